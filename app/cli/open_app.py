@@ -49,16 +49,17 @@ async def _run(arguments: AppArguments) -> int:
         where = find_app_dirs()
         theme = load_first_theme(arguments.theme, os.environ, Path(arguments.workspace or "."), where)
         app = SignoffApp(open_behind, where.log, theme)
-        with exit_on_signals(app.exit_soon, lambda: app.attention.has_terminal) as end_if_stuck:
+        with exit_on_signals(app.exit_soon, lambda: app.notifier.has_terminal) as end_if_stuck:
             app.end_if_stuck = end_if_stuck
             await app.run_async()
         if app.failure is not None:
             raise app.failure
         if report := app.crash_report.getvalue():
             _report_crash(report, where.log)
-        elif app.left is not None:
+        elif app.closed_session is not None:
             _print_resume_command(
-                arguments, await asyncio.to_thread(app.left.with_latest_flag, app.controllers.runtime.sessions)
+                arguments,
+                await asyncio.to_thread(app.closed_session.with_latest_flag, app.controllers.runtime.sessions),
             )
         return app.return_code or 0
 

@@ -86,7 +86,7 @@ class McpServer:
         self.log = ServerLog()
         self.listing = ToolListing(definition.name, definition.table.start_timeout, self.log, on_change, remembered)
         """What it offers."""
-        self.asking = asyncio.Lock()
+        self.call_lock = asyncio.Lock()
         """Held while it is asked for something: on its layer there is one call at a time."""
         self._sandbox = sandbox
         self._root = root
@@ -114,7 +114,7 @@ class McpServer:
     @property
     def tools(self) -> tuple[ToolDefinition, ...]:
         """Return its tools, as it listed them last."""
-        return self.listing.offers
+        return self.listing.tools
 
     @property
     def startup_wait_label(self) -> str:
@@ -421,9 +421,9 @@ class McpServer:
 
     async def _mourn(self, program: ServerProgram) -> None:
         """Report the end of a program that ended by itself."""
-        await program.connection.gone.wait()
+        await program.connection.ended.wait()
         if self._program is program and self.state is ServerState.READY:
-            await self._fail(program.connection.why)
+            await self._fail(program.connection.end_reason)
 
     async def _fail(self, why: str, state: ServerState = ServerState.FAILED, *, cause: str = "") -> None:
         try:

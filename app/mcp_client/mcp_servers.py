@@ -130,8 +130,8 @@ def rank_tools(tools: Sequence[ServerTool], query: str) -> list[ServerTool]:
     wanted = {_stem(word) for word in _WORD.findall(query.lower())}
 
     def score(tool: ServerTool) -> float:
-        named = _stems(f"{tool.name} {tool.offer.title}")
-        described = _stems(f"{tool.description} {' '.join(tool.offer.parameters['properties'])}")
+        named = _stems(f"{tool.name} {tool.definition.title}")
+        described = _stems(f"{tool.description} {' '.join(tool.definition.parameters['properties'])}")
         return 3 * len(wanted & named) + len(wanted & described)
 
     scores = {tool: score(tool) for tool in tools}

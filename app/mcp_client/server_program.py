@@ -52,10 +52,10 @@ class StdioConnection(McpConnection):
         super().__init__(root, on_notification)
         self._process = process
         self._log = log
-        self.why = ""
+        self.end_reason = ""
         """Why it can be talked to no more."""
         self._listening = [asyncio.ensure_future(work) for work in (self._listen(), self._listen_to_log())]
-        self.gone = asyncio.Event()
+        self.ended = asyncio.Event()
         """Set once it can be talked to no more."""
 
     async def _ask(self, message: Message, answer: "asyncio.Future[Message]") -> None:
@@ -66,12 +66,12 @@ class StdioConnection(McpConnection):
         try:
             await self._process.stdin.drain()
         except OSError as error:
-            raise ConnectionLost(self.why or "it does not listen any more") from error
+            raise ConnectionLost(self.end_reason or "it does not listen any more") from error
 
     def _write(self, message: Message) -> None:
-        if self.gone.is_set():
+        if self.ended.is_set():
             # It may still run, and would be waited for.
-            raise ConnectionLost(self.why)
+            raise ConnectionLost(self.end_reason)
         pipe = self._process.stdin
         if pipe.transport.get_write_buffer_size() > MAX_UNREAD_BYTES:
             raise ConnectionLost("it reads nothing of what it is told")
@@ -136,9 +136,9 @@ class StdioConnection(McpConnection):
                 await asyncio.sleep(_PAUSE)
 
     def _end(self, why: str) -> None:
-        self.why = self.why or why
-        self._lost(self.why)
-        self.gone.set()
+        self.end_reason = self.end_reason or why
+        self._lost(self.end_reason)
+        self.ended.set()
 
 
 @dataclass(frozen=True, slots=True)

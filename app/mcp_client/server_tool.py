@@ -175,7 +175,7 @@ class ServerTool(Tool):
         )
         self.parameters = definition.parameters
         self.server = server
-        self.offer = definition
+        self.definition = definition
 
     async def run(self, arguments: UncheckedArguments, context: ToolContext) -> ToolOutput:
         """Ask the user, call the tool, and stage what it wrote to the workspace."""
@@ -188,7 +188,7 @@ class ServerTool(Tool):
         answer = await context.confirm(question)
         if not answer.allowed:
             raise answer.to_rejection("The user did not allow this call. It did not run.", "The call did not run")
-        async with server.asking:
+        async with server.call_lock:
             output = await self._call(arguments.values, context)
         if answer.unasked:
             output = replace(output, summary=f"{output.summary}, allowed: {answer.unasked}")
@@ -232,7 +232,9 @@ class ServerTool(Tool):
     async def _answer(self, values: Mapping[str, object], context: ToolContext) -> ToolOutput:
         """Return the output of a call; files that it wrote count also after an error."""
         try:
-            said = await asyncio.to_thread(format_result, await self.server.call_tool(self.offer, values), self.name)
+            said = await asyncio.to_thread(
+                format_result, await self.server.call_tool(self.definition, values), self.name
+            )
         except ServerError as error:
             text = f"{self.server.name} answers with an error: {safe_server_text(str(error))[:4000]}"
             return ToolOutput(text, "failed, an error", failed=True)
@@ -241,7 +243,7 @@ class ServerTool(Tool):
         return ToolOutput(said.text, said.summary, failed=said.failed, images=images)
 
     def _question(self, values: Mapping[str, object], reach: WriteAccess, *, planning: bool) -> Confirmation:
-        server, offer = self.server, self.offer
+        server, offer = self.server, self.definition
         notes = [WRITE_ACCESS_TEXTS[reach]]
         if reach is WriteAccess.LAYER and planning:
             notes = ["Plan mode: what it changes in the workspace is thrown away."]

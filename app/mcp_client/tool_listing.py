@@ -273,11 +273,11 @@ class ToolListing:
         on_change: Callable[[], None],
         remembered: tuple[ToolDefinition, ...] = (),
     ) -> None:
-        self.offers = remembered
+        self.tools = remembered
         """What it offers; until it has said so, what it offered when it ran last."""
         self.is_current = False
         """Whether it has said so since signoff runs."""
-        self.left_out: tuple[str, ...] = ()
+        self.problems: tuple[str, ...] = ()
         """Why some of its tools are not offered."""
         self._server = server
         self._seconds = seconds
@@ -289,9 +289,9 @@ class ToolListing:
 
     def require_offered(self, tool: ToolDefinition) -> None:
         """Raise ToolWithdrawn unless the server still offers a tool exactly as it was listed."""
-        if tool in self.offers:
+        if tool in self.tools:
             return
-        if any(each.tool == tool.tool for each in self.offers):
+        if any(each.tool == tool.tool for each in self.tools):
             raise ToolWithdrawn(f"says or takes something else by now for its tool {tool.tool}; the next turn has it")
         raise ToolWithdrawn(f"has no tool {tool.tool} any more")
 
@@ -311,18 +311,18 @@ class ToolListing:
                 break
         found, problems = await asyncio.to_thread(parse_tools, self._server, listed)
         for line in problems:
-            if line not in self.left_out:
+            if line not in self.problems:
                 self._log.add_note(line)
         self.is_current = True
         offers, left_out = tuple(found), tuple(problems)
-        if (offers, left_out) != (self.offers, self.left_out):
-            self.offers, self.left_out = offers, left_out
+        if (offers, left_out) != (self.tools, self.problems):
+            self.tools, self.problems = offers, left_out
             self._changed()
 
     def drop_unconfirmed_tools(self) -> None:
         """Drop tools that the server has not confirmed."""
         if not self.is_current:
-            self.offers = ()
+            self.tools = ()
 
     def follow_changes(self, connection: McpConnection) -> None:
         """Fetch the list again over this connection whenever the server reports a change."""

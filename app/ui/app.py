@@ -94,12 +94,12 @@ class SignoffApp(TerminalApp):
         """Called when the user leaves, with what waits for an approval that is being written."""
         self.failure: Exception | None = None
         """Why the workspace could not be opened; the app has left then."""
-        self.left: ClosedSession | None = None
+        self.closed_session: ClosedSession | None = None
         """The session that was left, if it has something in it."""
         self.workbench = Workbench()
         self.current = CurrentSession()
         """The session that the user talks to."""
-        self._inbox = UpdateBuffer(lambda: self.post_message(SessionUpdated()))
+        self._update_buffer = UpdateBuffer(lambda: self.post_message(SessionUpdated()))
         """Updates of the session that are not on the screen yet."""
         self._app_context = AppContext(self.run_background, self.notify_user, self.push_screen_wait, self.action_quit)
         self._chat = ChatController(
@@ -111,7 +111,7 @@ class SignoffApp(TerminalApp):
         self.controllers = Controllers()
         """The controllers behind the panes."""
         self._startup = Startup(
-            self, self.controllers, self._chat, self._app_context, self._inbox, self.update_status_bar
+            self, self.controllers, self._chat, self._app_context, self._update_buffer, self.update_status_bar
         )
 
     # What is open
@@ -184,7 +184,7 @@ class SignoffApp(TerminalApp):
             if self.controllers.review is not None:
                 await self.controllers.review.close()
             if (session := self.current_session) is not None and session.log.events:
-                self.left = ClosedSession(session.id, self.workbench.waiting)
+                self.closed_session = ClosedSession(session.id, self.workbench.waiting)
             await self.current.open_session.close()
         self.exit(return_code=code)
 
@@ -199,7 +199,7 @@ class SignoffApp(TerminalApp):
     @on(SessionUpdated)
     def show_updates(self) -> None:
         """Show the session's updates, as many as the time allows."""
-        for update in self._inbox.take_updates():
+        for update in self._update_buffer.take_updates():
             if self.is_running:
                 self._show_update(update)
 
@@ -210,7 +210,7 @@ class SignoffApp(TerminalApp):
 
         match update:
             case ProposalsChanged():
-                self.run_background(self._inbox.wrap_with_pause(self.show_proposals), group="proposals")
+                self.run_background(self._update_buffer.wrap_with_pause(self.show_proposals), group="proposals")
             case ConfirmationRequested(key=key, confirmation=confirmation):
                 self.workbench.chat.apply_update(update)
                 self.workbench.change_permissions(lambda review: review.add_confirmation(key, confirmation))
@@ -229,7 +229,7 @@ class SignoffApp(TerminalApp):
         if self.controllers.review is not None:
             self.controllers.review.handle_update(update)
         if (reason := attention_reason(update)) and not self.app_focus:
-            self.attention.notify(self.settings.notify, reason)
+            self.notifier.notify(self.settings.notify, reason)
 
     @on(Workbench.ReviewWanted)
     def load_review(self) -> None:
@@ -238,7 +238,7 @@ class SignoffApp(TerminalApp):
 
     async def wait_until_shown(self) -> None:
         """Return once all updates of the session are on the screen."""
-        await self._inbox.wait_until_empty()
+        await self._update_buffer.wait_until_empty()
 
     async def show_proposals(self) -> None:
         """Give the review the waiting and the latest decided proposals."""
@@ -276,7 +276,7 @@ class SignoffApp(TerminalApp):
             in_composer=bench.is_in_composer,
         )
         needed = bench.waiting + bool(bench.session_status.asks)
-        self.attention.set_title(window_title(needed, self.controllers.runtime.workspace.root.name))
+        self.notifier.set_title(window_title(needed, self.controllers.runtime.workspace.root.name))
 
     # What the user says
 
@@ -303,7 +303,9 @@ class SignoffApp(TerminalApp):
     def refresh_custom_commands(self) -> None:
         """Offer the user's own commands as their files are now."""
         if self.current.ready.is_set():
-            self.run_background(self.controllers.commands.own.refresh, group="own commands", exclusive=True)
+            self.run_background(
+                self.controllers.commands.custom_commands.refresh, group="own commands", exclusive=True
+            )
 
     @on(Composer.EditorRequested)
     def open_editor(self, event: Composer.EditorRequested) -> None:
@@ -384,7 +386,11 @@ class SignoffApp(TerminalApp):
         """Return the commands of the palette."""
         from app.ui.controllers.app_commands import palette_commands
 
-        own = self.controllers.commands.own.known.commands.values() if self.current.ready.is_set() else ()
+        own = (
+            self.controllers.commands.custom_commands.catalogue.commands.values()
+            if self.current.ready.is_set()
+            else ()
+        )
         return palette_commands(self._perform, own, self.action_command)
 
     def _perform(self, action: Action) -> None:

@@ -89,7 +89,7 @@ class ChatController:
         """The composer's draft when the session began to open."""
         self._written_on = False
         """Whether the user has written since."""
-        workbench.composer.dropped.find = self.images_in_paste
+        workbench.composer.dropped.find_dropped_files = self.images_in_paste
 
     async def open_session(self, record: "SessionRecord | None") -> None:
         """Show a session, a new one if none is given."""

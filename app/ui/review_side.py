@@ -191,7 +191,7 @@ class ReviewSide(Column):
     @on(review_messages.LinkWanted)
     def open_link(self, event: review_messages.LinkWanted) -> None:
         """Open a link of an answer that the user clicked."""
-        open_link(self.app, event.href, self._asking.tell)
+        open_link(self.app, event.href, self._asking.notify)
 
     @on(review_messages.NotesChanged)
     def save_notes(self, event: review_messages.NotesChanged) -> None:

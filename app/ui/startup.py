@@ -129,7 +129,7 @@ class ReviewLoader:
         controllers, preferences = self._controllers, self._controllers.preferences
         keys = preferences.settings.keys
         review = Review(keys=keys)
-        review.writing.dropped.find = self._chat.images_in_paste
+        review.text_controller.dropped.find_dropped_files = self._chat.images_in_paste
         notes = ReviewNotes(controllers.runtime.sessions)
         decisions = ReviewActions(
             review,
@@ -182,7 +182,7 @@ class OpenedWorkspace(NamedTuple):
         """Return the last events of the session to continue. Raises StorageError."""
         return self.runtime.sessions.last_turns(self.record.id) if self.record is not None else []
 
-    def proposals(self) -> "list[Proposal]":
+    def recent_proposals(self) -> "list[Proposal]":
         """Return the proposals that the review shows. Raises `StorageError`."""
         return self.runtime.proposals.recent()
 
@@ -258,7 +258,9 @@ class Startup:
         for line in problems:
             self._app_context.notify(line, problem=True)
         self._app_context.run(partial(self._controllers.connector.open_session, opened.record), group="connect")
-        self._app_context.run(self._controllers.commands.own.refresh, group="own commands", exclusive=True)
+        self._app_context.run(
+            self._controllers.commands.custom_commands.refresh, group="own commands", exclusive=True
+        )
         await self._current.asked.wait()
         for line in await self._current.open_session.start():
             self._app_context.notify(line, problem=True)
@@ -284,7 +286,7 @@ class Startup:
         self._controllers.preferences = preferences
         self._controllers.external_editor = ExternalEditor(
             self._app,
-            self._app.attention,
+            self._app.notifier,
             lambda: preferences.settings.editor,
             self._controllers.runtime.workspace.root,
         )
@@ -317,7 +319,7 @@ class Startup:
 
         try:
             proposals, has_notes = await asyncio.to_thread(
-                lambda: (opened.proposals(), opened.has_unfinished_reviews())
+                lambda: (opened.recent_proposals(), opened.has_unfinished_reviews())
             )
         except StorageError as error:
             return [str(error)]

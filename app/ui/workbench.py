@@ -422,7 +422,7 @@ class Workbench(Screen[None]):
             case "diff":
                 self.set_focus(self.review.view)
             case "approvals":
-                self.set_focus(self.review.pane.queue)
+                self.set_focus(self.review.approval_pane.queue)
 
     @on(events.ScreenResume)
     def require_repaint(self) -> None:
@@ -437,7 +437,7 @@ class Workbench(Screen[None]):
         if self.composer in above or self._chat_side in above:
             self.shown = "chat"
         elif self._review_side in above:
-            self.shown = "approvals" if self.review.pane in above else "diff"
+            self.shown = "approvals" if self.review.approval_pane in above else "diff"
         # Also while all are shown: where it becomes too narrow for that, what has the focus must not go out of sight.
         self._mark("show-review", on=self.shown != "chat")
         self._make_room()

@@ -84,7 +84,7 @@ async def in_the_review(waiting: int) -> tuple[float, float]:
     proposal, diffs = small("P1")
     many = [proposal.model_copy(update={"id": f"P{number}", "created": number}) for number in range(waiting)]
     async with reviewing(*((one, diffs) for one in many), size=(120, 40)) as (app, pilot):
-        app.review.pane.queue.focus()
+        app.review.approval_pane.queue.focus()
         await pilot.pause()
         started = time.thread_time()
         app.tell()

@@ -82,8 +82,8 @@ async def test_a_useless_server_ends(code: str, why: str, tmp_path: Path, monkey
     # On Linux what is around it holds its output open as long as it runs.
     monkeypatch.setattr(enclosed_process, "PLATFORM", "darwin")
     async with program(tmp_path, "-c", code) as talk:
-        await talk.gone.wait()
-        assert talk.why == why
+        await talk.ended.wait()
+        assert talk.end_reason == why
         with pytest.raises(ConnectionLost, match=why):
             await talk.request("ping", {}, 60)
 

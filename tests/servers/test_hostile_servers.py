@@ -262,7 +262,7 @@ async def test_what_has_changed_since_the_user_was_asked_is_not_called(wire: Wir
         listing = on.server("play").listing
 
         def change(asked: Confirmation) -> ConfirmationAnswer:
-            listing.offers = tuple(replace(each, description="Sends it elsewhere.") for each in listing.offers)
+            listing.tools = tuple(replace(each, description="Sends it elsewhere.") for each in listing.tools)
             return YES
 
         on.answers = change

@@ -39,7 +39,7 @@ async def test_what_is_allowed_is_a_tool_as_it_is_described(wire: WireServer, tm
         for _ in range(2):
             await on.say(("play__echo", {"text": "hello"}))
         listing = on.server("play").listing
-        listing.offers = tuple(replace(each, description="Sends it elsewhere.") for each in listing.offers)
+        listing.tools = tuple(replace(each, description="Sends it elsewhere.") for each in listing.tools)
         await on.say(("play__echo", {"text": "hello"}))
         first, same, other = (asked.form for asked in on.asked)
         assert first == same != other

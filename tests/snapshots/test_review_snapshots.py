@@ -31,7 +31,7 @@ async def still(pilot: Pilot[None], keys: tuple[str, ...]) -> None:
     await app.pass_grace()
     await pilot.press(*keys)
     await pilot.pause()
-    app.review.pane.remove_class("-changed")
+    app.review.approval_pane.remove_class("-changed")
     await app.review.view.workers.wait_for_complete()
     await pilot.pause()
 

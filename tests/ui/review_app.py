@@ -83,8 +83,8 @@ class ReviewApp(App[None]):
     def painted(self) -> bool:
         """Whether what a key would decide is on the screen as it is now."""
         now, readiness = time.monotonic(), self.review.readiness
-        return readiness.picture.was_on_screen_at(now) and (
-            readiness.sight.was_on_screen_at(now) or not self.review.has_review_focus
+        return readiness.picture_clock.was_on_screen_at(now) and (
+            readiness.focus_clock.was_on_screen_at(now) or not self.review.has_review_focus
         )
 
     def tell(self) -> None:

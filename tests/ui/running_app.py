@@ -114,7 +114,9 @@ class Running:
         review = self.app.workbench.review
         something = bool(review.preview.diffs) or review.state.confirmation is not None
         return (
-            something and review.readiness.guard.is_over and review.readiness.sight.was_on_screen_at(time.monotonic())
+            something
+            and review.readiness.guard.is_over
+            and review.readiness.focus_clock.was_on_screen_at(time.monotonic())
         )
 
     @contextlib.contextmanager

@@ -51,7 +51,10 @@ async def ready(run: Running) -> None:
 
     def can_answer() -> bool:
         assert run.text, "what is looked at is painted"
-        seen = run.app.workbench.review.readiness.picture.was_on_screen_at(time.monotonic()) or run.app.size == NARROW
+        seen = (
+            run.app.workbench.review.readiness.picture_clock.was_on_screen_at(time.monotonic())
+            or run.app.size == NARROW
+        )
         return bar_of(run).guard.is_over and bar_of(run).sight.was_on_screen_at(time.monotonic()) and seen
 
     await run.until(can_answer, "the picture of the question")

@@ -25,7 +25,7 @@ def in_composer(run: Running) -> bool:
 async def write_feedback(run: Running, text: str) -> None:
     """Open the field for feedback and type into it."""
     await run.pilot.press("r")
-    await run.until(lambda: run.app.workbench.review.feedback.is_open, "the field")
+    await run.until(lambda: run.app.workbench.review.feedback_field.is_open, "the field")
     await run.write(text)
 
 

@@ -59,7 +59,7 @@ async def test_lines_that_no_test_runs_are_a_draft_that_the_user_may_send(tmp_pa
     async with running(tmp_path, server, size=(160, 45)) as run:
         await stage(run, server)
         # A check that runs again, as it does where the watcher is late, takes its result back for a moment.
-        while not run.app.workbench.review.feedback.is_open:
+        while not run.app.workbench.review.feedback_field.is_open:
             await run.see(RUN_BY_NONE, "as feedback")
             await run.review()
             await run.pilot.press("S")

@@ -45,7 +45,7 @@ async def test_one_decision_letter_is_not_sent_and_focuses_the_approvals(
     async with staged(tmp_path, server) as run:
         before = len(server.requests)
         await run.pilot.press("y", "enter")
-        await run.until(lambda: run.app.focused is run.app.workbench.review.pane.queue, "the approvals")
+        await run.until(lambda: run.app.focused is run.app.workbench.review.approval_pane.queue, "the approvals")
         await run.see("was not sent")
         await run.pilot.press("y")
         assert len(server.requests) == before and run.app.workbench.composer.draft == ""

@@ -146,7 +146,7 @@ async def test_what_is_not_listed_is_not_decided_on_either() -> None:
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
         await pilot.press("O")
-        assert list(app.review.pane.queue.items) == ["P1", "P3"]
+        assert list(app.review.approval_pane.queue.items) == ["P1", "P3"]
         assert "only claude: 1 more" in app.text()
         await app.pass_grace()
         await pilot.press("N")
@@ -176,4 +176,4 @@ async def test_once_nothing_waits_of_the_origin_all_are_listed_again() -> None:
         gone = of("P2", Origin(model="qwen3"), state=ProposalState.APPLIED)[0]
         app.review.set_proposals([of("P1", CLAUDE)[0], gone, of("P3", CLAUDE)[0]])
         await pilot.pause()
-        assert list(app.review.pane.queue.items)[:2] == ["P1", "P3"]
+        assert list(app.review.approval_pane.queue.items)[:2] == ["P1", "P3"]

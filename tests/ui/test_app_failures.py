@@ -61,7 +61,9 @@ async def test_an_unrecorded_approval_says_that_it_is_written(tmp_path: Path, se
         await run.pilot.press("y")
         await run.until(lambda: run.file == APPROVED, "the file")
         review = run.app.workbench.review
-        await run.until(lambda: "Don't repeat it" in str(review.pane.query_one("#outcome").render()), "what to do")
+        await run.until(
+            lambda: "Don't repeat it" in str(review.approval_pane.query_one("#outcome").render()), "what to do"
+        )
         await run.see("P1 is applied, all its files are written", "1 decided")
         other.execute("DROP TRIGGER eio")
         other.commit()

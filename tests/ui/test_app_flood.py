@@ -82,8 +82,8 @@ async def test_a_key_does_not_wait_for_the_store_while_proposals_are_read(tmp_pa
         writing = asyncio.create_task(asyncio.to_thread(write_slowly))
         await asyncio.to_thread(held.wait)
         try:
-            run.app._inbox.put(ProposalsChanged(("P1",)))
-            run.app._inbox.put(EventRecorded(AssistantMessage(id=1000, text="said later")))
+            run.app._update_buffer.put(ProposalsChanged(("P1",)))
+            run.app._update_buffer.put(EventRecorded(AssistantMessage(id=1000, text="said later")))
             await run.write("hello")
             await run.see("hello")
             assert "said later" not in run.text
@@ -96,9 +96,9 @@ async def test_a_key_does_not_wait_for_the_store_while_proposals_are_read(tmp_pa
 async def test_what_a_session_said_last_does_not_come_up_in_the_next(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         for number in range(1500):
-            run.app._inbox.put(EventRecorded(AssistantMessage(id=1000 + number, text=f"stray {number}")))
+            run.app._update_buffer.put(EventRecorded(AssistantMessage(id=1000 + number, text=f"stray {number}")))
         await run.app._chat.open_session(None)
         await run.until(lambda: not run.app.message_queue_size)
-        await run.app._inbox.wait_until_empty()
+        await run.app._update_buffer.wait_until_empty()
         assert "stray" not in run.text
         assert not run.app.workbench.chat.transcript.entries

@@ -205,7 +205,7 @@ async def test_a_denial_whose_image_cannot_be_sent_is_none(folder: Path, server:
         assert [one.state for one in run.proposals] == [ProposalState.PENDING] and len(server.requests) == before
         await run.review()
         await run.pilot.press("r")
-        assert run.app.workbench.review.feedback.query_one(TextArea).text == "As in @missing.png"
+        assert run.app.workbench.review.feedback_field.query_one(TextArea).text == "As in @missing.png"
 
 
 async def test_an_answer_whose_image_cannot_be_sent_is_none(folder: Path, server: WireServer) -> None:

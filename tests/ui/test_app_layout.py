@@ -72,7 +72,7 @@ async def test_the_focused_pane_is_plain_to_see(tmp_path: Path, server: WireServ
         review = run.app.workbench.review
         marks: dict[str, Callable[[], object]] = {
             "f3": lambda: review.query_one(PositionBar).styles.background,
-            "f4": lambda: review.pane.query_one("#headline").styles.border_left,
+            "f4": lambda: review.approval_pane.query_one("#headline").styles.border_left,
             "f2": lambda: run.app.workbench.composer.query_one("#composer-prompt").styles.color,
         }
         looks = {}
@@ -276,7 +276,7 @@ async def test_a_small_terminal_has_room_for_the_diff_of_the_only_proposal(
         of_diff = [line for line in lines if ("line " in line and " + " in line) or "moon.txt  " in line]
         assert len(of_diff) >= least, run.text
         assert run.text.count("Keep the moon's time") <= 1 + (len(summary) > 20), "the rest of it is above the file"
-        assert not review.pane.queue.items, "one that waits needs no list"
+        assert not review.approval_pane.queue.items, "one that waits needs no list"
         footer = lines[-1]
         assert not any(name in footer for name in ("y Approve", "n Deny", "r Request")), (
             "those keys stand in their row"

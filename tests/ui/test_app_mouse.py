@@ -38,7 +38,7 @@ async def test_a_hunk_marker_takes_the_hunk_out_and_in_again(tmp_path: Path, ser
         review = run.app.workbench.review
         ready = review.readiness
         await run.until(
-            lambda: ready.choice_guard.is_over and ready.picture.was_on_screen_at(time.monotonic()), "the diff"
+            lambda: ready.choice_guard.is_over and ready.picture_clock.was_on_screen_at(time.monotonic()), "the diff"
         )
         await run.pilot.click(offset=where(run, "●›"))
         await run.see("0 of 1 hunks")
@@ -51,7 +51,7 @@ async def test_an_item_of_the_approvals_is_chosen_by_a_click(tmp_path: Path, ser
     async with staged(tmp_path, server) as run:
         review = run.app.workbench.review
         await click(run, "P1", last=True)
-        await run.until(lambda: run.app.focused is review.pane.queue, "the focus on the approvals")
+        await run.until(lambda: run.app.focused is review.approval_pane.queue, "the focus on the approvals")
         assert review.state.current == "P1"
 
 
@@ -59,7 +59,7 @@ async def test_the_tabs_of_a_narrow_terminal(tmp_path: Path, server: WireServer)
     async with staged(tmp_path, server, size=NARROW) as run:
         bench = run.app.workbench
         await click(run, "Approvals")
-        await run.until(lambda: run.app.focused is bench.review.pane.queue, "the approvals")
+        await run.until(lambda: run.app.focused is bench.review.approval_pane.queue, "the approvals")
         await click(run, "Diff")
         await run.until(lambda: run.app.focused is bench.review.view, "the diff")
         await click(run, "Chat")
@@ -86,7 +86,7 @@ async def test_a_screen_is_opened_from_the_palette(tmp_path: Path, server: WireS
 async def test_the_status_bar_leads_to_what_it_tells_of(tmp_path: Path, server: WireServer) -> None:
     async with staged(tmp_path, server) as run:
         await click(run, "1 proposal waiting")
-        await run.until(lambda: run.app.focused is run.app.workbench.review.pane.queue, "the approvals")
+        await run.until(lambda: run.app.focused is run.app.workbench.review.approval_pane.queue, "the approvals")
         await click(run, "model must wait")
         await run.screen("GatePolicyScreen")
         await run.pilot.press("escape")

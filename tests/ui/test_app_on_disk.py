@@ -77,7 +77,7 @@ async def test_denying_changes_that_git_lacks_asks_first(tmp_path: Path, server:
         await run.see("P1 waits for you")
         await run.review()
         await run.pilot.press("r")
-        await run.until(lambda: run.app.workbench.review.feedback.is_open, "the field for the reason")
+        await run.until(lambda: run.app.workbench.review.feedback_field.is_open, "the field for the reason")
         await run.write("not like this")
         await run.pilot.press("ctrl+s")
         await run.see("That removes new.py, which git does not have")

@@ -103,7 +103,9 @@ async def test_workspace_commands_need_trust_in_bytes(tmp_path: Path, workspace:
         await run.screen("TrustScreen")
         await run.see(".signoff/commands/ship.md", "Ship it.", "Commands not trusted yet: /ship")
         await run.pilot.press("y")
-        await run.until(lambda: "ship" in run.app.controllers.commands.own.known.commands, "the command")
+        await run.until(
+            lambda: "ship" in run.app.controllers.commands.custom_commands.catalogue.commands, "the command"
+        )
         await run.say("/ship")
         assert of_role(server.requests[0], "user") == ["Ship it."]
         put(workspace, ".signoff/commands/ship.md", "Ship it to me.")
@@ -113,12 +115,14 @@ async def test_workspace_commands_need_trust_in_bytes(tmp_path: Path, workspace:
         await run.command("trust")
         await run.screen("TrustScreen")
         await run.pilot.press("y")
-        await run.until(lambda: "ship" in run.app.controllers.commands.own.known.commands, "the command")
+        await run.until(
+            lambda: "ship" in run.app.controllers.commands.custom_commands.catalogue.commands, "the command"
+        )
         await run.command("trust")
         await run.screen("TrustScreen")
         await run.see("withdraw trust")
         await run.pilot.press("d")
-        await run.until(lambda: run.app.controllers.commands.own.known.held == ("ship",), "no trust")
+        await run.until(lambda: run.app.controllers.commands.custom_commands.catalogue.held == ("ship",), "no trust")
 
 
 async def test_the_user_is_told_of_them_once(tmp_path: Path, workspace: Path, server: WireServer) -> None:
@@ -126,17 +130,19 @@ async def test_the_user_is_told_of_them_once(tmp_path: Path, workspace: Path, se
     async with running(tmp_path, server) as run:
         await run.see("commands along: /ship")
     async with running(tmp_path, server) as run:
-        await run.until(lambda: run.app.controllers.commands.own.known.held, "the look")
+        await run.until(lambda: run.app.controllers.commands.custom_commands.catalogue.held, "the look")
         await run.painted()
         assert "/ship" not in run.text
 
 
 async def test_files_are_read_on_use(tmp_path: Path, user: Path, workspace: Path, server: WireServer) -> None:
     async with running(tmp_path, server, environment={"HOME": str(user)}) as run:
-        await run.until(lambda: run.app.controllers.commands.own.known.commands, "the first look")
+        await run.until(lambda: run.app.controllers.commands.custom_commands.catalogue.commands, "the first look")
         put(user, ".claude/commands/newest.md", "New.")
         await run.write("/")
-        await run.until(lambda: "newest" in run.app.controllers.commands.own.known.commands, "the second look")
+        await run.until(
+            lambda: "newest" in run.app.controllers.commands.custom_commands.catalogue.commands, "the second look"
+        )
         await run.write("newe")
         await run.see("› /newest")
 

@@ -16,7 +16,7 @@ async def begin_words(run: Running) -> None:
     """Begin to say something on the proposal."""
     await run.review()
     await run.pilot.press("r")
-    await run.until(lambda: run.app.workbench.review.feedback.is_open, "the field")
+    await run.until(lambda: run.app.workbench.review.feedback_field.is_open, "the field")
     await run.write("Say Ahoy")
     await run.until(lambda: run.runtime.sessions.settings("review:"), "them in the store")
 
@@ -31,7 +31,7 @@ async def test_each_key_for_the_review_opens_it(
         await run.pilot.press(key)
         await run.see("Nothing to review yet.")
         review = run.app.workbench.review
-        there = {"diff": review.view, "approvals": review.pane.queue}[place]
+        there = {"diff": review.view, "approvals": review.approval_pane.queue}[place]
         await run.until(lambda: run.app.focused is there, f"the focus in the {place}")
         assert run.app.workbench.shown == place
         assert review.region.right == size[0]

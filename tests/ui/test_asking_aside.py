@@ -49,7 +49,7 @@ async def ask_in_a_turn(run: Running, server: WireServer) -> None:
 
 async def test_the_answer_streams_below_the_diff_and_says_what_it_took(tmp_path: Path, server: WireServer) -> None:
     async with staged(tmp_path, server) as run:
-        asking = run.app.workbench.review.asking
+        asking = run.app.workbench.review.ask_panel
         await run.review()
         await run.pilot.press("q")
         await run.see("Ask about hunk 1 of P1 in greet.py", "decides nothing")
@@ -84,10 +84,10 @@ async def test_escape_stops_the_answer_and_spares_the_turn(tmp_path: Path, serve
         await run.see("Aside so far", "Esc stops the answer", "Stop")
         await run.pilot.press("escape")
         await run.see("⊘ interrupted", "decides nothing")
-        assert run.app.require_session().is_busy and run.app.workbench.review.asking.is_open
+        assert run.app.require_session().is_busy and run.app.workbench.review.ask_panel.is_open
         assert [answer.state for answer in answers(run)] == ["interrupted"]
         await run.pilot.press("escape")
-        await run.until(lambda: not run.app.workbench.review.asking.is_open)
+        await run.until(lambda: not run.app.workbench.review.ask_panel.is_open)
         assert run.app.require_session().is_busy and not [
             e for e in run.app.require_session().log.events if isinstance(e, MessageQueued)
         ]
@@ -98,7 +98,7 @@ async def test_escape_stops_the_answer_and_spares_the_turn(tmp_path: Path, serve
         await run.see("Esc stops the answer")
         run.app.require_session().interrupt()
         await run.settled()
-        assert run.app.workbench.review.asking.threads.exchanges_about("P1")[-1].answer is None, (
+        assert run.app.workbench.review.ask_panel.threads.exchanges_about("P1")[-1].answer is None, (
             "the question is still out"
         )
 
@@ -112,15 +112,15 @@ async def test_escape_closes_the_question_before_it_interrupts(tmp_path: Path, s
         await run.see("Esc closes it", "Esc Close", "y  approve")
         await run.pilot.press("escape")
         review = run.app.workbench.review
-        await run.until(lambda: not review.asking.is_open)
-        assert run.app.require_session().is_busy and review.asking.threads.awaited_question(
-            review.asking.threads.exchanges_about("P1")[0].question.place
+        await run.until(lambda: not review.ask_panel.is_open)
+        assert run.app.require_session().is_busy and review.ask_panel.threads.awaited_question(
+            review.ask_panel.threads.exchanges_about("P1")[0].question.place
         )
         assert "Esc Close" not in run.text and run.app.focused is review.view
         await run.pilot.press("q")
         await run.see("▌ why?", "Aside so far")
         await run.pilot.press("escape", "escape")
-        await run.until(lambda: not review.asking.is_open)
+        await run.until(lambda: not review.ask_panel.is_open)
         assert run.app.require_session().is_busy
         await run.pilot.press("escape")
         await run.settled()
@@ -133,8 +133,8 @@ async def test_one_more_key_makes_it_feedback_to_be_edited_and_sent(tmp_path: Pa
         await run.see("● It is shorter.")
         await run.pilot.press("ctrl+f")
         await run.see("Request changes to P1")
-        field = run.app.workbench.review.feedback
-        assert field.is_open and not run.app.workbench.review.asking.is_open
+        field = run.app.workbench.review.feedback_field
+        assert field.is_open and not run.app.workbench.review.ask_panel.is_open
         draft = field.query_one(TextArea).text
         assert draft == (
             "About hunk 1 of P1 in greet.py I asked you aside: “why Hi?”\nYou answered:\n\n"
@@ -188,7 +188,7 @@ async def test_a_question_is_opened_beside_its_hunk(
         view = run.app.workbench.review.view
         await run.until(lambda: view.cursor.hunk is not None and view.cursor.hunk.number == 3, "the hunk")
         await run.see("row 189")
-        assert run.app.workbench.review.asking.is_writing
+        assert run.app.workbench.review.ask_panel.is_writing
         assert len(server.requests) == before, "to look at it asks nobody"
 
 
@@ -226,7 +226,7 @@ async def test_without_a_model_it_says_what_to_do_and_keeps_the_words(tmp_path: 
         await run.write("what for?")
         await run.pilot.press("enter")
         await run.see("choose a model first", "what for?")
-        assert run.app.workbench.review.asking.is_writing
+        assert run.app.workbench.review.ask_panel.is_writing
         assert run.app.controllers.review is not None
         after_decision = run.app.controllers.review.actions.after_decision
         assert after_decision.delivery_sentence(run.proposals) == (
@@ -270,13 +270,13 @@ async def test_an_answer_is_no_feedback_for_what_is_decided_by_now() -> None:
     async with reviewing(item) as (app, pilot):
         place = ThreadAnchor("P1", "a.py", item[1][0].change.hunks[0].id)
         question = SideQuestion(uid="q", **place._asdict(), number=1, text="why?")
-        app.review.asking.load_threads([question, SideAnswer(question="q", proposal="P1", text="So.")])
+        app.review.ask_panel.load_threads([question, SideAnswer(question="q", proposal="P1", text="So.")])
         await pilot.press("q", "n", "o", "w", "question_mark")
         app.put(item[0].model_copy(update={"state": ProposalState.APPLIED}))
         await pilot.press("ctrl+f")
         assert "P1 is decided, or not listed here: nobody would get the feedback." in app.text()
-        assert app.review.asking.is_writing and app.review.state.unsaid.drafts == {}
-        app.review.asking.handle_update(
+        assert app.review.ask_panel.is_writing and app.review.state.unsaid.drafts == {}
+        app.review.ask_panel.handle_update(
             EventRecorded(SideQuestion(uid="r", **place._asdict(), number=1, text="and?"))
         )
         await pilot.press("enter")
@@ -301,7 +301,7 @@ async def test_what_is_asked_about_stays_in_view_above_the_panel() -> None:
             if told is None:
                 await pilot.press("q")
             else:
-                app.review.asking.handle_update(told)
+                app.review.ask_panel.handle_update(told)
             await pilot.pause()
             top, room = view.scroll_offset.y, view.scrollable_content_region.height
             assert view.cursor.number == row and top <= view.layout_rows.first_line_of(row) < top + room, told
@@ -350,7 +350,7 @@ async def test_what_was_asked_of_the_file_or_of_a_hunk_that_is_no_more_is_marked
             SideQuestion(uid="3", proposal="P1", path="a.py", hunk=hunk, number=1, text="and this?"),
             SideQuestion(uid="4", proposal="P1", path="b.py", text="elsewhere?"),
         ]
-        app.review.asking.load_threads(asked)
+        app.review.ask_panel.load_threads(asked)
         await pilot.pause()
         text = app.text()
         assert "You asked about the file: all of it? (Enter shows the answer)" in text

@@ -91,7 +91,7 @@ async def test_a_folder_that_is_far_away_holds_up_no_paste(monkeypatch: pytest.M
 
     monkeypatch.setattr(dropped, "_LOOKING", 0.001)
     looking = DroppedImages()
-    looking.find = find
+    looking.find_dropped_files = find
     assert await looking.mention_text("/far/away.png") == "/far/away.png"
 
 

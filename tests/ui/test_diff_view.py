@@ -311,7 +311,7 @@ async def test_only_the_last_of_several_searches_counts() -> None:
         view.search.start("compute")
         view.search.start("")
         await searched(pilot, view)
-        assert (view.search.found, view.search.matches, view.search.running) == ([], 0, False)
+        assert (view.search.found_matches, view.search.matches, view.search.running) == ([], 0, False)
 
 
 async def test_the_search_line_takes_keys_that_would_decide() -> None:
@@ -438,13 +438,13 @@ async def test_the_splitter_drags() -> None:
     app = ReviewApp(*(retry_proposal(f"P{number}") for number in range(1, 20)))
     async with app.run_test(size=(100, 40)) as pilot:
         await opened(pilot)
-        before, rows = app.review.pane.size.height, app.review.pane.queue.size.height
+        before, rows = app.review.approval_pane.size.height, app.review.approval_pane.queue.size.height
         await pilot.mouse_down("Splitter", offset=(10, 0))
         await pilot.hover("DiffView", offset=(10, 8))
         await pilot.mouse_up("DiffView", offset=(10, 8))
         await pilot.pause()
-        assert app.review.pane.size.height > before
-        assert app.review.pane.queue.size.height == rows + app.review.pane.size.height - before
+        assert app.review.approval_pane.size.height > before
+        assert app.review.approval_pane.queue.size.height == rows + app.review.approval_pane.size.height - before
 
 
 async def test_a_jump_to_what_is_not_laid_out_yet_arrives() -> None:

@@ -384,7 +384,7 @@ async def test_words_read_together_with_their_key_are_kept(tmp_path: Path, serve
     async with running(tmp_path, server) as run:
         await in_review(run, server)
         hand_in(run.app, "r", "yes, but shorter")
-        feedback = run.app.workbench.review.feedback
+        feedback = run.app.workbench.review.feedback_field
         await run.until(lambda: feedback.is_open and feedback.query_one(TextArea).text == "yes, but shorter", "it")
 
 

@@ -81,7 +81,7 @@ async def test_picking_shows_its_lines_and_escape_leaves_it() -> None:
         view = app.review.view
         view.cursor.move_to(view.layout_rows.landmarks.hunks[0] + 3)
         await pilot.press("shift+down", "shift+down", "shift+up")
-        assert len(view.picking.picked_rows) == 2
+        assert len(view.line_selection.picked_rows) == 2
         picked = view.picked_lines()
         assert picked is not None and picked.lines.new == {0, 1} and not picked.lines.old and not picked.whole
         await pilot.press("escape")

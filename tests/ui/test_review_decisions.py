@@ -52,7 +52,7 @@ async def test_decision_keys_are_dead_right_after_the_proposal_came_up() -> None
             assert app.review.does_key_act(key), key
             await pilot.press(key)
             assert app.posted == [], key
-            assert app.review.deciding.question is None, key
+            assert app.review.verdict_handler.question is None, key
             assert app.focused is app.review.view, key
 
 
@@ -221,7 +221,7 @@ async def test_deleting_a_file_asks_once_and_n_leaves_the_question() -> None:
         await pilot.press("y")
         assert "P1 deletes gone.py" in app.text()
         await pilot.press("n")
-        assert app.review.deciding.question is None
+        assert app.review.verdict_handler.question is None
         assert app.posted == []
 
 
@@ -380,7 +380,7 @@ async def test_e_edits_the_file_at_the_cursor() -> None:
 
 async def test_keys_work_from_the_list_of_approvals_too() -> None:
     async with reviewing(small("P1"), small("P2", "b.py")) as (app, pilot):
-        app.review.pane.queue.focus()
+        app.review.approval_pane.queue.focus()
         await pilot.press("j")
         await pilot.pause()
         assert app.review.state.current == "P2"

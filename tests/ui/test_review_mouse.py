@@ -55,7 +55,7 @@ async def test_a_chip_decides_where_the_button_goes_down_and_up_again() -> None:
 async def test_to_slide_onto_a_chip_decides_nothing(start: str, end: str) -> None:
     async with reviewing(retry_proposal(), size=SIZE) as (app, pilot):
         await slide(pilot, place(app, start), place(app, end))
-        assert app.posted == [] and app.review.deciding.question is None
+        assert app.posted == [] and app.review.verdict_handler.question is None
 
 
 @pytest.mark.parametrize("button", [2, 3])
@@ -87,9 +87,9 @@ async def test_to_drag_from_the_line_numbers_takes_the_whole_first_line() -> Non
         y = view.layout_rows.first_line_of(view.layout_rows.landmarks.hunks[0])
         top = view.region.offset
         for column, until in ((0, 5), (4, 6), (9, 7)):
-            await slide(pilot, top + Offset(column, y), top + Offset(view.sheet.scene.gutter + until, y + 1))
+            await slide(pilot, top + Offset(column, y), top + Offset(view.model.render_context.gutter + until, y + 1))
             assert app.screen.get_selected_text() == "import logging\nimport time"[: 16 + until], column
-        await slide(pilot, top + Offset(view.sheet.scene.gutter, y), top + Offset(4, y + 1))
+        await slide(pilot, top + Offset(view.model.render_context.gutter, y), top + Offset(4, y + 1))
         assert app.screen.get_selected_text() == "import logging"
 
 
@@ -102,12 +102,12 @@ async def test_to_drag_from_the_line_numbers_of_the_right_half_takes_that_half()
             for line in range(view.layout_rows.height)
             if isinstance(row := view.layout_rows.part_at(line).row, LineRow) and row.new is not None and row.old == 5
         )
-        half = view.sheet.scene.gutter + view.sheet.scene.code_width
+        half = view.model.render_context.gutter + view.model.render_context.code_width
         top = view.region.offset
         before = view.cursor.number
-        await slide(pilot, top + Offset(half + 2, y), top + Offset(half + view.sheet.scene.gutter + 10, y))
+        await slide(pilot, top + Offset(half + 2, y), top + Offset(half + view.model.render_context.gutter + 10, y))
         assert app.screen.get_selected_text() == "RETRIES = 3"
-        await slide(pilot, top + Offset(3, y), top + Offset(view.sheet.scene.gutter + 10, y))
+        await slide(pilot, top + Offset(3, y), top + Offset(view.model.render_context.gutter + 10, y))
         assert app.screen.get_selected_text() == "RETRIES = 2"
         assert view.layout_rows.part_at(y).number != view.cursor.number == before, "who selects goes nowhere"
 
@@ -152,7 +152,7 @@ async def test_selected_text_can_be_read(theme: str) -> None:
         await ready(pilot)
         view = app.review.view
         y = view.layout_rows.first_line_of(view.layout_rows.landmarks.hunks[0])
-        top = view.region.offset + Offset(view.sheet.scene.gutter, y)
+        top = view.region.offset + Offset(view.model.render_context.gutter, y)
         before = colours(view, y, "import")
         await slide(pilot, top, top + Offset(8, 0))
         after = colours(view, y, "import")

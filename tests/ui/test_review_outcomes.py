@@ -118,7 +118,7 @@ async def test_nothing_is_dimmed_when_nothing_waits() -> None:
     app = ReviewApp((value.model_copy(update={"state": ProposalState.APPLIED}), diffs))
     async with app.run_test(size=BIG) as pilot:
         await pilot.pause()
-        assert not app.review.pane.has_class("-changed")
+        assert not app.review.approval_pane.has_class("-changed")
 
 
 async def test_what_was_decided_is_not_dimmed_any_more() -> None:
@@ -126,10 +126,10 @@ async def test_what_was_decided_is_not_dimmed_any_more() -> None:
     app = ReviewApp((value, diffs))
     async with app.run_test(size=BIG) as pilot:
         await pilot.pause()
-        assert app.review.pane.has_class("-changed"), "the proposal is new"
+        assert app.review.approval_pane.has_class("-changed"), "the proposal is new"
         app.put(value.model_copy(update={"state": ProposalState.APPLIED}))
         await pilot.pause()
-        assert not app.review.pane.has_class("-changed")
+        assert not app.review.approval_pane.has_class("-changed")
 
 
 async def test_a_comparison_says_so_and_leads_back() -> None:

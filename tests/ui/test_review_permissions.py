@@ -23,7 +23,7 @@ async def test_a_permission_has_the_keys_while_it_waits() -> None:
         await app.pass_grace()
         await pilot.press("u", "x", "Y", "N", "o", "e", "space")
         assert app.posted == []
-        assert app.review.deciding.question is None
+        assert app.review.verdict_handler.question is None
         await pilot.press("y")
         assert app.posted == [], "some of these mean nothing here: they may be words for the chat"
         await app.pass_grace()
@@ -59,7 +59,7 @@ async def test_a_proposal_may_be_read_but_not_decided_while_a_permission_waits(k
         assert app.text().count("pytest -q tests") == 1, "in the list, where it can be picked"
         await pilot.press(key)
         assert app.posted == []
-        assert not app.review.feedback.is_open
+        assert not app.review.feedback_field.is_open
         if key in "ynra":
             assert app.review.state.confirmation is COMMAND
 
@@ -96,7 +96,7 @@ async def test_words_about_a_permission_go_with_the_denial_or_are_handed_on(left
         for key in "ny":
             await pilot.press("r", "h", "m")
             if left_open:
-                app.review.pane.queue.focus()
+                app.review.approval_pane.queue.focus()
             else:
                 await pilot.press("escape")
             await pilot.pause()
@@ -105,7 +105,7 @@ async def test_words_about_a_permission_go_with_the_denial_or_are_handed_on(left
             await pilot.pause()
             await app.pass_grace()
         if left_open:
-            app.review.feedback.query_one(TextArea).focus()
+            app.review.feedback_field.query_one(TextArea).focus()
             await pilot.press("escape")
         await pilot.pause()
         assert sorted(app.posted, key=repr) == [

@@ -28,14 +28,14 @@ def thousands() -> ReviewApp:
 
 def listed(app: ReviewApp) -> list[str]:
     """The ids in the list, and its fold."""
-    return list(app.review.pane.queue.items)
+    return list(app.review.approval_pane.queue.items)
 
 
 async def test_where_nothing_is_listed_the_keys_lead_nowhere() -> None:
     app = ReviewApp()
     moves = ("up", "down", "home", "end", "pageup", "pagedown", "enter")
     async with app.run_test(size=BIG) as pilot:
-        app.review.pane.queue.focus()
+        app.review.approval_pane.queue.focus()
         await pilot.press(*moves)
         app.review.view.focus()
         await pilot.press(*moves, "V", "]", "}", "z", "Z", "w", "v", "c", "*", "space", "t", "e", "q", "full_stop")
@@ -49,7 +49,7 @@ async def test_what_was_decided_is_one_line_that_opens_and_closes() -> None:
         await ready(pilot)
         assert listed(app) == ["P15", "P16", "decided"]
         assert "▸ 14 decided" in app.text()
-        app.review.pane.queue.focus()
+        app.review.approval_pane.queue.focus()
         await pilot.press("j", "j", "enter")
         assert len(listed(app)) == 17 and "▾ 14 decided" in app.text()
         assert app.review.state.current == "P16", "to open the fold shows nothing else"
@@ -63,7 +63,7 @@ async def test_the_fold_opens_at_once_where_it_is_all_there_is() -> None:
     app = with_history(waiting=0)
     async with app.run_test(size=BIG) as pilot:
         await pilot.pause()
-        app.review.pane.queue.focus()
+        app.review.approval_pane.queue.focus()
         await pilot.press("enter")
         assert len(listed(app)) == 15
 
@@ -81,7 +81,7 @@ async def test_a_key_on_the_fold_decides_what_is_shown() -> None:
     app = with_history(waiting=1)
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
-        app.review.pane.queue.focus()
+        app.review.approval_pane.queue.focus()
         await pilot.press("j")
         await app.pass_grace()
         await pilot.press("y")
@@ -95,7 +95,7 @@ async def test_in_a_small_terminal_the_diff_keeps_its_room(size: tuple[int, int]
     async with app.run_test(size=(size[0], size[1] + 2)) as pilot:
         await ready(pilot)
         assert app.review.diff_pane.size.height >= size[1] * 2 / 3
-        assert app.review.pane.size.height >= 4
+        assert app.review.approval_pane.size.height >= 4
 
 
 @pytest.mark.parametrize("width", range(40, 100, 6))
@@ -135,8 +135,8 @@ async def test_only_visible_lines_of_thousands_are_made(monkeypatch: pytest.Monk
     app = thousands()
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
-        app.review.pane.queue.focus()
-        rows = app.review.pane.queue.size.height
+        app.review.approval_pane.queue.focus()
+        rows = app.review.approval_pane.queue.size.height
         assert "1 of 5000 waiting" in app.text() and "P2 " in app.text()
         assert len(listed(app)) == 5_000 and rows <= 10
         await pilot.press("end")
@@ -159,12 +159,12 @@ async def test_a_click_picks_the_line_under_the_pointer() -> None:
     app = thousands()
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
-        app.review.pane.queue.focus()
+        app.review.approval_pane.queue.focus()
         await pilot.press("end")
         await pilot.pause()
         await click_on(pilot, "P4998")
         assert app.review.state.current == "P4998"
-        assert app.review.pane.queue.has_focus and app.posted == []
+        assert app.review.approval_pane.queue.has_focus and app.posted == []
 
 
 async def test_a_new_proposal_is_shown_instead_of_a_stale_one_unless_somebody_looks_at_that() -> None:
@@ -198,7 +198,7 @@ async def test_where_there_is_nothing_to_undo_at_once_it_is_said_how_an_earlier_
         await pilot.press("u")
         await pilot.pause()
         assert "show it first: J leads there" in app.text() and app.posted == []
-        app.review.pane.queue.focus()
+        app.review.approval_pane.queue.focus()
         assert listed(app) == [], "what waits alone needs no list"
         await pilot.press("enter")
         assert listed(app) == ["P2", "decided", "P1"]

@@ -72,7 +72,7 @@ async def test_unsent_words_ask_before_they_go_along(where: str, key: str, kind:
         if "aside" in where:
             await pilot.press("escape")
         await pilot.pause()
-        app.review.pane.queue.focus()
+        app.review.approval_pane.queue.focus()
         await pilot.pause()
         await app.pass_grace()
         await pilot.press(key)
@@ -80,7 +80,7 @@ async def test_unsent_words_ask_before_they_go_along(where: str, key: str, kind:
         assert app.posted == []
         assert "our unsent words go with it to the model, “hm”" in app.text()
         await pilot.press("escape")
-        assert app.review.deciding.question is None
+        assert app.review.verdict_handler.question is None
         assert app.review.state.unsaid.unsent_pieces(app.proposals["P1"]) == ["hm"]
         await app.pass_grace()
         await pilot.press(key)
@@ -98,15 +98,15 @@ async def test_unsent_words_ask_before_they_go_along(where: str, key: str, kind:
 async def test_more_words_take_the_question_away() -> None:
     async with reviewing(small()) as (app, pilot):
         await pilot.press("r", "h", "m")
-        app.review.pane.queue.focus()
+        app.review.approval_pane.queue.focus()
         await pilot.pause()
         await app.pass_grace()
         await pilot.press("n")
-        assert app.review.deciding.question is not None
-        app.review.feedback.query_one(TextArea).focus()
+        assert app.review.verdict_handler.question is not None
+        app.review.feedback_field.query_one(TextArea).focus()
         await pilot.press("m")
         await pilot.pause()
-        assert app.review.deciding.question is None
+        assert app.review.verdict_handler.question is None
         assert app.review.state.unsaid.drafts["P1"] == "hmm"
 
 

@@ -115,10 +115,12 @@ async def test_a_setting_takes_effect_and_keeps_comments(tmp_path: Path, server:
         await run.pilot.press("down", "down", "enter")
         await run.see("Saved")
         assert run.app.settings.wrap is False
-        assert run.app.workbench.review.view.sheet.wrap is False
+        assert run.app.workbench.review.view.model.wrap is False
         assert file.read_text() == '# mine\nnotify = "off"  # quiet\nwrap = false\n'
         await run.pilot.press("down", "enter")
-        await run.until(lambda: run.app.workbench.review.view.sheet.white_space is False, "the setting in force")
+        await run.until(
+            lambda: run.app.workbench.review.view.model.shows_white_space is False, "the setting in force"
+        )
 
 
 async def test_a_setting_of_the_wrong_kind_is_refused(tmp_path: Path, server: WireServer, home: Path) -> None:

@@ -327,9 +327,9 @@ async def test_in_16_colours_the_question_stands_out_and_can_be_read(theme: str)
         await ready(pilot)
         await pilot.press("y")
         await pilot.pause()
-        question = app.review.pane.query_one("#question")
+        question = app.review.approval_pane.query_one("#question")
         assert "never on screen" in app.text()
-        assert question.styles.background == app.review.pane.styles.background, (
+        assert question.styles.background == app.review.approval_pane.styles.background, (
             "with a background, half is unreadable"
         )
         kind, colour = question.styles.border_left

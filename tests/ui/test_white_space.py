@@ -25,7 +25,7 @@ NEW = (
 def of(*diffs: FileDiff) -> ReviewApp:
     """The review of one proposal, with the view without white space."""
     app = ReviewApp((proposal("P1", diffs), diffs))
-    app.review.view.sheet.white_space = False
+    app.review.view.model.shows_white_space = False
     return app
 
 
@@ -36,7 +36,7 @@ def formatted() -> FileDiff:
 
 async def test_the_key_leaves_it_out_and_counts_it_and_brings_it_back() -> None:
     app = of(formatted())
-    app.review.view.sheet.white_space = True
+    app.review.view.model.shows_white_space = True
     async with app.run_test(size=(100, 60)) as pilot:
         await ready(pilot)
         assert "x3 := a+3" in app.text() and "white space" not in app.text()
@@ -51,11 +51,11 @@ async def test_the_key_leaves_it_out_and_counts_it_and_brings_it_back() -> None:
         assert "return a" in text and "return b" in text
         # As long as nobody has looked, which takes its time in a large change.
         view = app.review.view
-        found, view.sheet.spaces = view.sheet.spaces, None
+        found, view.model.hidden_space = view.model.hidden_space, None
         view.relayout()
         await pilot.pause()
         assert "looking for white space …" in app.text() and "x13 := a+13" in app.text()
-        view.sheet.spaces = found
+        view.model.hidden_space = found
         view.relayout()
         await pilot.pause()
         await pilot.press("W")
@@ -145,7 +145,7 @@ async def test_words_are_compared_with_the_line_that_they_were() -> None:
     app = of(file_diff("a.c", old, "new();\na(1);\nvalue = second + 2;\n"))
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
-        marks, diff = app.review.view.sheet.scene.marks, app.diffs["P1"][0]
+        marks, diff = app.review.view.model.render_context.marks, app.diffs["P1"][0]
         assert len(diff.change.hunks) == 1
         assert marks.changed_words(0, 0, "new", 2) == (((8, 14),), False)
 

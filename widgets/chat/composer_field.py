@@ -27,18 +27,18 @@ class DroppedImages:
     """Remembers dropped images, so that no pasted text can pass for one."""
 
     def __init__(self) -> None:
-        self.find: Callable[[str], Awaitable[Sequence[Mention]]] | None = None
+        self.find_dropped_files: Callable[[str], Awaitable[Sequence[Mention]]] | None = None
         """Gives the images that a pasted text consists of."""
         self._paths: set[str] = set()
 
     async def mention_text(self, pasted: str) -> str:
         """Return the text to insert for a paste: mentions if it consists of image paths, else the paste itself."""
-        if self.find is None or not any(possible_pasted_paths(pasted)):
+        if self.find_dropped_files is None or not any(possible_pasted_paths(pasted)):
             return pasted
         found: Sequence[Mention] = ()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LOOKING):
-                found = await self.find(pasted)
+                found = await self.find_dropped_files(pasted)
         self._paths.update(mention.path for mention in found)
         return "".join(f"{format_mention(mention.path)} " for mention in found) or pasted
 
@@ -234,7 +234,7 @@ class ComposerField(TextArea):
         super().__init__(soft_wrap=True, tab_behavior="focus", highlight_cursor_line=False)
         # A blinking cursor is a timer that never stops, and wakes the machine twice a second.
         self.set_reactive(TextArea.cursor_blink, False)
-        self.pastes = FoldedPastes()
+        self.folded_pastes = FoldedPastes()
         self._steer = intercept_key
         self._pasted = transform_paste
         self._last_cursor: Location = (0, 0)
@@ -250,17 +250,17 @@ class ComposerField(TextArea):
     @property
     def draft(self) -> ComposerDraft:
         """Return the text with every folded paste written out, and the positions of these."""
-        return self.pastes.unfold(self.text)
+        return self.folded_pastes.unfold(self.text)
 
     def show_draft(self, draft: ComposerDraft) -> None:
         """Show another text, the cursor at its end."""
-        self.text = self.pastes.load_draft(draft)
+        self.text = self.folded_pastes.load_draft(draft)
         self.move_cursor(self.document.end)
 
     def get_line(self, line_index: int) -> Text:
         """Return a line with its paste markers coloured."""
         line = super().get_line(line_index)
-        for start, end in self.pastes.marker_columns(line.plain):
+        for start, end in self.folded_pastes.marker_columns(line.plain):
             line.stylize(self.get_component_rich_style("editor--paste", partial=True), start, end)
         return line
 
@@ -308,7 +308,7 @@ class ComposerField(TextArea):
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         start, end = self.selection
         result = self.replace(
-            self.pastes.fold(text, self.text) if is_folded_paste(text) else text,
+            self.folded_pastes.fold(text, self.text) if is_folded_paste(text) else text,
             start,
             end,
             maintain_selection_offset=False,
@@ -364,7 +364,7 @@ class ComposerField(TextArea):
         """A stretch that holds each paste marker wholly or not at all."""
         start, end = span
         first, last = text.rfind("\n", 0, start) + 1, text.find("\n", end)
-        for left, right in self.pastes.marker_columns(text[first : last if last >= 0 else len(text)]):
+        for left, right in self.folded_pastes.marker_columns(text[first : last if last >= 0 else len(text)]):
             if start < first + right and end > first + left:
                 start, end = min(start, first + left), max(end, first + right)
         return start, end
@@ -373,7 +373,7 @@ class ComposerField(TextArea):
 
     def _marker_at(self, location: Location, left: bool) -> tuple[Location, Location] | None:
         row, column = location
-        for start, end in self.pastes.marker_columns(self.document.get_line(row)):
+        for start, end in self.folded_pastes.marker_columns(self.document.get_line(row)):
             if (start < column <= end) if left else (start <= column < end):
                 return (row, start), (row, end)
         return None

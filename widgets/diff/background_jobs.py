@@ -41,7 +41,7 @@ class BackgroundJobs:
     def find_moved_lines(self) -> None:
         """Find the moved lines of the shown change, at once where that is quick."""
         self._waiting.clear()
-        scene = self._sheet.scene
+        scene = self._sheet.render_context
         if _is_small(scene.diffs):
             scene.marks.moved = find_moved_lines(scene.diffs)
         else:
@@ -51,10 +51,10 @@ class BackgroundJobs:
     def find_space_changes(self) -> None:
         """Find the hunks that change only white space, if these are folded; at once where that is quick."""
         sheet = self._sheet
-        if sheet.white_space or sheet.spaces is not None:
+        if sheet.shows_white_space or sheet.hidden_space is not None:
             return
         if _is_small(sheet.diffs):
-            sheet.spaces = find_hidden_whitespace(sheet.diffs)
+            sheet.hidden_space = find_hidden_whitespace(sheet.diffs)
         else:
             self._waiting["spaces"] = partial(self._find_spaces, sheet.diffs)
 
@@ -66,7 +66,7 @@ class BackgroundJobs:
 
     def has_work_after_frame(self) -> bool:
         """Return whether a drawn frame left work to start, such as colours."""
-        scene = self._sheet.scene
+        scene = self._sheet.render_context
         if scene.syntax.has_requests and self._lexing is not scene:
             self._lexing = scene
             self._waiting["syntax"] = partial(self._lex, scene)
@@ -81,7 +81,7 @@ class BackgroundJobs:
     async def _inspect(self, scene: RenderContext) -> None:
         """Find the moved lines of a large change, in a thread."""
         moved = await asyncio.to_thread(find_moved_lines, scene.diffs)
-        if scene is self._sheet.scene and moved:
+        if scene is self._sheet.render_context and moved:
             scene.marks.moved = moved
             self._view.redraw_lines()
 
@@ -89,7 +89,7 @@ class BackgroundJobs:
         """Find the whitespace-only changes of a large diff, on a thread."""
         found = await asyncio.to_thread(find_hidden_whitespace, diffs)
         if diffs is self._sheet.diffs:
-            self._sheet.spaces = found
+            self._sheet.hidden_space = found
             self._view.relayout()
 
     async def _lay_out_rest(self, layout: DiffLayout) -> None:
@@ -108,7 +108,7 @@ class BackgroundJobs:
                 self._view.handle_growth()
 
     async def _lex(self, scene: RenderContext) -> None:
-        while scene is self._sheet.scene and await scene.syntax.lex_requested():
+        while scene is self._sheet.render_context and await scene.syntax.lex_requested():
             self._view.redraw_lines()
         if self._lexing is scene:
             self._lexing = None

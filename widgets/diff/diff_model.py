@@ -35,7 +35,7 @@ class DiffModel:
     def __init__(self) -> None:
         self.proposal: Proposal | None = None
         self.diffs: tuple[FileDiff, ...] = ()
-        self.versions = False
+        self.is_comparing_versions = False
         """Whether the diffs are between two versions of the proposal."""
         self.plain_text = False
         """Whether plain lines are shown, without a cursor."""
@@ -49,15 +49,15 @@ class DiffModel:
         """Whether the two sides shall stand side by side; None goes by the width."""
         self.wrap = False
         """Whether long lines take several rows."""
-        self.white_space = True
+        self.shows_white_space = True
         """Whether changes in white space that says nothing are shown."""
         self.space_key = ""
         """The key that turns that, as notes name it."""
-        self.spaces: HiddenWhitespace | None = None
+        self.hidden_space: HiddenWhitespace | None = None
         """Changes that can be hidden; None as long as they are not computed."""
         self.left_out = HiddenWhitespace()
         """Changes that are hidden now."""
-        self.scene = RenderContext()
+        self.render_context = RenderContext()
         self.rows = DiffLayout()
         self._numbers: Mapping[int, int] = {}
         """For each file of the diffs before, its number now."""
@@ -73,23 +73,23 @@ class DiffModel:
             number: places[diff.change.path] for number, diff in enumerate(self.diffs) if diff.change.path in places
         }
         self.shape = self.shape.renumber_files(self._numbers)
-        self.proposal, self.diffs, self.versions = proposal, tuple(diffs), versions
-        self.spaces = None
+        self.proposal, self.diffs, self.is_comparing_versions = proposal, tuple(diffs), versions
+        self.hidden_space = None
         self.message, self.plain_text = "", False
         self._top = (*warning_notes(diff.change for diff in self.diffs), *proposal_notes(proposal))
         shown = self.diffs
         longest = max((max(len(diff.old), len(diff.new)) for diff in shown), default=1)
-        self.scene = RenderContext(
+        self.render_context = RenderContext(
             diffs=shown,
             marks=LineMarks(shown),
             syntax=SyntaxTokens(
                 lambda file: shown[file].change.path, lambda file, side: side_text(shown[file], side)
             ),
             digits=max(3, len(str(longest))),
-            left_out=self.scene.left_out,
+            left_out=self.render_context.left_out,
             undecided=not versions and proposal.state in _UNDECIDED,
             undone=proposal.state is ProposalState.UNDONE,
-            query=self.scene.query,
+            query=self.render_context.query,
         )
         self._widest = 0
 
@@ -101,7 +101,7 @@ class DiffModel:
 
     def show_message(self, message: str = "", plain_text: Sequence[NoteRow] | None = None) -> None:
         """Show a message or plain lines in place of a change."""
-        self.proposal, self.diffs, self.versions = None, (), False
+        self.proposal, self.diffs, self.is_comparing_versions = None, (), False
         self.message, self.plain_text = message, plain_text is not None
         self._top, self.notes = (), tuple(plain_text or ())
         self.forget_view_state()
@@ -110,8 +110,8 @@ class DiffModel:
         """Forget folds and position of the previous change."""
         self.comments = ()
         self.shape = DiffShape()
-        self.scene = RenderContext()
-        self.spaces = None
+        self.render_context = RenderContext()
+        self.hidden_space = None
 
     def is_showing(self, proposal: Proposal) -> bool:
         """Return whether this proposal is shown."""
@@ -133,7 +133,7 @@ class DiffModel:
     def long_lines_of(self, row: LineRow) -> frozenset[SourceLine]:
         """Return the lines of a row that are shortened, or were until the user opened them."""
         lines = frozenset(SourceLine(row.file, side, line) for side, line in row.lines)
-        left_out = any(self.scene.shown_spans(row, side, line) for _, side, line in lines)
+        left_out = any(self.render_context.shown_spans(row, side, line) for _, side, line in lines)
         return lines if left_out or lines & self.shape.lines else frozenset()
 
     # Layout
@@ -148,7 +148,7 @@ class DiffModel:
             # There is nothing to draw on yet; the first resize lays out.
             self.rows = DiffLayout()
             return 0
-        scene = self.scene
+        scene = self.render_context
         self.shape = replace(self.shape, split=self.is_split(size.width))
         scene.width, scene.split, scene.wrap = size.width, self.shape.split, self.wrap
         scene.collapsed, scene.opened = self.shape.collapsed, self.shape.lines
@@ -174,10 +174,10 @@ class DiffModel:
 
     def _left_out(self) -> HiddenWhitespace:
         """Return what the view hides, except in hunks that the user has opened or commented."""
-        if self.white_space or self.spaces is None:
+        if self.shows_white_space or self.hidden_space is None:
             return HiddenWhitespace()
         remarked = [comment.line for comment in self.comments if comment.kind not in HUNK_HEAD_KINDS]
-        return self.spaces.without_hunks(self.diffs, self.shape.spaces, remarked)
+        return self.hidden_space.without_hunks(self.diffs, self.shape.spaces, remarked)
 
     def is_left_out(self, line: SourceLine, hunk: int) -> bool:
         """Return whether a changed line of a hunk is shown as context, or folded into one line."""
@@ -215,6 +215,6 @@ class DiffModel:
     @property
     def size(self) -> Size:
         """Return the content size in cells and terminal lines."""
-        scene = self.scene
+        scene = self.render_context
         beside = scene.width - scene.code_width
         return Size(max(scene.width, beside + self._widest if self._widest else 0), self.rows.height)

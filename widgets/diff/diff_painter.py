@@ -188,7 +188,7 @@ class LineRenderer:
     def __init__(self, model: DiffModel, look_up: StyleOf) -> None:
         self._sheet = model
         self._look_up = look_up
-        self._painter = DiffPainter(model.scene, self.style)
+        self._painter = DiffPainter(model.render_context, self.style)
         # The links of an LRUCache refer to each other: what is cleared of it would stay.
         self._strips: FIFOCache[tuple[int, int, int, str], Strip] = FIFOCache(_KEPT_STRIPS)
         self._styles: dict[tuple[str, ...], Style] = {}
@@ -231,13 +231,13 @@ class LineRenderer:
         line = y + frame.top
         if line >= sheet.rows.height:
             return Strip.blank(frame.width, self.style(("diff--plain",)))
-        if self._painter.scene is not sheet.scene:
-            self._painter = DiffPainter(sheet.scene, self.style)
+        if self._painter.scene is not sheet.render_context:
+            self._painter = DiffPainter(sheet.render_context, self.style)
         number, row, part = sheet.rows.part_at(line)
         cursor = frame.cursor if number == frame.row else "diff--cursor-blurred" if number in frame.lit else ""
         if offsets or frame.selection is not None:
             return self._painter.paint(row, part, line, cursor=cursor, selection=frame.selection, offsets=offsets)
-        key = (line, sheet.scene.scroll, frame.width, cursor)
+        key = (line, sheet.render_context.scroll, frame.width, cursor)
         strip = self._strips.get(key)
         if strip is None:
             strip = self._strips[key] = self._painter.paint(row, part, line, cursor=cursor)

@@ -122,7 +122,7 @@ class MiniMap(Widget):
             made is None
             or made[0] is not view.layout_rows
             or made[1] != self.size.height
-            or made[2] is not view.search.found
+            or made[2] is not view.search.found_matches
             or made[3] != view.layout_rows.complete
         )
 
@@ -144,11 +144,16 @@ class MiniMap(Widget):
     def render_line(self, y: int) -> Strip:
         view = self.view
         if self._is_old:
-            self._made_for = (view.layout_rows, self.size.height, view.search.found, view.layout_rows.complete)
+            self._made_for = (
+                view.layout_rows,
+                self.size.height,
+                view.search.found_matches,
+                view.layout_rows.complete,
+            )
             self._shown = view.diffs
             self._cells = minimap_cells(view.layout_rows, self.size.height)
             self._add_reasons()
-            self._add_matches(view.search.found)
+            self._add_matches(view.search.found_matches)
         self._lit = first, last = self._visible
         bits = self._cells[y] if y < len(self._cells) else 0
         classes = ["diff--map", *(("diff--map-view",) if first <= y < last else ())]
@@ -272,14 +277,20 @@ class PositionBar(Widget):
             named = f"hunk {hunk.number:,}, " if hunk is not None and differs else "hunk "
             from_top = " from the top" if differs else ""
             parts.append(LinePart(4, Content(f"{named}{place:,} of {total:,}{from_top}")))
-        missing, of = view.on_screen.unseen.count_unseen(min(view.cursor.file_index, len(view.diffs) - 1))
+        missing, of = view.seen_recorder.unseen.count_unseen(min(view.cursor.file_index, len(view.diffs) - 1))
         # Of a single file the approvals say it.
         several = len(view.diffs) > 1
-        if several and missing and diff.change.hunks and view.sheet.scene.undecided and not view.sheet.versions:
+        if (
+            several
+            and missing
+            and diff.change.hunks
+            and view.model.render_context.undecided
+            and not view.model.is_comparing_versions
+        ):
             parts.append(LinePart(6, Content.styled(f"{missing:,} of {of:,} unseen", "$text-warning")))
         if isinstance(row, LineRow) and (moved := _moved(view, row)):
             parts.append(LinePart(5, Content(moved)))
-        if not view.sheet.white_space:
+        if not view.model.shows_white_space:
             parts.append(LinePart(5, Content.styled(_spaces(view), "$text-warning")))
         if view.layout_rows.complete:
             total = view.layout_rows.height
@@ -292,7 +303,7 @@ class PositionBar(Widget):
 def _moved(view: DiffView, row: LineRow) -> str:
     """From where to where a line was moved, if it was."""
     line = row.newest
-    other = view.sheet.scene.marks.moved.get(line) if row.hunk is not None else None
+    other = view.model.render_context.marks.moved.get(line) if row.hunk is not None else None
     if other is None:
         return ""
     path = f"{display_text(view.diffs[other.file].change.path).text} " if other.file != line.file else ""
@@ -300,8 +311,8 @@ def _moved(view: DiffView, row: LineRow) -> str:
 
 
 def _spaces(view: DiffView) -> str:
-    sheet = view.sheet
-    if sheet.spaces is None:
+    sheet = view.model
+    if sheet.hidden_space is None:
         return "looking for white space …"
     count = sheet.left_out.hidden_line_count
     return f"white space off: {plural(count, 'line')}" if count else "white space off"
@@ -313,7 +324,7 @@ def _quoted(query: str) -> str:
 
 
 def _count(view: DiffView) -> str:
-    lines = len(view.search.found)
+    lines = len(view.search.found_matches)
     if view.search.current is not None and lines:
         return f"{view.search.current + 1:,} of {lines:,}"
     return plural(lines, "line")

@@ -177,7 +177,7 @@ class DiffSearch:
     def clear(self) -> None:
         """Clear the search."""
         self.query = ""
-        self.found: list[SearchMatch] = []
+        self.found_matches: list[SearchMatch] = []
         """Lines that match."""
         self.matches = 0
         """Occurrences on them."""
@@ -191,14 +191,14 @@ class DiffSearch:
     def start(self, query: str) -> None:
         """Search all files for a query; clear the search if it is empty."""
         self.clear()
-        diffs, scene = self._sheet.diffs, self._sheet.scene
+        diffs, scene = self._sheet.diffs, self._sheet.render_context
         self.query = scene.query = query
         scene.found = None
         self.running = bool(query) and sum(len(diff.new) for diff in diffs) > MAX_LINES_WITHOUT_THREAD
         if self.running:
             self._view.run_job("search", partial(self._search_beside, diffs, query))
         else:
-            self.found, self.matches = _found_and_counted(diffs, query)
+            self.found_matches, self.matches = _found_and_counted(diffs, query)
         self._view.search_changed()
 
     async def _search_beside(self, diffs: Sequence[FileDiff], query: str) -> None:
@@ -209,21 +209,21 @@ class DiffSearch:
 
         found, matches = await asyncio.to_thread(_found_and_counted, diffs, query, wanted)
         if wanted():
-            self.running, self.found, self.matches = False, found, matches
+            self.running, self.found_matches, self.matches = False, found, matches
             self._view.search_changed()
 
     def next_match(self, by: int) -> SearchMatch | None:
         """Return the next match, or the one before with -1; at first, the next from the cursor on."""
         self.wanted_step = by if self.running else 0
-        if not self.found:
+        if not self.found_matches:
             return None
         if self.current is not None:
-            self.current = (self.current + by) % len(self.found)
+            self.current = (self.current + by) % len(self.found_matches)
         else:
             line = self._cursor.next_line()
-            self.current = 0 if line is None else _first_from(self.found, self._sheet.diffs, line)
-        hit = self.found[self.current]
-        self._sheet.scene.found = hit.line
+            self.current = 0 if line is None else _first_from(self.found_matches, self._sheet.diffs, line)
+        hit = self.found_matches[self.current]
+        self._sheet.render_context.found = hit.line
         return hit
 
 

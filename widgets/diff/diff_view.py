@@ -123,15 +123,15 @@ class DiffView(ScrollView, can_focus=True):
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id)
-        self.sheet = DiffModel()
-        self.canvas = LineRenderer(self.sheet, self._look_up)
-        self.cursor = DiffCursor(self.sheet, self)
-        self.picking = LineSelection(self.sheet, self.cursor, self)
-        self.search = DiffSearch(self.sheet, self.cursor, self)
-        self.on_screen = SeenRecorder(self.sheet, self)
+        self.model = DiffModel()
+        self.canvas = LineRenderer(self.model, self._look_up)
+        self.cursor = DiffCursor(self.model, self)
+        self.line_selection = LineSelection(self.model, self.cursor, self)
+        self.search = DiffSearch(self.model, self.cursor, self)
+        self.seen_recorder = SeenRecorder(self.model, self)
         self.drawn: Callable[[], None] = lambda: None
         """Called whenever some of it has been painted."""
-        self._background = BackgroundJobs(self.sheet, self)
+        self._background = BackgroundJobs(self.model, self)
         self._frame: FrameState | None = None
         self._size_in_sight = Size(0, 0)
         """The last size that was not empty."""
@@ -145,17 +145,17 @@ class DiffView(ScrollView, can_focus=True):
     @property
     def layout_rows(self) -> DiffLayout:
         """Return the layout of the rows."""
-        return self.sheet.rows
+        return self.model.rows
 
     @property
     def diffs(self) -> tuple[FileDiff, ...]:
         """Return the shown file diffs."""
-        return self.sheet.diffs
+        return self.model.diffs
 
     @property
     def proposal(self) -> Proposal | None:
         """Return the proposal that is shown."""
-        return self.sheet.proposal
+        return self.model.proposal
 
     @property
     def visible_lines(self) -> int:
@@ -165,19 +165,19 @@ class DiffView(ScrollView, can_focus=True):
     @property
     def is_split(self) -> bool:
         """Return whether the two sides are side by side."""
-        return self.sheet.is_split(self.size.width)
+        return self.model.is_split(self.size.width)
 
     @property
     def first_unread_line(self) -> int | None:
         """Return the first terminal line never on screen, of the plain lines that must be read; None if none."""
-        if not self.sheet.plain_text:
+        if not self.model.plain_text:
             return None
         last = (
             self.layout_rows.first_line_of(self._to_read)
             if self._to_read < self.layout_rows.row_count
             else self.layout_rows.height
         )
-        return self.on_screen.first_unseen_line(max(1, last))
+        return self.seen_recorder.first_unseen_line(max(1, last))
 
     def show_change(
         self,
@@ -194,17 +194,17 @@ class DiffView(ScrollView, can_focus=True):
         proposal: there is nothing in it to choose or to comment on. `seen` is what of the proposal was on screen
         before; it is added to.
         """
-        same = self.sheet.is_showing(proposal)
+        same = self.model.is_showing(proposal)
         bookmark = self.cursor.bookmark() if same else CursorBookmark(None, 0)
         if not same:
             self._forget()
-        self.sheet.show_change(proposal, diffs, versions=versions)
+        self.model.show_change(proposal, diffs, versions=versions)
         if not same and not versions:
-            self.sheet.fold_generated()
-        self.sheet.notes = tuple(extra)
-        self.on_screen.start_change(self.on_screen.seen if seen is None else seen)
+            self.model.fold_generated()
+        self.model.notes = tuple(extra)
+        self.seen_recorder.start_change(self.seen_recorder.seen if seen is None else seen)
         self._background.find_moved_lines()
-        self._lay_out(bookmark._replace(row=self.sheet.row_in_new_diffs(bookmark.row)))
+        self._lay_out(bookmark._replace(row=self.model.row_in_new_diffs(bookmark.row)))
         if not same:
             self.scroll_to(0, 0, animate=False, immediate=True)
             self._goes_to_hunk = True
@@ -215,13 +215,13 @@ class DiffView(ScrollView, can_focus=True):
 
     def show_message(self, message: str = "") -> None:
         """Show nothing but a line of words in the middle."""
-        self.sheet.show_message(message)
+        self.model.show_message(message)
         self._show_no_diff()
 
     def show_text(self, notes: Sequence[NoteRow], to_read: int) -> None:
         """Show plain lines instead of a diff (a command that asks to be run); `to_read` of them must be seen."""
         self._to_read = to_read
-        self.sheet.show_message(plain_text=notes)
+        self.model.show_message(plain_text=notes)
         self._show_no_diff()
         self.scroll_to(0, 0, animate=False, immediate=True)
 
@@ -232,16 +232,16 @@ class DiffView(ScrollView, can_focus=True):
 
     def _forget(self) -> None:
         """Forget everything that belongs to the change that was shown before."""
-        self.sheet.forget_view_state()
+        self.model.forget_view_state()
         self.search.clear()
-        self.picking.start = None
-        self.on_screen.start_change()
+        self.line_selection.start = None
+        self.seen_recorder.start_change()
         self.refresh_bindings()
 
     def _go_to_first_hunk(self) -> None:
         if self._goes_to_hunk and self.layout_rows.row_count:
             self._goes_to_hunk = False
-            self.cursor.number = self.sheet.first_hunk_row()
+            self.cursor.number = self.model.first_hunk_row()
 
     def go_to_waiting(self) -> None:
         """Put the cursor on the next hunk that waits, unless it is on one; from the end on to the first."""
@@ -260,39 +260,39 @@ class DiffView(ScrollView, can_focus=True):
 
     def set_left_out(self, hunks: frozenset[str]) -> None:
         """Mark the hunks that an approval would not write."""
-        self.sheet.scene.left_out = hunks
-        self.on_screen.update_counted_lines()
+        self.model.render_context.left_out = hunks
+        self.seen_recorder.update_counted_lines()
         self.redraw_all()
 
     def set_comments(self, comments: Sequence[Comment]) -> None:
         """Show these remarks under their lines."""
-        if tuple(comments) != self.sheet.comments:
-            self.sheet.comments = tuple(comments)
+        if tuple(comments) != self.model.comments:
+            self.model.comments = tuple(comments)
             self.relayout()
 
     def set_notes_above(self, notes: Sequence[NoteRow]) -> None:
         """Replace the notes above the first file."""
         at_top = not self.scroll_offset.y
-        self.sheet.notes = tuple(notes)
+        self.model.notes = tuple(notes)
         self.relayout()
         if at_top and self.cursor.number < self.visible_lines:
             self.scroll_to(y=0, animate=False, immediate=True)
 
     def set_split(self, split: bool | None) -> None:
         """Show the sides side by side or not, whatever the width; None decides by the width."""
-        self.sheet.split_wanted = split
+        self.model.split_wanted = split
         self.relayout()
 
     def set_wrap(self, wrap: bool) -> None:
         """Wrap long lines, or scroll them."""
-        self.sheet.wrap = wrap
+        self.model.wrap = wrap
         self.scroll_to(x=0, animate=False, immediate=True)
         self.relayout()
 
     def set_white_space(self, shown: bool) -> None:
         """Show whitespace-only changes, or hide those without meaning."""
-        self.sheet.white_space = shown
-        self.sheet.shape = replace(self.sheet.shape, spaces=frozenset())
+        self.model.shows_white_space = shown
+        self.model.shape = replace(self.model.shape, spaces=frozenset())
         self._background.find_space_changes()
         self.relayout()
 
@@ -300,23 +300,23 @@ class DiffView(ScrollView, can_focus=True):
 
     def apply_shape(self, shape: DiffShape) -> None:
         """Show more of the change, or less."""
-        self.sheet.shape = shape
+        self.model.shape = shape
         self.relayout()
 
     def reveal_space_changes(self, file: int, hunk: int) -> None:
         """Show a hunk whole that is without its white space, by its indices."""
-        self.apply_shape(self.sheet.shape.reveal_spaces(self.diffs[file].change.hunks[hunk].id))
+        self.apply_shape(self.model.shape.reveal_spaces(self.diffs[file].change.hunks[hunk].id))
 
     def relayout(self) -> None:
         """Lay out again, with the cursor on the same line at the same height."""
         self._lay_out(self.cursor.bookmark())
 
     def _lay_out(self, bookmark: CursorBookmark) -> None:
-        self.picking.start = None
+        self.line_selection.start = None
         # Out of sight it is laid out as it was: it comes back with that width, and keys right behind find their rows.
         size = self.size if self.size.width else self._size_in_sight
-        number = self.sheet.lay_out(size, bookmark.row)
-        self.on_screen.reset_layout()
+        number = self.model.lay_out(size, bookmark.row)
+        self.seen_recorder.reset_layout()
         self.cursor.number = self.layout_rows.nearest_row(self.cursor.number if bookmark.row is None else number)
         if bookmark.row is not None and self.layout_rows.row_count:
             self.update_scroll_range()
@@ -324,13 +324,13 @@ class DiffView(ScrollView, can_focus=True):
             self.scroll_to(y=max(0, line - bookmark.above), animate=False, immediate=True)
         self._go_to_first_hunk()
         self._background.finish_layout()
-        self.sheet.measure()
+        self.model.measure()
         self.update_scroll_range()
         self.redraw_all()
 
     def update_scroll_range(self) -> None:
         """Set the scroll range to the present lines and their width."""
-        self.virtual_size = self.sheet.size
+        self.virtual_size = self.model.size
 
     def handle_growth(self) -> None:
         """Take more lines, or wider ones, into the scroll range."""
@@ -340,7 +340,7 @@ class DiffView(ScrollView, can_focus=True):
     def on_resize(self, event: events.Resize) -> None:
         """Fit the rows to the new width."""
         self._size_in_sight = event.size
-        if event.size.width != self.sheet.scene.width:
+        if event.size.width != self.model.render_context.width:
             self.relayout()
 
     # Drawing
@@ -379,9 +379,11 @@ class DiffView(ScrollView, can_focus=True):
     def _look(self) -> FrameState:
         """The state that the next lines are drawn in."""
         (x, y), (width, height) = self.scroll_offset, self.size
-        self.sheet.scene.scroll = 0 if self.sheet.wrap else x
-        cursor = "" if self.sheet.plain_text else "diff--cursor" if self.has_focus else "diff--cursor-blurred"
-        return FrameState(y, width, height, self.cursor.number, cursor, self.picking.picked_rows, self.text_selection)
+        self.model.render_context.scroll = 0 if self.model.wrap else x
+        cursor = "" if self.model.plain_text else "diff--cursor" if self.has_focus else "diff--cursor-blurred"
+        return FrameState(
+            y, width, height, self.cursor.number, cursor, self.line_selection.picked_rows, self.text_selection
+        )
 
     def render_line(self, y: int) -> Strip:
         """Return one terminal line of the view; for the mouse, outside of drawing, its segments carry their
@@ -392,7 +394,7 @@ class DiffView(ScrollView, can_focus=True):
 
     def _after_drawing(self, first: int, last: int) -> None:
         """Record what was on the screen, and start work that must not delay the first frame."""
-        if self.on_screen.record_frame(first, last, self.scroll_offset.y):
+        if self.seen_recorder.record_frame(first, last, self.scroll_offset.y):
             self.post_message(self.CameOnScreen())
         if self._background.has_work_after_frame():
             self.call_later(self._background.start_waiting_work)
@@ -403,7 +405,7 @@ class DiffView(ScrollView, can_focus=True):
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         """Return the selected source text, without line numbers and signs."""
-        return copied_text(self.layout_rows, self.sheet.scene, selection), "\n"
+        return copied_text(self.layout_rows, self.model.render_context, selection), "\n"
 
     def run_job(self, name: str, job: Job) -> None:
         """Run a job in the place of the one before under that name."""
@@ -413,7 +415,7 @@ class DiffView(ScrollView, can_focus=True):
 
     def cursor_moved(self) -> None:
         """Redraw the selection up to the cursor, and report the new position."""
-        if self.picking.start is not None:
+        if self.line_selection.start is not None:
             self.redraw_lines()
         self.post_message(self.ViewMoved())
 
@@ -443,12 +445,12 @@ class DiffView(ScrollView, can_focus=True):
         hit = self.search.next_match(by)
         if hit is None:
             return
-        if hit.hunk is not None and self.sheet.is_left_out(hit.line, hit.hunk):
+        if hit.hunk is not None and self.model.is_left_out(hit.line, hit.hunk):
             self.reveal_space_changes(hit.line.file, hit.hunk)
         row = self.cursor.find_row(hit.row)
         shown = None if row is None else self.layout_rows.row_at(row)
         if not (isinstance(shown, LineRow) and hit.line.line in (shown.old, shown.new)):
-            hunks, shape = self.diffs[hit.line.file].change.hunks, self.sheet.shape
+            hunks, shape = self.diffs[hit.line.file].change.hunks, self.model.shape
             self.apply_shape(
                 shape.unfold_file(hit.line.file)
                 if hit.hunk is not None
@@ -496,8 +498,8 @@ class DiffView(ScrollView, can_focus=True):
         if self.first_unread_line is not None:
             self.scroll_to(y=self.first_unread_line, animate=False, immediate=True)
             return
-        sheet, unseen = self.sheet, self.on_screen.unseen
-        looked_at = bool(sheet.diffs) and not sheet.versions
+        sheet, unseen = self.model, self.seen_recorder.unseen
+        looked_at = bool(sheet.diffs) and not sheet.is_comparing_versions
         place = next(unseen.iterate_from(self.cursor.file_index, self.cursor.row), None) if looked_at else None
         if place is None:
             self.post_message(self.NothingUnseen())
@@ -511,7 +513,7 @@ class DiffView(ScrollView, can_focus=True):
         if place.hunk < 0:
             self.cursor.go_to_file(place.file)
         else:
-            go_to_unseen(place, self.on_screen.seen, sheet, self.cursor, self)
+            go_to_unseen(place, self.seen_recorder.seen, sheet, self.cursor, self)
 
     def action_scroll_code_left(self) -> None:
         """Show the beginning of long lines."""
@@ -529,29 +531,29 @@ class DiffView(ScrollView, can_focus=True):
 
     def action_toggle_wrap(self) -> None:
         """Wrap long lines or scroll them."""
-        self.set_wrap(not self.sheet.wrap)
+        self.set_wrap(not self.model.wrap)
 
     def action_toggle_white_space(self) -> None:
         """Leave out changes in white space alone, or show them."""
-        self.set_white_space(not self.sheet.white_space)
+        self.set_white_space(not self.model.shows_white_space)
 
     def action_toggle_folds(self) -> None:
         """Open or close the unchanged stretch at the cursor; from a hunk, all of them."""
         gap = self.cursor.gap
-        self.apply_shape(self.sheet.shape.toggle_all() if gap is None else self.sheet.shape.toggle_gap(*gap))
+        self.apply_shape(self.model.shape.toggle_all() if gap is None else self.model.shape.toggle_gap(*gap))
 
     def action_toggle_all_folds(self) -> None:
         """Show the whole files, or only the surroundings of the hunks."""
-        self.apply_shape(self.sheet.shape.toggle_all())
+        self.apply_shape(self.model.shape.toggle_all())
 
     def action_open(self) -> None:
         """Open or close the item under the cursor: a fold, a long line, a file, a comment."""
-        shape = self.sheet.shape
+        shape = self.model.shape
         match self.cursor.row:
             case FoldRow():
                 self.action_toggle_folds()
             case LineRow() as row:
-                if lines := self.sheet.long_lines_of(row):
+                if lines := self.model.long_lines_of(row):
                     self.apply_shape(shape.toggle_long_lines(lines))
             case SpaceRow(file=file, hunk=hunk):
                 self.reveal_space_changes(file, hunk)
@@ -578,7 +580,7 @@ class DiffView(ScrollView, can_focus=True):
     def _takes_comments(self) -> bool:
         """Return whether the model will read comments on what is shown: on a waiting proposal, not on a
         comparison."""
-        return self.proposal is not None and self.proposal.state.is_pending and not self.sheet.versions
+        return self.proposal is not None and self.proposal.state.is_pending and not self.model.is_comparing_versions
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Return whether a key works now, so that only useful keys are offered."""
@@ -629,29 +631,29 @@ class DiffView(ScrollView, can_focus=True):
 
     def action_pick_lines(self) -> None:
         """Begin to pick lines at the cursor, or stop it."""
-        self.picking.toggle()
+        self.line_selection.toggle()
 
     def action_pick_down(self) -> None:
         """Extend the selection to the next line."""
-        self.picking.extend(1)
+        self.line_selection.extend(1)
 
     def action_pick_up(self) -> None:
         """Extend the selection to the line before."""
-        self.picking.extend(-1)
+        self.line_selection.extend(-1)
 
     def picked_lines(self) -> PickedLines | None:
         """Return the changed lines that are picked by key, or selected with the mouse."""
-        return self.picking.picked_lines(self.text_selection)
+        return self.line_selection.picked_lines(self.text_selection)
 
     def end_picking(self) -> None:
         """Pick nothing any more."""
-        self.picking.set_start(None)
+        self.line_selection.set_start(None)
         if self.text_selection is not None:
             self.screen.clear_selection()
 
     def on_key(self, event: events.Key) -> None:
         """Stop picking lines on Escape."""
-        if event.key == "escape" and self.picking.start is not None:
+        if event.key == "escape" and self.line_selection.start is not None:
             event.stop()
             event.prevent_default()
             self.end_picking()
@@ -689,7 +691,9 @@ class DiffView(ScrollView, can_focus=True):
     def _select(self, event: events.Click) -> None:
         _, offset = self.screen.get_widget_and_offset_at(event.screen_x, event.screen_y)
         if offset is not None:
-            selection = (word_at if event.chain == 2 else line_at)(self.layout_rows, self.sheet.scene, offset)
+            selection = (word_at if event.chain == 2 else line_at)(
+                self.layout_rows, self.model.render_context, offset
+            )
             self.screen.selections = {} if selection is None else {self: selection}
 
     def _under(self, event: events.MouseEvent) -> tuple[int, bool] | None:

@@ -74,7 +74,7 @@ class FileList(ScrollView, can_focus=True):
             self._height = self.styles.height = height
         self.virtual_size = Size(self.size.width, files)
         before, self._current = self._current, self.view.cursor.file_index
-        drawn = (self._shown, self.view.sheet.scene.left_out, self.view.on_screen.seen.count)
+        drawn = (self._shown, self.view.model.render_context.left_out, self.view.seen_recorder.seen.count)
         if drawn != self._drawn:
             self._drawn = drawn
             self.refresh()
@@ -100,8 +100,8 @@ class FileList(ScrollView, can_focus=True):
         def piece(text: str, *classes: str) -> Segment:
             return Segment(text, style(*classes, "diff--listed", *over).rich_style)
 
-        scene = self.view.sheet.scene
-        missing, of = self.view.on_screen.unseen.count_unseen(number)
+        scene = self.view.model.render_context
+        missing, of = self.view.seen_recorder.unseen.count_unseen(number)
         seen = not missing
         facts = [(f"  {text}", kind) for text, kind in file_facts(diff, scene)]
         if missing and change.hunks and scene.undecided:

@@ -171,7 +171,7 @@ class LineSelection:
         sheet = self._sheet
         rows = self.picked_rows or self._rows_in(selection)
         file = self._cursor.file_index if self.picked_rows else sheet.rows.row_at(rows[0]).file if rows else -1
-        if sheet.versions or file < 0:
+        if sheet.is_comparing_versions or file < 0:
             return None
         change = sheet.diffs[file].change
         lines: dict[Side, set[int]] = {"old": set(), "new": set()}

@@ -93,7 +93,7 @@ class UnseenLines:
 
 def go_to_unseen(unseen: UnseenLine, seen: SeenLines, model: DiffModel, cursor: DiffCursor, view: CursorView) -> None:
     """Bring the first unseen character of a line into view, and the cursor with it."""
-    hunk, scene = model.diffs[unseen.file].change.hunks[unseen.hunk], model.scene
+    hunk, scene = model.diffs[unseen.file].change.hunks[unseen.hunk], model.render_context
     side, line = changed_line_at(hunk, unseen.number)
     row = row_of_line(SourceLine(unseen.file, side, line), unseen.hunk)
     found = cursor.find_row(row)
@@ -128,7 +128,7 @@ class SeenRecorder:
         """How far that was scrolled to the side."""
         self.seen = SeenLines()
         """Of what is shown, as far as it waits for a decision."""
-        self.unseen = UnseenLines(model.scene, self.seen)
+        self.unseen = UnseenLines(model.render_context, self.seen)
 
     def start_change(self, seen: SeenLines | None = None) -> None:
         """Begin to record a change; `seen` are its lines that were on the screen before."""
@@ -138,7 +138,7 @@ class SeenRecorder:
 
     def update_counted_lines(self) -> None:
         """Count again: other hunks are left out now."""
-        self.unseen = UnseenLines(self._sheet.scene, self.seen)
+        self.unseen = UnseenLines(self._sheet.render_context, self.seen)
 
     def reset_layout(self) -> None:
         """Forget the drawn lines: the layout has changed."""
@@ -153,12 +153,12 @@ class SeenRecorder:
         """Record a frame whose first line is `top`, of which these lines were drawn; return whether any was
         unseen."""
         sheet, seen = self._sheet, self.seen
-        if self._painted_at != sheet.scene.scroll:
-            self._painted_at = sheet.scene.scroll
+        if self._painted_at != sheet.render_context.scroll:
+            self._painted_at = sheet.render_context.scroll
             self.reset_layout()
         before = seen.count
         for line in self._newly_visible(first, last, top):
-            if sheet.proposal is not None and not sheet.versions and line < sheet.rows.height:
+            if sheet.proposal is not None and not sheet.is_comparing_versions and line < sheet.rows.height:
                 self._note_line(line)
         return seen.count != before
 
@@ -200,7 +200,7 @@ class SeenRecorder:
 
     def _note_side(self, row: LineRow, side: Side, number: int, part: int) -> None:
         assert row.hunk is not None
-        scene, hunk = self._sheet.scene, self._sheet.diffs[row.file].change.hunks[row.hunk]
+        scene, hunk = self._sheet.render_context, self._sheet.diffs[row.file].change.hunks[row.hunk]
         in_hunk = changed_line_index(hunk, side, number)
         line = scene.line_text(row.file, side, number)
         if scene.fits_on_one_row(line) and not scene.scroll:

@@ -219,7 +219,7 @@ class AskPanel(Column):
         """The marks in the diff, each with the thread that it is of."""
         self._sought: ThreadAnchor | None = None
         """Where the cursor is to go once its diff is there."""
-        self.topic: QuestionSubject | None = None
+        self.subject: QuestionSubject | None = None
         """None while it is closed."""
         self._keys: Mapping[str, str] = {}
         self._editor = ComposerField(self._steer)
@@ -236,7 +236,7 @@ class AskPanel(Column):
     @property
     def is_open(self) -> bool:
         """Return whether it is shown."""
-        return self.topic is not None
+        return self.subject is not None
 
     @property
     def has_thread(self) -> bool:
@@ -303,9 +303,9 @@ class AskPanel(Column):
     def _marked_at_cursor(self) -> ThreadAnchor | None:
         """Return the place of the thread whose mark is under the cursor, if no lines are selected."""
         row = self._view.cursor.row
-        if not isinstance(row, CommentRow) or self._view.picking.start is not None:
+        if not isinstance(row, CommentRow) or self._view.line_selection.start is not None:
             return None
-        return self._marked.get(self._view.sheet.comments[row.comment])
+        return self._marked.get(self._view.model.comments[row.comment])
 
     def go_to_requested_thread(self) -> None:
         """Move the cursor to the requested thread, if its hunk is laid out."""
@@ -329,7 +329,7 @@ class AskPanel(Column):
         """Show a thread and focus the field; restore its draft."""
         self.post_message(review_messages.ThreadsWanted(topic.anchor.proposal))
         self._put_aside()
-        self.topic = topic
+        self.subject = topic
         entries = self.threads.thread_entries(topic.anchor)
         self._editor.show_draft(self._drafts.pop(topic.anchor, ComposerDraft("")))
         self._editor.placeholder = Content("what calls this? why? is that tested?")
@@ -351,16 +351,16 @@ class AskPanel(Column):
     def handle_update(self, update: SideUpdate) -> None:
         """Handle an update of a side question."""
         place = self.threads.handle_update(update)
-        if place is not None and self.topic is not None and self.topic.anchor == place:
+        if place is not None and self.subject is not None and self.subject.anchor == place:
             self._show_thread()
         if isinstance(update, EventRecorded):
             self.show_marks()
 
     def _show_thread(self) -> None:
         """Show the thread as it is now."""
-        if self.topic is None:
+        if self.subject is None:
             return
-        had_thread, entries = self.has_thread, self.threads.thread_entries(self.topic.anchor)
+        had_thread, entries = self.has_thread, self.threads.thread_entries(self.subject.anchor)
         shown = {entry.key: entry for entry in self._answers.entries}
         changed = [EntryPut(entry) for entry in entries if shown.get(entry.key) != entry]
         keys = [entry.key for entry in entries]
@@ -411,12 +411,12 @@ class AskPanel(Column):
         """Close the panel; an unfinished question stays with its thread."""
         self._put_aside()
         self._sought = None
-        self.topic = None
+        self.subject = None
         self.remove_class("shown")
 
     def restore_text(self, anchor: ThreadAnchor, text: str) -> None:
         """Put the text of a failed question back, unless another is being written."""
-        if self.topic is not None and self.topic.anchor == anchor and not self._editor.draft.text.strip():
+        if self.subject is not None and self.subject.anchor == anchor and not self._editor.draft.text.strip():
             self._editor.show_draft(ComposerDraft(text))
         elif anchor not in self._drafts:
             self._drafts[anchor] = ComposerDraft(text)
@@ -429,12 +429,12 @@ class AskPanel(Column):
         self._draw_title()
 
     def _put_aside(self) -> None:
-        if self.topic is not None and self._editor.draft.text.strip():
-            self._drafts[self.topic.anchor] = self._editor.draft
+        if self.subject is not None and self._editor.draft.text.strip():
+            self._drafts[self.subject.anchor] = self._editor.draft
 
     def _take_state(self, entries: Sequence[TranscriptEntry]) -> None:
         self.set_class(bool(entries), "-thread")
-        waits = self.topic is not None and bool(self.threads.awaited_question(self.topic.anchor))
+        waits = self.subject is not None and bool(self.threads.awaited_question(self.subject.anchor))
         answered = any(entry.key.startswith("answer") for entry in entries)
         if (waits, answered) != (self._waits, self._answered):
             self._waits, self._answered = waits, answered
@@ -442,16 +442,16 @@ class AskPanel(Column):
         self._draw_title()
 
     def _draw_title(self) -> None:
-        if self.topic is None or not self.is_mounted:
+        if self.subject is None or not self.is_mounted:
             return
-        picked = len(self.topic.picked.split("\n")) if self.topic.picked else 0
+        picked = len(self.subject.picked.split("\n")) if self.subject.picked else 0
         lines = f", {picked} picked line{'s' * (picked != 1)}" if picked else ""
         keys = "decides nothing"
         if not self.is_writing:
             keys = "Esc closes it"
         elif self._waits:
             keys = f"{first_key_name('asking.close', self._keys)} stops the answer"
-        about = safe_content(self.topic.label, "bold $text-accent")
+        about = safe_content(self.subject.label, "bold $text-accent")
         title = Content.assemble("Ask about ", about, lines, "  ", (keys, "$foreground 65%"))
         self.query_one(".asking--title", Static).update(title)
 
@@ -481,10 +481,10 @@ class AskPanel(Column):
 
     def action_send(self) -> None:
         """Ask."""
-        if self.topic is None or not (text := self._editor.draft.text.strip()) or self._waits:
+        if self.subject is None or not (text := self._editor.draft.text.strip()) or self._waits:
             return
         self._editor.show_draft(ComposerDraft(""))
-        self.post_message(review_messages.SideQuestionAsked(self.topic.anchor, text, self.topic.picked))
+        self.post_message(review_messages.SideQuestionAsked(self.subject.anchor, text, self.subject.picked))
 
     def action_newline(self) -> None:
         start, end = self._editor.selection
@@ -496,15 +496,15 @@ class AskPanel(Column):
 
     def action_close(self) -> None:
         """Stop the answer that is awaited; else go away."""
-        if self.topic is not None and self._waits:
-            self.post_message(review_messages.SideQuestionStopped(self.threads.awaited_question(self.topic.anchor)))
+        if self.subject is not None and self._waits:
+            self.post_message(review_messages.SideQuestionStopped(self.threads.awaited_question(self.subject.anchor)))
         else:
             self.post_message(self.Closed())
 
     def action_make_feedback(self) -> None:
         """Make question and answer the user's feedback, to be edited."""
-        if self.topic is not None:
-            self.post_message(self.FeedbackWanted(self.topic.anchor))
+        if self.subject is not None:
+            self.post_message(self.FeedbackWanted(self.subject.anchor))
 
     def on_click(self, event: events.Click) -> None:
         """Focus the field."""

@@ -60,9 +60,9 @@ class KeyReadiness:
         """Over decisions: what would be written, and the question that is open."""
         self.choice_guard = GracePeriod(clock)
         """Over taking hunks in and out: the proposal that is shown."""
-        self.picture = OnScreenClock()
+        self.picture_clock = OnScreenClock()
         """Over clicks that decide: whether what would be decided was on the screen."""
-        self.sight = OnScreenClock()
+        self.focus_clock = OnScreenClock()
         """Over keys that decide: whether it was there with the focus here."""
         self.named = False
         """Whether it is a click, or a command of the palette, that acts: it names what is meant."""
@@ -79,7 +79,9 @@ class KeyReadiness:
             return JOINED_KEYS_MESSAGE
         if not guard.is_over:
             return guard.why
-        return "" if (self.picture if self.named else self.sight).was_on_screen_at(arrived) else _TOO_EARLY
+        return (
+            "" if (self.picture_clock if self.named else self.focus_clock).was_on_screen_at(arrived) else _TOO_EARLY
+        )
 
     def restart_grace_periods(self, why: str) -> None:
         """Start the grace periods again."""
@@ -88,14 +90,14 @@ class KeyReadiness:
 
     def wait_for_paint(self) -> None:
         """Ignore keys until everything has been painted again."""
-        self.picture.mark_not_painted()
-        self.sight.mark_not_painted()
+        self.picture_clock.mark_not_painted()
+        self.focus_clock.mark_not_painted()
 
     def mark_painted(self, *, in_focus: bool) -> None:
         """Note that the screen shows the present state."""
-        self.picture.mark_painted()
+        self.picture_clock.mark_painted()
         if in_focus:
-            self.sight.mark_painted()
+            self.focus_clock.mark_painted()
 
 
 DECIDING_ACTIONS = frozenset(

@@ -273,7 +273,7 @@ class PermissionBar(ComposerQuestionBar, ClickTargets):
         """Return whether the whole request was on the screen when the key or click came."""
         came = input_arrival_time(self.app)
         return self.sight.was_on_screen_at(came) and (
-            not self._elsewhere or self._review.readiness.picture.was_on_screen_at(came)
+            not self._elsewhere or self._review.readiness.picture_clock.was_on_screen_at(came)
         )
 
     def _decide(self) -> None:

@@ -121,13 +121,13 @@ class Review(Column):
         self.diff_pane = DiffPane()
         self.view = self.diff_pane.view
         self.view.drawn = lambda: self.readiness.mark_painted(in_focus=self.has_review_focus)
-        self.pane = ApprovalPane()
-        self.feedback = FeedbackField()
+        self.approval_pane = ApprovalPane()
+        self.feedback_field = FeedbackField()
         self.preview = PreviewController(self.state, self.diff_pane, self)
-        self.asking = AskPanel(self.state, self.diff_pane, self.preview)
+        self.ask_panel = AskPanel(self.state, self.diff_pane, self.preview)
         self.readiness = KeyReadiness(clock)
-        self.writing = ReviewTextController(self.state, self.feedback, self.diff_pane, self)
-        self.deciding = VerdictHandler(self.state, self.writing.collect_feedback, self)
+        self.text_controller = ReviewTextController(self.state, self.feedback_field, self.diff_pane, self)
+        self.verdict_handler = VerdictHandler(self.state, self.text_controller.collect_feedback, self)
         self.drawn: Callable[[], None] = lambda: None
         """Called whenever what waits is drawn anew."""
         self._had_focus = False
@@ -143,27 +143,27 @@ class Review(Column):
 
     def compose(self) -> ComposeResult:
         yield self.diff_pane
-        yield self.asking
+        yield self.ask_panel
         yield Splitter()
-        yield self.feedback
-        yield self.pane
+        yield self.feedback_field
+        yield self.approval_pane
         yield Static(
             f"too small to review\n{_LEAST.width}x{_LEAST.height} is the least", id="too-small", markup=False
         )
 
     def on_mount(self) -> None:
         for field in self.query(WritingField):
-            field.set_paste_handler(self.writing.dropped.mention_text)
-        for field in (*self.query(WritingField), self.asking):
+            field.set_paste_handler(self.text_controller.dropped.mention_text)
+        for field in (*self.query(WritingField), self.ask_panel):
             field.override_keys(self._keys)
-        self.view.sheet.space_key = self.key_of_action("toggle_white_space")
-        self.pane.named_keys_changed = self.refresh_bindings
+        self.view.model.space_key = self.key_of_action("toggle_white_space")
+        self.approval_pane.named_keys_changed = self.refresh_bindings
         self.preview.show_current_item()
 
     def on_resize(self) -> None:
         """Share the height between the panes; show a notice where there is hardly any."""
         self.query_one("#too-small").display = self.is_too_small
-        self.pane.fit_height(self.size.height)
+        self.approval_pane.fit_height(self.size.height)
         self.call_after_refresh(self.drawn)
 
     @property
@@ -182,14 +182,14 @@ class Review(Column):
         )
         if not known.issuperset(self.state.waiting_keys):
             # What came of a decision before has been overtaken: the model has answered.
-            self.pane.show_outcome(None)
-        self.deciding.update_proposals()
+            self.approval_pane.show_outcome(None)
+        self.verdict_handler.update_proposals()
         if self.state.current != before:
             self.show_current_item()
         else:
             self.preview.update_shown()
             self.draw()
-        self.writing.release_orphaned()
+        self.text_controller.release_orphaned()
 
     def set_diffs(self, proposal_id: str, diffs: Sequence[FileDiff]) -> None:
         """Take the diffs that were wanted; those of another proposal than the shown one are ignored."""
@@ -254,7 +254,7 @@ class Review(Column):
     def add_confirmation(self, key: str, confirmation: Confirmation) -> None:
         """Ask the user; the model's turn waits for it."""
         self.state.permissions.asked[key] = confirmation
-        self.pane.show_outcome(None)
+        self.approval_pane.show_outcome(None)
         # What the user is writing about stays in view until it is written.
         if self.is_writing or not self.show_permission():
             self.draw()
@@ -280,7 +280,7 @@ class Review(Column):
     def remove_confirmation(self, key: str) -> None:
         """Remove a permission request, answered or not."""
         self.state.permissions.remove(key)
-        self.writing.end_permission(key)
+        self.text_controller.end_permission(key)
         if self.state.current == key:
             self.state.leave_permission()
             self.show_current_item()
@@ -290,7 +290,7 @@ class Review(Column):
     @property
     def is_writing(self) -> bool:
         """Return whether the user writes feedback, a comment or a question."""
-        return self.asking.is_writing or any(field.is_open for field in self.query(WritingField))
+        return self.ask_panel.is_writing or any(field.is_open for field in self.query(WritingField))
 
     @property
     def open_permission_count(self) -> int:
@@ -311,16 +311,16 @@ class Review(Column):
         before = tracker.seen_lines(proposal).lines if proposal is not None else 0
         tracker.restore(stored)
         if proposal is not None and tracker.seen_lines(proposal).lines != before:
-            self.view.on_screen.update_counted_lines()
+            self.view.seen_recorder.update_counted_lines()
             self.draw()
 
     def clear_sent_feedback(self, key: str, feedback: ReviewFeedback) -> None:
         """Remove the feedback draft: it was recorded with the decision."""
-        self.writing.clear_sent_feedback(key, feedback)
+        self.text_controller.clear_sent_feedback(key, feedback)
 
     def restore_feedback(self, key: str, feedback: ReviewFeedback) -> None:
         """Restore the feedback of a failed decision."""
-        self.writing.restore_feedback(key, feedback)
+        self.text_controller.restore_feedback(key, feedback)
         self.preview.show_choice()
         self.draw()
 
@@ -342,25 +342,27 @@ class Review(Column):
             back: the action that takes it back, and what that does: `undo`, `undoes it`.
         """
         if problem:
-            self.deciding.on_decision_failed()
+            self.verdict_handler.on_decision_failed()
         words = None if back is None else lambda: f"{self.keys_leading_to(back[0])} {back[1]}."
-        self.pane.show_outcome(safe_content(text), problem=problem, passing=passing, back=words)
+        self.approval_pane.show_outcome(safe_content(text), problem=problem, passing=passing, back=words)
 
     def show_notice(self, text: str) -> None:
         """Show in one line why something was not done."""
-        self.pane.show_outcome(safe_content(text) if text else None, problem=bool(text))
+        self.approval_pane.show_outcome(safe_content(text) if text else None, problem=bool(text))
 
     def end_turn(self, replacement: str) -> None:
         """Replace a status that held only during the turn by `replacement`; remove it if that is empty."""
-        if self.pane.is_passing:
-            self.pane.show_outcome(safe_content(replacement) if replacement else None, passing=bool(replacement))
+        if self.approval_pane.is_passing:
+            self.approval_pane.show_outcome(
+                safe_content(replacement) if replacement else None, passing=bool(replacement)
+            )
 
     def override_keys(self, keys: Mapping[str, str]) -> None:
         """Override the keys that the hints name, by action id."""
         self._keys = dict(keys)
-        for field in (*self.query(WritingField), self.asking):
+        for field in (*self.query(WritingField), self.ask_panel):
             field.override_keys(keys)
-        self.view.sheet.space_key = self.key_of_action("toggle_white_space")
+        self.view.model.space_key = self.key_of_action("toggle_white_space")
         self.draw()
 
     def set_model_continues(self, continues: bool) -> None:
@@ -379,14 +381,14 @@ class Review(Column):
 
     def show_current_item(self) -> None:
         """Show the current item from the start."""
-        self.deciding.question = None
-        self.pane.clear_key_notice()
+        self.verdict_handler.question = None
+        self.approval_pane.clear_key_notice()
         self.preview.show_current_item()
         self.draw()
 
     def draw(self) -> None:
         """Redraw everything, offer the possible keys, and begin a grace period."""
-        state, question, proposal = self.state, self.deciding.question, self.state.proposal
+        state, question, proposal = self.state, self.verdict_handler.question, self.state.proposal
         item = (state.current, proposal and proposal.revision, proposal and written_versions(proposal.files))
         shown = proposal is not None and self.preview.is_showing(proposal)
         chosen = state.chosen.chosen_part(proposal).hunks if proposal is not None else ()
@@ -398,7 +400,7 @@ class Review(Column):
             self.wait_for_paint()
         self.draw_approvals()
         self.diff_pane.set_title(self.preview.title, self.preview.origin)
-        self.pane.set_class(self.feedback.is_open, "-writing")
+        self.approval_pane.set_class(self.feedback_field.is_open, "-writing")
         offered = (
             one for one in DECIDING_ACTIONS | SHAPING_ACTIONS | CHECK_ACTIONS if is_available(one, state, question)
         )
@@ -407,24 +409,24 @@ class Review(Column):
             self._possible = possible
             self.refresh_bindings()
         self.drawn()
-        self.asking.show_marks()
-        if self.asking.can_ask != self._could_ask:
-            self._could_ask = self.asking.can_ask
+        self.ask_panel.show_marks()
+        if self.ask_panel.can_ask != self._could_ask:
+            self._could_ask = self.ask_panel.can_ask
             self.refresh_bindings()
 
     def draw_approvals(self) -> None:
         """Redraw the lower pane."""
-        question = self.deciding.question
-        self.pane.show_question(None if question is None else question_line(question, self.key_of_action))
+        question = self.verdict_handler.question
+        self.approval_pane.show_question(None if question is None else question_line(question, self.key_of_action))
         # A class would have all that is inside styled again.
-        self.pane.queue.display = not self.has_class("-full")
+        self.approval_pane.queue.display = not self.has_class("-full")
         notes_shown = self.view.layout_rows.height <= self.view.size.height
-        self.pane.show_state(
+        self.approval_pane.show_state(
             self.state, self._key_in_headline, comparing=self.preview.comparing, notes_shown=notes_shown
         )
-        self.query_one(Splitter).display = self.pane.queue.display and bool(self.pane.queue.items)
-        if self.preview.title_is_cut == self.pane.shows_title:
-            self.preview.title_is_cut = not self.pane.shows_title
+        self.query_one(Splitter).display = self.approval_pane.queue.display and bool(self.approval_pane.queue.items)
+        if self.preview.title_is_cut == self.approval_pane.shows_title:
+            self.preview.title_is_cut = not self.approval_pane.shows_title
             self.preview.show_notes()
 
     def restart_grace_period(self, why: str) -> None:
@@ -442,14 +444,14 @@ class Review(Column):
     def _follow_focus(self) -> None:
         if self.has_review_focus != self._had_focus:
             self._had_focus = self.has_review_focus
-            self.readiness.sight.mark_not_painted()
+            self.readiness.focus_clock.mark_not_painted()
             self.view.refresh()
-            self.pane.clear_key_notice()
-            self.pane.draw_outcome()
+            self.approval_pane.clear_key_notice()
+            self.approval_pane.draw_outcome()
             self.draw_approvals()
         # In the field for side questions, the keys that decide are letters.
-        self.set_class(self.asking.is_writing, "-aside")
-        self.asking.follow_focus()
+        self.set_class(self.ask_panel.is_writing, "-aside")
+        self.ask_panel.follow_focus()
 
     @property
     def has_review_focus(self) -> bool:
@@ -460,25 +462,27 @@ class Review(Column):
     def _dim_keys(self) -> None:
         """Show that the keys are dead, while there is something to decide."""
         waits = self.state.queue_number(self.state.current) > 0
-        self.pane.set_class(waits, "-changed")
+        self.approval_pane.set_class(waits, "-changed")
         if waits:
             # A timer of Textual's that is late from the start never fires.
             asyncio.get_running_loop().call_later(GRACE_SECONDS + _A_LITTLE, self._end_grace)
 
     def _end_grace(self) -> None:
         if self.readiness.guard.is_over:
-            self.pane.remove_class("-changed")
+            self.approval_pane.remove_class("-changed")
 
     def title_of(self, action: str) -> str | None:
         """Return the title of a key at this moment; empty for the usual one, None if the key would only refuse."""
         if action == "in_diff('external_diff')":
             return self.view.title_of("external_diff")
-        return current_key_title(action, self.state, self.deciding.question, comparing=self.preview.comparing)
+        return current_key_title(action, self.state, self.verdict_handler.question, comparing=self.preview.comparing)
 
     @property
     def named_keys(self) -> frozenset[str]:
         """Return the actions whose keys are shown above the list."""
-        return frozenset() if self.has_class("-aside") or self.feedback.is_open else self.pane.named_keys
+        return (
+            frozenset() if self.has_class("-aside") or self.feedback_field.is_open else self.approval_pane.named_keys
+        )
 
     def key_of_action(self, action: str) -> str:
         """Return the key of an action of the review or the diff as hints show it."""
@@ -502,7 +506,7 @@ class Review(Column):
     @on(DiffView.CameOnScreen)
     @on(ReviewQueue.DecidedToggled)
     def _count_unseen(self) -> None:
-        if self.deciding.refresh_question():
+        if self.verdict_handler.refresh_question():
             self.draw()
         else:
             self.draw_approvals()
@@ -519,7 +523,7 @@ class Review(Column):
             self._unseen_wanted = key
             self.show_item(key)
         else:
-            self.pane.show_outcome(safe_content("Everything that would be written has been on screen."))
+            self.approval_pane.show_outcome(safe_content("Everything that would be written has been on screen."))
 
     @on(DiffView.NoteClicked)
     def _tick(self, event: DiffView.NoteClicked) -> None:
@@ -527,7 +531,7 @@ class Review(Column):
             self.preview.toggle_description()
             return
         self.state.unsaid.answered ^= {event.key}
-        self.writing.save_text(event.key.partition("/")[0])
+        self.text_controller.save_text(event.key.partition("/")[0])
         self.preview.show_notes()
 
     @on(ReviewQueue.Picked)
@@ -537,7 +541,7 @@ class Review(Column):
     @on(Splitter.Dragged)
     def _drag(self, event: Splitter.Dragged) -> None:
         event.stop()
-        self.pane.set_list_height(max(4, min(self.region.bottom - event.screen_y - 1, self.size.height - 6)))
+        self.approval_pane.set_list_height(max(4, min(self.region.bottom - event.screen_y - 1, self.size.height - 6)))
 
     # Whether keys take effect
 
@@ -550,7 +554,7 @@ class Review(Column):
 
     def _is_live(self, action: str) -> bool:
         return action not in DECIDING_ACTIONS | SHAPING_ACTIONS | CHECK_ACTIONS or is_available(
-            action, self.state, self.deciding.question
+            action, self.state, self.verdict_handler.question
         )
 
     def _ready(self, guard: GracePeriod | None = None, *, writes: bool = False) -> bool:
@@ -570,7 +574,7 @@ class Review(Column):
         )
         if why_not:
             self.restart_grace_period(why_not)
-            self.pane.show_outcome(safe_content(why_not), problem=True, of_key=True)
+            self.approval_pane.show_outcome(safe_content(why_not), problem=True, of_key=True)
         return not why_not
 
     def _decides(self, *, writes: bool = False) -> bool:
@@ -581,7 +585,7 @@ class Review(Column):
     def _choosable(self) -> Proposal | None:
         """The shown proposal, if it waits, all of it is shown, and no question is open."""
         proposal = self.state.proposal
-        free = self.deciding.question is None and not self.preview.comparing
+        free = self.verdict_handler.question is None and not self.preview.comparing
         return proposal if proposal is not None and proposal.state.is_pending and free else None
 
     # Checks
@@ -615,7 +619,12 @@ class Review(Column):
         """
         proposal = self._choosable
         # What is on disk already is taken back by a key of its own, which says what would be lost.
-        if proposal is None or proposal.on_disk or not self._decides() or self.deciding.refuse_if_busy(proposal):
+        if (
+            proposal is None
+            or proposal.on_disk
+            or not self._decides()
+            or self.verdict_handler.refuse_if_busy(proposal)
+        ):
             return
         if not self.preview.is_showing(proposal):
             return
@@ -626,15 +635,15 @@ class Review(Column):
         if unheld or uncovered:
             self._open_draft(proposal, "\n\n".join(filter(None, (red, unheld, uncovered))))
         elif red:
-            self.deciding.deny_with_feedback(proposal, red)
+            self.verdict_handler.deny_with_feedback(proposal, red)
 
     def _open_draft(self, proposal: Proposal, text: str) -> None:
         """Open the field for feedback with a text below the user's own; a text is not added twice."""
         before = self.state.unsaid.drafts.get(proposal.id, "").rstrip()
         if text not in before:
-            self.writing.save_draft(proposal.id, "\n\n".join(filter(None, (before, text))))
-        self.writing.open_feedback_field()
-        self.pane.set_class(self.feedback.is_open, "-writing")
+            self.text_controller.save_draft(proposal.id, "\n\n".join(filter(None, (before, text))))
+        self.text_controller.open_feedback_field()
+        self.approval_pane.set_class(self.feedback_field.is_open, "-writing")
 
     # Keys that decide
 
@@ -646,18 +655,18 @@ class Review(Column):
             case "in_diff":
                 return self.has_review_focus and self.view.check_action(str(parameters[0]), ())
             case "ask":
-                return self.asking.can_ask
+                return self.ask_panel.can_ask
             case "close_thread":  # Else Escape interrupts the turn.
-                return self.has_review_focus and self.asking.is_open
+                return self.has_review_focus and self.ask_panel.is_open
         return super().check_action(action, parameters)
 
     def action_approve(self) -> None:
         """Approve the chosen hunks, allow the request, or confirm the question."""
         if not self._decides():
             return
-        if (question := self.deciding.question) is not None:
+        if (question := self.verdict_handler.question) is not None:
             if question.ids:
-                self.deciding.decide_proposals(question.action, question.ids)
+                self.verdict_handler.decide_proposals(question.action, question.ids)
         elif self.state.confirmation is not None:
             self._allow(PermissionScope.ONCE)
         else:
@@ -665,20 +674,20 @@ class Review(Column):
 
     def action_approve_and_continue(self) -> None:
         """Approve the chosen hunks, and let the model continue."""
-        if self._decides() and self.deciding.question is None:
+        if self._decides() and self.verdict_handler.question is None:
             self._approve("approve_and_continue")
 
     def _approve(self, action: Literal["approve", "approve_and_continue"]) -> None:
         proposal = self.state.proposal
-        if proposal is not None and not self.deciding.refuse_if_busy(proposal):
+        if proposal is not None and not self.verdict_handler.refuse_if_busy(proposal):
             shown, comparing = self.preview.is_showing(proposal), self.preview.comparing
             verdict = partial(judge_approval, self.state, proposal, shown=shown, versions=comparing, action=action)
-            self.deciding.handle_verdict(verdict(), verdict)
+            self.verdict_handler.handle_verdict(verdict(), verdict)
 
     def action_deny(self) -> None:
         """Deny the proposal or the request, or answer the question with no."""
-        if self.deciding.question is not None:
-            self.deciding.show_question(None)
+        if self.verdict_handler.question is not None:
+            self.verdict_handler.show_question(None)
             return
         if not self._decides():
             return
@@ -686,27 +695,27 @@ class Review(Column):
             self._refuse(self.state.current)
             return
         proposal = self.state.proposal
-        if proposal is not None and not self.deciding.refuse_if_busy(proposal):
+        if proposal is not None and not self.verdict_handler.refuse_if_busy(proposal):
             verdict = partial(judge_denial, self.state, proposal)
-            self.deciding.handle_verdict(verdict(), verdict)
+            self.verdict_handler.handle_verdict(verdict(), verdict)
 
     def action_approve_all(self) -> None:
         """Approve all proposals, after a question; from the question, also those it left out."""
         if not self._decides():
             return
-        if (question := self.deciding.question) is not None:
+        if (question := self.verdict_handler.question) is not None:
             if question.named:
                 ids = {*question.ids, *question.named}
-                self.deciding.decide_proposals(
+                self.verdict_handler.decide_proposals(
                     "approve_all", tuple(item.id for item in self.state.waiting if item.id in ids)
                 )
             return
-        self.deciding.handle_verdict(judge_approve_all(self.state))
+        self.verdict_handler.handle_verdict(judge_approve_all(self.state))
 
     def action_deny_all(self) -> None:
         """Deny everything, after a question."""
-        if self._decides() and self.deciding.question is None:
-            self.deciding.handle_verdict(judge_deny_all(self.state))
+        if self._decides() and self.verdict_handler.question is None:
+            self.verdict_handler.handle_verdict(judge_deny_all(self.state))
 
     def action_deny_hunk(self) -> None:
         """Deny the hunk at the cursor alone."""
@@ -714,7 +723,7 @@ class Review(Column):
             return
         proposal, hunk = self._choosable, self.view.cursor.hunk
         if hunk is not None and hunk.state is HunkState.PENDING and proposal and self.preview.is_showing(proposal):
-            self.deciding.deny_hunk(proposal, hunk.id)
+            self.verdict_handler.deny_hunk(proposal, hunk.id)
 
     def action_allow_session(self) -> None:
         """Allow the request, and everything of the shown form (else the exact same call) in this session."""
@@ -745,7 +754,7 @@ class Review(Column):
 
     def action_undo(self) -> None:
         """Take back the decision on the shown proposal, or the last one."""
-        if not self._decides() or self.deciding.question is not None:
+        if not self._decides() or self.verdict_handler.question is not None:
             return
         if (proposal := self.state.undo_target) is not None:
             # What is taken back is shown, so that the key to apply again means the same.
@@ -755,7 +764,11 @@ class Review(Column):
 
     def action_redo(self) -> None:
         """Decide again as before it was taken back."""
-        if self._decides() and self.deciding.question is None and (proposal := self.state.redo_target) is not None:
+        if (
+            self._decides()
+            and self.verdict_handler.question is None
+            and (proposal := self.state.redo_target) is not None
+        ):
             self.show_notice("")
             self.post_message(review_messages.Redo(proposal.id))
 
@@ -772,7 +785,7 @@ class Review(Column):
 
     def _refuse(self, key: str) -> None:
         """Deny the request with the text that the user has written about it."""
-        words = self.writing.collect_feedback(key)
+        words = self.text_controller.collect_feedback(key)
         self._answer(key, ConfirmationAnswer(allowed=False, feedback=words.feedback), words.mentions)
 
     def _answer(self, key: str, answer: ConfirmationAnswer, mentions: tuple[Mention, ...] = ()) -> None:
@@ -784,9 +797,9 @@ class Review(Column):
 
         Such words show by a letter that means nothing here: the keys are dead for a moment after it.
         """
-        if event.key == "escape" and self.deciding.question is not None:
+        if event.key == "escape" and self.verdict_handler.question is not None:
             event.stop()
-            self.deciding.show_question(None)
+            self.verdict_handler.show_question(None)
             return
         if self.has_review_focus and event.is_printable and not self.does_key_act(event.key, event.character):
             self.restart_grace_period(
@@ -826,7 +839,7 @@ class Review(Column):
     async def perform(self, action: str) -> None:
         """Perform an action that was picked by name, as soon as its subject is visible."""
         self.wait_for_paint()
-        await self.readiness.picture.wait_until_on_screen(_UNTIL_SEEN)
+        await self.readiness.picture_clock.wait_until_on_screen(_UNTIL_SEEN)
         await self._perform_by_name(action)
 
     async def action_in_diff(self, action: str) -> None:
@@ -841,7 +854,7 @@ class Review(Column):
         if (picked := self.view.picked_lines()) is not None:
             self._toggle_picked(picked)
             return
-        if self.view.picking.start is not None:
+        if self.view.line_selection.start is not None:
             self.show_notice("No changed line is picked.")
             return
         hunk = self.view.cursor.hunk
@@ -866,7 +879,7 @@ class Review(Column):
             return
         self.show_notice("")
         self.state.chosen.toggle(proposal, [hunk for hunk in proposal.hunks if hunk.id in ids])
-        self.writing.save_text(proposal.id)
+        self.text_controller.save_text(proposal.id)
         self.preview.show_left_out()
         self.draw()
 
@@ -897,7 +910,7 @@ class Review(Column):
 
     def action_next_origin(self) -> None:
         """List the proposals of the next origin alone, after the last all again."""
-        if self.deciding.question is None:
+        if self.verdict_handler.question is None:
             self.state.list_next_origin()
             self.show_current_item()
 
@@ -931,52 +944,52 @@ class Review(Column):
 
     def action_request_changes(self) -> None:
         """Write feedback; sending it denies the proposal."""
-        if not self._decides(writes=True) or self.deciding.question is not None:
+        if not self._decides(writes=True) or self.verdict_handler.question is not None:
             return
-        if self.writing.open_feedback_field():
+        if self.text_controller.open_feedback_field():
             self.show_notice("")
-        self.pane.set_class(self.feedback.is_open, "-writing")
+        self.approval_pane.set_class(self.feedback_field.is_open, "-writing")
 
     @on(WritingField.Typed, "#feedback")
     def _keep_draft(self, event: WritingField.Typed) -> None:
-        self.writing.save_draft(event.subject, event.text)
-        if self.deciding.question is not None:
-            self.deciding.show_question(None)
+        self.text_controller.save_draft(event.subject, event.text)
+        if self.verdict_handler.question is not None:
+            self.verdict_handler.show_question(None)
 
     @on(WritingField.Closed, "#feedback")
     def _put_aside(self, event: WritingField.Closed) -> None:
-        self.writing.save_draft(event.subject, event.draft)
+        self.text_controller.save_draft(event.subject, event.draft)
         self._end_writing()
-        self.writing.close_field(event.subject)
+        self.text_controller.close_field(event.subject)
 
     @on(WritingField.Sent, "#feedback")
     def _send_feedback(self, event: WritingField.Sent) -> None:
         key = event.subject
-        self.writing.save_draft(key, event.text)
+        self.text_controller.save_draft(key, event.text)
         self._end_writing()
         if key in self.state.permissions.asked:
             self._refuse(key)
             return
         proposal = self.state.get(key)
         if proposal is None or not proposal.state.is_pending:
-            self.writing.close_field(key)
+            self.text_controller.close_field(key)
         elif not self.state.unsaid.feedback_for(proposal):
             if not can_ask_model_again(proposal):
                 self.show_notice("Nothing was written, so nothing was sent.")
-            elif not self.deciding.refuse_if_busy(proposal):
-                self.deciding.deny_stale(proposal)
-        elif not self.deciding.refuse_if_busy(proposal):
-            self.deciding.handle_verdict(judge_feedback(self.state, proposal))
+            elif not self.verdict_handler.refuse_if_busy(proposal):
+                self.verdict_handler.deny_stale(proposal)
+        elif not self.verdict_handler.refuse_if_busy(proposal):
+            self.verdict_handler.handle_verdict(judge_feedback(self.state, proposal))
 
     def _end_writing(self) -> None:
-        self.pane.remove_class("-writing")
+        self.approval_pane.remove_class("-writing")
         self.screen.set_focus(self.view)
         self.restart_grace_period(_FIELD_CLOSED)
         self.show_permission()
 
     @on(DiffPane.CommentEdited)
     def _take_comment(self, event: DiffPane.CommentEdited) -> None:
-        self.writing.apply_comment(event, self.preview.diffs)
+        self.text_controller.apply_comment(event, self.preview.diffs)
         if event.saved:
             self.restart_grace_period(_FIELD_CLOSED)
             self.preview.show_choice()
@@ -986,7 +999,7 @@ class Review(Column):
 
     @on(WritingField.Closed, "#comment")
     def _put_comment_aside(self) -> None:
-        self.writing.release_orphaned()
+        self.text_controller.release_orphaned()
         self.show_permission()
 
     # Side questions
@@ -994,21 +1007,21 @@ class Review(Column):
     @on(DiffView.AskWanted)
     def action_ask(self) -> None:
         """Ask about the hunk at the cursor, the picked lines, or else the file; on a mark, show its thread."""
-        opened = self.asking.open_at_cursor()
+        opened = self.ask_panel.open_at_cursor()
         self.show_notice("" if opened else "There is no proposal on the screen to ask about.")
 
     @on(DiffView.ViewMoved)
     def _follow_view(self) -> None:
-        self.asking.go_to_requested_thread()
+        self.ask_panel.go_to_requested_thread()
 
     def show_thread(self, anchor: ThreadAnchor) -> None:
         """Show a thread and its place, as soon as the diff is loaded."""
         self.show_notice("")
-        self.asking.show_thread(anchor)
+        self.ask_panel.show_thread(anchor)
 
     def action_close_thread(self) -> None:
         """Close the side question beside the diff; a running answer goes on."""
-        self.asking.close()
+        self.ask_panel.close()
         self.refresh_bindings()
 
     @on(AskPanel.Closed)
@@ -1018,7 +1031,7 @@ class Review(Column):
         self.show_permission()
 
     def _end_asking(self) -> None:
-        self.asking.close()
+        self.ask_panel.close()
         self.screen.set_focus(self.view)
         # Whoever writes on although the field is gone decides nothing.
         self.restart_grace_period("The field for questions was closed just now. Press the key again.")
@@ -1028,7 +1041,7 @@ class Review(Column):
         event.stop()
         place, answered = (
             event.anchor,
-            [one for one in self.asking.threads.exchanges_at(event.anchor) if one.answer_text],
+            [one for one in self.ask_panel.threads.exchanges_at(event.anchor) if one.answer_text],
         )
         proposal = self.state.get(place.proposal)
         if proposal is None or not proposal.state.is_pending or not self.state.is_listed(proposal.id):

@@ -126,20 +126,20 @@ class CustomCommands:
         self._session = session
         self._app_context = app_context
         self._send = send
-        self.known = CommandCatalogue()
+        self.catalogue = CommandCatalogue()
         """All of them."""
 
     async def refresh(self) -> CommandCatalogue:
         """Read the command files again, and offer their commands."""
         from app.runtime.prompt_sources import load_custom_commands, untrusted_commands_notice
 
-        self.known = await asyncio.to_thread(load_custom_commands, self._runtime, COMMANDS.keys())
-        own = [(one.name, one.summary) for one in self.known.commands.values()]
+        self.catalogue = await asyncio.to_thread(load_custom_commands, self._runtime, COMMANDS.keys())
+        own = [(one.name, one.summary) for one in self.catalogue.commands.values()]
         built_in = [(name, action.help) for name, action in COMMANDS.items()]
-        self._composer.set_commands(built_in + own, unlisted=self.known.held)
-        if news := await asyncio.to_thread(untrusted_commands_notice, self._runtime, self.known):
+        self._composer.set_commands(built_in + own, unlisted=self.catalogue.held)
+        if news := await asyncio.to_thread(untrusted_commands_notice, self._runtime, self.catalogue):
             self._app_context.notify(news)
-        return self.known
+        return self.catalogue
 
     async def run(self, name: str, argument: str) -> None:
         """Call one; raises BadArgument where that cannot be."""
@@ -205,7 +205,7 @@ class CommandRunner:
         self._connector = connector
         self._app_context = app_context
         self._chat = chat
-        self.own = custom_commands
+        self.custom_commands = custom_commands
         self._handlers: dict[str, Handler] = {
             "quit": self._quit,
             "help": self._help,
@@ -253,7 +253,7 @@ class CommandRunner:
         """
         handler = self._handlers.get(name)
         if handler is None:
-            await self.own.run(name, argument)
+            await self.custom_commands.run(name, argument)
             return
         if argument and not COMMANDS[name].argument:
             slash_commands.parse_nothing(name, argument)
@@ -267,7 +267,9 @@ class CommandRunner:
     async def _help(self, _: str) -> None:
         from app.ui.screens.help_screen import HelpScreen
 
-        await self._app_context.push_screen(HelpScreen(self._preferences.settings.keys, self.own.known))
+        await self._app_context.push_screen(
+            HelpScreen(self._preferences.settings.keys, self.custom_commands.catalogue)
+        )
 
     async def _interventions(self, _: str) -> None:
         shown = not self._preferences.settings.show_interventions
@@ -290,7 +292,7 @@ class CommandRunner:
         found = await asyncio.to_thread(read_trust_request, self._runtime)
         if not await self._app_context.push_screen(TrustScreen(found)):
             return
-        await self.own.refresh()
+        await self.custom_commands.refresh()
         if await self._preferences.reload():
             await self._connector.switch_model(self._preferences.settings)
         await self._session.open_session.mcp.refresh(self._preferences.settings)

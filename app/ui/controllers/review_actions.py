@@ -92,7 +92,7 @@ class AfterDecision:
         if not self._deciding or busy or review.state.waiting_count:
             return
         self._deciding = False
-        if review.has_review_focus and review.deciding.question is None:
+        if review.has_review_focus and review.verdict_handler.question is None:
             self._chat.show_chat()
 
     def delivery_sentence(self, proposals: "Sequence[Proposal]") -> str:
@@ -193,7 +193,7 @@ class ReviewActions:
         self.chat = chat
         self.checks = CheckController(review, runtime, app_context)
         self._decisions = ReviewDecisions(
-            review.state, lambda: session.open_session.decisions, lambda: self.checks.following, "app"
+            review.state, lambda: session.open_session.decisions, lambda: self.checks.scheduler, "app"
         )
         self.after_decision = AfterDecision(review, session, preferences, chat)
         self._preferences = preferences

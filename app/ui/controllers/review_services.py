@@ -43,7 +43,7 @@ class SideQuestionActions:
         self._review = review
         self._session = session
         self._runtime = runtime
-        self.tell = notify
+        self.notify = notify
 
     async def ask(self, event: review_messages.SideQuestionAsked) -> None:
         """Ask the question; the answer arrives in updates of the session.
@@ -55,7 +55,7 @@ class SideQuestionActions:
             await self._session.require_session().aside.ask(event.anchor, event.text, event.picked)
             await asyncio.to_thread(preload_parsers)
         except BaseException:
-            self._review.asking.restore_text(event.anchor, event.text)
+            self._review.ask_panel.restore_text(event.anchor, event.text)
             raise
 
     def stop(self, event: review_messages.SideQuestionStopped) -> None:
@@ -65,19 +65,19 @@ class SideQuestionActions:
         """
         session = self._session.current
         if session is None or not session.aside.stop(event.question):
-            self._review.asking.handle_update(SideDiscarded(event.question, over=True))
+            self._review.ask_panel.handle_update(SideDiscarded(event.question, over=True))
 
     def handle_update(self, update: Update) -> None:
         """Show an update about a side question."""
         match update:
             case SideStreamed() | SideDiscarded() | EventRecorded(event=SideQuestion() | SideAnswer()):
-                self._review.asking.handle_update(update)
+                self._review.ask_panel.handle_update(update)
 
     async def load_threads(self, event: review_messages.ThreadsWanted) -> None:
         """Load the side questions about a proposal, of any session; raises StorageError."""
         asked = await asyncio.to_thread(self._runtime.sessions.side_questions, event.proposal_id)
         if asked:
-            self._review.asking.load_threads(asked)
+            self._review.ask_panel.load_threads(asked)
 
 
 class CheckController:
@@ -93,7 +93,7 @@ class CheckController:
         self._review = review
         self._runtime = runtime
         self._app_context = app_context
-        self.following: CheckScheduler | None = None
+        self.scheduler: CheckScheduler | None = None
         """Runs them; None as long as none are configured."""
         self._evidence: EvidenceScheduler | None = None
         self._proposals: Sequence[Proposal] = ()
@@ -102,11 +102,11 @@ class CheckController:
         """Check newly staged proposals and the shown one."""
         if proposals is not None:
             self._proposals = proposals
-        if self.following is None and self._configured():
+        if self.scheduler is None and self._configured():
             from app.automation.check_follower import CheckScheduler
             from app.automation.evidence.evidence_follower import EvidenceScheduler
 
-            self.following = CheckScheduler(
+            self.scheduler = CheckScheduler(
                 self._runtime.checks,
                 self._configured,
                 self._runtime.service.versions_to_check,
@@ -122,16 +122,16 @@ class CheckController:
                 lambda: wait_for_quiet(self._review.app),
             )
             self._app_context.run(self._follow_disk, group="checks", exclusive=True)
-        if self.following is not None and self._evidence is not None:
+        if self.scheduler is not None and self._evidence is not None:
             self._evidence.update_proposals(self._proposals)
-            self.following.update_proposals(self._proposals, self._review.state.current)
+            self.scheduler.update_proposals(self._proposals, self._review.state.current)
         else:
             self._say_untrusted()
 
     def stop(self, *proposal_ids: str) -> None:
         """Stop the checks of proposals that are being decided."""
-        if self.following is not None:
-            self.following.stop(proposal_ids)
+        if self.scheduler is not None:
+            self.scheduler.stop(proposal_ids)
         if self._evidence is not None:
             self._evidence.stop(proposal_ids)
 
@@ -158,15 +158,15 @@ class CheckController:
 
     def rerun_checks(self, proposal_id: str) -> None:
         """Run the checks that were not run, or all again."""
-        if self.following is None or not self.following.start_or_stop(proposal_id):
+        if self.scheduler is None or not self.scheduler.start_or_stop(proposal_id):
             self._review.show_notice(f"There is nothing to run on {proposal_id} now.")
 
     async def _follow_disk(self) -> None:
         from app.automation.check_follower import workspace_changes
 
-        assert self.following is not None
+        assert self.scheduler is not None
         async with aclosing(workspace_changes(self._runtime.workspace)) as changes:
-            await self.following.rerun_on_changes(self._with_evidence(changes))
+            await self.scheduler.rerun_on_changes(self._with_evidence(changes))
 
     async def _with_evidence(self, changes: "AsyncIterator[None]") -> "AsyncIterator[None]":
         """The changes of the workspace, at each of which evidence is dropped that is of other files."""
@@ -186,8 +186,8 @@ class CheckController:
         """End all of them."""
         if self._evidence is not None:
             await self._evidence.close()
-        if self.following is not None:
-            await self.following.close()
+        if self.scheduler is not None:
+            await self.scheduler.close()
 
     def _say_untrusted(self) -> None:
         """Tell the user that checks are configured in a file of the workspace that is not trusted."""

@@ -284,7 +284,7 @@ def _tools(server: McpServer) -> Content:
         rows.append(
             Content.assemble((escape_unsafe(offer.tool, keep=""), "$text-secondary"), "  ", (short, QUIET_STYLE))
         )
-    rows += [Content.styled(escape_unsafe(line, keep=""), "$text-warning") for line in server.listing.left_out]
+    rows += [Content.styled(escape_unsafe(line, keep=""), "$text-warning") for line in server.listing.problems]
     return Content("\n").join(rows) if rows else Content.styled("It has listed no tools yet.", QUIET_STYLE)
 
 

@@ -167,7 +167,7 @@ class TerminalApp(OrderedApp):
 
     def __init__(self, theme: Theme) -> None:
         _free_strips_at_once()
-        self.attention = TerminalNotifier()
+        self.notifier = TerminalNotifier()
         self._first_theme = theme
         # There before Textual looks for one: with a theme that comes later all style sheets would be read twice.
         self.set_reactive(App.theme, theme.name)
@@ -184,7 +184,7 @@ class TerminalApp(OrderedApp):
         """Return the platform's driver, extended to mark keys of one read and to notify the user."""
         driver = super().get_driver_class()
         _join_reads(driver)
-        return self.attention.wrap_driver(driver)
+        return self.notifier.wrap_driver(driver)
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Return defaults of the variables that our own style sheets use, mixed from the theme."""

@@ -121,9 +121,9 @@ def test_a_row_is_found_again_in_its_hunk_though_there_is_another_above() -> Non
 
 def test_the_head_of_a_file_without_hunks_is_one_line_to_see() -> None:
     sheet, seen = laid_out(file_diff("logo.png", None, None, hunks=(), binary=True), numbered(3)), SeenLines()
-    assert [UnseenLines(sheet.scene, seen).count_unseen(file) for file in range(2)] == [(1, 1), (2, 2)]
+    assert [UnseenLines(sheet.render_context, seen).count_unseen(file) for file in range(2)] == [(1, 1), (2, 2)]
     seen.mark_file_seen("logo.png")
-    assert UnseenLines(sheet.scene, seen).count_unseen(0) == (0, 1)
+    assert UnseenLines(sheet.render_context, seen).count_unseen(0) == (0, 1)
 
 
 def test_no_row_is_outside_of_a_layout() -> None:
@@ -141,20 +141,20 @@ def test_no_row_is_outside_of_a_layout() -> None:
 def test_context_and_what_is_left_out_are_passed_by_on_the_way_to_what_is_unseen() -> None:
     sheet = laid_out(numbered(3, 20, 35))
     first, second, third = sheet.diffs[0].change.hunks
-    unseen = UnseenLines(sheet.scene, SeenLines())
+    unseen = UnseenLines(sheet.render_context, SeenLines())
     below = unseen.iterate_from(0, LineRow(0, 10, 10, None, 0))
     assert [place.hunk for place in below][:2] == [1, 2], "from the context between the first two on"
-    sheet.scene.left_out = frozenset({second.id})
+    sheet.render_context.left_out = frozenset({second.id})
     assert [place.hunk for place in unseen.iterate_from(0, None)][:2] == [0, 2]
-    assert not sheet.scene.is_left_out_row(LineRow(0, 10, 10, None, 0))
-    assert sheet.scene.is_left_out_row(LineRow(0, 20, None, 1, 0))
-    assert not sheet.scene.is_left_out_row(LineRow(0, 35, None, 2, 0)), third.id
+    assert not sheet.render_context.is_left_out_row(LineRow(0, 10, 10, None, 0))
+    assert sheet.render_context.is_left_out_row(LineRow(0, 20, None, 1, 0))
+    assert not sheet.render_context.is_left_out_row(LineRow(0, 35, None, 2, 0)), third.id
     assert first.id != second.id
 
 
 def test_the_shorter_side_of_a_wrapped_row_is_blank_below() -> None:
     sheet = laid_out(file_diff("a.py", "short\n", "short " * 60 + "\n"), width=160, wrap=True)
-    rows, scene = map(sheet.rows.row_at, range(sheet.rows.row_count)), sheet.scene
+    rows, scene = map(sheet.rows.row_at, range(sheet.rows.row_count)), sheet.render_context
     row = next(row for row in rows if isinstance(row, LineRow) and row.new == 0)
     cut = scene.cut_wrapped_line(scene.drawn_line(row, "old", 0), 2)
     assert (cut.first, cut.last, cut.blank) == (len("short"), len("short"), 0)
@@ -213,7 +213,7 @@ def test_a_fold_is_not_copied_and_a_note_that_wraps_is_copied_once() -> None:
     note = "a very long note about the file " * 5
     sheet = laid_out(numbered(20, notes=(note.strip(),)), width=60)
     sheet.rows.lay_out_more()
-    copied = copied_text(sheet.rows, sheet.scene, ALL)
+    copied = copied_text(sheet.rows, sheet.render_context, ALL)
     assert line_of(sheet, FoldRow)
     assert copied.count("very long note") == 5, "the note once"
     assert "None" not in copied and copied.splitlines()[-1].startswith("line 2")
@@ -224,9 +224,9 @@ def test_wrapped_lines_are_joined_again_wherever_the_selection_begins_and_ends()
     words = "word " * 40 + "end"
     sheet = laid_out(file_diff("a.py", "a\n", f"{words}\n"), width=60, wrap=True)
     top = line_of(sheet, LineRow, new=0)
-    assert copied_text(sheet.rows, sheet.scene, Selection(Offset(0, top), None)) == words
-    assert copied_text(sheet.rows, sheet.scene, Selection(Offset(400, top), Offset(500, top))) == ""
-    one = copied_text(sheet.rows, sheet.scene, Selection(Offset(0, top + 1), Offset(500, top + 1)))
+    assert copied_text(sheet.rows, sheet.render_context, Selection(Offset(0, top), None)) == words
+    assert copied_text(sheet.rows, sheet.render_context, Selection(Offset(400, top), Offset(500, top))) == ""
+    one = copied_text(sheet.rows, sheet.render_context, Selection(Offset(0, top + 1), Offset(500, top + 1)))
     assert one and one in words and one != words
 
 
@@ -234,10 +234,13 @@ def test_the_indentation_of_a_wrapped_line_is_not_copied_and_the_mouse_finds_its
     line = "        call()  # " + "why it is done " * 12
     sheet = laid_out(file_diff("a.py", "a\n", f"{line}\n"), width=60, wrap=True)
     top = line_of(sheet, LineRow, new=0)
-    assert copied_text(sheet.rows, sheet.scene, Selection(Offset(0, top), None)) == line
-    assert copied_text(sheet.rows, sheet.scene, Selection(Offset(0, top + 1), None)) == line[len(first_row(sheet)) :]
+    assert copied_text(sheet.rows, sheet.render_context, Selection(Offset(0, top), None)) == line
+    assert (
+        copied_text(sheet.rows, sheet.render_context, Selection(Offset(0, top + 1), None))
+        == line[len(first_row(sheet)) :]
+    )
     _, row, part = sheet.rows.part_at(top + 1)
-    strip = DiffPainter(sheet.scene, lambda classes: Style()).paint(row, part, top + 1, offsets=True)
+    strip = DiffPainter(sheet.render_context, lambda classes: Style()).paint(row, part, top + 1, offsets=True)
     indent = next(one for one in strip if one.text == " " * 8)
     assert indent.style
     column, y = indent.style.meta["offset"]
@@ -249,16 +252,16 @@ def first_row(sheet: DiffModel) -> str:
     """What stands on the first row of the added line."""
     row = sheet.rows.row_at(sheet.rows.part_at(line_of(sheet, LineRow, new=0)).number)
     assert isinstance(row, LineRow)
-    drawn = sheet.scene.drawn_line(row, "new", 0)
+    drawn = sheet.render_context.drawn_line(row, "new", 0)
     return drawn.text.text[: drawn.starts[1]]
 
 
 def test_side_by_side_only_the_half_in_which_one_selects_is_copied() -> None:
     sheet = laid_out(file_diff("a.py", "one\nkept\n", "kept\ntwo\n" + "long " * 40), width=160, wrap=True)
-    left = copied_text(sheet.rows, sheet.scene, Selection(Offset(0, 0), Offset(5, sheet.rows.height - 1)))
+    left = copied_text(sheet.rows, sheet.render_context, Selection(Offset(0, 0), Offset(5, sheet.rows.height - 1)))
     assert "one" in left.split("\n") and "two" not in left
     from_right = Selection(Offset(RIGHT_SIDE_OFFSET, 0), Offset(RIGHT_SIDE_OFFSET + 9, sheet.rows.height - 1))
-    right = copied_text(sheet.rows, sheet.scene, from_right)
+    right = copied_text(sheet.rows, sheet.render_context, from_right)
     assert "two" in right.split("\n") and "one" not in right.split("\n")
 
 
@@ -266,13 +269,13 @@ def test_side_by_side_a_line_beside_one_that_wraps_is_copied_once() -> None:
     sheet = laid_out(file_diff("a.py", "short\n", "short " * 60 + "\n"), width=160, wrap=True)
     top = line_of(sheet, LineRow, new=0)
     left = Selection(Offset(0, top), Offset(50, top + 3))
-    assert copied_text(sheet.rows, sheet.scene, left) == "short"
+    assert copied_text(sheet.rows, sheet.render_context, left) == "short"
 
 
 @pytest.mark.parametrize("find", [word_at, line_at])
 def test_a_click_beside_source_selects_nothing(find) -> None:  # type: ignore[no-untyped-def]
     sheet = laid_out(file_diff("a.py", "one two\nkept\n", "kept\n"), width=160)
-    rows, scene = sheet.rows, sheet.scene
+    rows, scene = sheet.rows, sheet.render_context
     head, gone = line_of(sheet, FileRow), line_of(sheet, LineRow, old=0)
     for nowhere in (Offset(1, head), Offset(1, rows.height), Offset(1, -1), Offset(RIGHT_SIDE_OFFSET + 1, gone)):
         assert find(rows, scene, nowhere) is None
@@ -282,5 +285,5 @@ def test_a_click_beside_source_selects_nothing(find) -> None:  # type: ignore[no
 def test_between_two_words_no_word_is_selected() -> None:
     sheet = laid_out(file_diff("a.py", "one two\nkept\n", "kept\n"))
     gone = line_of(sheet, LineRow, old=0)
-    assert word_at(sheet.rows, sheet.scene, Offset(3, gone)) is None
-    assert word_at(sheet.rows, sheet.scene, Offset(4, gone)) == Selection(Offset(4, gone), Offset(7, gone))
+    assert word_at(sheet.rows, sheet.render_context, Offset(3, gone)) is None
+    assert word_at(sheet.rows, sheet.render_context, Offset(4, gone)) == Selection(Offset(4, gone), Offset(7, gone))

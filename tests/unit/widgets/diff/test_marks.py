@@ -284,7 +284,7 @@ class Desk:
 
     def __init__(self, *diffs: FileDiff, white_space: bool = True) -> None:
         self.sheet = DiffModel()
-        self.sheet.white_space = white_space
+        self.sheet.shows_white_space = white_space
         self.jobs: dict[str, Job] = {}
         self.said: list[str] = []
         self.background = BackgroundJobs(self.sheet, RecordingView(self.jobs, self.said))
@@ -312,11 +312,11 @@ def test_slow_marks_come_later(diffs: list[FileDiff], white_space: bool, begun: 
 
 def test_what_differs_in_white_space_is_found_once() -> None:
     desk = Desk(*many_lines(10), white_space=False).looked()
-    found = desk.sheet.spaces
+    found = desk.sheet.hidden_space
     desk.background.find_space_changes()
-    assert desk.sheet.spaces is found is not None
+    assert desk.sheet.hidden_space is found is not None
     desk = Desk(*many_lines(10)).looked()
-    assert desk.sheet.spaces is None
+    assert desk.sheet.hidden_space is None
 
 
 async def test_a_layout_that_is_shown_no_more_is_not_said_to_have_grown() -> None:

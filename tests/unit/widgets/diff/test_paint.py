@@ -17,7 +17,7 @@ from widgets.diff.syntax_tokens import FlaggedStretch, StyledStretch, clip_stret
 
 def drawn(sheet: DiffModel) -> list[str]:
     """The text of each line."""
-    painter = DiffPainter(sheet.scene, lambda classes: Style())
+    painter = DiffPainter(sheet.render_context, lambda classes: Style())
     parts = [sheet.rows.part_at(line) for line in range(sheet.rows.height)]
     return [painter.paint(part.row, part.part, line).text.rstrip() for line, part in enumerate(parts)]
 
@@ -60,7 +60,7 @@ def test_the_side_without_a_line_end_at_the_end_is_told(width: int, side: str) -
 def test_a_wrapped_line_goes_on_below_its_code_behind_a_mark(width: int) -> None:
     comment = "# " + "why it is done in this way " * 8
     sheet = laid_out(file_diff("a.py", "a\n", f"        call()  {comment}\n"), width=width, wrap=True)
-    sheet.scene.query = "done in this"
+    sheet.render_context.query = "done in this"
     rows = drawn(sheet)
     first = next(number for number, row in enumerate(rows) if "+ " in row and "call()" in row)
     column = rows[first].index("call()")
