@@ -45,7 +45,7 @@ _WORKBENCH_ACTIONS = frozenset(
 
 
 class SessionUpdated(Message, bubble=False):
-    """The running session has something to show, in the inbox."""
+    """The update buffer has updates of the session to show."""
 
 
 def _palette() -> type[Provider]:

@@ -214,7 +214,7 @@ class Startup:
         controllers: Where they go.
         chat: Is behind the chat; has the workbench, and the session, which is attached last.
         app_context: How work is run and the user is notified or asked.
-        inbox: Takes what the session says.
+        inbox: Receives the updates of the session.
         draw_status: Brings the status bar up to date.
     """
 
