@@ -196,7 +196,7 @@ class DecisionService(ABC):
         return result
 
     async def undo(self, proposal_id: str) -> DecisionResult:
-        """Undo an applied proposal, or have a denied one wait again."""
+        """Undo an applied proposal, or reopen a denied one."""
         result = await asyncio.to_thread(self.proposal_service.undo, proposal_id)
         await self._record_decision(result, undo_event(result))
         return result

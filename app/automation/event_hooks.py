@@ -121,7 +121,7 @@ _KEPT_VARIABLES = ("SIGNOFF_HOME",)
 
 
 class HookRunner:
-    """Runs the hooks of a workspace. `put` may be called on any thread and returns at once.
+    """Runs the hooks of a workspace. `queue_event` may be called on any thread and returns at once.
 
     Args:
         root: of the workspace, where hooks run.

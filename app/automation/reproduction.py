@@ -12,7 +12,7 @@ _NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class Reproduction:
-    """What a second run of a proposal's command gave."""
+    """The result of running a proposal's command again."""
 
     proposal: str
     revision: int

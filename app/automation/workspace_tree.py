@@ -32,7 +32,7 @@ _Facts = tuple[int, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceTree:
-    """Everything that a check can read in a workspace, except what git ignores."""
+    """Identity of all files that a check can read in a workspace, except those that git ignores."""
 
     commit: str
     """The commit that is checked out; empty outside of a repository, and before the first commit."""

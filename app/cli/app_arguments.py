@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 
 class Command(NamedTuple):
-    """The function that runs a command, and what is done before it is called."""
+    """A command: the function that runs it, and the preparation that it needs."""
 
     module: str
     """In `app.cli`; only the module of the command that runs is imported."""

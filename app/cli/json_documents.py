@@ -380,7 +380,7 @@ class SearchHitLine(JsonDocument):
 
 
 class CallerLine(JsonDocument):
-    """The circumstances of a command's call, as far as its process could see."""
+    """How a command was called, as its process could find out."""
 
     stdin_is_terminal: bool
     stdout_is_terminal: bool

@@ -143,7 +143,7 @@ class StdioConnection(McpConnection):
 
 @dataclass(frozen=True, slots=True)
 class ServerProgram:
-    """A running program, and what is to be cleaned up when it stops."""
+    """A server's running program, with its connection, its layer and its clean-up."""
 
     connection: StdioConnection
     process: PersistentProcess

@@ -84,7 +84,7 @@ _LOADER = (
 
 
 class StepFailed(StartFailed):
-    """The system refused one of the steps before the program, which has not run."""
+    """A preparation step before the program failed; the program has not run."""
 
     def __init__(self, step: str, number: int) -> None:
         super().__init__(f"{step}: {os.strerror(number)}" if number else step)

@@ -83,7 +83,7 @@ class WriteTodosArguments(ToolArguments):
 
 
 class WriteTodos(Tool):
-    """The list is part of the call's result, and so of the log; nothing else keeps it."""
+    """Replaces the to-do list, which is stored only in the log, as the call's result."""
 
     name = "write_todos"
     kind = "read"

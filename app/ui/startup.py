@@ -80,7 +80,7 @@ class Controllers:
 
 
 class ReviewLoader:
-    """Makes the review, once.
+    """Imports and mounts the review when it is first needed.
 
     Args:
         controllers: Of the app, with the preferences; what stands behind the review is put there.
@@ -207,7 +207,7 @@ async def open_with_chat(opener: OpenWorkspaceFunction) -> "tuple[OpenedWorkspac
 
 
 class Startup:
-    """Makes the parts and shows them, one after the other.
+    """Opens the workspace: creates the controllers and mounts chat and review.
 
     Args:
         app: Has themes, keys and the terminal.

@@ -24,7 +24,7 @@ _LOOKING = 2.0
 
 
 class DroppedImages:
-    """Remembers dropped images, so that no pasted text can pass for one."""
+    """Images that the user dropped; other pasted text is never taken for one."""
 
     def __init__(self) -> None:
         self.find_dropped_files: Callable[[str], Awaitable[Sequence[Mention]]] | None = None

@@ -35,7 +35,7 @@ _NO_MARKS = EntryMarks()
 
 
 class EntrySlot:
-    """An entry and its rows, once they were needed."""
+    """An entry with its rows, which are laid out when first needed."""
 
     __slots__ = ("_before", "_growing", "entry", "exact", "gap", "height", "lines", "marks", "opened")
 
@@ -250,7 +250,7 @@ _LEAST_WIDTH, _FIRST_WIDTH = 10, 77
 
 
 class TranscriptLayout:
-    """The slots of all entries, laid out for a width as far as they were needed."""
+    """The slots of all entries, laid out for a width where needed."""
 
     def __init__(self) -> None:
         self.slots = EntrySlots()

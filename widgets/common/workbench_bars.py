@@ -115,7 +115,7 @@ _NOTHING = TokenTotals()
 
 
 class ReadingStatus(NamedTuple):
-    """How much of what waits was read."""
+    """How many of the waiting changed lines were read."""
 
     read: int = 0
     """Changed lines that were on screen."""
@@ -169,7 +169,7 @@ def _reading_words(reading: ReadingStatus) -> str:
 
 
 class SeenLinesSaved(Message):
-    """More of what waits was on screen, and that is saved."""
+    """The seen lines were saved: more waiting lines were on the screen."""
 
 
 class StatusBar(ClickTargets):

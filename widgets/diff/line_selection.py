@@ -132,7 +132,7 @@ class PickedLines:
 
 
 class LineSelection:
-    """Knows the lines that the next Space is about."""
+    """The picked lines, which the next Space takes in or out."""
 
     def __init__(self, model: DiffModel, cursor: DiffCursor, view: DiffViewAccess) -> None:
         self._sheet = model

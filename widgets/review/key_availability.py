@@ -16,7 +16,7 @@ _TOO_EARLY = "That came before this was on the screen, and decided nothing. Look
 
 
 class GracePeriod:
-    """A moment in which keys are ignored after the thing that they would decide on has changed.
+    """A short time in which keys are ignored, because the subject of the decision has changed.
 
     Args:
         clock: Gives monotonic seconds.

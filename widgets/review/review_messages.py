@@ -71,7 +71,7 @@ class DenyAll(Message):
 
 @dataclass
 class Undo(Message):
-    """Undo an applied proposal, or have a denied one wait again."""
+    """Undo an applied proposal, or reopen a denied one."""
 
     proposal_id: str
 

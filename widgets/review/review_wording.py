@@ -167,7 +167,7 @@ def fit_line(line: Content, width: int) -> Content:
 
 @dataclass(frozen=True, slots=True)
 class HeadlineSpace:
-    """The room for the lines about the current item, and what other lines show already."""
+    """Width for the lines about the current item, and the facts that other lines show already."""
 
     width: int = 0
     """Cells; 0 as long as it isn't known."""

@@ -47,7 +47,7 @@ _Key = tuple[str, tuple[str, ...] | None, str, str]
 
 
 class FilesChangedDuringTests(Exception):
-    """Files changed while the tests ran, so that they say nothing about the proposal."""
+    """Files changed while the tests ran: the results are not valid for the proposal."""
 
 
 class _NoTime(Exception):

@@ -19,7 +19,7 @@ _CONFTEST = "conftest.py"
 
 @dataclass(slots=True)
 class ImportGraph:
-    """The modules of a workspace and who imports them."""
+    """The modules of a workspace, and the importers of each."""
 
     modules: dict[str, str] = field(default_factory=dict)
     """Path by dotted name."""

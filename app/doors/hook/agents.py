@@ -76,7 +76,7 @@ _LINES_READ = 2000
 
 
 class Agent(NamedTuple):
-    """An agent, its tools, and what its hook settings look like."""
+    """An agent with its tools and the format of its hook settings."""
 
     name: str
     """The argument of `signoff hook`."""

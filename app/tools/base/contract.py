@@ -55,7 +55,7 @@ class ToolArguments(BaseModel):
 
 
 class UncheckedArguments(BaseModel):
-    """Arguments as the model gave them, to be checked by a foreign schema."""
+    """Arguments as the model gave them, to be checked against the schema of an MCP server."""
 
     model_config = ConfigDict(frozen=True, defer_build=True)
 

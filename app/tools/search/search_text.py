@@ -50,7 +50,7 @@ class MatcherStopped(Exception):
 
 
 class Matcher(Protocol):
-    """Finds matching lines; `prepare` and `hits` block, so they run on a thread, and `stop` may come from another."""
+    """Finds matching lines; `prepare` and `find_hits` block, and `stop` may be called from another thread."""
 
     most_files: int
     """How many files `hits` is best given at once."""

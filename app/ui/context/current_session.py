@@ -116,7 +116,7 @@ class ClosedSession:
 
 
 class CurrentSession:
-    """The session that the user talks to, as far as it is open yet."""
+    """Holder of the open session; empty until a workspace and a session are open."""
 
     def __init__(self) -> None:
         self.demo = False

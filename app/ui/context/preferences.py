@@ -31,7 +31,7 @@ _REVIEW_SHARE = "review_share"
 
 
 class Preferences:
-    """The user's settings in a running app; every change takes effect at once.
+    """Current settings of the running app; changes are applied at once.
 
     Args:
         app: Has themes and keys.

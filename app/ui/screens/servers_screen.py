@@ -33,7 +33,7 @@ _WRONG = "That is not the address at the end of this sign-in."
 
 
 class SignInScreen(Dialog[bool]):
-    """Waits for an OAuth sign-in; the result is True once it has ended in any way.
+    """Waits for an OAuth sign-in; the result is True once it has ended, also without success.
 
     Args:
         server: Its name.

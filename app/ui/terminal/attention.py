@@ -90,7 +90,7 @@ def _plain(text: str) -> str:
 
 
 class TerminalNotifier:
-    """Rings or notifies, through the same queue that draws the screen so that no drawing is torn apart."""
+    """Sends bells, notifications and titles to the terminal, through the queue that also draws."""
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
         self._environment = environment

@@ -36,7 +36,7 @@ from widgets.common.figures import format_dollars, format_tokens
 
 
 class PlainTextRows:
-    """Text in, rows out, below a row that heads them."""
+    """Rows of plain text that grows, below a heading row."""
 
     def __init__(self, width: int, face: TextStyle) -> None:
         self.width = width
@@ -117,7 +117,7 @@ class UserEntry(TranscriptEntry):
 
 @dataclass(frozen=True, slots=True)
 class CommandEntry(UserEntry):
-    """A command of the user's own as it was typed; it opens to the message that it has made."""
+    """A custom command as it was typed; it opens to the message that it produced."""
 
     expansion: str = ""
     wished: str = ""
