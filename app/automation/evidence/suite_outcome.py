@@ -32,6 +32,8 @@ _RUST_LOAD = re.compile(r"^error: could not compile", re.MULTILINE)
 _UNITTEST = re.compile(r"^(?:FAIL|ERROR): \w+ \((?P<id>(?!unittest\.loader\.)[\w.]+)\)", re.MULTILINE)
 _UNITTEST_LOAD = re.compile(r"^ERROR: (?P<id>[\w.]+) \(unittest\.loader\._FailedTest\b", re.MULTILINE)
 _TAP = re.compile(r"^not ok \d+ -? ?(?P<id>\S.{0,200}?)(?: #.*)?$", re.MULTILINE)
+_EMPTY = re.compile(r"^No test(?: file)?s found\b", re.MULTILINE)
+"""What jest and vitest print where no test is related to the files."""
 _PASSED = re.compile(r"\b(\d{1,7}) (?:passed|passing)\b|^ok\s+\S+|^(?:#|ℹ) pass (\d{1,7})", re.MULTILINE)
 
 
@@ -49,6 +51,8 @@ class SuiteOutcome:
     """The files or packages that could not be loaded; one empty name where the runner does not say which."""
     named: bool = False
     """Whether every test that ran is named."""
+    is_empty: bool = False
+    """Whether no test was found to run."""
     problem: str = ""
     """Why nothing can be said: `no end after 60 s`."""
     seconds: float = 0.0
@@ -129,6 +133,8 @@ def _from_output(ok: bool, outcome: CheckOutcome) -> SuiteOutcome:
     """From the words of pytest, unittest, jest, vitest, go, cargo and TAP; each test that fails is named there."""
     text = outcome.output
     passes = sum(int(match[1] or match[2] or 1) for match in _PASSED.finditer(text))
+    if not passes and _EMPTY.search(text):
+        return SuiteOutcome(ok, is_empty=True, seconds=outcome.seconds)
     if ok:
         return SuiteOutcome(True, seconds=outcome.seconds)
     failed: dict[str, str] = {}
