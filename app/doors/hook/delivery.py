@@ -18,8 +18,8 @@ from app.runtime.unfinished_work import stage_captured_edits
 from app.storage.captured_edit_store import AgentTurn
 
 _GO_ON = (
-    "Approved edits are on disk: signoff wrote them, so do not repeat them. Read the files as they are now, and continue "
-    "as the user's decision says."
+    "Approved edits are on disk: signoff wrote them, so do not repeat them. Read the files as they are now, and "
+    "continue as the user's decision says."
 )
 
 

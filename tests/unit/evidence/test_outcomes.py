@@ -63,7 +63,7 @@ def test_a_document_type_alone_is_no_harm_and_nothing_is_fetched_for_it() -> Non
         ("test price::adds ... FAILED\ntest result: FAILED", ["price::adds"]),
         ("ok 1 - a\nnot ok 2 - adds two\n# fail 1", ["adds two"]),
         (
-            "# Subtest: sums\n    not ok 1 - adds two\n      ---\n      duration_ms: 1.8\n      exitCode: 1\n      ...\n"
+            "# Subtest: sums\n    not ok 1 - adds two\n      ---\n      duration_ms: 1.8\n      ...\n"
             "    1..1\nnot ok 1 - sums\n  ---\n  duration_ms: 22.8\n  type: 'suite'\n  ...\n# pass 3",
             ["adds two"],
         ),
