@@ -73,6 +73,8 @@ class _Search:
     baseline: SuiteOutcome = field(default_factory=lambda: SuiteOutcome(True))
     selections: dict[frozenset[str], TestSelection] = field(default_factory=dict)
     """Of each group, by the ids of its hunks."""
+    baseline_selection: TestSelection = field(default_factory=TestSelection)
+    """All that ran with the whole proposal."""
     seconds: float = 0.0
 
     def publish(self, *, is_running: bool = True) -> None:
@@ -253,12 +255,20 @@ class EvidenceRunner:
         if baseline.broken and not baseline.test_count and (files := whole.as_files()) is not None:
             # A test that was recorded may be gone: then the runner takes none of the names.
             search.selections = {ids: each.as_files() or each for ids, each in search.selections.items()}
-            baseline = await self._run(search, files, tree)
-        search.baseline = baseline
+            whole = files
+            baseline = await self._run(search, whole, tree)
+        if baseline.is_empty and whole.names is not None:
+            # No test is related to any of it, as far as the runner knows.
+            whole = TestSelection()
+            search.selections = dict.fromkeys(search.selections, whole)
+            baseline = await self._run(search, whole, tree)
+        search.baseline, search.baseline_selection = baseline, whole
         search.found = replace(search.found, selection=whole.words, tests=baseline.test_count)
         problem = baseline.problem
         if not problem and baseline.broken and not baseline.passed:
             problem = "the tests do not load with the proposal"
+        if not problem and baseline.is_empty:
+            problem = "no test was found"
         if not problem and not baseline.named and not baseline.ok:
             problem = "the check fails with the proposal"
         if not problem and baseline.named and not baseline.passed:
@@ -305,6 +315,10 @@ class EvidenceRunner:
         selection = search.selections[group.hunk_ids]
         tree = await self._without(search, group.hunk_ids)
         outcome = await self._run(search, selection, tree)
+        if outcome.is_empty:
+            # No test is related to this file: ask those that are related to the others.
+            selection = search.baseline_selection
+            outcome = await self._run(search, selection, tree)
         new = outcome.new_failures(search.baseline)
         if outcome.problem:
             search.mark(group.path, group.hunks, EvidenceVerdict.NOT_RUN, reason=outcome.problem)
@@ -437,8 +451,13 @@ def _changed_files(check: CheckTable, paths: Sequence[str]) -> TestSelection:
 
 
 def _command(check: CheckTable, selection: TestSelection, root: Path, most: int) -> str:
-    """The command with its tests; pytest is asked for a report that names each, and to end after `most` failures."""
+    """The command with its tests.
+
+    pytest is asked for a report that names each, to run the others if a file does not load, and to end after `most`
+    failures.
+    """
     names = all_tests_argument(check.run) if selection.names is None else selection.names
-    options = f"{shlex.quote(f'--junitxml={root / PYTEST_REPORT_PATH}')} -o junit_family=xunit1 --maxfail={most}"
+    options = f"{shlex.quote(f'--junitxml={root / PYTEST_REPORT_PATH}')} -o junit_family=xunit1"
+    options += f" --continue-on-collection-errors --maxfail={most}"
     ask = f'export PYTEST_ADDOPTS="${{PYTEST_ADDOPTS:-}} "{shlex.quote(options)}'
     return f"{ask}\n{check.run.replace(TESTS, shlex.join(names))}"

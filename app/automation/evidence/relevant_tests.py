@@ -8,6 +8,7 @@ from enum import StrEnum
 from app.automation.check_runner import all_tests_argument
 from app.automation.evidence.coverage_contexts import find_recorded_tests
 from app.automation.evidence.import_closure import ImportGraph, build_import_graph
+from app.automation.evidence.pytest_settings import filter_by_test_paths
 from app.config.config_tables import TESTS
 from app.config.settings import CheckTable
 from app.proposals.risk.edited_file import is_test
@@ -160,7 +161,9 @@ class TestSelector:
         if self._graph is None:
             paths = {*self.texts, *(each for each in self.workspace.walk_files() if each.endswith(".py"))}
             there = [path for path in paths if self.texts.get(path, "") is not None]
-            self._graph = build_import_graph(there[:_MOST_FILES], self._read())
+            read = self._read()
+            self._graph = build_import_graph(there[:_MOST_FILES], read)
+            self._graph.tests = filter_by_test_paths(self._graph.tests, read)
         return self._graph
 
     def _read(self) -> Callable[[str], str]:

@@ -31,7 +31,18 @@ _RUST_TEST = re.compile(r"^test (?P<id>\S+) \.\.\. FAILED", re.MULTILINE)
 _RUST_LOAD = re.compile(r"^error: could not compile", re.MULTILINE)
 _UNITTEST = re.compile(r"^(?:FAIL|ERROR): \w+ \((?P<id>(?!unittest\.loader\.)[\w.]+)\)", re.MULTILINE)
 _UNITTEST_LOAD = re.compile(r"^ERROR: (?P<id>[\w.]+) \(unittest\.loader\._FailedTest\b", re.MULTILINE)
-_TAP = re.compile(r"^not ok \d+ -? ?(?P<id>\S.{0,200}?)(?: #.*)?$", re.MULTILINE)
+_VITEST = re.compile(r"^\s{0,2}FAIL\s+(?P<id>\S+ > \S.{0,300})$", re.MULTILINE)
+_MOCHA = re.compile(r"^ {2}\d{1,5}\) (?P<id>\S[^\n]{0,200}(?:\n {7,40}\S[^\n]{0,200}){0,9}):$", re.MULTILINE)
+_MOCHA_LOAD = re.compile(r"^ ?Exception during run:", re.MULTILINE)
+_TAP = re.compile(
+    r"^\s{0,40}not ok \d+ -? ?(?P<id>\S.{0,200}?)(?: #.*)?$(?!\n\s*---\n\s*duration_ms: \S+\n\s*type: 'suite')",
+    re.MULTILINE,
+)
+_NODE = re.compile(r"^test at \S.{0,300}\n✖ (?P<id>\S.{0,300}) \([\d.]+ms\)$", re.MULTILINE)
+_NODE_FILE = re.compile(r"\S+\.[cm]?[jt]sx?")
+"""What node reports as a test where a file does not load."""
+_EMPTY = re.compile(r"^No test(?: file)?s found\b", re.MULTILINE)
+"""What jest and vitest print where no test is related to the files."""
 _PASSED = re.compile(r"\b(\d{1,7}) (?:passed|passing)\b|^ok\s+\S+|^(?:#|ℹ) pass (\d{1,7})", re.MULTILINE)
 
 
@@ -49,6 +60,8 @@ class SuiteOutcome:
     """The files or packages that could not be loaded; one empty name where the runner does not say which."""
     named: bool = False
     """Whether every test that ran is named."""
+    is_empty: bool = False
+    """Whether no test was found to run."""
     problem: str = ""
     """Why nothing can be said: `no end after 60 s`."""
     seconds: float = 0.0
@@ -126,9 +139,14 @@ def _test_id(attributes: Mapping[str, str]) -> str:
 
 
 def _from_output(ok: bool, outcome: CheckOutcome) -> SuiteOutcome:
-    """From the words of pytest, unittest, jest, vitest, go, cargo and TAP; each test that fails is named there."""
+    """Return what is read from the output of pytest, unittest, jest, vitest, mocha, node, go, cargo or TAP.
+
+    Each test that fails is named there.
+    """
     text = outcome.output
     passes = sum(int(match[1] or match[2] or 1) for match in _PASSED.finditer(text))
+    if not passes and _EMPTY.search(text):
+        return SuiteOutcome(ok, is_empty=True, seconds=outcome.seconds)
     if ok:
         return SuiteOutcome(True, seconds=outcome.seconds)
     failed: dict[str, str] = {}
@@ -139,10 +157,15 @@ def _from_output(ok: bool, outcome: CheckOutcome) -> SuiteOutcome:
             broken.add(match["id"])
         else:
             failed[match["id"]] = match["text"] or ""
-    for pattern in (_JEST_TEST, _GO_TEST, _RUST_TEST, _UNITTEST, _TAP):
-        failed |= {match["id"].strip(): "" for match in pattern.finditer(text)}
+    for pattern in (_JEST_TEST, _VITEST, _GO_TEST, _RUST_TEST, _UNITTEST, _MOCHA):
+        failed |= {" ".join(match["id"].split()): "" for match in pattern.finditer(text)}
+    for pattern in (_TAP, _NODE):
+        names = {match["id"].strip() for match in pattern.finditer(text)}
+        files = set(filter(_NODE_FILE.fullmatch, names))
+        failed |= dict.fromkeys(names - files, "")
+        broken |= files
     broken.update(match["id"] for match in _UNITTEST_LOAD.finditer(text))
-    if not failed and any(pattern.search(text) for pattern in (_JEST_LOAD, _GO_LOAD, _RUST_LOAD)):
+    if not failed and any(pattern.search(text) for pattern in (_JEST_LOAD, _MOCHA_LOAD, _GO_LOAD, _RUST_LOAD)):
         broken.update(match["id"] for match in _JEST_FILE.finditer(text))
         broken = broken or {""}
     if not failed and not broken and outcome.code in _LOAD_CODES and not passes and "pytest" in text:

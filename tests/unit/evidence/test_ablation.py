@@ -167,6 +167,32 @@ def test_a_check_that_names_no_tests_runs_as_a_whole(runtime: OpenWorkspace) -> 
     assert words(collect(runtime, proposal, "no-such-command")) == ["not run: command not found"] * 2
 
 
+JEST = """
+import sys
+names = sys.argv[2:] if "--findRelatedTests" in sys.argv else ["shop.py"]
+if "shop.py" not in names:
+    sys.exit(print("No tests found, exiting with code 1") or 1)
+if "sum(items)" not in open("shop.py").read():
+    sys.exit(print("  \u25cf total \u203a adds\\n\\nTests: 1 failed, 1 total") or 1)
+print("Tests: 1 passed, 1 total")
+"""
+"""As jest: one test is related to shop.py, and none to any other file."""
+
+
+def test_a_file_without_related_tests_is_tried_with_those_of_the_others(runtime: OpenWorkspace) -> None:
+    (runtime.workspace.root / "jest.py").write_text(JEST)
+    (runtime.workspace.root / "shop.py").write_text(edited(("sum(items)", "1")))
+    run = f"{sys.executable} ./jest.py {{tests}}"
+    proposal = stage(runtime, shop=SHOP["shop.py"], **{"other.py": "a = 1\n"})
+    found = collect(runtime, proposal, run)
+    assert sorted(words(found)) == ["held by total › adds", UNNOTICED]
+    runtime.service.deny(proposal.id)
+    (runtime.workspace.root / "shop.py").write_text(SHOP["shop.py"])
+    found = collect(runtime, stage(runtime, **{"other.py": "a = 1\n"}), run)
+    assert words(found) == [UNNOTICED]
+    assert found.selection == "all tests of the check"
+
+
 def test_results_belong_to_exact_bytes_and_are_not_obtained_twice(
     runtime: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -265,3 +291,11 @@ def test_pytest_itself_names_its_tests_in_its_report(runtime: OpenWorkspace) -> 
     found = collect(runtime, proposal, f"{sys.executable} -m pytest -q --no-header -p no:cacheprovider {{tests}}")
     assert words(found) == [HELD, UNNOTICED]
     assert found.tests == 2
+
+
+def test_a_file_that_pytest_cannot_load_leaves_the_others_to_tell(runtime: OpenWorkspace) -> None:
+    (runtime.workspace.root / "pytest.py").unlink()
+    (runtime.workspace.root / "tests/test_apart.py").write_text("import shop\nimport not_installed\n")
+    proposal = stage(runtime, shop=edited(("math.floor(value)", "int(value)")))
+    found = collect(runtime, proposal, f"{sys.executable} -m pytest -q --no-header -p no:cacheprovider {{tests}}")
+    assert words(found) == [UNNOTICED]

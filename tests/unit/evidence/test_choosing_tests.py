@@ -56,6 +56,36 @@ def test_the_import_closure_is_what_runs_and_is_told(workspace: Workspace) -> No
     assert found.words == "1 of 4 test files, by imports"
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("pyproject.toml", "[tool.pytest.ini_options]\ntestpaths = ['./tests/']\n"),
+        ("pyproject.toml", "[tool.pytest]\ntestpaths = ['tests', 'docs']\n"),
+        ("pytest.ini", "[pytest]\ntestpaths =\n    tests\n    docs\n"),
+        ("setup.cfg", "[tool:pytest]\ntestpaths = test*\n"),
+    ],
+)
+def test_only_files_in_the_folders_that_pytest_looks_into_run(workspace: Workspace, name: str, text: str) -> None:
+    (workspace.root / "bench").mkdir()
+    (workspace.root / "bench/test_speed.py").write_text("import shop.tax\n")
+    found = selector(workspace, "pytest {tests}").select(["src/shop/tax.py"], {})
+    assert found.names is not None and "bench/test_speed.py" in found.names
+    (workspace.root / name).write_text(text)
+    found = selector(workspace, "pytest {tests}").select(["src/shop/tax.py"], {})
+    assert found.names == ("tests/deep/test_deep.py", "tests/test_price.py", "tests/test_tax.py")
+    assert found.words == "3 of 4 test files, by imports"
+
+
+@pytest.mark.parametrize(
+    "text", ["[tool", "tool = 1", "[tool.pytest]\nini_options = 1", "[tool.pytest]\ntestpaths = 1"]
+)
+def test_settings_of_pytest_that_cannot_be_read_leave_out_nothing(workspace: Workspace, text: str) -> None:
+    (workspace.root / "pyproject.toml").write_text(text)
+    (workspace.root / "setup.cfg").write_text("testpaths = none\n")
+    found = selector(workspace, "pytest {tests}").select(["src/shop/other.py"], {})
+    assert found.words == "1 of 4 test files, by imports"
+
+
 def test_a_proposed_test_counts_as_it_will_be(workspace: Workspace) -> None:
     new = {"tests/test_new.py": "import shop.other\n", "tests/deep/test_deep.py": None}
     found = TestSelector(workspace, check("pytest {tests}"), new).select(["src/shop/other.py"], {})

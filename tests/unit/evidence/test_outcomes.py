@@ -53,12 +53,28 @@ def test_a_document_type_alone_is_no_harm_and_nothing_is_fetched_for_it() -> Non
             ["tests.test_a.TestA.test_b", "tests.test_a.TestA.test_c"],
         ),
         ("FAIL src/a.test.js\n  ● adds › two numbers\n\nTests: 1 failed", ["adds › two numbers"]),
+        (" FAIL  test/a.test.js > sums > adds two\nAssertionError: no", ["test/a.test.js > sums > adds two"]),
+        (
+            "    2) adds two\n\n  3 passing (53ms)\n  2 failing\n\n  1) sums\n       of two\n         adds: them:\n\n"
+            "      AssertionError: no\n\n  2) adds two:\n     Error: no\n",
+            ["sums of two adds: them", "adds two"],
+        ),
         ("--- FAIL: TestAdd (0.00s)\nFAIL\tshop/price\t0.01s", ["TestAdd"]),
         ("test price::adds ... FAILED\ntest result: FAILED", ["price::adds"]),
         ("ok 1 - a\nnot ok 2 - adds two\n# fail 1", ["adds two"]),
+        (
+            "# Subtest: sums\n    not ok 1 - adds two\n      ---\n      duration_ms: 1.8\n      ...\n"
+            "    1..1\nnot ok 1 - sums\n  ---\n  duration_ms: 22.8\n  type: 'suite'\n  ...\n# pass 3",
+            ["adds two"],
+        ),
+        (
+            "▶ sums\n  ✖ adds two (1.6ms)\n✖ sums (19.3ms)\nℹ pass 3\n\n✖ failing tests:\n\ntest at a.test.js:4:26\n"
+            "✖ adds two (1.6ms)\n",
+            ["adds two"],
+        ),
         ("something is wrong", [""]),
     ],
-    ids=["pytest", "unittest", "jest", "go", "cargo", "tap", "unknown"],
+    ids=["pytest", "unittest", "jest", "vitest", "mocha", "go", "cargo", "tap", "node", "node in words", "unknown"],
 )
 def test_what_failed_is_read_from_what_is_printed(output: str, names: list[str]) -> None:
     assert list(read_suite_outcome(failed(output), b"").failed) == names
@@ -71,10 +87,14 @@ def test_what_failed_is_read_from_what_is_printed(output: str, names: list[str])
         ("ImportError while loading conftest '/w/conftest.py'. pytest", 4),
         ("ERROR: tests.test_a (unittest.loader._FailedTest.tests.test_a)\nFAILED (errors=1)", 1),
         ("FAIL src/a.test.js\n  ● Test suite failed to run\n    SyntaxError: no", 1),
+        ("⎯⎯ Failed Suites 1 ⎯⎯\n\n FAIL  test/a.test.js [ test/a.test.js ]\nError: no", 1),
+        ("\n Exception during run: Error: no\n    at Object.<anonymous> (a.js:4:7)", 1),
+        ("not ok 1 - /w/test/a.test.js\n  ---\n  duration_ms: 3.7\n  exitCode: 1\n  ...\nok 2 - else\n# pass 1", 1),
+        ("✔ else (13.3ms)\n\n✖ failing tests:\n\ntest at test/a.test.js:1:1\n✖ /w/test/a.test.js (4.5ms)\n", 1),
         ("FAIL\tshop/price [build failed]", 1),
         ("error: could not compile `shop` (lib) due to 1 previous error", 101),
     ],
-    ids=["pytest", "conftest", "unittest", "jest", "go", "cargo"],
+    ids=["pytest", "conftest", "unittest", "jest", "vitest", "mocha", "node", "node in words", "go", "cargo"],
 )
 def test_code_that_does_not_load_is_no_failure_of_a_test(output: str, code: int) -> None:
     found = read_suite_outcome(failed(output, code), b"")
