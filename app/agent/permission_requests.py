@@ -11,7 +11,7 @@ from app.agent.updates import ConfirmationRequested, ConfirmationResolved, Sessi
 from app.conversation.events import CallDenied
 from app.conversation.log import EventLog
 from app.tools.base.command_forms import CommandForm, ToolForm, load_form
-from app.tools.base.contract import Confirmation, ConfirmationAnswer, PermissionScope
+from app.tools.base.contract import Confirmation, ConfirmationAnswer, PermissionDuration
 
 Form = CommandForm | ToolForm
 
@@ -54,14 +54,14 @@ class GrantedPermissions:
 
     async def remember(self, confirmation: Confirmation, answer: ConfirmationAnswer) -> None:
         """Remember the lasting permission in an answer; raises StorageError if it cannot be stored."""
-        if not answer.allowed or answer.span is PermissionScope.ONCE:
+        if not answer.allowed or answer.duration is PermissionDuration.ONCE:
             return
         if answer.form is None:
             self._same.add(confirmation)
             return
         # Also where it is kept for good, so that the session goes on as told should the store fail.
         self._forms.append(answer.form)
-        if answer.span is PermissionScope.PROJECT and self._store is not None:
+        if answer.duration is PermissionDuration.PROJECT and self._store is not None:
             await asyncio.to_thread(self._store.add, answer.form.dump())
 
     def _kept(self) -> list[Form]:

@@ -270,7 +270,7 @@ def _difference(before: WorkspaceTree | None, now: WorkspaceTree) -> str:
     """`before b.py changed`."""
     if before is not None and before.commit != now.commit:
         return f"before HEAD moved to {now.commit[:7]}"
-    changed = now.changed_since(before) if before is not None else []
+    changed = now.paths_changed_since(before) if before is not None else []
     if not changed:
         return "before the files changed"
     rest = f" and {plural(len(changed) - 1, 'other file')}" if len(changed) > 1 else ""

@@ -42,7 +42,7 @@ class WorkspaceTree:
     """`MODE BLOB` by path from the top of the repository, empty for what is gone: of all that differs from the
     commit, or outside of a repository of all files."""
 
-    def changed_since(self, earlier: "WorkspaceTree") -> list[str]:
+    def paths_changed_since(self, earlier: "WorkspaceTree") -> list[str]:
         """Return the sorted paths whose content may differ from an earlier tree."""
         paths = self.files.keys() | earlier.files.keys()
         return sorted(path for path in paths if self.files.get(path) != earlier.files.get(path))

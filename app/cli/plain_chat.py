@@ -24,7 +24,7 @@ from app.runtime.model_connection import NotConnected, settings_with_picked_mode
 from app.runtime.open_session import OpenSession
 from app.runtime.shutdown import exit_on_signals
 from app.storage.storage_errors import StorageError
-from app.tools.base.contract import PERMISSION_PURPOSES, Confirmation, ConfirmationAnswer, PermissionScope
+from app.tools.base.contract import PERMISSION_PURPOSES, Confirmation, ConfirmationAnswer, PermissionDuration
 from app.ui.startup import OpenedWorkspace
 
 _COMMANDS = {
@@ -231,7 +231,7 @@ class PlainChat:
                 answer = ConfirmationAnswer(allowed=key == "y")
             elif key == "a":
                 form = forms[0] if forms else None
-                answer = ConfirmationAnswer(allowed=True, span=PermissionScope.SESSION, form=form)
+                answer = ConfirmationAnswer(allowed=True, duration=PermissionDuration.SESSION, form=form)
             else:
                 for one, words in _PERMISSIONS.items():
                     self._terminal.print_lines(f"{one}  {words}")

@@ -82,7 +82,7 @@ def _mounts(root: Path, folders: LayerFolders, access: OutsideAccess, policy: Pa
     # New each time: the kernel refuses a used work folder of a volatile overlay, as after a crash.
     work = Path(tempfile.mkdtemp(prefix="work-", dir=folders.run))
     yield _Mount(root, ("overlay", str(root), str(folders.upper), str(work)), (root, folders.upper, work))
-    for mounted in mounts_below(root):
+    for mounted in mount_points_below(root):
         mode = "writable" if policy.is_ignored(mounted, is_folder=(root / mounted).is_dir()) else "read-only"
         yield _show_lower(root, mounted, mode)
     for cache in access.caches:
@@ -167,7 +167,7 @@ def _read_only_inside(root: Path) -> list[str]:
     return sorted(path for path in found if not any(path.startswith(f"{other}/") for other in found))
 
 
-def mounts_below(root: Path) -> list[str]:
+def mount_points_below(root: Path) -> list[str]:
     """Return the paths in a folder that are mount points, the outer ones first."""
     try:
         lines = _MOUNTS.read_bytes().splitlines()

@@ -256,7 +256,7 @@ class PathPolicy:
             return str(error)
         return ""
 
-    def is_cache(self, path: str) -> bool:
+    def is_tool_cache(self, path: str) -> bool:
         """Return whether a folder is the cache of a tool that git neither tracks nor ignores."""
         return (
             path.rpartition("/")[2] in _CACHES
@@ -296,7 +296,7 @@ def path_stat(result: os.stat_result) -> PathStat:
     return PathStat(result.st_mode, result.st_size, result.st_mtime_ns, result.st_ctime_ns, result.st_ino)
 
 
-def walk_entries(
+def walk_watched_entries(
     root: Path, policy: PathPolicy, locked: set[int], ignored: set[str], *, unlock: bool = False
 ) -> Iterator[tuple[str, PathStat]]:
     """Yield all files and folders that git does not ignore, the parts of `.git` that refer to commits, and bytecode.

@@ -200,7 +200,7 @@ class _Scan:
         ignored = ignored or self._policy.is_ignored(path, is_folder=is_folder)
         if not ignored and self._policy.is_untracked_bytecode(path, is_folder=is_folder):
             return True
-        if is_folder and self._policy.is_cache(path) and not ignored:
+        if is_folder and self._policy.is_tool_cache(path) and not ignored:
             if not self._ignores_itself(self._root / path):
                 self.left_out.add(f"{path}: a cache that git does not ignore")
                 return True

@@ -26,7 +26,14 @@ from app.sandbox.captured_changes import (
     TouchedPath,
 )
 from app.sandbox.disk_leaf import has_same_content, read_file_or_link, set_mode, write_file_or_link
-from app.sandbox.path_policy import GIT_FOLDER, PathPolicy, PathStat, find_changed_files, path_stat, walk_entries
+from app.sandbox.path_policy import (
+    GIT_FOLDER,
+    PathPolicy,
+    PathStat,
+    find_changed_files,
+    path_stat,
+    walk_watched_entries,
+)
 from app.sandbox.run_folders import remove_tree
 from app.workspace.path_rules import is_nested_too_deep
 from app.workspace.reading import have_same_bytes
@@ -126,7 +133,7 @@ class WorkspaceBackup:
         now: dict[str, PathStat] = {}
         size = 0
         self._locked, self._ignored = set(), set()
-        for path, facts in walk_entries(self.root, policy, self._locked, self._ignored):
+        for path, facts in walk_watched_entries(self.root, policy, self._locked, self._ignored):
             now[path] = facts
             size += facts.size if stat.S_ISREG(facts.mode) else 0
             if size > MAX_BACKUP_BYTES or len(now) > MAX_BACKUP_FILES:
@@ -148,7 +155,7 @@ class WorkspaceBackup:
         self._since = self.marker_file.stat().st_ctime_ns
         self._clear()
         _write_pending(pending, self.root)
-        self._found = dict(walk_entries(self.root, policy, self._locked, self._ignored)) if pending else now
+        self._found = dict(walk_watched_entries(self.root, policy, self._locked, self._ignored)) if pending else now
 
     def find_changes(self, policy: PathPolicy) -> CapturedChanges:
         """Return the changes that the command has made. Raises OSError."""
@@ -165,7 +172,7 @@ class WorkspaceBackup:
                 left_out.add(f"{path}: {reason}")
             elif policy.is_untracked_bytecode(path, is_folder=False):
                 continue
-            elif cache := next((above for above in _with_parents(path) if policy.is_cache(above)), ""):
+            elif cache := next((above for above in _with_parents(path) if policy.is_tool_cache(above)), ""):
                 left_out.add(f"{cache}: a cache that git does not ignore")
             elif after is not None and not after.is_leaf and not after.is_folder:
                 left_out.add(f"{path}: not a regular file")
@@ -228,7 +235,7 @@ class WorkspaceBackup:
         """Return the stat of every path now, also in folders that the command made unreadable. Raises OSError."""
         if self._mode:
             set_mode(self.root, self._mode)
-        return dict(walk_entries(self.root, policy, self._locked, self._ignored, unlock=True))
+        return dict(walk_watched_entries(self.root, policy, self._locked, self._ignored, unlock=True))
 
     def restore_after_crash(self, policy_with: Callable[[PendingFiles], PathPolicy], *, wait_for_lock: bool) -> str:
         """Restore the files after a command that was cut off; return a line for the user, empty if there was none.

@@ -213,10 +213,10 @@ class SignoffApp(TerminalApp):
                 self.run_background(self._update_buffer.wrap_with_pause(self.show_proposals), group="proposals")
             case ConfirmationRequested(key=key, confirmation=confirmation):
                 self.workbench.chat.apply_update(update)
-                self.workbench.change_permissions(lambda review: review.add_confirmation(key, confirmation))
+                self.workbench.update_permission_requests(lambda review: review.add_confirmation(key, confirmation))
             case ConfirmationResolved(key=key):
                 self.workbench.chat.apply_update(update)
-                self.workbench.change_permissions(lambda review: review.remove_confirmation(key))
+                self.workbench.update_permission_requests(lambda review: review.remove_confirmation(key))
             case SessionFailed(message=message):
                 self.notify_user(message, problem=True)
             case _:
@@ -408,7 +408,7 @@ class SignoffApp(TerminalApp):
         review = self.workbench.review
         self.workbench.set_focus(review.view)
         if action.scope == "review":
-            await review.perform(action.handler)
+            await review.perform_action(action.handler)
         else:
             await self.run_action(action.handler, review.view)
 

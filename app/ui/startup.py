@@ -150,8 +150,8 @@ class ReviewLoader:
             begun, share = {}, None
             self._app_context.notify(str(error), problem=True)
         if share is not None:
-            self._workbench.sides.set_share(share)
-        await self._workbench.install_review(side, preferences.settings)
+            self._workbench.sides.set_review_share(share)
+        await self._workbench.mount_review(side, preferences.settings)
         review.restore_notes(begun)
         controllers.review = ReviewControllers(notes, decisions.checks, decisions, asking, reading)
         if self._current.ready.is_set():
@@ -238,13 +238,13 @@ class Startup:
         self.review_loader = ReviewLoader(controllers, chat, app_context)
         """Makes the review when it is wanted."""
 
-    async def show_workspace(self, opened: OpenedWorkspace, end: "Sequence[Event]") -> None:
+    async def show_workspace(self, opened: OpenedWorkspace, last_events: "Sequence[Event]") -> None:
         """Show the opened workspace: first the end of its session, if it has one."""
         self._controllers.runtime, self._current.demo = opened.runtime, opened.demo
         problems = self._take_settings(opened.settings)
         self.review_loader.allow_loading()
-        if end:
-            await self._show_chat(end)
+        if last_events:
+            await self._show_chat(last_events)
             await self._painted()
             problems += await self._show_waiting(opened)
         else:
@@ -311,7 +311,7 @@ class Startup:
             self._chat,
             self._app_context,
         )
-        await self._workbench.install_chat(side, self._controllers.preferences.settings, end)
+        await self._workbench.mount_chat(side, self._controllers.preferences.settings, end)
 
     async def _show_waiting(self, opened: OpenedWorkspace) -> list[str]:
         """Show the review if the user left something in it; returns a line for each problem."""

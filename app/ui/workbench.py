@@ -76,7 +76,7 @@ class PaneSplit(Row):
         parting = Splitter(upright=True)
         parting.id = "parting"
         self.mount(parting, Column(id="front-review"))
-        self.set_share()
+        self.set_review_share()
 
     @property
     def review_width(self) -> int:
@@ -84,18 +84,18 @@ class PaneSplit(Row):
         rest = self.size.width - 1
         return rest - rest * (100 - self._share) // 100
 
-    def set_share(self, review: int | None = None) -> None:
+    def set_review_share(self, percent: int | None = None) -> None:
         """Give the review a share of the width in percent, as far as both stay readable; None restores the former
         one."""
-        if review is not None:
-            self._share = min(max(review, _LEAST), 100 - _LEAST)
+        if percent is not None:
+            self._share = min(max(percent, _LEAST), 100 - _LEAST)
         self.query_one(ChatColumn).styles.width = f"{100 - self._share}fr"
         for side in self.query("ReviewSide, #front-review").results(Widget):
             side.styles.width = f"{self._share}fr"
 
     def grow_review(self, steps: int) -> None:
         """Give the review more of the width, or less."""
-        self.set_share(self._share + _STEP * steps)
+        self.set_review_share(self._share + _STEP * steps)
         self.post_message(self.Resized(self._share))
 
     # By name, since the line is imported with the review.
@@ -103,7 +103,7 @@ class PaneSplit(Row):
     def on_splitter_dragged(self, event: "Splitter.Dragged") -> None:
         """Resize the panes to the dragged line."""
         if event.splitter.id == "parting":
-            self.set_share(round(100 * (self.size.width - event.screen_x) / self.size.width))
+            self.set_review_share(round(100 * (self.size.width - event.screen_x) / self.size.width))
 
     def on_splitter_dropped(self, event: "Splitter.Dropped") -> None:
         """Store the share after the line was dragged."""
@@ -216,37 +216,39 @@ class Workbench(Screen[None]):
         self.set_focus(self.composer.editor)
         self.post_message(self.Ready())
 
-    async def install_chat(self, side: "ChatArea", settings: "Settings", end: "Sequence[Event]" = ()) -> None:
+    async def mount_chat(
+        self, chat_area: "ChatArea", settings: "Settings", last_events: "Sequence[Event]" = ()
+    ) -> None:
         """Put the chat in its place above the composer, with the end of a session."""
         column = self.query_one(ChatColumn)
         # Where it is made ready it is beside the composer, not above it.
-        side.styles.height = column.size.height - self.composer.outer_size.height
-        await self._prepare(side, "#front-chat", settings, column.size.width)
-        if end:
-            side.pane.show_session(end)
-        column.attach_pane(side.pane)
-        await self._laid_out(side.pane, side.pane.transcript)
-        self._chat_side = side
-        self._bring_in(side, "#front-chat")
+        chat_area.styles.height = column.size.height - self.composer.outer_size.height
+        await self._prepare(chat_area, "#front-chat", settings, column.size.width)
+        if last_events:
+            chat_area.pane.show_session(last_events)
+        column.attach_pane(chat_area.pane)
+        await self._laid_out(chat_area.pane, chat_area.pane.transcript)
+        self._chat_side = chat_area
+        self._bring_in(chat_area, "#front-chat")
 
-    async def install_review(self, side: "ReviewSide", settings: "Settings") -> None:
+    async def mount_review(self, review_side: "ReviewSide", settings: "Settings") -> None:
         """Mount the review with the waiting proposals."""
         self.sides.show_placeholder()
         width = self.size.width if self.has_class("-narrow") else self.sides.review_width
-        side.styles.width = width
-        await self._prepare(side, "#front-review", settings, width)
-        self._review_side = side
-        side.review.set_question_pending(self.session_status.asks == "question")
+        review_side.styles.width = width
+        await self._prepare(review_side, "#front-review", settings, width)
+        self._review_side = review_side
+        review_side.review.set_question_pending(self.session_status.asks == "question")
         self.show_proposals(self._proposals)
         calls, self._review_calls = self._review_calls, []
         for tell in calls:
-            tell(side.review)
-        await self._laid_out(side.review, side.review.view)
-        self._bring_in(side, "#front-review")
-        self.sides.set_share()
+            tell(review_side.review)
+        await self._laid_out(review_side.review, review_side.review.view)
+        self._bring_in(review_side, "#front-review")
+        self.sides.set_review_share()
         from widgets.review.permission_bar import PermissionBar
 
-        bar = PermissionBar(side.review, self.composer, self._has_review_beside)
+        bar = PermissionBar(review_side.review, self.composer, self._has_review_beside)
         self.query_one(ChatColumn).show_question(bar)
         bar.refresh_request()
         if self._goal is not None:
@@ -324,7 +326,7 @@ class Workbench(Screen[None]):
         else:
             callback(self.review)
 
-    def change_permissions(self, change: "Callable[[Review], None]") -> None:
+    def update_permission_requests(self, change: "Callable[[Review], None]") -> None:
         """Add or remove a permission request in the review, and count it in the chat."""
 
         def tell(review: "Review") -> None:

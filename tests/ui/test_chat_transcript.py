@@ -87,14 +87,16 @@ async def test_a_long_session_opens_at_its_end_and_lays_out_only_what_is_seen() 
         transcript = app.pane.transcript
         assert len(transcript.entries) > 3000
         assert any("file999.py" in row for row in app.shown())
-        assert transcript.laid_out_count < 60
+        assert transcript.laid_out_entry_count < 60
         transcript.focus()
         await pilot.press(*["pageup"] * 5)
-        looked_at, shown = transcript.laid_out_count, app.shown()
+        looked_at, shown = transcript.laid_out_entry_count, app.shown()
         app.pane.composer.draft = "three\nlines\nnow"
         await pilot.pause()
         assert app.shown() == shown[:-2]
-        assert transcript.laid_out_count == looked_at, "where only the height is another, nothing is laid out anew"
+        assert transcript.laid_out_entry_count == looked_at, (
+            "where only the height is another, nothing is laid out anew"
+        )
 
 
 @pytest.mark.parametrize("step", [1, 7, 26])

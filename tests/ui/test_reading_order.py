@@ -96,14 +96,14 @@ async def test_lock_files_are_folded_and_count_as_unseen_until_they_are_opened()
         await opened(pilot)
         view = app.review.view
         last = len(FILES) - 1
-        assert view.model.shape.collapsed == {last}
+        assert view.model.fold_state.collapsed == {last}
         assert "unseen" in listed(app)[last] and "lock file" in listed(app)[last]
         await pilot.press("P")
         await pilot.pause()
-        assert view.model.shape.collapsed == {sorted(FILES).index("uv.lock")}, "the fold goes with its file"
+        assert view.model.fold_state.collapsed == {sorted(FILES).index("uv.lock")}, "the fold goes with its file"
         await pilot.press("P", "right_parenthesis")
         await pilot.pause()
-        assert not view.model.shape.collapsed
+        assert not view.model.fold_state.collapsed
         assert "Is a lock file." in app.text()
 
 
@@ -113,7 +113,7 @@ async def test_a_lock_file_alone_is_not_folded() -> None:
     app = ReviewApp((proposal.model_copy(update={"files": (alone[0].change,)}), alone))
     async with app.run_test(size=(120, 30)) as pilot:
         await opened(pilot)
-        assert not app.review.view.model.shape.collapsed
+        assert not app.review.view.model.fold_state.collapsed
 
 
 async def test_what_is_computed_stands_apart_from_what_the_model_says() -> None:

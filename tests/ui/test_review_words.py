@@ -10,7 +10,7 @@ from app.proposals.values.models import FileDiff, HunkState, Proposal, ProposalS
 from app.proposals.values.origin import Origin, OriginKind
 from app.review.unfinished_review import ReviewFeedback
 from app.tools.base.command_forms import CommandForm
-from app.tools.base.contract import Confirmation, ConfirmationAnswer, PermissionScope
+from app.tools.base.contract import Confirmation, ConfirmationAnswer, PermissionDuration
 from tests.ui.review_app import BIG, ReviewApp, ready, reviewing
 from tests.ui.sample_diffs import file_diff, proposal
 from tests.ui.test_review_decisions import small
@@ -18,8 +18,8 @@ from widgets.common.input_order import JoinedKey
 from widgets.review import review_messages
 
 
-def allowed(span: PermissionScope, form: CommandForm | None = None) -> ConfirmationAnswer:
-    return ConfirmationAnswer(allowed=True, span=span, form=form)
+def allowed(span: PermissionDuration, form: CommandForm | None = None) -> ConfirmationAnswer:
+    return ConfirmationAnswer(allowed=True, duration=span, form=form)
 
 
 COMMAND = Confirmation("command", "Run a command", "pytest -q tests", ".")
@@ -78,7 +78,7 @@ async def test_a_short_command_is_answered_at_once_though_its_notes_are_long() -
         await ready(pilot)
         assert "cache/of/29" not in app.text() and NOTES[0] in app.text().split("\n▌Run")[1]
         await pilot.press("y")
-        assert app.posted == [review_messages.ConfirmationAnswered("c1", allowed(PermissionScope.ONCE))]
+        assert app.posted == [review_messages.ConfirmationAnswered("c1", allowed(PermissionDuration.ONCE))]
 
 
 async def test_a_command_longer_than_the_pane_has_to_be_seen_whole_and_the_key_to_the_rest_is_named() -> None:
@@ -98,7 +98,7 @@ async def test_a_command_longer_than_the_pane_has_to_be_seen_whole_and_the_key_t
             assert unseen or key != "G", "the end is there, and what lies between was not"
             key = "right_parenthesis"
         await pilot.press("y")
-        assert app.posted == [review_messages.ConfirmationAnswered("c1", allowed(PermissionScope.ONCE))]
+        assert app.posted == [review_messages.ConfirmationAnswered("c1", allowed(PermissionDuration.ONCE))]
 
 
 async def test_what_is_typed_as_feedback_decides_nothing_and_escape_keeps_the_draft() -> None:
@@ -176,10 +176,10 @@ async def test_a_command_can_be_allowed_by_its_form_for_the_session_or_the_proje
         await pilot.press("r", "n", "o", "ctrl+s")
         assert app.posted == [
             review_messages.ConfirmationAnswered(
-                "c1", allowed(PermissionScope.SESSION, CommandForm(("pytest",), open=True))
+                "c1", allowed(PermissionDuration.SESSION, CommandForm(("pytest",), open=True))
             ),
             review_messages.ConfirmationAnswered(
-                "c2", allowed(PermissionScope.PROJECT, CommandForm(("pytest", "-q"), open=True))
+                "c2", allowed(PermissionDuration.PROJECT, CommandForm(("pytest", "-q"), open=True))
             ),
             review_messages.ConfirmationAnswered("c3", ConfirmationAnswer(allowed=False, feedback="no")),
         ]
@@ -197,7 +197,7 @@ async def test_the_form_goes_from_the_widest_to_the_very_command() -> None:
         await app.pass_grace()
         await pilot.press("a")
         form = CommandForm(("pytest", "-q", "tests"), open=False)
-        assert app.posted == [review_messages.ConfirmationAnswered("c1", allowed(PermissionScope.SESSION, form))]
+        assert app.posted == [review_messages.ConfirmationAnswered("c1", allowed(PermissionDuration.SESSION, form))]
 
 
 async def test_a_command_that_does_more_is_allowed_as_it_is_and_never_for_good() -> None:
@@ -210,7 +210,7 @@ async def test_a_command_that_does_more_is_allowed_as_it_is_and_never_for_good()
         assert app.posted == []
         await app.pass_grace()
         await pilot.press("a")
-        assert app.posted == [review_messages.ConfirmationAnswered("c1", allowed(PermissionScope.SESSION))]
+        assert app.posted == [review_messages.ConfirmationAnswered("c1", allowed(PermissionDuration.SESSION))]
 
 
 async def test_a_command_is_dead_to_keys_while_it_is_new() -> None:

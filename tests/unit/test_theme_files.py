@@ -7,7 +7,7 @@ import pytest
 from textual.color import Color
 
 from app.storage.app_dirs import AppDirs
-from app.ui.themes.first_theme import OWN_THEMES_FOLDER, STANDARD_THEME, fitting_theme, load_first_theme
+from app.ui.themes.first_theme import OWN_THEMES_FOLDER, STANDARD_THEME, load_first_theme, theme_for_colour_system
 from app.ui.themes.theme_files import OWN_THEME_PREFIX, ThemeFile, load_themes
 from widgets.diff.diff_colours import make_diff_variable_defaults
 
@@ -158,9 +158,13 @@ def test_a_bad_theme_of_the_user_does_not_keep_the_first_picture_away(tmp_path: 
 
 
 def test_sixteen_colours_are_the_terminals_own_unless_a_theme_was_chosen() -> None:
-    assert fitting_theme(STANDARD_THEME, "standard") == "ansi-dark"
-    assert fitting_theme("signoff-light", "standard") == "signoff-light"
-    assert fitting_theme(STANDARD_THEME, "256") == fitting_theme(STANDARD_THEME, "truecolor") == STANDARD_THEME
+    assert theme_for_colour_system(STANDARD_THEME, "standard") == "ansi-dark"
+    assert theme_for_colour_system("signoff-light", "standard") == "signoff-light"
+    assert (
+        theme_for_colour_system(STANDARD_THEME, "256")
+        == theme_for_colour_system(STANDARD_THEME, "truecolor")
+        == STANDARD_THEME
+    )
 
 
 def test_a_configuration_that_is_a_pipe_does_not_keep_the_first_picture_waiting(tmp_path: Path) -> None:

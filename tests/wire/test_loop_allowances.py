@@ -12,7 +12,7 @@ from app.agent.updates import ConfirmationRequested, SessionFailed, Update
 from app.conversation.events import CallDenied, CallOutcome, Compacted, Event, Pruned, ToolResult
 from app.conversation.payload.projection import CachedProjection
 from app.tools.base.command_forms import CommandForm
-from app.tools.base.contract import Confirmation, ConfirmationAnswer, PermissionScope
+from app.tools.base.contract import Confirmation, ConfirmationAnswer, PermissionDuration
 from tests.oracles.reading import misplaced
 from tests.waiting import until
 from tests.wire.bench import Bench, bench, edit
@@ -53,7 +53,9 @@ def summaries(on: Bench) -> list[str]:
 async def test_without_a_form_only_the_same_command_is_allowed(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
         user = User(
-            on, ConfirmationAnswer(allowed=True), ConfirmationAnswer(allowed=True, span=PermissionScope.SESSION)
+            on,
+            ConfirmationAnswer(allowed=True),
+            ConfirmationAnswer(allowed=True, duration=PermissionDuration.SESSION),
         )
         await run(on, "echo a", "echo a", "echo a", "echo b")
         assert user.asked == ["echo a", "echo a", "echo b"]
@@ -63,7 +65,9 @@ async def test_an_allowed_command_allows_no_secret_of_its_name(server: WireServe
     async with bench(server, tmp_path) as on:
         (on.root / ".env").write_text("KEY=1\n")
         form = CommandForm((".env",), open=True)
-        user = User(on, ConfirmationAnswer(True, span=PermissionScope.SESSION, form=form), ConfirmationAnswer(False))
+        user = User(
+            on, ConfirmationAnswer(True, duration=PermissionDuration.SESSION, form=form), ConfirmationAnswer(False)
+        )
         await run(on, ".env")
         server.turn(calls=[("read_file", {"path": ".env"})])
         server.say("Done.")
@@ -74,7 +78,7 @@ async def test_an_allowed_command_allows_no_secret_of_its_name(server: WireServe
 async def test_what_a_command_has_changed_is_asked_about_each_time() -> None:
     asked = Confirmation("changes", "Keep what it changed?", "make", ".")
     allowances = GrantedPermissions()
-    await allowances.remember(asked, ConfirmationAnswer(allowed=True, span=PermissionScope.SESSION))
+    await allowances.remember(asked, ConfirmationAnswer(allowed=True, duration=PermissionDuration.SESSION))
     assert await allowances.describe_covering(asked) == ""
 
 
@@ -89,8 +93,8 @@ async def test_the_first_answer_counts(server: WireServer, tmp_path: Path) -> No
 async def test_a_no_allows_nothing_whatever_it_is_said_for(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
         same, form = (
-            ConfirmationAnswer(False, span=PermissionScope.SESSION),
-            ConfirmationAnswer(False, span=PermissionScope.PROJECT, form=ECHO),
+            ConfirmationAnswer(False, duration=PermissionDuration.SESSION),
+            ConfirmationAnswer(False, duration=PermissionDuration.PROJECT, form=ECHO),
         )
         user = User(on, same, form, ConfirmationAnswer(False))
         await run(on, "echo a", "echo a", "echo a")
@@ -101,7 +105,9 @@ async def test_a_no_allows_nothing_whatever_it_is_said_for(server: WireServer, t
 async def test_a_form_covers_others_of_it_but_nothing_that_does_more(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
         user = User(
-            on, ConfirmationAnswer(allowed=True, span=PermissionScope.SESSION, form=ECHO), ConfirmationAnswer(False)
+            on,
+            ConfirmationAnswer(allowed=True, duration=PermissionDuration.SESSION, form=ECHO),
+            ConfirmationAnswer(False),
         )
         more = ["echo a; touch x", "echo a && touch x", "echo a | tee x", "echo a > x", "echo $(touch x)", "A=b echo"]
         await run(on, "echo a", "echo 'b c' *", *more)
@@ -116,7 +122,7 @@ async def test_a_form_covers_others_of_it_but_nothing_that_does_more(server: Wir
 
 async def test_a_project_allowance_holds_until_revoked(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
-        User(on, ConfirmationAnswer(allowed=True, span=PermissionScope.PROJECT, form=ECHO))
+        User(on, ConfirmationAnswer(allowed=True, duration=PermissionDuration.PROJECT, form=ECHO))
         await run(on, "echo a")
     async with bench(server, tmp_path) as again:
         user = User(again, ConfirmationAnswer(False))
@@ -145,7 +151,7 @@ async def test_a_store_that_fails_asks_and_says_so_and_a_yes_stays_a_yes(server:
     async with bench(server, tmp_path) as on:
         with on.runtime.database.transaction() as connection:
             connection.execute("DROP TABLE allowed_commands")
-        user = User(on, ConfirmationAnswer(allowed=True, span=PermissionScope.PROJECT, form=ECHO))
+        user = User(on, ConfirmationAnswer(allowed=True, duration=PermissionDuration.PROJECT, form=ECHO))
         await asyncio.wait_for(run(on, "echo a", "echo b"), 30)
         assert user.asked == ["echo a"]
         told = [update.message for update in on.updates if isinstance(update, SessionFailed)]

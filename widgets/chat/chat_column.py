@@ -77,12 +77,12 @@ class ChatColumn(Column):
             self._pane.handle_submitted(event)
 
     @on(Composer.DraftChanged)
-    def note_typing(self) -> None:
+    def record_typing(self) -> None:
         """Report typing to the chat."""
         if self._bar is not None:
             self._bar.handle_text_change()
         if self._pane is not None:
-            self._pane.note_typing()
+            self._pane.record_typing()
 
     def show_question(self, bar: ComposerQuestionBar) -> None:
         """Show a question above the composer."""

@@ -94,7 +94,7 @@ class RefreshTimer:
         """Note that it is on the screen."""
         self._picture_took = self._clock() - self._taken
 
-    def note_key(self) -> None:
+    def record_key(self) -> None:
         """Note that a key was pressed."""
         self._typed = self._clock()
 
@@ -384,9 +384,9 @@ class ChatPane(Column):
         # In a turn of its own: a message goes up no further than to the one in whose turn it is made.
         self.post_message(self.QuestionAnswered(call, text, mentions))
 
-    def note_typing(self) -> None:
+    def record_typing(self) -> None:
         """Remember the time of a key, and preload: the typed message may soon be answered."""
-        self._pace.note_key()
+        self._pace.record_key()
         if not self.composer.is_empty:
             self._load_reader()
 

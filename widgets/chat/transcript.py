@@ -190,9 +190,9 @@ class Transcript(StripView, can_focus=True):
         return [slot.entry for slot in self._slots.items]
 
     @property
-    def laid_out_count(self) -> int:
+    def laid_out_entry_count(self) -> int:
         """Return how many entries have rows."""
-        return self._layout.laid_out_count
+        return self._layout.laid_out_entry_count
 
     @property
     def cursor_entry(self) -> TranscriptEntry | None:

@@ -261,7 +261,7 @@ class TranscriptLayout:
         """Keys of entries whose layout did not fit into the time that there was for it."""
 
     @property
-    def laid_out_count(self) -> int:
+    def laid_out_entry_count(self) -> int:
         """Return how many entries have rows."""
         return len(self._laid_out)
 

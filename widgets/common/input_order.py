@@ -336,7 +336,7 @@ class EventFollower:
             if node.post_message(events.Callback(_Visit(self, node).over)):
                 return
 
-    async def note_handled(self, node: DOMNode) -> None:
+    async def record_handled(self, node: DOMNode) -> None:
         """Record that a node has handled the event, or its messages."""
         if node is not self._at:
             return
@@ -379,4 +379,4 @@ class _Visit(NamedTuple):
 
     async def over(self) -> None:
         """The node has come to it."""
-        await self.followed.note_handled(self.node)
+        await self.followed.record_handled(self.node)

@@ -39,7 +39,7 @@ from widgets.diff.white_space import HiddenWhitespace
 
 
 @dataclass(frozen=True, slots=True)
-class DiffShape:
+class DiffFoldState:
     """Which parts of a diff are folded and opened; immutable."""
 
     split: bool = False
@@ -54,27 +54,27 @@ class DiffShape:
     spaces: frozenset[str] = frozenset()
     """Ids of hunks that are shown with their white space, whatever the others are."""
 
-    def toggle_gap(self, file: int, gap: int) -> "DiffShape":
+    def toggle_gap(self, file: int, gap: int) -> "DiffFoldState":
         """Return the shape with an unchanged stretch opened or folded."""
         return replace(self, opened=self.opened ^ {(file, gap)})
 
-    def toggle_all(self) -> "DiffShape":
+    def toggle_all(self) -> "DiffFoldState":
         """Return the shape that shows whole files, or only the surroundings of hunks."""
         return replace(self, whole=not self.whole, opened=frozenset())
 
-    def toggle_file(self, file: int) -> "DiffShape":
+    def toggle_file(self, file: int) -> "DiffFoldState":
         """Return the shape with a file folded to its head, or shown."""
         return replace(self, collapsed=self.collapsed ^ {file})
 
-    def toggle_long_lines(self, lines: frozenset[SourceLine]) -> "DiffShape":
+    def toggle_long_lines(self, lines: frozenset[SourceLine]) -> "DiffFoldState":
         """Return the shape with long lines shown whole, or shortened to what changed."""
         return replace(self, lines=self.lines - lines if self.lines & lines else self.lines | lines)
 
-    def reveal_spaces(self, hunk: str) -> "DiffShape":
+    def reveal_spaces(self, hunk: str) -> "DiffFoldState":
         """Return the shape that shows the white space changes of a hunk, by its id."""
         return replace(self, spaces=self.spaces | {hunk})
 
-    def renumber_files(self, numbers: Mapping[int, int]) -> "DiffShape":
+    def renumber_files(self, numbers: Mapping[int, int]) -> "DiffFoldState":
         """Return the shape for files in another order: new numbers by old ones."""
         return replace(
             self,
@@ -83,11 +83,11 @@ class DiffShape:
             lines=frozenset(line._replace(file=numbers[line.file]) for line in self.lines if line.file in numbers),
         )
 
-    def unfold_file(self, file: int) -> "DiffShape":
+    def unfold_file(self, file: int) -> "DiffFoldState":
         """Return the shape with a file unfolded."""
         return replace(self, collapsed=self.collapsed - {file})
 
-    def reveal_unchanged_line(self, line: SourceLine, hunks: Sequence[Hunk]) -> "DiffShape":
+    def reveal_unchanged_line(self, line: SourceLine, hunks: Sequence[Hunk]) -> "DiffFoldState":
         """Return the shape in which an unchanged line of the new text is visible."""
         fold = {(line.file, sum(hunk.new_start <= line.line for hunk in hunks))}
         return replace(self, opened=self.opened - fold if self.whole else self.opened | fold).unfold_file(line.file)
@@ -154,7 +154,7 @@ class _Builder:
     """Makes the segments of a change, in order."""
 
     diffs: Sequence[FileDiff]
-    shape: DiffShape
+    shape: DiffFoldState
     comments: _Comments
     measure: Callable[[Row], int]
     left_out: HiddenWhitespace
@@ -269,25 +269,27 @@ class _Builder:
 
 def arrange_diffs(
     diffs: Sequence[FileDiff],
-    shape: DiffShape,
+    fold_state: DiffFoldState,
     *,
-    top: Sequence[NoteRow] = (),
+    notes_above: Sequence[NoteRow] = (),
     comments: Sequence[Comment] = (),
-    left_out: HiddenWhitespace | None = None,
+    hidden_space: HiddenWhitespace | None = None,
     notes: Mapping[int, Sequence[NoteRow]] | None = None,
     measure: Callable[[Row], int],
     fits: Callable[[Segment], bool] | None = None,
 ) -> DiffLayout:
     """Return the layout of a change; it must grow before it has rows.
 
-    `top` stands above the first file, `notes` under the heads of files, and of the hunks `left_out` is not shown.
+    `notes_above` stands above the first file, `notes` under the heads of files, and of the hunks `hidden_space` is not shown.
     `measure` tells how many terminal lines a row takes. It is asked about notes and comments, which are few, and of
     lines of source only if these wrap. They do if there is `fits`, which tells whether no line of a stretch is too
     long, so that only the others are measured line by line.
     """
-    builder = _Builder(diffs, shape, _Comments(comments), measure, left_out or HiddenWhitespace(), notes or {})
-    head = [builder.words(note, -1) for note in top]
-    if top and diffs:
+    builder = _Builder(
+        diffs, fold_state, _Comments(comments), measure, hidden_space or HiddenWhitespace(), notes or {}
+    )
+    head = [builder.words(note, -1) for note in notes_above]
+    if notes_above and diffs:
         head.append(SingleSegment(BlankRow(-1), -1))
     change = builder.change()
     return DiffLayout(chain(head, change if fits is None else _wrapped(change, measure, fits)))

@@ -7,7 +7,7 @@ from textual.geometry import Size
 
 from app.proposals.values.models import FileDiff, Proposal, ProposalState
 from app.review.hunk_lines import hunk_line_numbers, side_text
-from widgets.diff.diff_arrangement import Comment, DiffShape, arrange_diffs
+from widgets.diff.diff_arrangement import Comment, DiffFoldState, arrange_diffs
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_rows import HUNK_HEAD_KINDS, LineRow, NoteRow, Row, SourceLine
 from widgets.diff.display_cells import widest_line_width
@@ -44,7 +44,7 @@ class DiffModel:
         self.comments: tuple[Comment, ...] = ()
         self.notes: tuple[NoteRow, ...] = ()
         """Notes above the first file, below those of the proposal."""
-        self.shape = DiffShape()
+        self.fold_state = DiffFoldState()
         self.split_wanted: bool | None = None
         """Whether the two sides shall stand side by side; None goes by the width."""
         self.wrap = False
@@ -72,7 +72,7 @@ class DiffModel:
         self._numbers = {
             number: places[diff.change.path] for number, diff in enumerate(self.diffs) if diff.change.path in places
         }
-        self.shape = self.shape.renumber_files(self._numbers)
+        self.fold_state = self.fold_state.renumber_files(self._numbers)
         self.proposal, self.diffs, self.is_comparing_versions = proposal, tuple(diffs), versions
         self.hidden_space = None
         self.message, self.plain_text = "", False
@@ -97,7 +97,7 @@ class DiffModel:
         """Fold files that nobody writes by hand, unless there are no others."""
         last = frozenset(number for number, diff in enumerate(self.diffs) if diff.is_sorted_last)
         if len(last) < len(self.diffs):
-            self.shape = replace(self.shape, collapsed=self.shape.collapsed | last)
+            self.fold_state = replace(self.fold_state, collapsed=self.fold_state.collapsed | last)
 
     def show_message(self, message: str = "", plain_text: Sequence[NoteRow] | None = None) -> None:
         """Show a message or plain lines in place of a change."""
@@ -109,7 +109,7 @@ class DiffModel:
     def forget_view_state(self) -> None:
         """Forget folds and position of the previous change."""
         self.comments = ()
-        self.shape = DiffShape()
+        self.fold_state = DiffFoldState()
         self.render_context = RenderContext()
         self.hidden_space = None
 
@@ -134,7 +134,7 @@ class DiffModel:
         """Return the lines of a row that are shortened, or were until the user opened them."""
         lines = frozenset(SourceLine(row.file, side, line) for side, line in row.lines)
         left_out = any(self.render_context.shown_spans(row, side, line) for _, side, line in lines)
-        return lines if left_out or lines & self.shape.lines else frozenset()
+        return lines if left_out or lines & self.fold_state.lines else frozenset()
 
     # Layout
 
@@ -149,17 +149,17 @@ class DiffModel:
             self.rows = DiffLayout()
             return 0
         scene = self.render_context
-        self.shape = replace(self.shape, split=self.is_split(size.width))
-        scene.width, scene.split, scene.wrap = size.width, self.shape.split, self.wrap
-        scene.collapsed, scene.opened = self.shape.collapsed, self.shape.lines
+        self.fold_state = replace(self.fold_state, split=self.is_split(size.width))
+        scene.width, scene.split, scene.wrap = size.width, self.fold_state.split, self.wrap
+        scene.collapsed, scene.opened = self.fold_state.collapsed, self.fold_state.lines
         self.left_out = self._left_out()
         scene.marks.limit_to_parts(self.left_out.parts)
         self.rows = arrange_diffs(
             self.diffs,
-            self.shape,
-            top=(*self._top, *self.notes),
+            self.fold_state,
+            notes_above=(*self._top, *self.notes),
             comments=self.comments,
-            left_out=self.left_out,
+            hidden_space=self.left_out,
             notes=self.left_out.notes(self.diffs, self.space_key),
             measure=scene.height_of,
             fits=scene.all_fit_on_one_row if self.wrap else None,
@@ -177,7 +177,7 @@ class DiffModel:
         if self.shows_white_space or self.hidden_space is None:
             return HiddenWhitespace()
         remarked = [comment.line for comment in self.comments if comment.kind not in HUNK_HEAD_KINDS]
-        return self.hidden_space.without_hunks(self.diffs, self.shape.spaces, remarked)
+        return self.hidden_space.without_hunks(self.diffs, self.fold_state.spaces, remarked)
 
     def is_left_out(self, line: SourceLine, hunk: int) -> bool:
         """Return whether a changed line of a hunk is shown as context, or folded into one line."""

@@ -20,7 +20,7 @@ from app.review.seen import SeenLines
 from widgets.common.key_hints import MAIN_BUTTON
 from widgets.common.text_colours import selection_style
 from widgets.diff.background_jobs import BackgroundJobs
-from widgets.diff.diff_arrangement import Comment, DiffShape
+from widgets.diff.diff_arrangement import Comment, DiffFoldState
 from widgets.diff.diff_colours import DIFF_COMPONENT_CLASSES, DIFF_CSS
 from widgets.diff.diff_cursor import CursorBookmark, DiffCursor, Job
 from widgets.diff.diff_layout import DiffLayout
@@ -292,20 +292,20 @@ class DiffView(ScrollView, can_focus=True):
     def set_white_space(self, shown: bool) -> None:
         """Show whitespace-only changes, or hide those without meaning."""
         self.model.shows_white_space = shown
-        self.model.shape = replace(self.model.shape, spaces=frozenset())
+        self.model.fold_state = replace(self.model.fold_state, spaces=frozenset())
         self._background.find_space_changes()
         self.relayout()
 
     # Layout
 
-    def apply_shape(self, shape: DiffShape) -> None:
+    def apply_fold_state(self, fold_state: DiffFoldState) -> None:
         """Show more of the change, or less."""
-        self.model.shape = shape
+        self.model.fold_state = fold_state
         self.relayout()
 
     def reveal_space_changes(self, file: int, hunk: int) -> None:
         """Show a hunk whole that is without its white space, by its indices."""
-        self.apply_shape(self.model.shape.reveal_spaces(self.diffs[file].change.hunks[hunk].id))
+        self.apply_fold_state(self.model.fold_state.reveal_spaces(self.diffs[file].change.hunks[hunk].id))
 
     def relayout(self) -> None:
         """Lay out again, with the cursor on the same line at the same height."""
@@ -450,8 +450,8 @@ class DiffView(ScrollView, can_focus=True):
         row = self.cursor.find_row(hit.row)
         shown = None if row is None else self.layout_rows.row_at(row)
         if not (isinstance(shown, LineRow) and hit.line.line in (shown.old, shown.new)):
-            hunks, shape = self.diffs[hit.line.file].change.hunks, self.model.shape
-            self.apply_shape(
+            hunks, shape = self.diffs[hit.line.file].change.hunks, self.model.fold_state
+            self.apply_fold_state(
                 shape.unfold_file(hit.line.file)
                 if hit.hunk is not None
                 else shape.reveal_unchanged_line(hit.line, hunks)
@@ -504,8 +504,8 @@ class DiffView(ScrollView, can_focus=True):
         if place is None:
             self.post_message(self.NothingUnseen())
             return
-        if place.file in sheet.shape.collapsed:
-            self.apply_shape(sheet.shape.unfold_file(place.file))
+        if place.file in sheet.fold_state.collapsed:
+            self.apply_fold_state(sheet.fold_state.unfold_file(place.file))
         if place.hunk >= 0:
             side, line = changed_line_at(self.diffs[place.file].change.hunks[place.hunk], place.number)
             if sheet.is_left_out(SourceLine(place.file, side, line), place.hunk):
@@ -540,25 +540,27 @@ class DiffView(ScrollView, can_focus=True):
     def action_toggle_folds(self) -> None:
         """Open or close the unchanged stretch at the cursor; from a hunk, all of them."""
         gap = self.cursor.gap
-        self.apply_shape(self.model.shape.toggle_all() if gap is None else self.model.shape.toggle_gap(*gap))
+        self.apply_fold_state(
+            self.model.fold_state.toggle_all() if gap is None else self.model.fold_state.toggle_gap(*gap)
+        )
 
     def action_toggle_all_folds(self) -> None:
         """Show the whole files, or only the surroundings of the hunks."""
-        self.apply_shape(self.model.shape.toggle_all())
+        self.apply_fold_state(self.model.fold_state.toggle_all())
 
     def action_open(self) -> None:
         """Open or close the item under the cursor: a fold, a long line, a file, a comment."""
-        shape = self.model.shape
+        shape = self.model.fold_state
         match self.cursor.row:
             case FoldRow():
                 self.action_toggle_folds()
             case LineRow() as row:
                 if lines := self.model.long_lines_of(row):
-                    self.apply_shape(shape.toggle_long_lines(lines))
+                    self.apply_fold_state(shape.toggle_long_lines(lines))
             case SpaceRow(file=file, hunk=hunk):
                 self.reveal_space_changes(file, hunk)
             case FileRow(file=file):
-                self.apply_shape(shape.toggle_file(file))
+                self.apply_fold_state(shape.toggle_file(file))
             case NoteRow(key=key) if key:
                 self.post_message(self.NoteClicked(key))
             case CommentRow(kind="remark"):

@@ -402,7 +402,7 @@ class ApprovalPane(Column):
         """Drop keys for which there is no room, or offer them again."""
         self._drawn()
 
-    def draw_outcome(self) -> None:
+    def redraw_outcome(self) -> None:
         """Draw the last outcome again: the focus has moved."""
         text, back = self._outcome
         words = text + Content(f" {back()}") if text is not None and back is not None else text
@@ -442,7 +442,7 @@ class ApprovalPane(Column):
         self.is_passing, self.is_of_key = passing, of_key
         self._outcome = (text, back)
         line = self.query_one("#outcome", Static)
-        self.draw_outcome()
+        self.redraw_outcome()
         line.set_class(text is not None, "shown")
         line.set_class(problem, "problem")
         self._drawn()

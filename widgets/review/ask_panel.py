@@ -121,12 +121,12 @@ class SideThreads:
             entries.append(NoticeEntry(f"note{uid}", "You stopped it before anything came."))
         if answer.note:
             entries.append(NoticeEntry(f"note{uid}", answer.note, "warning"))
-        if took := answer_usage(answer):
+        if took := format_answer_usage(answer):
             entries.append(NoticeEntry(f"took{uid}", took))
         return entries
 
 
-def answer_usage(answer: SideAnswer) -> str:
+def format_answer_usage(answer: SideAnswer) -> str:
     """Return the cost of an answer: `1.2k in, 80 out · $0.002 · 2.1 s`; empty if unknown."""
     spent = TokenTotals().add(answer.usage)
     facts = (format_tokens(spent), format_dollars(spent), format_seconds(answer.duration) if answer.usage else "")

@@ -109,7 +109,7 @@ class PreviewController:
         if before is not None and before.id == proposal.id and _decided_more(before, proposal):
             self._view.go_to_waiting()
         self.request_follow_ups()
-        self.show_choice()
+        self.mark_chosen_hunks()
 
     def toggle_order(self) -> str:
         """Show the files in the other order, with the cursor on the same line; return the name of the order."""
@@ -139,14 +139,14 @@ class PreviewController:
         shown = self._diffs_of is not None and self._diffs_of.id == proposal.id and not self.comparing
         return shown and written_versions([diff.change for diff in self.diffs]) == written_versions(proposal.files)
 
-    def show_left_out(self) -> None:
+    def mark_left_out_hunks(self) -> None:
         """Mark the hunks that an approval would not write."""
         self._view.set_left_out(self._state.chosen.excluded_from(self._state.current))
 
-    def show_choice(self) -> None:
+    def mark_chosen_hunks(self) -> None:
         """Mark the left-out hunks and the comments."""
         if self._state.proposal is not None and self._view.diffs:
-            self.show_left_out()
+            self.mark_left_out_hunks()
             remarks = self._state.unsaid.remarks.get(self._state.current, ())
             self._pane.set_comments(comments_in_diffs((one for one in remarks if not one.draft), self._view.diffs))
             self.restore_drafts(self._state.current)
@@ -159,7 +159,7 @@ class PreviewController:
             found = finding_comments(state.checks.get(state.current), diffs)
             self._pane.set_findings([*found, *evidence_comments(state.evidence.get(state.current), diffs)])
 
-    def show_reasons(self) -> None:
+    def mark_attention_reasons(self) -> None:
         """Mark the files with hunks that nothing notices, and the lines that no test runs; no file moves while it is
         read."""
         proposal, state = self._diffs_of, self._state
@@ -171,7 +171,7 @@ class PreviewController:
             self.diffs = marked
             seen = state.looked_at.seen_lines(proposal)
             self._view.show_change(proposal, marked, extra=top_notes(state, proposal, self._words), seen=seen)
-            self.show_choice()
+            self.mark_chosen_hunks()
 
     def restore_drafts(self, key: str) -> None:
         """Restore comments that were kept before they were saved."""

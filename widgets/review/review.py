@@ -33,7 +33,7 @@ from app.review.verdicts import (
     judge_deny_all,
     judge_feedback,
 )
-from app.tools.base.contract import Confirmation, ConfirmationAnswer, PermissionScope
+from app.tools.base.contract import Confirmation, ConfirmationAnswer, PermissionDuration
 from widgets.chat.transcript import Transcript
 from widgets.common.containers import Column
 from widgets.common.input_order import input_arrival_time, is_joined_input
@@ -188,13 +188,13 @@ class Review(Column):
             self.show_current_item()
         else:
             self.preview.update_shown()
-            self.draw()
+            self.redraw()
         self.text_controller.release_orphaned()
 
     def set_diffs(self, proposal_id: str, diffs: Sequence[FileDiff]) -> None:
         """Take the diffs that were wanted; those of another proposal than the shown one are ignored."""
         if self.preview.show_requested_diffs(proposal_id, diffs):
-            self.draw()
+            self.redraw()
             if self._unseen_wanted == proposal_id:
                 self.call_after_refresh(self.view.action_next_unseen)
             self._unseen_wanted = ""
@@ -203,15 +203,15 @@ class Review(Column):
     def set_version_diffs(self, proposal_id: str, diffs: Sequence[FileDiff]) -> None:
         """Take the changes from the version before to this one, and show them if they are still wanted."""
         if self.preview.show_requested_versions(proposal_id, diffs):
-            self.draw()
+            self.redraw()
 
     def set_checks(self, checks: ProposalChecks) -> None:
         """Take the present check results of a proposal."""
         self.state.checks[checks.proposal] = checks
         if checks.proposal == self.state.current and self.is_mounted:
             self.preview.show_findings()
-            self.preview.show_reasons()
-            self.draw()
+            self.preview.mark_attention_reasons()
+            self.redraw()
 
     def set_evidence(self, evidence: ProposalEvidence) -> None:
         """Take the present evidence about a proposal."""
@@ -219,20 +219,20 @@ class Review(Column):
         if evidence.proposal == self.state.current and self.is_mounted:
             self.preview.show_findings()
             if not evidence.is_running:
-                self.preview.show_reasons()
-            self.draw()
+                self.preview.mark_attention_reasons()
+            self.redraw()
 
     def begin_reproduction(self, proposal_id: str) -> None:
         """Show that the command of a proposal runs again; empty if none does any more."""
         self.state.running_again = proposal_id
         if self.is_mounted:
-            self.draw()
+            self.redraw()
 
     def set_reproduction(self, reproduction: Reproduction) -> None:
         """Take the result of a second run of a proposal's command."""
         self.state.reproductions[reproduction.proposal] = reproduction
         if self.is_mounted:
-            self.draw()
+            self.redraw()
 
     def select_split_parts(self, proposal_id: str, parts: Sequence[HunkPart], whole: Collection[str]) -> None:
         """Take split parts of hunks in or out; the proposal with the parts is shown next."""
@@ -257,7 +257,7 @@ class Review(Column):
         self.approval_pane.show_outcome(None)
         # What the user is writing about stays in view until it is written.
         if self.is_writing or not self.show_permission():
-            self.draw()
+            self.redraw()
 
     @property
     def keymap(self) -> Mapping[str, str]:
@@ -285,7 +285,7 @@ class Review(Column):
             self.state.leave_permission()
             self.show_current_item()
         else:
-            self.draw()
+            self.redraw()
 
     @property
     def is_writing(self) -> bool:
@@ -301,9 +301,9 @@ class Review(Column):
         """Restore unfinished reviews after a restart, by proposal."""
         for key, begun in notes.items():
             self.state.restore_notes(key, begun)
-        self.preview.show_choice()
+        self.preview.mark_chosen_hunks()
         self.preview.show_notes()
-        self.draw()
+        self.redraw()
 
     def restore_seen(self, stored: Mapping[str, Mapping[str, bytes]]) -> None:
         """Add lines that were seen in other windows and runs."""
@@ -312,7 +312,7 @@ class Review(Column):
         tracker.restore(stored)
         if proposal is not None and tracker.seen_lines(proposal).lines != before:
             self.view.seen_recorder.update_counted_lines()
-            self.draw()
+            self.redraw()
 
     def clear_sent_feedback(self, key: str, feedback: ReviewFeedback) -> None:
         """Remove the feedback draft: it was recorded with the decision."""
@@ -321,14 +321,14 @@ class Review(Column):
     def restore_feedback(self, key: str, feedback: ReviewFeedback) -> None:
         """Restore the feedback of a failed decision."""
         self.text_controller.restore_feedback(key, feedback)
-        self.preview.show_choice()
-        self.draw()
+        self.preview.mark_chosen_hunks()
+        self.redraw()
 
     def set_question_pending(self, pending: bool) -> None:
         """Set whether the model waits for the answer to a question in the chat."""
         if pending != self.state.asked_in_chat:
             self.state.asked_in_chat = pending
-            self.draw_approvals()
+            self.redraw_approvals()
 
     def show_outcome(
         self, text: str, *, problem: bool = False, passing: bool = False, back: tuple[str, str] | None = None
@@ -363,13 +363,13 @@ class Review(Column):
         for field in (*self.query(WritingField), self.ask_panel):
             field.override_keys(keys)
         self.view.model.space_key = self.key_of_action("toggle_white_space")
-        self.draw()
+        self.redraw()
 
     def set_model_continues(self, continues: bool) -> None:
         """Take whether the model goes on by itself once nothing waits any more."""
         if continues != self.state.goes_on:
             self.state.goes_on = continues
-            self.draw()
+            self.redraw()
 
     def show_item(self, key: str) -> None:
         """Show a proposal or a confirmation of the queue, by its id or key."""
@@ -384,9 +384,9 @@ class Review(Column):
         self.verdict_handler.question = None
         self.approval_pane.clear_key_notice()
         self.preview.show_current_item()
-        self.draw()
+        self.redraw()
 
-    def draw(self) -> None:
+    def redraw(self) -> None:
         """Redraw everything, offer the possible keys, and begin a grace period."""
         state, question, proposal = self.state, self.verdict_handler.question, self.state.proposal
         item = (state.current, proposal and proposal.revision, proposal and written_versions(proposal.files))
@@ -398,7 +398,7 @@ class Review(Column):
             self._dim_keys()
         if changed:
             self.wait_for_paint()
-        self.draw_approvals()
+        self.redraw_approvals()
         self.diff_pane.set_title(self.preview.title, self.preview.origin)
         self.approval_pane.set_class(self.feedback_field.is_open, "-writing")
         offered = (
@@ -414,7 +414,7 @@ class Review(Column):
             self._could_ask = self.ask_panel.can_ask
             self.refresh_bindings()
 
-    def draw_approvals(self) -> None:
+    def redraw_approvals(self) -> None:
         """Redraw the lower pane."""
         question = self.verdict_handler.question
         self.approval_pane.show_question(None if question is None else question_line(question, self.key_of_action))
@@ -447,8 +447,8 @@ class Review(Column):
             self.readiness.focus_clock.mark_not_painted()
             self.view.refresh()
             self.approval_pane.clear_key_notice()
-            self.approval_pane.draw_outcome()
-            self.draw_approvals()
+            self.approval_pane.redraw_outcome()
+            self.redraw_approvals()
         # In the field for side questions, the keys that decide are letters.
         self.set_class(self.ask_panel.is_writing, "-aside")
         self.ask_panel.follow_focus()
@@ -507,14 +507,14 @@ class Review(Column):
     @on(ReviewQueue.DecidedToggled)
     def _count_unseen(self) -> None:
         if self.verdict_handler.refresh_question():
-            self.draw()
+            self.redraw()
         else:
-            self.draw_approvals()
+            self.redraw_approvals()
 
     @on(DiffView.OrderWanted)
     def _turn_order(self) -> None:
         self.show_notice(self.preview.toggle_order())
-        self.draw()
+        self.redraw()
 
     @on(DiffView.NothingUnseen)
     def _go_to_next_unread(self) -> None:
@@ -668,7 +668,7 @@ class Review(Column):
             if question.ids:
                 self.verdict_handler.decide_proposals(question.action, question.ids)
         elif self.state.confirmation is not None:
-            self._allow(PermissionScope.ONCE)
+            self._allow(PermissionDuration.ONCE)
         else:
             self._approve("approve")
 
@@ -728,29 +728,29 @@ class Review(Column):
     def action_allow_session(self) -> None:
         """Allow the request, and everything of the shown form (else the exact same call) in this session."""
         if self._decides() and self.state.confirmation is not None:
-            self._allow(PermissionScope.SESSION)
+            self._allow(PermissionDuration.SESSION)
 
     def action_allow_project(self) -> None:
         """Allow the request, and everything of the shown form in this project, until it is revoked."""
         if self._decides() and self.state.form is not None:
-            self._allow(PermissionScope.PROJECT)
+            self._allow(PermissionDuration.PROJECT)
 
     def action_narrower(self) -> None:
         """Allow less: the form that would be allowed gets one more word."""
         self.state.permissions.narrow(self.state.current, 1)
-        self.draw()
+        self.redraw()
 
     def action_wider(self) -> None:
         """Allow more: the form that would be allowed loses its last word."""
         self.state.permissions.narrow(self.state.current, -1)
-        self.draw()
+        self.redraw()
 
-    def _allow(self, span: PermissionScope) -> None:
+    def _allow(self, span: PermissionDuration) -> None:
         if self.view.first_unread_line is not None:
             self.show_notice(f"Not all of it has been on screen: {self.key_of_action('next_unseen')} goes on.")
             return
-        form = None if span is PermissionScope.ONCE else self.state.form
-        self._answer(self.state.current, ConfirmationAnswer(allowed=True, span=span, form=form))
+        form = None if span is PermissionDuration.ONCE else self.state.form
+        self._answer(self.state.current, ConfirmationAnswer(allowed=True, duration=span, form=form))
 
     def action_undo(self) -> None:
         """Take back the decision on the shown proposal, or the last one."""
@@ -779,9 +779,9 @@ class Review(Column):
         if action == "deny":
             self._refuse(key)
             return
-        span = PermissionScope.SESSION if action == "allow_session" else PermissionScope.ONCE
-        form = None if span is PermissionScope.ONCE else self.state.permissions.selected_form(key)
-        self._answer(key, ConfirmationAnswer(allowed=True, span=span, form=form))
+        span = PermissionDuration.SESSION if action == "allow_session" else PermissionDuration.ONCE
+        form = None if span is PermissionDuration.ONCE else self.state.permissions.selected_form(key)
+        self._answer(key, ConfirmationAnswer(allowed=True, duration=span, form=form))
 
     def _refuse(self, key: str) -> None:
         """Deny the request with the text that the user has written about it."""
@@ -836,7 +836,7 @@ class Review(Column):
         finally:
             self.readiness.named = False
 
-    async def perform(self, action: str) -> None:
+    async def perform_action(self, action: str) -> None:
         """Perform an action that was picked by name, as soon as its subject is visible."""
         self.wait_for_paint()
         await self.readiness.picture_clock.wait_until_on_screen(_UNTIL_SEEN)
@@ -880,8 +880,8 @@ class Review(Column):
         self.show_notice("")
         self.state.chosen.toggle(proposal, [hunk for hunk in proposal.hunks if hunk.id in ids])
         self.text_controller.save_text(proposal.id)
-        self.preview.show_left_out()
-        self.draw()
+        self.preview.mark_left_out_hunks()
+        self.redraw()
 
     def _toggle_picked(self, picked: PickedLines) -> None:
         if picked.hunks == picked.whole:
@@ -929,7 +929,7 @@ class Review(Column):
     def action_full_screen(self) -> None:
         """Give the review the whole screen, or give it back."""
         self.toggle_class("-full")
-        self.draw_approvals()
+        self.redraw_approvals()
         self.post_message(review_messages.FullScreen(self.has_class("-full")))
 
     def action_more_room(self) -> None:
@@ -992,10 +992,10 @@ class Review(Column):
         self.text_controller.apply_comment(event, self.preview.diffs)
         if event.saved:
             self.restart_grace_period(_FIELD_CLOSED)
-            self.preview.show_choice()
+            self.preview.mark_chosen_hunks()
         else:
             self.preview.restore_drafts(event.proposal)
-        self.draw_approvals()
+        self.redraw_approvals()
 
     @on(WritingField.Closed, "#comment")
     def _put_comment_aside(self) -> None:
@@ -1069,4 +1069,4 @@ class Review(Column):
         elif not proposal.supersedes:
             self.show_notice(f"{proposal.id} is the first version.")
         elif self.preview.compare_versions(proposal):
-            self.draw()
+            self.redraw()

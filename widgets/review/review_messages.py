@@ -24,7 +24,7 @@ class ReviewHost(Protocol):
         """Show in one line why something was not done; remove the line if the text is empty."""
         ...
 
-    def draw(self) -> None:
+    def redraw(self) -> None:
         """Draw the present state."""
         ...
 

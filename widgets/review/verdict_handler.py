@@ -82,7 +82,7 @@ class VerdictHandler:
         """Put a question, or take it away."""
         self.question = question
         self._host.show_notice("")
-        self._host.draw()
+        self._host.redraw()
 
     def decide_proposals(self, action: ActionKind, ids: tuple[str, ...]) -> None:
         """Decide on these proposals."""
@@ -104,7 +104,7 @@ class VerdictHandler:
                     self._host.post_message(self._denial(chosen[0]))
                 case "deny_all":
                     self._host.post_message(review_messages.DenyAll(tuple(self._denial(item) for item in chosen)))
-        self._host.draw()
+        self._host.redraw()
 
     def deny_hunk(self, proposal: Proposal, hunk: str) -> None:
         """Deny one hunk alone."""
@@ -119,7 +119,7 @@ class VerdictHandler:
         self._on_its_way[proposal.id] = proposal
         self._state.last_decided = proposal.id
         self._host.post_message(review_messages.Deny(proposal.id, None, words, _shown(proposal)))
-        self._host.draw()
+        self._host.redraw()
 
     def deny_stale(self, proposal: Proposal) -> None:
         """Deny a stale proposal without a word; the model goes on with the reason that it is stale for."""
@@ -127,7 +127,7 @@ class VerdictHandler:
         self._on_its_way[proposal.id] = proposal
         self._state.last_decided = proposal.id
         self._host.post_message(replace(self._denial(proposal), model_continues=True))
-        self._host.draw()
+        self._host.redraw()
 
     def _approval(self, proposal: Proposal, *, go_on: bool = False) -> review_messages.Approve:
         hunks = self._state.chosen.chosen_part(proposal).decided_hunks

@@ -252,9 +252,9 @@ class EvidenceRunner:
             self._service.overlay_with_hunks, search.proposal.id, search.hunks | search.whole
         )
         baseline = await self._run(search, whole, tree)
-        if baseline.broken and not baseline.test_count and (files := whole.as_files()) is not None:
+        if baseline.broken and not baseline.test_count and (files := whole.to_whole_files()) is not None:
             # A test that was recorded may be gone: then the runner takes none of the names.
-            search.selections = {ids: each.as_files() or each for ids, each in search.selections.items()}
+            search.selections = {ids: each.to_whole_files() or each for ids, each in search.selections.items()}
             whole = files
             baseline = await self._run(search, whole, tree)
         if baseline.is_empty and whole.names is not None:

@@ -78,9 +78,9 @@ class TestSelection:
     def shorten_for_command_line(self) -> "TestSelection":
         """Return it as it fits on a command line."""
         is_long = self.names is not None and sum(map(len, self.names)) > _LONGEST
-        return (self.as_files() if is_long else None) or self
+        return (self.to_whole_files() if is_long else None) or self
 
-    def as_files(self) -> "TestSelection | None":
+    def to_whole_files(self) -> "TestSelection | None":
         """Return the selection of the whole files in which single tests are selected; None where none is."""
         if self.names is None or not any("::" in name for name in self.names):
             return None

@@ -115,7 +115,7 @@ PERMISSION_PURPOSES = {
 """What a request for permission is for, by its kind; the folder follows, but for a server."""
 
 
-class PermissionScope(StrEnum):
+class PermissionDuration(StrEnum):
     """How long a permission lasts."""
 
     ONCE = "once"
@@ -129,7 +129,7 @@ class ConfirmationAnswer:
     """The user's answer."""
 
     allowed: bool
-    span: PermissionScope = PermissionScope.ONCE
+    duration: PermissionDuration = PermissionDuration.ONCE
     form: CommandForm | ToolForm | None = None
     """What else of its kind is allowed for the span; None for the very same alone."""
     feedback: str = ""

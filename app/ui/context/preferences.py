@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from textual.app import App
 
-from app.ui.themes.first_theme import OWN_THEMES_FOLDER, STANDARD_THEME, fitting_theme, own_theme
+from app.ui.themes.first_theme import OWN_THEMES_FOLDER, STANDARD_THEME, own_theme, theme_for_colour_system
 
 if TYPE_CHECKING:
     from app.config.settings import Settings
@@ -70,7 +70,7 @@ class Preferences:
         if self.settings.theme not in app.available_themes:
             problems.append(f"There is no theme {self.settings.theme!r}; /theme lists them.")
             self.settings = self.settings.model_copy(update={"theme": STANDARD_THEME})
-        app.theme = fitting_theme(self.settings.theme, app.console.color_system)
+        app.theme = theme_for_colour_system(self.settings.theme, app.console.color_system)
         if app.current_theme != shown and app.theme == shown.name:
             # The first picture took less from its file than there is: the style sheets are still those of then.
             app.refresh_css(animate=False)
@@ -151,5 +151,5 @@ class Preferences:
     def apply_to_app(self) -> None:
         """Bring theme, panes and session in line with the settings."""
         if self.settings.theme in self._app.available_themes:
-            self._app.theme = fitting_theme(self.settings.theme, self._app.console.color_system)
+            self._app.theme = theme_for_colour_system(self.settings.theme, self._app.console.color_system)
         self._follow(self.settings)

@@ -19,7 +19,7 @@ from textual.theme import Theme
 
 from app.text.safe_text import is_plain, strip_unsafe
 from app.ui.terminal.attention import TerminalNotifier
-from app.ui.themes.first_theme import fitting_theme
+from app.ui.themes.first_theme import theme_for_colour_system
 from widgets.common.input_order import OrderedApp, mark_joined_keys
 from widgets.diff.diff_colours import make_diff_variable_defaults
 
@@ -173,7 +173,7 @@ class TerminalApp(OrderedApp):
         self.set_reactive(App.theme, theme.name)
         super().__init__()
         self.register_theme(theme)
-        self.theme = fitting_theme(theme.name, self.console.color_system)
+        self.theme = theme_for_colour_system(theme.name, self.console.color_system)
 
     def get_theme(self, theme_name: str) -> Theme | None:
         """Return a theme by name; that of the first picture is known before it can be registered."""

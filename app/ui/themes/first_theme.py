@@ -39,7 +39,7 @@ def load_first_theme(flag: str | None, environment: Mapping[str, str], workspace
     return _theme(wanted, dirs.themes) or BUILTIN_THEMES.get(wanted) or own_theme(STANDARD_THEME)
 
 
-def fitting_theme(theme: str, color_system: str | None) -> str:
+def theme_for_colour_system(theme: str, color_system: str | None) -> str:
     """Return the theme to show for a configured one; a terminal with few colours may need another.
 
     With 16 colours the standard theme loses its surfaces and greens to rounding; Textual's `ansi-dark` is made of the

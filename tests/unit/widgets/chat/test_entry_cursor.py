@@ -56,7 +56,7 @@ def test_what_is_gone_meanwhile_is_not_laid_out() -> None:
     layout = laid_out("one", "two")
     layout.apply_change(EntryRemoved("n1"))
     layout.lay_out_changed({0, 1}, range(100))
-    assert layout.laid_out_count == 1
+    assert layout.laid_out_entry_count == 1
 
 
 def test_a_transcript_that_has_no_place_yet_takes_what_it_is_to_show_and_lays_nothing_out() -> None:
@@ -68,7 +68,7 @@ def test_a_transcript_that_has_no_place_yet_takes_what_it_is_to_show_and_lays_no
     transcript.show_layout(layout)
     assert transcript.apply_changes([EntryPut(AnswerEntry("a2", "two"))])
     assert [entry.copy_text for entry in transcript.entries] == ["one", "two"]
-    assert transcript.laid_out_count == 0
+    assert transcript.laid_out_entry_count == 0
 
 
 def test_rows_of_the_width_before_are_kept_of_what_was_laid_out_alone() -> None:

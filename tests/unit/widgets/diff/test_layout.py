@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from app.proposals.text.line_comparison import Pair, pair_lines
 from app.proposals.values.models import FileDiff, FileOperation, Hunk
 from tests.ui.sample_diffs import file_diff, file_diff_of_hunks, retry_change
-from widgets.diff.diff_arrangement import CONTEXT_LINES, MIN_FOLD_LINES, Comment, DiffShape, arrange_diffs
+from widgets.diff.diff_arrangement import CONTEXT_LINES, MIN_FOLD_LINES, Comment, DiffFoldState, arrange_diffs
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_rows import (
     CommentRow,
@@ -75,7 +75,11 @@ def rows_of(layout: DiffLayout) -> list[Row]:
 def test_each_line_is_once_in_order(diff: FileDiff, split: bool, whole: bool, wrap: bool, remarks: list[int]) -> None:
     comments = [Comment(SourceLine(0, "new", line), f"about {line}") for line in remarks if line < len(diff.new)]
     layout = arrange_diffs(
-        [diff], DiffShape(split=split, whole=whole), comments=comments, measure=height, fits=never if wrap else None
+        [diff],
+        DiffFoldState(split=split, whole=whole),
+        comments=comments,
+        measure=height,
+        fits=never if wrap else None,
     )
     rows = rows_of(layout)
     old = [row.old for row in rows if isinstance(row, LineRow) and row.old is not None]
@@ -105,8 +109,8 @@ def test_each_line_is_once_in_order(diff: FileDiff, split: bool, whole: bool, wr
 
 @given(changes(), st.booleans())
 def test_a_row_is_found_again_in_another_layout(diff: FileDiff, split: bool) -> None:
-    before = arrange_diffs([diff], DiffShape(split=split), measure=height)
-    after = arrange_diffs([diff], DiffShape(split=not split, whole=True), measure=height)
+    before = arrange_diffs([diff], DiffFoldState(split=split), measure=height)
+    after = arrange_diffs([diff], DiffFoldState(split=not split, whole=True), measure=height)
     for row in rows_of(before):
         if isinstance(row, LineRow):
             number = after.find_equal_row(row)
@@ -128,7 +132,7 @@ def test_without_white_space_each_line_has_one_place(how: list[str], split: bool
     old = [f"line {number};" for number in range(len(how))]
     diff = file_diff("a.go", "\n".join(old) + "\n", "\n".join(spaced(old, how)) + "\n")
     left = find_hidden_whitespace([diff])
-    layout = arrange_diffs([diff], DiffShape(split=split, whole=whole), left_out=left, measure=height)
+    layout = arrange_diffs([diff], DiffFoldState(split=split, whole=whole), hidden_space=left, measure=height)
     rows = rows_of(layout)
     assert left.hidden_line_count == how.count("space")
     context = [row for row in rows if isinstance(row, LineRow) and row.hunk is None]
@@ -143,7 +147,7 @@ def test_without_white_space_each_line_has_one_place(how: list[str], split: bool
     )
     for number, row in enumerate(rows):
         assert layout.find_equal_row(row) == number or not isinstance(row, LineRow | SpaceRow)
-    everything = arrange_diffs([diff], DiffShape(split=split), measure=height)
+    everything = arrange_diffs([diff], DiffFoldState(split=split), measure=height)
     for row in rows_of(everything):
         assert layout.find_equal_row(row) is not None
     for row in rows:
@@ -152,7 +156,7 @@ def test_without_white_space_each_line_has_one_place(how: list[str], split: bool
 
 def test_a_note_is_found_again_by_what_it_says_or_by_its_key() -> None:
     notes = [NoteRow(-1, "one", "note"), NoteRow(-1, "two", "note"), NoteRow(-1, "run", "open", "k")]
-    layout = arrange_diffs([file_diff("a.py", "a\n", "b\n")], DiffShape(), top=notes, measure=height)
+    layout = arrange_diffs([file_diff("a.py", "a\n", "b\n")], DiffFoldState(), notes_above=notes, measure=height)
     assert [layout.find_equal_row(note) for note in notes] == [0, 1, 2]
     assert layout.find_equal_row(NoteRow(-1, "was run", "done", "k")) == 2
     assert layout.find_equal_row(NoteRow(-1, "three", "note")) is None
@@ -160,7 +164,7 @@ def test_a_note_is_found_again_by_what_it_says_or_by_its_key() -> None:
 
 @given(changes())
 def test_landmarks_are_the_first_rows_of_hunks(diff: FileDiff) -> None:
-    layout = arrange_diffs([diff], DiffShape(), measure=height)
+    layout = arrange_diffs([diff], DiffFoldState(), measure=height)
     hunks = [layout.row_of_hunk(0, number) for number in range(len(diff.change.hunks))]
     assert layout.landmarks.hunks == hunks
     assert all(first < second for first, second in pairwise(layout.landmarks.hunks))
@@ -169,10 +173,10 @@ def test_landmarks_are_the_first_rows_of_hunks(diff: FileDiff) -> None:
 def test_a_long_unchanged_stretch_folds_to_one_row_and_opens() -> None:
     old = [f"line {number}" for number in range(100)]
     diff = file_diff_of_hunks("a.py", old, [*old[:50], "new", *old[51:]], [(50, 1, 50, 1)])
-    closed = arrange_diffs([diff], DiffShape(), measure=height)
+    closed = arrange_diffs([diff], DiffFoldState(), measure=height)
     folds = [row for row in rows_of(closed) if isinstance(row, FoldRow)]
     assert [fold.lines for fold in folds] == [50 - CONTEXT_LINES, 49 - CONTEXT_LINES]
-    opened = arrange_diffs([diff], DiffShape(opened=frozenset({(0, 0)})), measure=height)
+    opened = arrange_diffs([diff], DiffFoldState(opened=frozenset({(0, 0)})), measure=height)
     opened.lay_out_more()
     assert opened.row_count == closed.row_count + folds[0].lines - 1
 
@@ -183,13 +187,15 @@ def test_a_stretch_too_short_to_fold_is_shown() -> None:
     new = [*old]
     new[5] = new[6 + gap] = "new"
     diff = file_diff_of_hunks("a.py", old, new, [(5, 1, 5, 1), (6 + gap, 1, 6 + gap, 1)])
-    folds = [row for row in rows_of(arrange_diffs([diff], DiffShape(), measure=height)) if isinstance(row, FoldRow)]
+    folds = [
+        row for row in rows_of(arrange_diffs([diff], DiffFoldState(), measure=height)) if isinstance(row, FoldRow)
+    ]
     assert [fold.gap for fold in folds] == [2]
 
 
 def test_a_collapsed_file_is_its_head() -> None:
     diffs = retry_change()
-    layout = arrange_diffs(diffs, DiffShape(collapsed=frozenset({0})), measure=height)
+    layout = arrange_diffs(diffs, DiffFoldState(collapsed=frozenset({0})), measure=height)
     layout.lay_out_more()
     assert isinstance(layout.row_at(0), FileRow)
     assert isinstance(layout.row_at(2), FileRow)
@@ -208,7 +214,7 @@ def test_a_collapsed_file_is_its_head() -> None:
     ],
 )
 def test_what_is_special_about_a_file_is_said(diff: FileDiff, words: str) -> None:
-    rows = rows_of(arrange_diffs([diff], DiffShape(), measure=height))
+    rows = rows_of(arrange_diffs([diff], DiffFoldState(), measure=height))
     assert any(isinstance(row, NoteRow) and words in row.text for row in rows)
 
 
@@ -217,7 +223,7 @@ def test_a_mode_change_is_said() -> None:
     change = diff.change
     assert change.result is not None
     changed = change.model_copy(update={"result": change.result.model_copy(update={"mode": 0o755})})
-    rows = rows_of(arrange_diffs([diff.model_copy(update={"change": changed})], DiffShape(), measure=height))
+    rows = rows_of(arrange_diffs([diff.model_copy(update={"change": changed})], DiffFoldState(), measure=height))
     assert any(isinstance(row, NoteRow) and "644 to 755" in row.text for row in rows)
 
 
@@ -238,14 +244,14 @@ def test_the_pieces_of_a_huge_hunk_side_by_side_are_measured_each_by_its_own_lin
         return True
 
     diff = file_diff_of_hunks("a.py", [], lines, [(0, 0, 0, len(lines))])
-    rows_of(arrange_diffs([diff], DiffShape(split=True), measure=height, fits=fits))
+    rows_of(arrange_diffs([diff], DiffFoldState(split=True), measure=height, fits=fits))
     assert measured == list(range(len(lines)))
 
 
 def test_a_hunk_of_which_nothing_is_left_has_no_row() -> None:
     old = [f"line {number}" for number in range(9)]
     diff = file_diff_of_hunks("a.py", old, [*old[:7], "new", old[8]], [(2, 0, 2, 0), (7, 1, 7, 1)])
-    layout = arrange_diffs([diff], DiffShape(), measure=height)
+    layout = arrange_diffs([diff], DiffFoldState(), measure=height)
     assert layout.row_of_hunk(0, 0) is None
     assert layout.landmarks.hunks == [layout.row_of_hunk(0, 1)] != [None]
 
@@ -253,7 +259,7 @@ def test_a_hunk_of_which_nothing_is_left_has_no_row() -> None:
 def test_search_finds_lines_in_the_order_of_the_screen() -> None:
     diffs = retry_change()
     found = find_matches(diffs, "fetch")
-    layout = arrange_diffs(diffs, DiffShape(whole=True), measure=height)
+    layout = arrange_diffs(diffs, DiffFoldState(whole=True), measure=height)
     numbers = [layout.find_equal_row(hit.row) for hit in found]
     assert numbers == sorted(numbers, key=lambda number: number or 0)
     assert len(found) == len({hit.line for hit in found}) > 5
@@ -275,7 +281,7 @@ def test_a_change_is_laid_out_only_as_far_as_it_is_asked_for() -> None:
     old = [f"line {number}" for number in range(40_000)]
     new = [line if number % 20 else "new" for number, line in enumerate(old)]
     diff = file_diff_of_hunks("a.py", old, new, [(start, 1, start, 1) for start in range(0, 40_000, 20)])
-    layout = arrange_diffs([diff], DiffShape(), measure=height)
+    layout = arrange_diffs([diff], DiffFoldState(), measure=height)
     layout.lay_out_more(lines=100)
     assert 100 <= layout.height < 200
     assert not layout.complete
@@ -285,7 +291,7 @@ def test_a_change_is_laid_out_only_as_far_as_it_is_asked_for() -> None:
     assert layout.find_equal_row(LineRow(0, None, 20_000, 1_000, 0)) is not None
     assert layout.row_of_hunk(0, 1_000) == layout.find_equal_row(LineRow(0, 20_000, None, 1_000, 0))
     assert not layout.complete, "what is below is not needed"
-    rest = arrange_diffs([diff], DiffShape(), measure=height)
+    rest = arrange_diffs([diff], DiffFoldState(), measure=height)
     assert rows_of(layout) == rows_of(rest)
 
 
@@ -301,7 +307,7 @@ def test_lines_of_hunks_that_nobody_looks_at_are_not_paired(monkeypatch: pytest.
         return pair_lines(before, after)
 
     monkeypatch.setattr("widgets.diff.diff_arrangement.pair_lines", noted)
-    layout = arrange_diffs([file_diff_of_hunks("a.py", old, new, spans)], DiffShape(split=True), measure=height)
+    layout = arrange_diffs([file_diff_of_hunks("a.py", old, new, spans)], DiffFoldState(split=True), measure=height)
     layout.lay_out_more(lines=30)
     assert 0 < len(paired) < 5
 
@@ -310,7 +316,7 @@ def test_many_remarks_stand_each_under_its_line() -> None:
     lines = [f"line {number}" for number in range(20_000)]
     diff = file_diff_of_hunks("a.py", [], lines, [(0, 0, 0, len(lines))])
     remarks = [Comment(SourceLine(0, "new", line), f"about {line}") for line in range(0, 20_000, 2)]
-    layout = arrange_diffs([diff], DiffShape(), comments=remarks, measure=lambda row: 1)
+    layout = arrange_diffs([diff], DiffFoldState(), comments=remarks, measure=lambda row: 1)
     rows = rows_of(layout)
     for above, row in pairwise(rows):
         if isinstance(row, CommentRow):
@@ -327,5 +333,5 @@ def test_remarks_on_both_sides_of_a_hunk_are_in_the_order_of_the_rows() -> None:
         Comment(SourceLine(0, "old", 0), "a"),
     ]
     for split, order in ((False, ["a", "c", "x"]), (True, ["a", "x", "c"])):
-        rows = rows_of(arrange_diffs([diff], DiffShape(split=split), comments=remarks, measure=lambda row: 1))
+        rows = rows_of(arrange_diffs([diff], DiffFoldState(split=split), comments=remarks, measure=lambda row: 1))
         assert [row.text for row in rows if isinstance(row, CommentRow)] == order

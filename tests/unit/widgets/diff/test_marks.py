@@ -13,7 +13,7 @@ from app.review.hunk_lines import hunk_line_numbers
 from tests.ui.sample_diffs import file_diff, file_diff_of_hunks, many_lines, proposal
 from tests.unit.widgets.diff.diff_canvas import RecordingView
 from widgets.diff.background_jobs import BackgroundJobs
-from widgets.diff.diff_arrangement import DiffShape, arrange_diffs
+from widgets.diff.diff_arrangement import DiffFoldState, arrange_diffs
 from widgets.diff.diff_cursor import Job
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_model import DiffModel
@@ -255,7 +255,7 @@ def test_the_map_shows_every_hunk_however_small() -> None:
     diffs = many_lines(10)
     assert minimap_cells(DiffLayout(), 20) == [0] * 20
     assert minimap_cells(DiffLayout(), 0) == []
-    layout = arrange_diffs(diffs, DiffShape(), measure=lambda row: 1)
+    layout = arrange_diffs(diffs, DiffFoldState(), measure=lambda row: 1)
     layout.lay_out_more()
     assert sum(bool(cell) for cell in minimap_cells(layout, 40)) == 10
     assert not any(isinstance(segment, SingleSegment) and segment.hunk for segment in layout.segments)
@@ -271,7 +271,7 @@ def test_a_cell_of_the_map_looks_no_further_than_it_has_to() -> None:
                 yield span
 
     diff = file_diff("a.py", "old\nsame\n" * 100, "new\nsame\n" * 100)
-    whole = arrange_diffs([diff], DiffShape(), measure=lambda row: 1)
+    whole = arrange_diffs([diff], DiffFoldState(), measure=lambda row: 1)
     whole.lay_out_more()
     layout = Watched(whole.segments)
     layout.lay_out_more()
