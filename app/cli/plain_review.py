@@ -45,8 +45,8 @@ from app.runtime.user_editor import EditorFailed
 from app.storage.storage_errors import StorageError
 
 if TYPE_CHECKING:
-    from app.automation.check_follower import CheckScheduler
     from app.automation.check_results import ProposalChecks
+    from app.automation.check_scheduler import CheckScheduler
 
 AskSideQuestion = Callable[[Proposal, ThreadAnchor, str], Awaitable[SideExchange]]
 """Asks the model about a place of a proposal, aside from the conversation; raises CommandError."""
@@ -427,7 +427,7 @@ class PlainReview:
         if not self._runtime.settings.check or not can_be_approved(proposal):
             return
         if self._checks is None:
-            from app.automation.check_follower import CheckScheduler
+            from app.automation.check_scheduler import CheckScheduler
 
             self._checks = CheckScheduler(
                 self._runtime.checks,

@@ -12,7 +12,7 @@ from app.text.plural import plural
 
 if TYPE_CHECKING:
     from app.agent.decision_service import DecisionService
-    from app.automation.check_follower import CheckScheduler
+    from app.automation.check_scheduler import CheckScheduler
     from app.images.image import Image
 
 

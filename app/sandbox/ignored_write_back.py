@@ -17,7 +17,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from app.sandbox.captured_changes import IgnoredPath, WriteBackReport
-from app.sandbox.disk_leaf import FileInUse, FileLease, exchange_files, has_same_content, rename_without_replacing
+from app.sandbox.files_and_links import (
+    FileInUse,
+    FileLease,
+    exchange_files,
+    has_same_content,
+    rename_without_replacing,
+)
 from app.sandbox.path_policy import SQLITE_SUFFIXES, is_bytecode, list_folder, path_stat
 from app.sandbox.run_folders import move_to_workspace_path, remove_tree
 from app.sandbox.upper_layer import is_opaque, is_whiteout

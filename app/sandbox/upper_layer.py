@@ -11,7 +11,7 @@ from pathlib import Path
 
 from app.sandbox.captured_changes import CapturedChanges, FileOrLink, PathChange, PendingFiles, TouchedPath
 from app.sandbox.confinement import ChangedMeanwhile
-from app.sandbox.disk_leaf import has_same_content, read_file_or_link, write_file_or_link
+from app.sandbox.files_and_links import has_same_content, read_file_or_link, write_file_or_link
 from app.sandbox.path_policy import PathPolicy, list_folder
 from app.workspace.reading import read_file
 

@@ -25,7 +25,7 @@ from app.sandbox.captured_changes import (
     PendingFiles,
     TouchedPath,
 )
-from app.sandbox.disk_leaf import has_same_content, read_file_or_link, set_mode, write_file_or_link
+from app.sandbox.files_and_links import has_same_content, read_file_or_link, set_mode, write_file_or_link
 from app.sandbox.path_policy import (
     GIT_FOLDER,
     PathPolicy,

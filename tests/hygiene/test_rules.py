@@ -52,7 +52,7 @@ OPENS_OTHER_FILES = {
     "app/sandbox/process.py": "the output of a command, and /proc",
     "app/sandbox/run_folders.py": "the lock",
     "app/sandbox/sandbox.py": "a run",
-    "app/sandbox/disk_leaf.py": "a lease, which reads nothing",
+    "app/sandbox/files_and_links.py": "a lease, which reads nothing",
     "app/sandbox/ignored_write_back.py": "folders",
     "app/automation/check_runner.py": "a run",
     "app/automation/recipe_runner.py": "a run",

@@ -278,12 +278,16 @@ def arrange_diffs(
     measure: Callable[[Row], int],
     fits: Callable[[Segment], bool] | None = None,
 ) -> DiffLayout:
-    """Return the layout of a change; it must grow before it has rows.
+    """Return the layout of a change; it has no rows before `DiffLayout.lay_out_more`.
 
-    `notes_above` stands above the first file, `notes` under the heads of files, and of the hunks `hidden_space` is not shown.
-    `measure` tells how many terminal lines a row takes. It is asked about notes and comments, which are few, and of
-    lines of source only if these wrap. They do if there is `fits`, which tells whether no line of a stretch is too
-    long, so that only the others are measured line by line.
+    Args:
+        notes_above: Notes above the first file.
+        hidden_space: The white space changes that are not shown.
+        notes: Notes under the heads of files, by the index of the file.
+        measure: Returns how many terminal lines a row takes. It is called for notes and comments, and for lines of
+            source only if these wrap.
+        fits: Returns whether every line of a stretch of source fits on one terminal line; None if lines do not wrap.
+            Only the lines of other stretches are measured one by one.
     """
     builder = _Builder(
         diffs, fold_state, _Comments(comments), measure, hidden_space or HiddenWhitespace(), notes or {}

@@ -361,7 +361,7 @@ def _note_reads(door: HookContext, call: HookCall, edited: Sequence[str] = ()) -
     """Note what a call shows its agent, or what the agent was shown of the files that it edits."""
     if not find_agent(call.agent).reads:
         return
-    from app.doors.hook.read_notes import attachments_as_reads, reads_of_call
+    from app.doors.hook.hook_reads import attachments_as_reads, reads_of_call
 
     reads = attachments_as_reads(call, edited) if edited else reads_of_call(door.workspace, call)
     if reads:

@@ -21,9 +21,9 @@ from widgets.review import review_messages
 from widgets.review.review import Review
 
 if TYPE_CHECKING:
-    from app.automation.check_follower import CheckScheduler
     from app.automation.check_results import ProposalChecks
-    from app.automation.evidence.evidence_follower import EvidenceScheduler
+    from app.automation.check_scheduler import CheckScheduler
+    from app.automation.evidence.evidence_scheduler import EvidenceScheduler
     from app.config.settings import CheckTable
     from app.proposals.values.models import Proposal
     from app.runtime.open_workspace import OpenWorkspace
@@ -103,8 +103,8 @@ class CheckController:
         if proposals is not None:
             self._proposals = proposals
         if self.scheduler is None and self._configured():
-            from app.automation.check_follower import CheckScheduler
-            from app.automation.evidence.evidence_follower import EvidenceScheduler
+            from app.automation.check_scheduler import CheckScheduler
+            from app.automation.evidence.evidence_scheduler import EvidenceScheduler
 
             self.scheduler = CheckScheduler(
                 self._runtime.checks,
@@ -162,7 +162,7 @@ class CheckController:
             self._review.show_notice(f"There is nothing to run on {proposal_id} now.")
 
     async def _follow_disk(self) -> None:
-        from app.automation.check_follower import workspace_changes
+        from app.automation.check_scheduler import workspace_changes
 
         assert self.scheduler is not None
         async with aclosing(workspace_changes(self._runtime.workspace)) as changes:

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.automation.check_follower import CheckScheduler, workspace_changes
 from app.automation.check_results import CheckResult, CheckState, ProposalChecks
+from app.automation.check_scheduler import CheckScheduler, workspace_changes
 from app.config.settings import CheckTable
 from app.proposals.values.models import HunkState, Proposal
 from app.proposals.values.proposal_errors import ChangedSinceSeen, StackedProposal, StaleProposal
@@ -202,7 +202,7 @@ async def test_without_watches_files_are_polled(home: Path, monkeypatch: pytest.
         raise OSError(errno.ENOSPC, "no space left on device")
 
     monkeypatch.setattr("app.workspace.file_watching.start_watch", no_room)
-    monkeypatch.setattr("app.automation.check_follower._LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("app.automation.check_scheduler._LOOK_SECONDS", 0.01)
     with opened(home, in_git=True) as runtime:
         changes = workspace_changes(runtime.workspace)
         for _ in range(3):

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from app.automation.check_follower import CheckScheduler
 from app.automation.check_results import CheckOutcome, CheckResult, CheckState, ProposalChecks
 from app.automation.check_runner import CheckedTrees, ReportResult
+from app.automation.check_scheduler import CheckScheduler
 from app.automation.draft_checks import DraftChecks
 from app.automation.workspace_tree import WorkspaceTree
 from app.config.settings import CheckTable

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from app.automation.check_results import CheckOutcome, CheckResult, CheckState, ProposalChecks
-from app.automation.evidence.evidence_follower import ChosenHunks, EvidenceScheduler
 from app.automation.evidence.evidence_runner import EvidenceRunner, ReportEvidence
+from app.automation.evidence.evidence_scheduler import ChosenHunks, EvidenceScheduler
 from app.automation.evidence.proposal_evidence import ProposalEvidence
 from app.config.settings import CheckTable
 from app.proposals.values.decision_facts import EvidenceVerdict, HunkEvidence

@@ -9,7 +9,7 @@ import pytest
 
 from app.sandbox.captured_changes import FileOrLink, WriteBackReport
 from app.sandbox.confinement import SandboxMode
-from app.sandbox.disk_leaf import has_same_content
+from app.sandbox.files_and_links import has_same_content
 from app.sandbox.ignored_write_back import IgnoredWriter
 from app.sandbox.path_policy import PathPolicy
 from app.sandbox.run_folders import remove_tree
