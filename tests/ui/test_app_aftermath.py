@@ -193,6 +193,7 @@ async def test_what_is_begun_in_the_review_survives_a_restart(tmp_path: Path, se
     async with running(tmp_path, server, resume=True) as run:
         review = run.app.workbench.review
         await run.see("P1", "saved")
+        assert in_composer(run)
         assert sorted(remark.text for remark in review.state.unsaid.remarks["P1"]) == ["aside", "saved"]
         assert review.state.unsaid.drafts["P1"] == "Say Ahoy"
         server.always(Turn("I see."))
@@ -253,8 +254,12 @@ async def test_ticks_on_comments_and_choices_of_hunks_survive_a_restart(tmp_path
 async def test_u_reopens_what_was_denied_and_capital_u_denies_it_again(tmp_path: Path, server: WireServer) -> None:
     async with staged(tmp_path, server) as run:
         await run.review()
+        before = len(server.requests)
         await run.pilot.press("n")
-        await run.see("P1 denied; nothing was written. F4 u reopens it.")
+        await run.see("P1 denied; nothing was written. F4 u reopens it.", "F4 u  reopen")
+        assert in_composer(run) and len(server.requests) == before and run.file == FILE
+        await run.pilot.press("f4")
+        await run.see("P1 denied; nothing was written. u reopens it.")
         for key, state in (("u", ProposalState.PENDING), ("U", ProposalState.DENIED), ("u", ProposalState.PENDING)):
             await run.review()
             await run.pilot.press(key)
@@ -402,19 +407,6 @@ async def test_to_deny_the_rest_does_not_say_that_nothing_was_written(tmp_path: 
         await run.see("The rest of P1 denied", "u undoes")
         assert "nothing was written" not in run.text and "reopens" not in run.text
         assert "END" not in run.file
-
-
-async def test_the_undo_keys_shown_work_where_the_focus_is(tmp_path: Path, server: WireServer) -> None:
-    async with staged(tmp_path, server) as run:
-        await run.review()
-        await run.pilot.press("n")
-        await run.see("P1 denied; nothing was written. F4 u reopens it.", "F4 u  reopen")
-        assert run.app.focused is run.app.workbench.composer.editor
-        await run.pilot.press("f4")
-        await run.see("P1 denied; nothing was written. u reopens it.")
-        await run.until(run.can_decide, "the picture")
-        await run.pilot.press("u")
-        await run.until(lambda: run.proposals[0].state is ProposalState.PENDING, "waits again")
 
 
 async def test_an_interrupted_turn_is_named_once_at_the_next_start(tmp_path: Path, server: WireServer) -> None:

@@ -257,7 +257,6 @@ async def test_typing_after_the_field_closed_decides_nothing() -> None:
         assert app.posted == [] and app.focused is app.review.view
         assert "closed just now" in app.text()
         await pilot.press("q")
-        await pilot.pause()
         assert "why yes" in app.text()
         await pilot.press("escape")
         await app.pass_grace()

@@ -119,7 +119,6 @@ async def test_a_double_click_selects_the_word_and_a_triple_click_the_line(keys:
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
         await pilot.press(*keys)
-        await pilot.pause()
         spot = place(app, "argument_0")
         for _ in range(2):
             await slide(pilot, spot, spot)
@@ -136,7 +135,6 @@ async def test_a_copy_is_the_source_with_its_tabs_once(wrap: bool) -> None:
     async with reviewing((proposal("P1", diffs), diffs), size=SIZE) as (app, pilot):
         if wrap:
             await pilot.press("w")
-            await pilot.pause()
         view = app.review.view
         line = view.rows.line_of(view.rows.landmarks.hunks[0])
         copied = view.get_selection(Selection(Offset(0, line), Offset(0, view.rows.height)))
@@ -171,7 +169,6 @@ def colours(widget: Widget, line: int, text: str) -> tuple[Color | None, Color |
 async def test_a_key_hint_is_pressed_where_the_button_goes_down_and_up_again() -> None:
     async with reviewing(retry_proposal(), size=SIZE) as (app, pilot):
         await pilot.click(offset=place(app, "request changes"))
-        await pilot.pause()
         field = app.query_one("#feedback")
         hints = field.query_one(HintLine)
         close = place(app, "close, the draft")
@@ -189,13 +186,11 @@ async def test_a_key_hint_is_pressed_where_the_button_goes_down_and_up_again() -
 async def test_a_click_on_a_comment_opens_it_again() -> None:
     async with reviewing(retry_proposal(), size=SIZE) as (app, pilot):
         await pilot.press("right_square_bracket", "c", *"why", "ctrl+s")
-        await pilot.pause()
         field = app.query_one("#comment", WritingField)
         assert not field.is_open
         await slide(pilot, spot := place(app, "why"), spot)
         assert field.is_open
         await pilot.press("exclamation_mark", "ctrl+s")
-        await pilot.pause()
         assert [remark.text for remark in app.review.state.unsaid.remarks["P1"]] == ["why!"]
 
 
@@ -226,11 +221,9 @@ async def test_nothing_is_offered_in_a_comparison_that_does_nothing_there() -> N
         await pilot.press("space", "t", "x", "y")
         assert not app.review.state.chosen.left_out.get("P1") and app.posted == [], "nor decided on by key"
         await pilot.press("c")
-        await pilot.pause()
         assert not app.query_one("#comment", WritingField).is_open
         await slide(pilot, spot := place(app, "back to P1"), spot)
         await pilot.press("c")
-        await pilot.pause()
         assert app.query_one("#comment", WritingField).is_open
 
 
@@ -276,6 +269,5 @@ async def test_the_line_that_is_commented_on_comes_into_view() -> None:
         view.scroll_to(y=view.max_scroll_y, animate=False, immediate=True)
         await pilot.pause()
         await pilot.press("c")
-        await pilot.pause()
         line = view.rows.line_of(view.cursor.number)
         assert view.scroll_offset.y <= line < view.scroll_offset.y + view.size.height
