@@ -172,7 +172,7 @@ def test_each_form_of_a_search_of_claude_code_is_understood(
     assert any(line.startswith("parse.py: found by a search") for line in describe(site)), describe(site)
 
 
-def test_what_a_search_returns_in_an_unknown_form_makes_reads_unknown(site: Site) -> None:
+def test_search_result_in_an_unknown_form_makes_reads_unknown(site: Site) -> None:
     agent = begin(site, "claude")
     calls(site, agent, agent.searches("value"), {"mode": "content", "content": "parse.py:    name, _, value"})
     site.denied(agent, agent.edits(*BODY))

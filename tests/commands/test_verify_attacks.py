@@ -473,7 +473,7 @@ def a_forged_statement_beside(project: Project) -> None:
     ],
     ids=lambda change: change.__name__,
 )
-def test_what_was_reviewed_is_accepted_in_odd_repositories(
+def test_reviewed_commits_are_accepted_in_odd_repositories(
     project: Project, change: Callable[[Project], None]
 ) -> None:
     change(project)

@@ -130,7 +130,7 @@ def test_results_of_checks_are_a_line_of_their_proposal(
     workspace.close()
 
 
-def test_what_waits_is_told_and_then_each_change(folder: Path, run: Callable[..., None]) -> None:
+def test_watch_prints_waiting_proposals_and_then_each_change(folder: Path, run: Callable[..., None]) -> None:
     run("stage", stdin=PATCH)
     with watching(folder) as watch:
         first = watch.document()
@@ -156,7 +156,7 @@ def test_a_signal_ends_it(folder: Path, run: Callable[..., None], number: signal
         assert watch.process.wait(PATIENCE) == 128 + number
 
 
-def test_it_ends_once_nobody_reads_although_nothing_happens(folder: Path, run: Callable[..., None]) -> None:
+def test_watch_ends_when_its_reader_closes_although_nothing_happens(folder: Path, run: Callable[..., None]) -> None:
     ours, theirs = os.pipe()
     command = signoff_command("proposals", "--json", "--watch")
     run("stage", stdin=PATCH)
@@ -187,7 +187,7 @@ def test_a_watch_that_cannot_begin_says_why_on_one_line(folder: Path) -> None:
         assert "signoff.db is damaged" in found["error"]
 
 
-def test_it_goes_with_json_alone(folder: Path) -> None:
+def test_watch_needs_json(folder: Path) -> None:
     done = subprocess.run(
         signoff_command("proposals", "--watch"), cwd=folder, env=environment(folder), capture_output=True, check=False
     )

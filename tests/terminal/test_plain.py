@@ -128,9 +128,7 @@ def test_evidence_that_was_found_before_is_printed_with_its_hunk(processes: Fork
     assert "Without it: held by the check." in second
 
 
-def test_what_was_typed_before_a_question_was_printed_decides_nothing(
-    processes: Forking, folder: Path, run: Run
-) -> None:
+def test_input_typed_before_a_question_decides_nothing(processes: Forking, folder: Path, run: Run) -> None:
     run("stage", stdin=TWO_HUNKS)
     with plain(processes, folder, "review", "--plain") as review:
         # Whole lines, and one that is begun: the first is the answer to no question, the last is not its end.
@@ -199,7 +197,7 @@ def test_an_edit_that_was_not_found_exactly_is_asked_about(processes: Forking, f
     assert "def greet(whom)" in (folder / "greet.py").read_text()
 
 
-def test_what_went_elsewhere_counts_as_unseen(processes: Forking, folder: Path, run: Run) -> None:
+def test_output_sent_to_a_pipe_counts_as_unseen(processes: Forking, folder: Path, run: Run) -> None:
     """What stands behind the pipe may show it or not."""
     run("stage", stdin=TWO_HUNKS)
     environment = terminal_environment(folder.parent / "home", TERM="dumb")

@@ -178,7 +178,7 @@ async def test_feedback_while_a_question_is_open_says_when_it_goes_out(tmp_path:
         await run.until(lambda: "with your answer" not in run.text, "the end of what held until then")
 
 
-async def test_what_is_begun_in_the_review_survives_a_restart(tmp_path: Path, server: WireServer) -> None:
+async def test_unsent_feedback_and_comments_survive_a_restart(tmp_path: Path, server: WireServer) -> None:
     async with staged(tmp_path, server) as run:
         await run.pilot.press("f3")
         review = run.app.workbench.review
@@ -289,7 +289,7 @@ async def test_only_the_last_decision_focuses_the_composer(tmp_path: Path, serve
         await run.until(lambda: in_composer(run), "the way back")
 
 
-async def test_what_a_tool_waits_for_is_what_f4_and_y_answer(tmp_path: Path, server: WireServer) -> None:
+async def test_f4_and_y_answer_a_waiting_permission(tmp_path: Path, server: WireServer) -> None:
     async with staged(tmp_path, server) as run:
         server.call("run_command", {"command": "echo from-the-tool"})
         server.say("It ran.")
@@ -385,7 +385,7 @@ async def test_denying_a_hunk_says_that_the_written_one_stays(tmp_path: Path, se
         await run.see("Waiting again: 1 hunk of P1.")
 
 
-async def test_to_deny_all_names_what_was_written_before(tmp_path: Path, server: WireServer) -> None:
+async def test_deny_all_says_that_written_hunks_stay(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         await stage_partly_approved(run, server)
         server.call("write_file", {"path": "b.py", "content": "b\n"})
@@ -399,7 +399,7 @@ async def test_to_deny_all_names_what_was_written_before(tmp_path: Path, server:
         assert "nothing was written" not in run.text
 
 
-async def test_to_deny_the_rest_does_not_say_that_nothing_was_written(tmp_path: Path, server: WireServer) -> None:
+async def test_denying_the_rest_does_not_say_that_nothing_was_written(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         await stage_partly_approved(run, server)
         await run.review()

@@ -142,7 +142,7 @@ async def test_a_hanging_check_can_be_ended_and_nothing_is_written(tmp_path: Pat
 
 
 @pytest.mark.layer
-async def test_what_is_run_on_approval_keeps_it_from_being_written_once(tmp_path: Path, server: WireServer) -> None:
+async def test_failed_check_on_approval_stops_the_first_approval(tmp_path: Path, server: WireServer) -> None:
     prepared(tmp_path, TABLE + 'when = "approve"\n')
     async with staged(tmp_path, server) as run:
         await run.see("greets  y  run")
@@ -190,7 +190,7 @@ async def test_excluding_a_hunk_greys_the_result_and_checks_the_rest(tmp_path: P
 
 
 @pytest.mark.layer
-async def test_what_runs_on_approval_runs_on_the_hunks_that_are_written(tmp_path: Path, server: WireServer) -> None:
+async def test_check_on_approval_sees_only_the_chosen_hunks(tmp_path: Path, server: WireServer) -> None:
     root = prepared(tmp_path, TABLE + 'when = "approve"\n', '! grep -q "Hi 2" "$@" || grep -q "Hi 15" "$@"')
     (root / "greet.py").write_text(TWO_HUNKS)
     async with running(tmp_path, server, size=(160, 45)) as run:

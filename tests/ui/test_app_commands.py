@@ -250,7 +250,7 @@ async def test_a_demo_that_cannot_listen_is_one_line(tmp_path: Path, monkeypatch
         assert run.app.workbench.is_in_composer and not run.reviewed, "the keys of the panes are not the screen's"
 
 
-async def test_where_the_endpoint_lists_no_models_a_name_can_be_typed(tmp_path: Path) -> None:
+async def test_model_name_can_be_typed_without_a_model_list(tmp_path: Path) -> None:
     async with running(tmp_path, base_url="http://127.0.0.1:9/v1", api_key="key") as run:
         await run.screen("ModelScreen")
         await run.see("Nothing answers at", "type a name")

@@ -133,7 +133,7 @@ async def test_rows_are_not_told_apart_where_all_are_signoffs_own() -> None:
         assert not any("signoff" in line for line in app.text().splitlines() if "●" in line)
 
 
-async def test_what_is_not_listed_is_not_decided_on_either() -> None:
+async def test_filtered_out_proposals_are_not_decided() -> None:
     app = mixed()
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)

@@ -49,7 +49,7 @@ async def test_a_key_shows_at_the_head_of_the_hunk_what_holds_it_and_the_approva
 
 
 @pytest.mark.layer
-async def test_what_nothing_notices_is_a_reason_for_attention_and_a_draft_of_feedback(
+async def test_hunk_that_no_test_notices_needs_attention_and_drafts_feedback(
     tmp_path: Path, server: WireServer
 ) -> None:
     prepared(tmp_path, NOTICES_NOTHING)

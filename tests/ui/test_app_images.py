@@ -100,7 +100,7 @@ async def test_an_undropped_image_outside_is_asked_about(folder: Path, server: W
         assert len(images(server.last.body)) == (answer == "y")
 
 
-async def test_what_a_folded_paste_names_is_not_sent(folder: Path, server: WireServer) -> None:
+async def test_images_named_in_a_folded_paste_are_not_sent(folder: Path, server: WireServer) -> None:
     server.always(Turn("I see."))
     async with running(folder, server) as run:
         put(run, "shot.png")
@@ -219,7 +219,7 @@ async def test_an_answer_whose_image_cannot_be_sent_is_none(folder: Path, server
 
 
 @pytest.mark.layer
-async def test_what_checks_print_attaches_nothing(folder: Path, server: WireServer) -> None:
+async def test_images_named_in_check_output_are_not_attached(folder: Path, server: WireServer) -> None:
     prepared(folder, script="echo see @shot.png; grep -q Hello greet.py")
     async with running(folder, server) as run:
         put(run, "shot.png")

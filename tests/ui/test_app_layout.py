@@ -112,7 +112,7 @@ async def test_the_chat_has_the_whole_width_while_nothing_waits(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("size", [(160, 45), (80, 24)])
-async def test_what_is_in_a_pane_is_not_styled_anew_where_only_the_pane_comes_and_goes(
+async def test_showing_a_pane_does_not_restyle_its_content(
     tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]
 ) -> None:
     styled: list[int] = []

@@ -152,7 +152,7 @@ async def test_a_click_on_the_way_out_interrupts() -> None:
         assert heard == ["escape"]
 
 
-async def test_where_there_is_no_room_for_both_the_way_out_stays_whole() -> None:
+async def test_interrupt_hint_stays_whole_in_a_narrow_status_line() -> None:
     async with chatting(conversation(1), size=(40, 20)) as (app, pilot):
         line = app.query_one(StatusLine)
         app.pane.apply(PhaseChanged(Phase.RUNNING, "a_tool_of_a_server.with_a_long_name"))
@@ -264,7 +264,7 @@ def long_turn(steps: int) -> list[Event]:
 
 
 @pytest.mark.parametrize("log", [long_log(400), long_turn(400)], ids=["many turns", "one long turn"])
-async def test_what_the_user_looks_at_stays_where_it_is_while_the_rest_of_a_session_comes(log: list[Event]) -> None:
+async def test_visible_entries_stay_in_place_while_a_session_loads(log: list[Event]) -> None:
     async with chatting(size=SIZE) as (app, pilot):
         app.pane.open_log(log[-200:])
         transcript = app.pane.transcript
@@ -291,7 +291,7 @@ async def test_what_the_user_looks_at_stays_where_it_is_while_the_rest_of_a_sess
         assert "▌ one more" in app.shown()
 
 
-async def test_what_the_user_looks_at_stays_where_it_is_when_something_above_it_changes() -> None:
+async def test_visible_entries_stay_in_place_when_an_entry_above_changes() -> None:
     log = long_turn(14)
     async with chatting(log, size=SIZE) as (app, pilot):
         transcript = app.pane.transcript
@@ -310,7 +310,7 @@ async def test_what_the_user_looks_at_stays_where_it_is_when_something_above_it_
         assert "  four" in app.shown()
 
 
-async def test_what_was_opened_stays_open_while_the_rest_of_a_session_comes() -> None:
+async def test_opened_entry_stays_open_while_a_session_loads() -> None:
     app, log = ChatApp(), [*long_log(400), *long_turn(1)]
     log = [event.model_copy(update={"id": at}) for at, event in enumerate(log, 1)]
     async with app.run_test(size=SIZE) as pilot:
@@ -416,7 +416,9 @@ class Clock:
         (Phase.COMPACTING, "", 0.0, "Making room"),
     ],
 )
-async def test_whatever_goes_on_is_told_with_the_way_out(phase: Phase, detail: str, until: float, words: str) -> None:
+async def test_status_line_names_each_phase_and_the_interrupt_key(
+    phase: Phase, detail: str, until: float, words: str
+) -> None:
     clock = Clock()
     app = ChatApp()
     app.pane.status_line = StatusLine(clock, lambda: datetime(2026, 1, 2, 12, 0))
@@ -576,7 +578,7 @@ async def test_streamed_text_is_painted_before_its_layout_is_done(
         await shows(app, "Paragraph 99.")
 
 
-async def test_what_reads_an_answer_is_loaded_while_the_model_is_waited_for() -> None:
+async def test_markdown_parser_loads_while_waiting_for_the_model() -> None:
     markdown_blocks.markdown_parser.cache_clear()
     async with chatting(size=SIZE) as (app, _pilot):
         app.pane.apply(PhaseChanged(Phase.REQUESTING))

@@ -152,7 +152,7 @@ async def test_in_an_empty_chat_the_keys_lead_nowhere() -> None:
         assert app.pane.transcript.cursor_entry is not None, "once there is something"
 
 
-async def test_to_drag_over_a_card_selects_and_opens_nothing() -> None:
+async def test_dragging_over_a_card_selects_text_and_opens_nothing() -> None:
     async with chatting([staged(1)], size=SIZE) as (app, pilot):
         transcript = app.pane.transcript
         row = next(number for number, text in enumerate(app.shown()) if "P7" in text)
@@ -254,7 +254,7 @@ async def test_interventions_can_be_hidden_and_shown_again() -> None:
         ("word\n" * 30, "11 more lines"),
     ],
 )
-async def test_what_is_left_out_of_a_message_is_counted_in_its_own_lines(text: str, said: str) -> None:
+async def test_folded_message_counts_its_own_hidden_lines(text: str, said: str) -> None:
     async with chatting([UserMessage(id=1, text=text)], size=SIZE) as (app, _pilot):
         assert [row for row in app.shown() if row][-1] == f"▌ … {said}"
 

@@ -244,7 +244,7 @@ async def test_a_very_long_text_is_sent_whole_and_shown_by_its_ends(whole: str) 
         assert app.said == [Composer.Submitted(whole.strip())]
 
 
-def test_of_a_very_long_text_short_lines_at_the_ends_are_shown_and_nothing_of_a_long_one() -> None:
+def test_folded_text_shows_its_first_and_last_lines() -> None:
     long = "word " * 10_000
     shown = FoldedPastes().begin_message(ComposerDraft(f"one\ntwo\n{long}\nlast"))
     assert shown == "one\ntwo\n[50,000 characters]\nlast"
@@ -346,7 +346,7 @@ def test_any_string_can_be_restored(text: str) -> None:
     assert pastes.draft(pastes.begin_message(draft)).text == draft.text
 
 
-def test_what_counts_as_big() -> None:
+def test_pastes_fold_above_twelve_lines_or_two_thousand_characters() -> None:
     assert not is_folded_paste("x\n" * 11 + "x")
     assert is_folded_paste("x\n" * 12 + "x")
     assert is_folded_paste("x" * 2001)

@@ -231,7 +231,7 @@ async def test_a_search_begins_at_the_cursor_and_says_which_match_is_shown() -> 
         assert "“needle” 4 of 4" in app.text(), "what is found again begins at the cursor, too"
 
 
-async def test_what_was_searched_for_and_its_count_stay_whole_where_there_is_no_room_for_all() -> None:
+async def test_search_term_and_count_stay_whole_in_narrow_panes() -> None:
     path = "packages/server/src/handlers/connections.py"
     text = "".join(f"the RETRIES of number {number}\n" for number in range(12))
     diffs = [file_diff(path, "x\n", text), file_diff("b.txt", "a\n", "b\n")]

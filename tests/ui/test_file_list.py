@@ -41,7 +41,7 @@ async def test_the_list_leaves_most_of_a_small_screen_to_the_diff() -> None:
         assert 0 < 3 * len(listed(app)) <= app.review.view.size.height
 
 
-async def test_it_says_what_happens_to_each_file_and_which_were_looked_at() -> None:
+async def test_file_list_shows_operation_and_seen_state_of_each_file() -> None:
     diffs = [
         file_diff("new.py", None, "a\n"),
         file_diff("gone.py", "a\nb\n", None, first=2),
@@ -87,7 +87,7 @@ async def test_a_click_leads_to_the_file() -> None:
         assert app.review.view.has_focus
 
 
-async def test_what_the_user_put_away_or_asked_for_stays_so() -> None:
+async def test_file_list_stays_hidden_or_shown_as_the_user_chose() -> None:
     async with reviewing(of_files(5), of_files(2, "P2")) as (app, pilot):
         await pilot.press("F", "F")
         assert not listed(app)

@@ -51,7 +51,7 @@ def shown(app: ReviewApp) -> list[str]:
     return [diff.change.path for diff in app.review.view.diffs]
 
 
-async def test_what_deserves_eyes_comes_first_with_its_reason_and_a_key_leads_back_to_paths() -> None:
+async def test_files_are_ordered_by_attention_and_a_key_orders_by_path() -> None:
     app = ReviewApp(item())
     async with app.run_test(size=(120, 50)) as pilot:
         await opened(pilot)
@@ -111,7 +111,7 @@ async def test_a_lock_file_alone_is_not_folded() -> None:
         assert not app.review.view.sheet.shape.collapsed
 
 
-async def test_what_is_computed_stands_apart_from_what_the_model_says() -> None:
+async def test_computed_facts_stand_apart_from_the_models_summary() -> None:
     app = ReviewApp(item())
     async with app.run_test(size=(120, 50)) as pilot:
         await opened(pilot)
@@ -120,7 +120,7 @@ async def test_what_is_computed_stands_apart_from_what_the_model_says() -> None:
         assert app.text().count("Read the tides") == 1
 
 
-async def test_what_an_earlier_version_stored_is_shown_by_path() -> None:
+async def test_proposal_without_stored_order_is_shown_by_path() -> None:
     app = ReviewApp(item(order=(), reasons=()))
     async with app.run_test(size=(120, 50)) as pilot:
         await opened(pilot)

@@ -70,7 +70,7 @@ async def test_typing_after_an_early_key_decides_nothing() -> None:
         assert app.posted == [review_messages.Deny("P1")]
 
 
-async def test_what_is_said_of_a_dead_key_goes_with_what_it_was_pressed_for() -> None:
+async def test_hint_about_a_dead_key_goes_with_its_proposal() -> None:
     async with reviewing(small("P1"), small("P2", "b.py")) as (app, pilot):
         for leave in (lambda: app.review.show_item("P2"), app.query_one(Input).focus):
             app.clock.now -= 1.0

@@ -52,7 +52,7 @@ async def test_a_chip_decides_where_the_button_goes_down_and_up_again() -> None:
 
 
 @pytest.mark.parametrize(("start", "end"), [("request changes", "deny"), ("2 files", "approve"), ("approve", "deny")])
-async def test_to_slide_onto_a_chip_decides_nothing(start: str, end: str) -> None:
+async def test_releasing_the_mouse_on_a_chip_decides_nothing(start: str, end: str) -> None:
     async with reviewing(retry_proposal(), size=SIZE) as (app, pilot):
         await slide(pilot, place(app, start), place(app, end))
         assert app.posted == [] and app.review.deciding.question is None
@@ -67,7 +67,7 @@ async def test_the_other_buttons_decide_nothing(button: int) -> None:
         assert app.posted == [] and not app.review.state.chosen.left_out.get("P1")
 
 
-async def test_to_slide_from_one_hunk_mark_to_another_takes_none_out() -> None:
+async def test_dragging_between_hunk_marks_excludes_none() -> None:
     async with reviewing(retry_proposal(), size=SIZE) as (app, pilot):
         view = app.review.view
         first, second = (view.rows.line_of(number) for number in view.rows.landmarks.hunks[:2])
@@ -79,7 +79,7 @@ async def test_to_slide_from_one_hunk_mark_to_another_takes_none_out() -> None:
         assert len(app.review.state.chosen.left_out["P1"]) == 1
 
 
-async def test_to_drag_from_the_line_numbers_takes_the_whole_first_line() -> None:
+async def test_dragging_from_line_numbers_selects_the_whole_first_line() -> None:
     async with reviewing(retry_proposal(), size=SIZE) as (app, pilot):
         view = app.review.view
         y = view.rows.line_of(view.rows.landmarks.hunks[0])
@@ -91,7 +91,7 @@ async def test_to_drag_from_the_line_numbers_takes_the_whole_first_line() -> Non
         assert app.screen.get_selected_text() == "import logging"
 
 
-async def test_to_drag_from_the_line_numbers_of_the_right_half_takes_that_half() -> None:
+async def test_dragging_from_right_line_numbers_selects_the_right_half() -> None:
     async with reviewing(retry_proposal(), size=(170, 60)) as (app, pilot):
         view = app.review.view
         assert view.is_split
@@ -253,7 +253,7 @@ async def test_an_undone_proposal_does_not_look_applied() -> None:
         assert "✓" not in diff and "↶" in diff
 
 
-async def test_what_was_said_of_a_decision_goes_when_the_model_asks() -> None:
+async def test_outcome_of_a_decision_goes_when_the_model_asks() -> None:
     async with reviewing(retry_proposal(), size=SIZE) as (app, pilot):
         app.review.show_outcome("P9 undone. U applies it again.")
         await pilot.pause()

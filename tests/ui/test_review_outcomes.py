@@ -87,7 +87,7 @@ async def test_a_sentence_that_was_meant_for_the_chat_decides_nothing() -> None:
             assert app.posted == [review_messages.Deny("P1")]
 
 
-async def test_what_became_of_a_denial_goes_when_the_model_answers() -> None:
+async def test_denial_outcome_goes_when_the_model_answers() -> None:
     first = small("P1")
     async with reviewing(first) as (app, pilot):
         app.put(first[0].model_copy(update={"state": ProposalState.DENIED}))
@@ -99,7 +99,7 @@ async def test_what_became_of_a_denial_goes_when_the_model_answers() -> None:
         assert "on their way" not in app.text()
 
 
-async def test_what_was_written_stays_said_while_the_next_in_the_queue_is_shown() -> None:
+async def test_approval_outcome_stays_while_the_next_proposal_is_shown() -> None:
     first = small("P1")
     async with reviewing(first, small("P2", "b.py")) as (app, pilot):
         app.review.show_outcome("P1 written: a.py. u undoes it.")
@@ -108,7 +108,7 @@ async def test_what_was_written_stays_said_while_the_next_in_the_queue_is_shown(
         assert "P1 written: a.py. u undoes it." in app.text()
 
 
-async def test_what_was_decided_is_not_dimmed_any_more() -> None:
+async def test_decided_proposal_is_not_dimmed() -> None:
     value, diffs = small()
     app = ReviewApp((value, diffs))
     async with app.run_test(size=BIG) as pilot:
@@ -119,7 +119,7 @@ async def test_what_was_decided_is_not_dimmed_any_more() -> None:
         assert not app.review.pane.has_class("-changed")
 
 
-async def test_what_the_user_changed_is_marked_in_the_queue() -> None:
+async def test_proposal_changed_by_the_user_is_marked_in_the_queue() -> None:
     value, diffs = small()
     change = value.files[0].model_copy(update={"edited": True})
     async with reviewing((value.model_copy(update={"files": (change,)}), diffs)) as (app, _pilot):

@@ -34,7 +34,7 @@ async def test_a_permission_has_the_keys_while_it_waits() -> None:
         assert app.review.title_of("approve") == ""
 
 
-async def test_what_is_asked_of_many_changes_is_whether_to_stage_them() -> None:
+async def test_many_changes_ask_whether_to_stage_them() -> None:
     async with reviewing(small("P1")) as (app, pilot):
         app.review.add_confirmation("c1", Confirmation("changes", "Stage 600 changed files?", "a\nb", "."))
         await pilot.pause()

@@ -31,7 +31,7 @@ def listed(app: ReviewApp) -> list[str]:
     return list(app.review.pane.queue.items)
 
 
-async def test_where_nothing_is_listed_the_keys_lead_nowhere() -> None:
+async def test_keys_do_nothing_without_proposals() -> None:
     app = ReviewApp()
     moves = ("up", "down", "home", "end", "pageup", "pagedown", "enter")
     async with app.run_test(size=BIG) as pilot:
@@ -43,7 +43,7 @@ async def test_where_nothing_is_listed_the_keys_lead_nowhere() -> None:
         assert "Nothing to review yet." in app.text()
 
 
-async def test_what_was_decided_is_one_line_that_opens_and_closes() -> None:
+async def test_decided_proposals_are_one_line_that_opens_and_closes() -> None:
     app = with_history()
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
@@ -109,7 +109,7 @@ async def test_keys_are_offered_whole_or_not_at_all() -> None:
         assert "hunk in/out" in app.text(), "there is room for all of them again"
 
 
-async def test_what_came_of_a_decision_is_said_once() -> None:
+async def test_outcome_of_a_decision_is_shown_once() -> None:
     app = with_history(waiting=1, decided=0)
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
@@ -186,7 +186,7 @@ async def test_a_new_proposal_is_shown_instead_of_a_stale_one_unless_somebody_lo
         assert app.posted == [] and "P2 is stale" in app.text()
 
 
-async def test_where_there_is_nothing_to_undo_at_once_it_is_said_how_an_earlier_decision_is_undone() -> None:
+async def test_undo_without_a_recent_decision_says_how_to_undo_an_earlier_one() -> None:
     app = with_history(waiting=1, decided=1)
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)

@@ -35,7 +35,7 @@ async def test_a_comment_on_what_is_not_listed_any_more_is_handed_on() -> None:
         assert app.posted == [review_messages.FeedbackOrphaned("hm")]
 
 
-async def test_what_was_put_aside_is_handed_on_once_its_proposal_is_decided_elsewhere() -> None:
+async def test_unsent_words_are_handed_on_when_another_process_decides() -> None:
     value, diffs = small()
     async with reviewing((value, diffs)) as (app, pilot):
         await pilot.press("r", "h", "m", "escape", "c", "o", "ctrl+s")

@@ -26,7 +26,7 @@ def allowed(span: PermissionScope, form: CommandForm | None = None) -> Confirmat
 COMMAND = Confirmation("command", "Run a command", "pytest -q tests", ".")
 
 
-async def test_where_the_words_stay_the_screen_is_not_laid_out() -> None:
+async def test_focus_change_without_new_words_lays_out_nothing() -> None:
     async with reviewing(small()) as (app, pilot):
         laid_out: list[object] = []
         app.screen.screen_layout_refresh_signal.subscribe(app.review, laid_out.append, immediate=True)
@@ -43,7 +43,7 @@ async def test_feedback_goes_with_the_denial_whole(new_line: str) -> None:
         assert app.focused is app.review.view
 
 
-async def test_what_is_commented_on_stays_in_view_whatever_becomes_of_the_window() -> None:
+async def test_commented_line_stays_in_view_when_the_window_is_resized() -> None:
     old = "".join(f"line {number}\n" for number in range(40))
     diffs = [file_diff("a.py", old, old.replace("line", "row"))]
     async with reviewing((proposal("P1", diffs), diffs)) as (app, pilot):
@@ -99,7 +99,7 @@ async def test_a_command_longer_than_the_pane_has_to_be_seen_whole_and_the_key_t
         assert app.posted == [review_messages.Confirmed("c1", allowed(PermissionScope.ONCE))]
 
 
-async def test_what_is_typed_as_feedback_decides_nothing_and_escape_keeps_the_draft() -> None:
+async def test_feedback_text_decides_nothing_and_escape_keeps_it() -> None:
     async with reviewing(small()) as (app, pilot):
         await pilot.press("r", "y", "n", "Y", "N", "space", "ctrl+j", "u", "escape")
         assert app.posted == []
@@ -239,14 +239,14 @@ async def test_comments_on_the_version_before_can_be_ticked_off() -> None:
 @pytest.mark.parametrize(
     "summary", ["Read the tides", "Read the tides of all ports that the harbour master has named"]
 )
-async def test_what_the_pane_below_says_is_not_said_twice(summary: str) -> None:
+async def test_summary_is_not_repeated_in_both_panes(summary: str) -> None:
     diffs = [file_diff("a.py", "one\n", "1\n"), file_diff("b.py", "one\n", "1\n", first=2)]
     async with reviewing((proposal("P1", diffs, summary), diffs)) as (app, _pilot):
         assert "2 files" in app.text() and "in 2 files" not in app.text()
         assert app.text().count(summary) == 1 and "The model says: " not in app.text()
 
 
-async def test_what_a_command_was_is_not_said_to_be_the_models_words() -> None:
+async def test_command_summary_is_not_shown_as_the_models_words() -> None:
     diffs = [file_diff("a.py", "one\n", "1\n")]
     ran = command_summary("sed -i s/one/1/ a.py   &&   echo this is a rather long command")
     value = proposal("P1", diffs, ran).model_copy(update={"origin": Origin(kind=OriginKind.COMMAND)})

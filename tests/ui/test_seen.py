@@ -135,7 +135,7 @@ async def test_a_line_of_half_a_megabyte_is_shown_around_its_change(keys: list[s
         assert not unseen(app)
 
 
-async def test_what_is_left_out_of_a_line_can_be_opened_and_closed() -> None:
+async def test_hidden_part_of_a_line_can_be_opened_and_closed() -> None:
     start, end = "begin " + "a" * 900, "z" * 900 + " finish"
     app = of([file_diff("a.py", f"{start} 1 {end}\n", f"{start} 2 {end}\n")])
     async with app.run_test(size=(100, 40)) as pilot:
@@ -211,7 +211,7 @@ async def test_behind_a_dialog_nothing_is_seen_until_it_closes() -> None:
         await until(lambda: not unseen(app), "the lines behind the dialog to be drawn")
 
 
-async def test_what_is_covered_or_hidden_is_not_seen() -> None:
+async def test_covered_or_hidden_lines_are_not_seen() -> None:
     app = of(rewrite(20))
     app.review.display = False
     async with app.run_test(size=BIG) as pilot:
@@ -248,7 +248,7 @@ async def test_a_re_base_is_told_after_it_was_shown_and_what_it_changed_is_unsee
         assert "re-based since" not in app.text(), "nothing would be written any more"
 
 
-async def test_what_was_seen_stays_seen_when_another_proposal_was_shown() -> None:
+async def test_seen_lines_stay_seen_after_another_proposal_was_shown() -> None:
     second = file_diff("b.py", "1\n", "2\n")
     items = (proposal("P1", rewrite(60)), rewrite(60)), (proposal("P2", [second]), [second])
     async with reviewing(*items, size=(90, 30)) as (app, pilot):

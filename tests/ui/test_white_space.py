@@ -62,7 +62,7 @@ async def test_the_key_leaves_it_out_and_counts_it_and_brings_it_back() -> None:
         assert "x3 := a+3" in app.text() and "white space" not in app.text()
 
 
-async def test_what_is_left_out_is_not_seen_and_an_approval_asks_and_the_way_to_the_unseen_shows_it() -> None:
+async def test_hidden_white_space_hunks_count_as_unseen_and_are_asked_about() -> None:
     app = of(formatted())
     async with app.run_test(size=(100, 60)) as pilot:
         await ready(pilot)
