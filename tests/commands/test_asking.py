@@ -56,7 +56,7 @@ def test_ask_prints_the_answer_only(signoff: Run, model: dict[str, str], workspa
     ],
     ids=["which", "none", "nothing", "unknown"],
 )
-def test_what_cannot_be_asked_is_said_in_a_line(
+def test_impossible_question_is_one_line(
     signoff: Run, model: dict[str, str], words: tuple[str, ...], code: int, said: str
 ) -> None:
     done = signoff("ask", *words, OPENAI_BASE_URL="http://127.0.0.1:9/v1", **model)

@@ -79,7 +79,7 @@ def test_one_check_alone(runtime: OpenWorkspace, capsys: pytest.CaptureFixture[s
     assert raised.value.code == ExitCode.USAGE
 
 
-def test_what_is_decided_is_not_checked(runtime: OpenWorkspace) -> None:
+def test_decided_proposal_is_not_checked(runtime: OpenWorkspace) -> None:
     runtime.service.deny("P1")
     with pytest.raises(NotPending, match="P1 is denied; there is nothing to check before it is decided"):
         run_checks(runtime, asked())
@@ -168,7 +168,7 @@ def test_suggestions_leave_a_file_that_cannot_be_read_alone(runtime: OpenWorkspa
     assert raised.value.code == ExitCode.USAGE
 
 
-def test_where_no_check_can_run_it_is_said(runtime: OpenWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checks_that_cannot_run_say_so(runtime: OpenWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
     async def obstacle(_: CheckRunner) -> str:
         return "the system has no room"
 

@@ -232,7 +232,7 @@ def test_hunks_that_are_not_there_are_wrong_usage(signoff: Run, hunks: str) -> N
     refused(signoff("approve", "P1", "--hunks", hunks), 2)
 
 
-def test_what_cannot_be_decided_is_refused_with_3(signoff: Run, workspace: Path) -> None:
+def test_impossible_decision_is_refused_with_3(signoff: Run, workspace: Path) -> None:
     assert "P9" in refused(signoff("approve", "P9"), 3)
     signoff("stage", stdin=PATCH)
     (workspace / "notes.txt").write_text("uno\ndos\ntres\n")
@@ -418,7 +418,7 @@ def test_an_allowed_command_runs_headless_and_stages_its_changes(signoff: Run, w
 
 
 @pytest.mark.layer
-def test_where_nobody_can_be_asked_what_is_held_is_not_written(signoff: Run, workspace: Path, tmp_path: Path) -> None:
+def test_held_ignored_files_are_not_written_without_a_screen(signoff: Run, workspace: Path, tmp_path: Path) -> None:
     (workspace / ".gitignore").write_text("build/\n")
     (tmp_path / "home/config").mkdir(parents=True)
     (tmp_path / "home/config/config.toml").write_text('ignored = "hold"\n')
@@ -654,7 +654,7 @@ def test_a_closed_pipe_shows_in_the_exit_code_only(workspace: Path, tmp_path: Pa
     assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, b"")
 
 
-def test_what_the_model_does_is_told_by_name(signoff: Run) -> None:
+def test_tool_calls_of_the_model_are_printed_by_name(signoff: Run) -> None:
     with WireServer() as server:
         server.turn(calls=[("read_file", {"path": "notes.txt"}), ("read_file", {"path": "no\x1b[31m.txt"})])
         server.say("Done.")
@@ -730,7 +730,7 @@ def test_the_model_picked_in_the_app_is_used(signoff: Run, workspace: Path, monk
         assert server.last.body["model"] == "small"
 
 
-def test_to_export_a_proposal_the_way_is_named(signoff: Run) -> None:
+def test_export_of_a_proposal_names_the_review_option(signoff: Run) -> None:
     signoff("stage", stdin=PATCH)
     assert "`signoff export P1 --review`" in refused(signoff("export", "p1"), 2)
     assert "no session 'P2'" in refused(signoff("export", "P2"), 2)
@@ -893,7 +893,7 @@ def test_decisions_before_a_refused_one_are_named(signoff: Run, workspace: Path)
 
 
 @pytest.mark.parametrize("way", ["show", "force"])
-def test_what_has_changed_is_approved_once_it_was_looked_at(signoff: Run, workspace: Path, way: str) -> None:
+def test_changed_proposal_is_approved_after_show_or_with_force(signoff: Run, workspace: Path, way: str) -> None:
     (workspace / "notes.txt").write_text("one\ntwo\nthree\nx\ny\n")
     signoff("stage", stdin=PATCH)
     (workspace / "notes.txt").write_text("one\ntwo\nthree\nx\ny\nend\n")

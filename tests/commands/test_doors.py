@@ -174,7 +174,7 @@ def test_a_door_that_does_not_hold_is_refused(signoff: Run, workspace: Path, ins
     assert "not hooked in here" not in signoff("doors", "--try", **installed.environment).stdout
 
 
-def test_what_can_not_be_tried_says_why(signoff: Run, workspace: Path, installed: Installed) -> None:
+def test_door_that_cannot_be_tried_says_why(signoff: Run, workspace: Path, installed: Installed) -> None:
     code, (line,) = tried(signoff, installed, "--try", "gemini")
     assert (code, line["verdict"], line["why"], line["program"]) == (1, "not tried", "it is not installed", None)
     installed.put("gemini", "#!/bin/sh\necho Please log in.\n")

@@ -263,7 +263,9 @@ def test_an_edit_outside_of_the_diff_goes_into_the_words(review: Review, capsys:
     assert not made.comments and "`a.txt:31`" in made.body and f"-{HEAD[30]}\n+elsewhere" in made.body
 
 
-def test_what_the_workspace_has_changed_is_no_suggestion(review: Review, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_changed_in_the_workspace_are_no_suggestions(
+    review: Review, capsys: pytest.CaptureFixture[str]
+) -> None:
     moved = [*BASE[:10], "moved on", *BASE[10:59], "the end"]
     (review.root / "a.txt").write_text("".join(f"{line}\n" for line in moved))
     review.runtime.service.refresh(["a.txt"])

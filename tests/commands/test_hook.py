@@ -304,7 +304,7 @@ def test_an_edit_that_does_not_fit_is_denied_with_the_reason_and_may_be_made_aga
 
 @pytest.mark.parametrize("name", AGENTS)
 @pytest.mark.parametrize("path", ["../outside.txt", ".git/hooks/pre-commit", "link/x.txt"])
-def test_what_lies_outside_is_denied(name: str, path: str, site: Site) -> None:
+def test_edit_outside_the_workspace_is_denied(name: str, path: str, site: Site) -> None:
     (site.workspace / "link").symlink_to(site.workspace.parent)
     agent = Agent(name, site.workspace)
     assert "Nothing was staged and nothing was written" in site.denied(agent, agent.writes(path, "x\n"))
@@ -340,7 +340,7 @@ def test_an_agent_that_names_no_folder_is_denied(folder: object, site: Site) -> 
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_where_responses_have_no_name_each_call_is_one_of_its_own(name: str, site: Site) -> None:
+def test_calls_without_a_response_id_are_separate_proposals(name: str, site: Site) -> None:
     agent = Agent(name, site.workspace)
     calls = agent.responds(agent.writes("a.txt", "one\n"), agent.writes("b.txt", "two\n"))
     # Gemini's prompts have a name in its transcript alone.
@@ -389,7 +389,9 @@ def test_a_transcript_that_is_a_pipe_holds_nobody_up(name: str, site: Site) -> N
         ("codex", "apply_patch", {"command": {"a": 1}}),
     ],
 )
-def test_what_is_no_text_is_not_made_one(name: str, tool: str, arguments: dict[str, Any], site: Site) -> None:
+def test_edit_arguments_that_are_not_text_stage_nothing(
+    name: str, tool: str, arguments: dict[str, Any], site: Site
+) -> None:
     told = site.denied(Agent(name, site.workspace), (tool, arguments))
     assert "Nothing was staged" in told
     assert "has to be a text" in told or tool in ("MultiEdit", "apply_patch")
@@ -400,7 +402,7 @@ def test_what_is_no_text_is_not_made_one(name: str, tool: str, arguments: dict[s
     "stdin", ["", "{", "[]", '{"hook_event_name": "PreToolUse"}', '{"hook_event_name": "SessionEnd"}']
 )
 @pytest.mark.parametrize("name", AGENTS)
-def test_what_is_not_understood_is_denied(name: str, stdin: str, site: Site) -> None:
+def test_unreadable_hook_call_is_denied(name: str, stdin: str, site: Site) -> None:
     done = site.run("hook", name, stdin=stdin)
     assert done.returncode == 2
     assert done.stderr.startswith("Denied, and nothing was written:")

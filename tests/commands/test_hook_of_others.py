@@ -139,7 +139,7 @@ def test_a_call_that_fails_is_denied_with_exit_code_2_and_words(run: Hook, works
     assert done.stdout == ""
 
 
-def test_where_a_start_up_file_may_print_first_the_exit_code_denies(run: Hook) -> None:
+def test_exit_code_denies_where_a_start_up_file_may_print_first(run: Hook) -> None:
     assert run("hook", "copilot", payload=COPILOT, BASH_ENV="/nowhere").returncode == 2
 
 

@@ -100,16 +100,7 @@ def test_a_file_that_was_read_found_or_mentioned_says_nothing(name: str, site: S
 
 
 @pytest.mark.parametrize("name", SEEN)
-def test_an_edit_beside_lines_that_changed_after_the_read_says_so(name: str, site: Site) -> None:
-    agent = begin(site, name)
-    calls(site, agent, agent.reads("parse.py"))
-    (site.workspace / "parse.py").write_text(PARSE.replace("value = line", "value = line.lower()"))
-    site.denied(agent, agent.edits(*BODY))
-    assert reasons(site) == ["Edits the file near lines that changed after the model had read it (old line 45)."]
-
-
-@pytest.mark.parametrize("name", SEEN)
-def test_a_change_far_from_the_edit_or_by_the_agent_itself_says_nothing(name: str, site: Site) -> None:
+def test_only_changes_of_others_beside_the_edit_are_reported(name: str, site: Site) -> None:
     agent = begin(site, name)
     calls(site, agent, agent.reads("parse.py"))
     (site.workspace / "parse.py").write_text(PARSE.replace("setting_number_3 ", "setting_number_three "))
@@ -118,6 +109,14 @@ def test_a_change_far_from_the_edit_or_by_the_agent_itself_says_nothing(name: st
     site.hook(agent, agent.asks("Once more"))
     site.denied(agent, agent.edits(*SIGNATURE))
     assert (reasons(site), reasons(site, "P2")) == ([], [])
+    assert site.run("deny", "P2").returncode == 0
+    file = site.workspace / "parse.py"
+    file.write_text(file.read_text().replace("value = line", "value = line.lower()"))
+    site.hook(agent, agent.asks("And again"))
+    site.denied(agent, agent.edits("parse.py", "value.rstrip()", "value"))
+    assert reasons(site, "P3") == [
+        "Edits the file near lines that changed after the model had read it (old line 45)."
+    ]
 
 
 @pytest.mark.parametrize("name", SEEN)
@@ -173,7 +172,7 @@ def test_each_form_of_a_search_of_claude_code_is_understood(
     assert any(line.startswith("parse.py: found by a search") for line in describe(site)), describe(site)
 
 
-def test_what_a_search_returns_in_an_unknown_form_makes_reads_unknown(site: Site) -> None:
+def test_search_result_in_an_unknown_form_makes_reads_unknown(site: Site) -> None:
     agent = begin(site, "claude")
     calls(site, agent, agent.searches("value"), {"mode": "content", "content": "parse.py:    name, _, value"})
     site.denied(agent, agent.edits(*BODY))
@@ -248,14 +247,11 @@ def test_a_file_that_claude_code_attached_by_itself_is_known(kind: str, site: Si
     assert reasons(site, "P2") == [UNREAD], "git's status names files and shows none"
 
 
-def test_pasted_code_is_known(site: Site) -> None:
-    agent = begin(site, "claude", "Fix this:\n    return name, value.strip()\n")
-    site.denied(agent, agent.edits(*BODY))
-    assert reasons(site) == []
-
-
-def test_a_command_of_the_user_makes_reads_unknown(site: Site) -> None:
-    agent = begin(site, "claude", "/fix the parser")
+@pytest.mark.parametrize(
+    "prompt", ["Fix this:\n    return name, value.strip()\n", "/fix the parser"], ids=["pasted code", "a command"]
+)
+def test_a_prompt_with_code_or_a_command_makes_no_edit_unread(prompt: str, site: Site) -> None:
+    agent = begin(site, "claude", prompt)
     site.denied(agent, agent.edits(*BODY))
     assert reasons(site) == []
 

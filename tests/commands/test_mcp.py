@@ -300,7 +300,7 @@ def test_50_kills_write_nothing(root: Path, environment: dict[str, str], signoff
     kills(root, environment, signoff, 50)
 
 
-def test_to_greet_and_to_list_takes_little(tmp_path: Path) -> None:
+def test_mcp_greeting_and_tool_list_import_little(tmp_path: Path) -> None:
     lines: list[dict[str, Any]] = [
         {"id": 0, "method": "initialize", "params": {"protocolVersion": "2025-06-18"}},
         {"method": "notifications/initialized"},

@@ -78,7 +78,7 @@ def test_an_unknown_command_sends_none(signoff: Run, server: WireServer, prompt:
 
 
 @pytest.mark.parametrize("prompt", [" /nothing at all", "/etc/hosts is what?"])
-def test_what_only_begins_with_a_slash_is_a_message(signoff: Run, server: WireServer, prompt: str) -> None:
+def test_text_that_only_begins_with_a_slash_is_a_message(signoff: Run, server: WireServer, prompt: str) -> None:
     assert signoff("run", prompt).returncode == 0
     assert of_role(server.requests[0], "user") == [prompt]
 

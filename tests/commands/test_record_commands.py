@@ -375,7 +375,7 @@ def test_a_hook_puts_the_trailers_of_what_is_staged_into_the_users_own_commit(co
     ]
 
 
-def test_where_the_record_is_empty_trailers_of_commits_are_not_confirmed(
+def test_trailers_are_not_confirmed_by_an_empty_record(
     committed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "other"))

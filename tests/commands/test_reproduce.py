@@ -82,7 +82,7 @@ def test_modes_links_removed_and_moved_files_are_compared_too(signoff: Run, work
     assert signoff("reproduce", name).stdout == f"{name}: same 6 files, byte for byte\n"
 
 
-def test_what_no_single_command_made_can_not_be_reproduced(signoff: Run, workspace: Path) -> None:
+def test_proposal_of_several_commands_cannot_be_reproduced(signoff: Run, workspace: Path) -> None:
     for name, text in FOLDER.items():
         (workspace / name).write_text(text)
     with WireServer() as server:

@@ -66,7 +66,7 @@ def test_the_words_say_what_a_yes_and_a_no_do(signoff: Run, workspace: Path) -> 
     assert (line["on_disk"], line["state"], line["origin"]["kind"]) == (True, "denied", "disk")
 
 
-def test_what_has_changed_since_it_was_shown_is_not_taken_back_unseen(signoff: Run, workspace: Path) -> None:
+def test_file_changed_after_show_is_not_reverted_unseen(signoff: Run, workspace: Path) -> None:
     change(workspace)
     signoff("stage", "--worktree")
     text = (workspace / "notes.txt").read_text().replace("three", "THREE")
@@ -91,7 +91,7 @@ def test_the_readmes_example_works_on_ones_own_tree(signoff: Run, workspace: Pat
     assert "It is on disk" not in signoff("stage", stdin=diff).stdout
 
 
-def test_what_was_signed_is_not_asked_for_again(signoff: Run, workspace: Path) -> None:
+def test_signed_proposal_is_not_asked_for_again(signoff: Run, workspace: Path) -> None:
     change(workspace)
     diff = git(workspace, "diff").decode()
     git(workspace, "checkout", "--quiet", "--", "notes.txt")
@@ -161,7 +161,7 @@ def test_a_pushed_proposal_is_staged_from_the_remote(signoff: Run, workspace: Pa
         (("push", "P9", "--as", "../x"), 2, "letters"),
     ],
 )
-def test_what_can_not_be_done_is_one_line(signoff: Run, arguments: tuple[str, ...], code: int, said: str) -> None:
+def test_impossible_staging_is_one_line(signoff: Run, arguments: tuple[str, ...], code: int, said: str) -> None:
     done = signoff(*arguments)
     assert (done.returncode, said in done.stderr) == (code, True), done.stderr
     if code == 3:

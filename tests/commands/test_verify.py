@@ -466,7 +466,7 @@ def an_empty_commit(project: Project) -> None:
     ],
     ids=lambda change: change.__name__,
 )
-def test_what_was_reviewed_is_accepted_after_what_git_does(
+def test_reviewed_commits_are_accepted_after_git_rewrites(
     project: Project, change: Callable[[Project], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     change(project)
@@ -534,7 +534,7 @@ def test_a_wrong_policy_is_said_in_a_line(project: Project, policy: str) -> None
     assert "policy" in said
 
 
-def test_what_is_not_reviewed_is_told_to_programs(project: Project) -> None:
+def test_unreviewed_commits_are_listed_as_json(project: Project) -> None:
     project.replace("line 3", "three")
     project.write("b, c%.txt", "x\n")
     project.write("a.txt", project.read().replace("line 30\n", "evil\n"))
@@ -560,7 +560,7 @@ def test_what_is_not_reviewed_is_told_to_programs(project: Project) -> None:
     assert "a.txt: 1 of 2 hunks (line 31) not reviewed; line 4 by ann@x.org at " in said
 
 
-def test_what_was_known_of_each_hunk_is_signed_with_the_review(project: Project) -> None:
+def test_evidence_of_each_hunk_is_signed_with_the_review(project: Project) -> None:
     mark = HunkEvidence(path="a.txt", hunk=1, verdict=EvidenceVerdict.HELD, tests=("t.py::test_a",), count=1)
     fact = EvidenceFact(check="tests", selection="all tests of the check", tree="", hunks=(mark,))
     changed: dict[str, str | None] = {"a.txt": project.read().replace("one\n", "two\n") + "more\n"}

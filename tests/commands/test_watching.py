@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from queue import Queue
@@ -18,6 +18,7 @@ import pytest
 from app.automation.check_results import CheckOutcome, CheckResult, CheckState, ProposalChecks
 from app.review.note_store import KeptChecks
 from app.runtime.open_workspace import open_workspace
+from tests.forking import Forking
 from tests.terminal.terminal import signoff_command, terminal_environment
 from tests.wire.server import WireServer
 
@@ -46,11 +47,15 @@ def environment(folder: Path) -> dict[str, str]:
     return {**found, "PATH": f"{programs}{os.pathsep}{found['PATH']}"}
 
 
-def run(folder: Path, *arguments: str, stdin: str = "") -> None:
-    subprocess.run(
-        signoff_command(*arguments), cwd=folder, env=environment(folder), input=stdin, text=True, check=True,
-        capture_output=True,
-    )  # fmt: skip
+@pytest.fixture
+def run(folder: Path, processes: Forking) -> Callable[..., None]:
+    """Runs a command of somebody else's in the watched folder."""
+
+    def run(*arguments: str, stdin: str = "") -> None:
+        done = processes.run(arguments, folder=folder, environment=environment(folder), stdin=stdin)
+        assert done.returncode == 0, done.stderr
+
+    return run
 
 
 class Lines:
@@ -95,21 +100,23 @@ def watching(folder: Path) -> "Any":
     return started(folder, *signoff_command("proposals", "--json", "--watch"))
 
 
-def test_questions_and_their_answers_are_lines_of_the_session(folder: Path) -> None:
+def test_questions_and_their_answers_are_lines_of_the_session(folder: Path, run: Callable[..., None]) -> None:
     with WireServer() as server, watching(folder) as watch:
         to_model = ("--base-url", server.base_url, "--model", "m")
         server.call("ask_user", {"question": "Which of them?", "options": ["a", "b"]})
-        run(folder, "run", "ask me", *to_model)
+        run("run", "ask me", *to_model)
         asked = watch.document()
         assert (asked["change"], asked["text"], asked["options"]) == ("question", "Which of them?", ["a", "b"])
         server.say("Then a.")
-        run(folder, "run", "a", "--session", asked["session"], *to_model)
+        run("run", "a", "--session", asked["session"], *to_model)
         answered = watch.document()
         assert (answered["change"], answered["session"]) == ("answered", asked["session"])
 
 
-def test_results_of_checks_are_a_line_of_their_proposal(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run(folder, "stage", stdin=PATCH)
+def test_results_of_checks_are_a_line_of_their_proposal(
+    folder: Path, run: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("stage", stdin=PATCH)
     monkeypatch.setenv("SIGNOFF_HOME", environment(folder)["SIGNOFF_HOME"])
     workspace = open_workspace(folder, {}, {})
     with watching(folder) as watch:
@@ -123,36 +130,36 @@ def test_results_of_checks_are_a_line_of_their_proposal(folder: Path, monkeypatc
     workspace.close()
 
 
-def test_what_waits_is_told_and_then_each_change(folder: Path) -> None:
-    run(folder, "stage", stdin=PATCH)
+def test_watch_prints_waiting_proposals_and_then_each_change(folder: Path, run: Callable[..., None]) -> None:
+    run("stage", stdin=PATCH)
     with watching(folder) as watch:
         first = watch.document()
         assert (first["change"], first["waiting"], first["proposal"]["id"]) == ("waiting", 1, "P1")
-        run(folder, "stage", stdin=OTHER)
+        run("stage", stdin=OTHER)
         second = watch.document()
         assert (second["change"], second["waiting"], second["proposal"]["files"][0]["path"]) == ("staged", 2, "b.txt")
-        run(folder, "approve", "P1")
+        run("approve", "P1")
         third = watch.document()
         assert (third["change"], third["decision"], third["proposal"]["state"]) == ("decided", "approved", "applied")
-        run(folder, "deny", "P2")
+        run("deny", "P2")
         assert (fourth := watch.document())["decision"] == "denied" and fourth["waiting"] == 0
-        run(folder, "undo", "P2")
+        run("undo", "P2")
         assert watch.document()["decision"] == "reopened"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_it(folder: Path, number: signal.Signals) -> None:
-    run(folder, "stage", stdin=PATCH)
+def test_a_signal_ends_it(folder: Path, run: Callable[..., None], number: signal.Signals) -> None:
+    run("stage", stdin=PATCH)
     with watching(folder) as watch:
         watch.document()
         watch.process.send_signal(number)
         assert watch.process.wait(PATIENCE) == 128 + number
 
 
-def test_it_ends_once_nobody_reads_although_nothing_happens(folder: Path) -> None:
+def test_watch_ends_when_its_reader_closes_although_nothing_happens(folder: Path, run: Callable[..., None]) -> None:
     ours, theirs = os.pipe()
     command = signoff_command("proposals", "--json", "--watch")
-    run(folder, "stage", stdin=PATCH)
+    run("stage", stdin=PATCH)
     process = subprocess.Popen(command, cwd=folder, env=environment(folder), stdout=theirs, stderr=subprocess.PIPE)
     os.close(theirs)
     try:
@@ -180,7 +187,7 @@ def test_a_watch_that_cannot_begin_says_why_on_one_line(folder: Path) -> None:
         assert "signoff.db is damaged" in found["error"]
 
 
-def test_it_goes_with_json_alone(folder: Path) -> None:
+def test_watch_needs_json(folder: Path) -> None:
     done = subprocess.run(
         signoff_command("proposals", "--watch"), cwd=folder, env=environment(folder), capture_output=True, check=False
     )
@@ -198,7 +205,7 @@ def test_the_example_for_neovim_is_short() -> None:
 
 
 @pytest.mark.skipif(shutil.which("nvim") is None, reason="needs nvim")
-def test_neovim_shows_what_waits(folder: Path) -> None:
+def test_neovim_shows_what_waits(folder: Path, run: Callable[..., None]) -> None:
     plugin = folder.parent / "signoff.lua"
     told = folder.parent / "told"
     plugin.write_text(
@@ -213,14 +220,14 @@ end
 vim.fn.timer_start(50, note, {{ ["repeat"] = -1 }})
 """
     )
-    run(folder, "stage", stdin=PATCH)
+    run("stage", stdin=PATCH)
     command = ("sh", "-c", f"nvim --headless --clean -c 'luafile {plugin}' & tail -n +1 -F {told} 2>/dev/null")
     with started(folder, *command) as editor:
         try:
             assert editor.until("1: ") == "1: a.txt P1 +1 -1 Patch: a.txt +1 -1\n"
-            run(folder, "stage", stdin=OTHER)
+            run("stage", stdin=OTHER)
             assert "b.txt P2 +1 -0" in editor.until("2: ")
-            run(folder, "deny", "P1", "P2")
+            run("deny", "P1", "P2")
             assert editor.until("0: ") == "0: \n"
         finally:
             subprocess.run(["pkill", "-P", str(editor.process.pid)], check=False)
@@ -257,17 +264,17 @@ process.stdin.on("end", () => context.subscriptions.forEach((one) => one.dispose
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
-def test_the_extension_shows_what_waits_and_ends_with_the_editor(folder: Path) -> None:
+def test_the_extension_shows_what_waits_and_ends_with_the_editor(folder: Path, run: Callable[..., None]) -> None:
     assert json.loads(example("json"))["main"] == "./extension.js"
     (extension := folder.parent / "extension.js").write_text(example("js"))
     (stand_in := folder.parent / "editor.js").write_text(STAND_IN)
-    run(folder, "stage", stdin=PATCH)
+    run("stage", stdin=PATCH)
     with started(folder, "node", str(stand_in), str(extension)) as editor:
         assert editor.until("bar") == "bar: signoff 1\n"
         assert editor.until("mark") == "mark: P1 +1 -1: Patch: a.txt +1 -1\n"
-        run(folder, "stage", stdin=OTHER)
+        run("stage", stdin=OTHER)
         assert "said: P2 waits: " in editor.until("said")
-        run(folder, "deny", "P1", "P2")
+        run("deny", "P1", "P2")
         assert editor.until("no bar")
         assert editor.process.stdin is not None
         editor.process.stdin.close()

@@ -51,7 +51,7 @@ def test_help_lists_every_command() -> None:
         (("export", "latest"), 2, "There are no sessions here yet"),
     ],
 )
-def test_what_is_wrong_is_said_in_a_line(signoff: Run, words: tuple[str, ...], code: int, told: str) -> None:
+def test_wrong_arguments_are_one_line(signoff: Run, words: tuple[str, ...], code: int, told: str) -> None:
     signoff("stage", stdin=PATCH)
     assert told in refused(signoff(*words), code)
 
@@ -94,7 +94,7 @@ def test_the_gate_is_taken_from_the_words(signoff: Run, gate: str | None, flags:
 
 
 @pytest.mark.parametrize("more", [[], ["--json"]], ids=["lines", "document"])
-def test_that_nothing_waits_is_said_without_the_engine(tmp_path: Path, more: list[str]) -> None:
+def test_empty_proposal_list_does_not_load_the_engine(tmp_path: Path, more: list[str]) -> None:
     """A prompt may ask before each line."""
     words = ["proposals", "--workspace", str(tmp_path), *more]
     code = (
@@ -120,7 +120,7 @@ def test_images_that_cannot_be_written_are_said_not_to_be(signoff: Run) -> None:
     assert "notes.txt cannot be written: " in refused(signoff("export", "latest", "--images", "notes.txt"), 2)
 
 
-def test_what_changes_nothing_is_not_staged_and_what_is_no_commit_not_noted(signoff: Run, workspace: Path) -> None:
+def test_empty_change_is_not_staged_and_a_missing_commit_not_noted(signoff: Run, workspace: Path) -> None:
     git = ["git", "-c", "user.name=n", "-c", "user.email=e@x"]
     for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"], ["commit", "-qm", "x", "--allow-empty"]):
         subprocess.run([*git, *words], cwd=workspace, check=True)
@@ -175,7 +175,7 @@ def test_a_port_that_is_taken_is_said_and_an_interrupt_ends_the_demo_server_in_p
         assert process.wait() == 0
 
 
-def test_what_is_noted_on_a_commit_is_a_document(signoff: Run, workspace: Path) -> None:
+def test_notes_of_a_commit_are_json(signoff: Run, workspace: Path) -> None:
     git = ["git", "-c", "user.name=n", "-c", "user.email=e@x"]
     for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
         subprocess.run([*git, *words], cwd=workspace, check=True)

@@ -241,7 +241,6 @@ def test_retrying(scene: Callable[..., None]) -> None:
         pane.apply(PhaseChanged(Phase.RETRYING, "rate limited", 1008.0))
         pane.composer.editor.paste("x\n" * 340)
         await pilot.press(*" fix it", "ctrl+j", *"all")
-        await pilot.pause()
 
     scene(TURN[:1], NARROW, before=before)
 
@@ -261,6 +260,5 @@ def test_a_failure_and_long_options(scene: Callable[..., None], theme: str) -> N
 def test_commands(scene: Callable[..., None]) -> None:
     async def before(pilot: Pilot[None]) -> None:
         await pilot.press("slash")
-        await pilot.pause()
 
     scene(TURN, NARROW, "signoff-light", before=before)

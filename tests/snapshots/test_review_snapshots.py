@@ -30,7 +30,6 @@ async def still(pilot: Pilot[None], keys: tuple[str, ...]) -> None:
     await pilot.pause()
     await app.pass_grace()
     await pilot.press(*keys)
-    await pilot.pause()
     app.review.approval_pane.remove_class("-changed")
     await app.review.view.workers.wait_for_complete()
     await pilot.pause()

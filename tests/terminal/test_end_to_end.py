@@ -231,7 +231,7 @@ def test_an_unknown_session_is_named(tmp_path: Path, processes: Forking, words: 
         assert terminal.wait_for_exit() != 0
 
 
-def test_where_nothing_waits_only_the_way_back_is_told(tmp_path: Path, processes: Forking) -> None:
+def test_without_proposals_quitting_prints_only_how_to_resume(tmp_path: Path, processes: Forking) -> None:
     environment = terminal_environment(tmp_path / "home")
     (tmp_path / "code").mkdir()
     with running_signoff(processes, "--demo", "code", folder=tmp_path, environment=environment) as terminal:

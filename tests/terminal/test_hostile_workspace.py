@@ -100,7 +100,7 @@ asyncio.run(main())
     ["time.sleep(1000)", "await asyncio.to_thread(time.sleep, 1000)", "while True: pass"],
     ids=["loop", "thread", "busy"],
 )
-def test_whatever_is_stuck_ends_and_gives_the_terminal_back(folder: Path, way: str) -> None:
+def test_stuck_program_ends_and_restores_the_terminal(folder: Path, way: str) -> None:
     environment = {**terminal_environment(folder.parent / "home"), "PYTHONPATH": str(Path(__file__).parents[2])}
     script = STUCK.replace("WAY", way)
     with running([sys.executable, "-c", script], folder=folder, environment=environment) as terminal:

@@ -2,7 +2,7 @@
 
 import json
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from tests.wire.server import WireServer
 
 pytestmark = pytest.mark.timeout(120)
 
+Run = Callable[..., str]
 AT_HUNK = "[y,n,s,e,c,r,q,b,u,p,j,x,?]"
 BOTH = "[y,r,u,j,x,?]"
 SURELY = "[y/N]"
@@ -70,15 +71,17 @@ def folder(tmp_path: Path) -> Path:
     return root
 
 
-def run(folder: Path, *arguments: str, stdin: str = "") -> str:
-    """What a command prints in a pipe."""
-    environment = terminal_environment(folder.parent / "home")
-    command = signoff_command(*arguments)
-    done = subprocess.run(
-        command, cwd=folder, env=environment, input=stdin, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+@pytest.fixture
+def run(folder: Path, processes: Forking) -> Run:
+    """Runs a command in a pipe; returns what it prints."""
+
+    def run(*arguments: str, stdin: str = "") -> str:
+        environment = terminal_environment(folder.parent / "home")
+        done = processes.run(arguments, folder=folder, environment=environment, stdin=stdin)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
 
 
 @contextmanager
@@ -88,12 +91,14 @@ def plain(processes: Forking, folder: Path, *arguments: str, **variables: str) -
         yield Transcript(terminal)
 
 
-def states(folder: Path) -> dict[str, str]:
-    return {one["id"]: one["state"] for one in json.loads(run(folder, "proposals", "--all", "--json"))}
+def states(run: Run) -> dict[str, str]:
+    return {one["id"]: one["state"] for one in json.loads(run("proposals", "--all", "--json"))}
 
 
-def test_hunks_are_decided_one_by_one_and_written_after_a_last_question(processes: Forking, folder: Path) -> None:
-    run(folder, "stage", stdin=TWO_HUNKS)
+def test_hunks_are_decided_one_by_one_and_written_after_a_last_question(
+    processes: Forking, folder: Path, run: Run
+) -> None:
+    run("stage", stdin=TWO_HUNKS)
     with plain(processes, folder, "review", "--plain") as review:
         first = review.answer(AT_HUNK, "y")
         second = review.answer(AT_HUNK, "n")
@@ -105,17 +110,17 @@ def test_hunks_are_decided_one_by_one_and_written_after_a_last_question(processe
     assert "-two\n+TWO\n+two and a half\n" in first and "-nine\n+NINE\n" in second
     assert "P1: hunk 2 of 2, a.txt, line 10; 1 yes; 5 of 5 changed lines printed." in second
     assert (folder / "a.txt").read_text() == OLD.replace("two\n", "TWO\ntwo and a half\n")
-    assert states(folder) == {"P1": "applied"}
+    assert states(run) == {"P1": "applied"}
 
 
 @pytest.mark.layer
-def test_evidence_that_was_found_before_is_printed_with_its_hunk(processes: Forking, folder: Path) -> None:
+def test_evidence_that_was_found_before_is_printed_with_its_hunk(processes: Forking, folder: Path, run: Run) -> None:
     (folder.parent / "home/config").mkdir(parents=True)
     check = '[[check]]\nname = "shout"\nrun = "grep -q NINE a.py"\nwhen = "asked"\nevidence = true\n'
     (folder.parent / "home/config/config.toml").write_text(check)
     (folder / "a.txt").rename(folder / "a.py")
-    run(folder, "stage", stdin=TWO_HUNKS.replace("a.txt", "a.py"))
-    run(folder, "evidence", "P1")
+    run("stage", stdin=TWO_HUNKS.replace("a.txt", "a.py"))
+    run("evidence", "P1")
     with plain(processes, folder, "review", "--plain") as review:
         first = review.answer(AT_HUNK, "y")
         second = review.answer(AT_HUNK, "x")
@@ -123,8 +128,8 @@ def test_evidence_that_was_found_before_is_printed_with_its_hunk(processes: Fork
     assert "Without it: held by the check." in second
 
 
-def test_what_was_typed_before_a_question_was_printed_decides_nothing(processes: Forking, folder: Path) -> None:
-    run(folder, "stage", stdin=TWO_HUNKS)
+def test_input_typed_before_a_question_decides_nothing(processes: Forking, folder: Path, run: Run) -> None:
+    run("stage", stdin=TWO_HUNKS)
     with plain(processes, folder, "review", "--plain") as review:
         # Whole lines, and one that is begun: the first is the answer to no question, the last is not its end.
         review.terminal.type("y\ry\ry\ry")
@@ -141,12 +146,14 @@ def test_what_was_typed_before_a_question_was_printed_decides_nothing(processes:
         review.answer(AT_HUNK, "x")
         review.wait_for("Still waiting: P1.")
         assert review.terminal.wait_for_exit() == 0
-    assert states(folder) == {"P1": "pending"}
+    assert states(run) == {"P1": "pending"}
     assert (folder / "a.txt").read_text() == OLD
 
 
-def test_an_answer_in_the_moment_after_the_question_decides_nothing(processes: Forking, folder: Path) -> None:
-    run(folder, "stage", stdin=DELETION)
+def test_an_answer_in_the_moment_after_the_question_decides_nothing(
+    processes: Forking, folder: Path, run: Run
+) -> None:
+    run("stage", stdin=DELETION)
     with plain(processes, folder, "review", "--plain") as review:
         review.wait_for(AT_HUNK)
         # On a slow machine the moment may be over before the test sees the question: then it asks for help again.
@@ -156,11 +163,11 @@ def test_an_answer_in_the_moment_after_the_question_decides_nothing(processes: F
         review.terminal.settle(0.7)
         review.terminal.type("x\r")
         review.wait_for("Still waiting: P1.")
-    assert states(folder) == {"P1": "pending"}
+    assert states(run) == {"P1": "pending"}
 
 
-def test_a_deletion_is_named_and_asked_about_once_more(processes: Forking, folder: Path) -> None:
-    run(folder, "stage", stdin=DELETION)
+def test_a_deletion_is_named_and_asked_about_once_more(processes: Forking, folder: Path, run: Run) -> None:
+    run("stage", stdin=DELETION)
     with plain(processes, folder, "review", "--plain") as review:
         assert "Caution: The file is deleted." in review.answer(AT_HUNK, "y")
         assert "P1: deletes gone.txt. Approve?" in review.answer(SURELY, "")
@@ -190,9 +197,9 @@ def test_an_edit_that_was_not_found_exactly_is_asked_about(processes: Forking, f
     assert "def greet(whom)" in (folder / "greet.py").read_text()
 
 
-def test_what_went_elsewhere_counts_as_unseen(processes: Forking, folder: Path) -> None:
+def test_output_sent_to_a_pipe_counts_as_unseen(processes: Forking, folder: Path, run: Run) -> None:
     """What stands behind the pipe may show it or not."""
-    run(folder, "stage", stdin=TWO_HUNKS)
+    run("stage", stdin=TWO_HUNKS)
     environment = terminal_environment(folder.parent / "home", TERM="dumb")
     command = ["sh", "-c", f"{' '.join(signoff_command('review', '--plain'))} | cat"]
     with running(command, folder=folder, environment=environment) as terminal:
@@ -203,11 +210,11 @@ def test_what_went_elsewhere_counts_as_unseen(processes: Forking, folder: Path) 
         assert "5 of 5 changed lines of P1 were never on screen" in review.answer(SURELY, "n")
         review.answer(AT_HUNK, "x")
         review.terminal.wait_for_exit()
-    assert states(folder) == {"P1": "pending"}
+    assert states(run) == {"P1": "pending"}
 
 
-def test_words_comments_and_a_denial_are_in_the_record(processes: Forking, folder: Path) -> None:
-    run(folder, "stage", stdin=TWO_HUNKS)
+def test_words_comments_and_a_denial_are_in_the_record(processes: Forking, folder: Path, run: Run) -> None:
+    run("stage", stdin=TWO_HUNKS)
     with plain(processes, folder, "review", "P1", "--plain") as review:
         review.answer(AT_HUNK, "c")
         review.answer("Line (3):", "2")
@@ -218,16 +225,18 @@ def test_words_comments_and_a_denial_are_in_the_record(processes: Forking, folde
         review.answer("\n> ", ".")
         review.wait_for("P1 denied; nothing was written.")
         assert review.terminal.wait_for_exit() == 0
-    assert states(folder) == {"P1": "denied"}
-    report = run(folder, "export", "P1", "--review")
+    assert states(run) == {"P1": "denied"}
+    report = run("export", "P1", "--review")
     assert "> Not like this,\n> please." in report
     assert "`a.txt:2`" in report and "keep it lower case" in report
     assert "every changed line was on screen" not in report and "never on screen" in report
 
 
-def test_undo_goes_back_a_hunk_and_then_takes_back_the_last_decision(processes: Forking, folder: Path) -> None:
-    run(folder, "stage", stdin=TWO_HUNKS)
-    run(folder, "stage", stdin="--- a/gone.txt\n+++ b/gone.txt\n@@ -1 +1 @@\n-gone\n+here\n")
+def test_undo_goes_back_a_hunk_and_then_takes_back_the_last_decision(
+    processes: Forking, folder: Path, run: Run
+) -> None:
+    run("stage", stdin=TWO_HUNKS)
+    run("stage", stdin="--- a/gone.txt\n+++ b/gone.txt\n@@ -1 +1 @@\n-gone\n+here\n")
     with plain(processes, folder, "review", "--plain") as review:
         review.answer(AT_HUNK, "n")
         review.answer(AT_HUNK, "u")
@@ -238,11 +247,11 @@ def test_undo_goes_back_a_hunk_and_then_takes_back_the_last_decision(processes: 
         review.answer(AT_HUNK, "u")
         review.wait_for("P1 undone: a.txt.")
         assert (folder / "a.txt").read_text() == OLD
-    assert states(folder)["P2"] == "pending"
+    assert states(run)["P2"] == "pending"
 
 
-def test_without_a_terminal_nobody_is_asked(folder: Path) -> None:
-    run(folder, "stage", stdin=DELETION)
+def test_without_a_terminal_nobody_is_asked(folder: Path, run: Run) -> None:
+    run("stage", stdin=DELETION)
     environment = terminal_environment(folder.parent / "home")
     done = subprocess.run(
         signoff_command("review", "--plain"), cwd=folder, env=environment, input="y\n" * 9, capture_output=True,
@@ -250,11 +259,11 @@ def test_without_a_terminal_nobody_is_asked(folder: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 2
     assert "standard input is no terminal" in done.stderr
-    assert states(folder) == {"P1": "pending"}
+    assert states(run) == {"P1": "pending"}
 
 
-def test_a_hunk_is_split_and_a_part_of_it_written(processes: Forking, folder: Path) -> None:
-    run(folder, "stage", stdin=TWO_HUNKS)
+def test_a_hunk_is_split_and_a_part_of_it_written(processes: Forking, folder: Path, run: Run) -> None:
+    run("stage", stdin=TWO_HUNKS)
     with plain(processes, folder, "review", "--plain") as review:
         review.answer(AT_HUNK, "s")
         review.answer("Lines:", "3")
@@ -266,8 +275,8 @@ def test_a_hunk_is_split_and_a_part_of_it_written(processes: Forking, folder: Pa
     assert (folder / "a.txt").read_text() == OLD.replace("two\n", "TWO\n")
 
 
-def test_the_text_is_edited_in_the_users_editor(processes: Forking, folder: Path) -> None:
-    run(folder, "stage", stdin=TWO_HUNKS)
+def test_the_text_is_edited_in_the_users_editor(processes: Forking, folder: Path, run: Run) -> None:
+    run("stage", stdin=TWO_HUNKS)
     with plain(processes, folder, "review", "--plain", EDITOR="sed -i s/NINE/neuf/") as review:
         review.answer(AT_HUNK, "e")
         review.wait_for("a.txt in P1 is yours now.")
@@ -278,7 +287,7 @@ def test_the_text_is_edited_in_the_users_editor(processes: Forking, folder: Path
     assert (folder / "a.txt").read_text() == OLD.replace("nine", "neuf")
 
 
-def test_a_command_runs_only_after_a_yes_to_it(processes: Forking, folder: Path) -> None:
+def test_a_command_runs_only_after_a_yes_to_it(processes: Forking, folder: Path, run: Run) -> None:
     with WireServer() as server:
         for _ in range(2):
             server.call("run_command", {"command": "touch seen"})
@@ -296,7 +305,7 @@ def test_a_command_runs_only_after_a_yes_to_it(processes: Forking, folder: Path)
             chat.terminal.type("\x03")
             chat.wait_for("\n> ")
     assert not (folder / "seen").exists()
-    assert states(folder) == {}
+    assert states(run) == {}
 
 
 def test_why_a_turn_ended_is_a_line_of_the_chat(processes: Forking, folder: Path) -> None:
@@ -332,11 +341,11 @@ def test_the_whole_demo_task_reads_as_lines(processes: Forking, folder: Path) ->
 
 
 @pytest.mark.layer
-def test_lines_that_no_test_runs_are_a_reason_at_their_hunk(processes: Forking, folder: Path) -> None:
+def test_lines_that_no_test_runs_are_a_reason_at_their_hunk(processes: Forking, folder: Path, run: Run) -> None:
     report = "printf 'SF:a.txt\\nDA:2,1\\nDA:3,0\\nDA:10,1\\n' > lcov.info"
     (folder.parent / "home/config").mkdir(parents=True)
     (folder.parent / "home/config/config.toml").write_text(f'[[check]]\nname = "tests"\nrun = {json.dumps(report)}\n')
-    run(folder, "stage", stdin=TWO_HUNKS)
+    run("stage", stdin=TWO_HUNKS)
     with plain(processes, folder, "review", "--plain") as review:
         first = review.answer(AT_HUNK, "j")
         second = review.answer(AT_HUNK, "x")

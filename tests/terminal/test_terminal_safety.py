@@ -41,28 +41,26 @@ def shown(home: Path, processes: Forking) -> Callable[..., bytes]:
     return run
 
 
-def piped(folder: Path, home: Path, *arguments: str, stdin: bytes = b"") -> bytes:
-    """What it sends to a pipe."""
-    done = subprocess.run(
-        signoff_command(*arguments),
-        input=stdin,
-        cwd=folder,
-        env=terminal_environment(home),
-        capture_output=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+@pytest.fixture
+def piped(home: Path, processes: Forking) -> Callable[..., bytes]:
+    """What a command sends to a pipe."""
+
+    def run(*arguments: str, stdin: bytes = b"", **more: str) -> bytes:
+        environment, text = terminal_environment(home, **more), stdin.decode(errors="surrogateescape")
+        done = processes.run(arguments, folder=home.with_name("ws"), environment=environment, stdin=text)
+        assert (done.returncode, done.stderr) == (0, "")
+        return done.stdout.encode(errors="surrogateescape")
+
+    return run
 
 
-def test_patches_are_safe_on_terminals(tmp_path: Path, home: Path, shown: Callable[..., bytes]) -> None:
-    folder = tmp_path / "ws"
-    piped(folder, home, "stage", stdin=PATCH)
+def test_patches_are_safe_on_terminals(shown: Callable[..., bytes], piped: Callable[..., bytes]) -> None:
+    piped("stage", stdin=PATCH)
     assert "␛[1A␛[2K␛]52;c;".encode() in shown("show", "P1")
-    assert HOSTILE.encode() + b"\r\n+byte \xff\x9b31m\n" in piped(folder, home, "show", "P1")
+    assert HOSTILE.encode() + b"\r\n+byte \xff\x9b31m\n" in piped("show", "P1")
     shown("show", "P1", "--hunks")
     detail = json.loads(shown("show", "P1", "--json"))
-    assert detail == json.loads(piped(folder, home, "show", "P1", "--json"))
+    assert detail == json.loads(piped("show", "P1", "--json"))
     assert HOSTILE in detail["files"][0]["hunks"][0]["added"][0]
     shown("deny", "P1", "-m", HOSTILE)
     shown("log")
@@ -74,15 +72,14 @@ def test_errors_do_not_repeat_typed_text(shown: Callable[..., bytes], words: lis
     shown(*words)
 
 
-def test_server_text_is_escaped_on_the_terminal(tmp_path: Path, home: Path, shown: Callable[..., bytes]) -> None:
-    folder = tmp_path / "ws"
+def test_server_text_is_escaped_on_the_terminal(shown: Callable[..., bytes], piped: Callable[..., bytes]) -> None:
     with WireServer() as server:
         server.script([stream(chunk(text=f"{HOSTILE}\n{HOSTILE}"), chunk(finish="stop"))])
         raw = shown("run", HOSTILE, OPENAI_BASE_URL=server.base_url, SIGNOFF_MODEL="m")
     assert "␛]0;evil".encode() in raw
     shown("sessions")
     assert "␛]0;evil".encode() in shown("export", "latest")
-    assert HOSTILE.encode() in piped(folder, home, "export", "latest")
+    assert HOSTILE.encode() in piped("export", "latest")
     shown("export", "latest", "--format", "json")
 
 
@@ -95,8 +92,8 @@ def test_a_question_stands_once_on_a_terminal(shown: Callable[..., bytes]) -> No
         assert b"1. the first" in seen and b"Answer with" in seen
 
 
-def test_a_locale_without_the_letters_gets_escapes(tmp_path: Path, home: Path) -> None:
-    piped(tmp_path / "ws", home, "stage", stdin="--- /dev/null\n+++ b/caf\u00e9.txt\n@@ -0,0 +1 @@\n+x\n".encode())
+def test_a_locale_without_the_letters_gets_escapes(tmp_path: Path, home: Path, piped: Callable[..., bytes]) -> None:
+    piped("stage", stdin="--- /dev/null\n+++ b/caf\u00e9.txt\n@@ -0,0 +1 @@\n+x\n".encode())
     done = subprocess.run(
         signoff_command("proposals"),
         cwd=tmp_path / "ws",

@@ -111,7 +111,7 @@ def test_enter_before_the_terminal_gives_single_keys_sends_too(folder: Path) -> 
         assert [request.messages[-1] for request in server.requests] == [{"role": "user", "content": "what's é-1?"}]
 
 
-def test_where_single_keys_are_given_already_a_line_feed_is_ctrl_j(folder: Path) -> None:
+def test_line_feed_is_ctrl_j_once_single_keys_are_read(folder: Path) -> None:
     with WireServer() as server:
         server.say("Hello yourself.")
         endpoint = {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "k", "SIGNOFF_MODEL": "m"}

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.timeout(120)
 BIG = "\n".join(f"line {number}" for number in range(30))
 
 
-def test_what_is_typed_and_pasted_in_one_go_is_sent_as_it_was(tmp_path: Path, processes: Forking) -> None:
+def test_typed_and_pasted_text_is_sent_unchanged(tmp_path: Path, processes: Forking) -> None:
     folder = tmp_path / "workspace"
     folder.mkdir()
     huge = "\n".join(f"row {number} {'x' * 90}" for number in range(20_000))

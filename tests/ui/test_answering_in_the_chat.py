@@ -64,9 +64,14 @@ def outcomes(run: Running) -> list[CallOutcome]:
     return [event.outcome for event in run.app.require_session().log.events if isinstance(event, ToolResult)]
 
 
-@pytest.mark.parametrize("size", [NARROW, WIDE])
 @pytest.mark.parametrize(
-    ("key", "outcome"), [("y", CallOutcome.OK), ("a", CallOutcome.OK), ("n", CallOutcome.REJECTED)]
+    ("size", "key", "outcome"),
+    [
+        (NARROW, "y", CallOutcome.OK),
+        (WIDE, "y", CallOutcome.OK),
+        (WIDE, "a", CallOutcome.OK),
+        (NARROW, "n", CallOutcome.REJECTED),
+    ],
 )
 async def test_a_key_that_stands_alone_answers(
     tmp_path: Path, server: WireServer, size: tuple[int, int], key: str, outcome: CallOutcome

@@ -178,7 +178,7 @@ async def test_feedback_while_a_question_is_open_says_when_it_goes_out(tmp_path:
         await run.until(lambda: "with your answer" not in run.text, "the end of what held until then")
 
 
-async def test_what_is_begun_in_the_review_survives_a_restart(tmp_path: Path, server: WireServer) -> None:
+async def test_unsent_feedback_and_comments_survive_a_restart(tmp_path: Path, server: WireServer) -> None:
     async with staged(tmp_path, server) as run:
         await run.pilot.press("f3")
         review = run.app.workbench.review
@@ -193,6 +193,7 @@ async def test_what_is_begun_in_the_review_survives_a_restart(tmp_path: Path, se
     async with running(tmp_path, server, resume=True) as run:
         review = run.app.workbench.review
         await run.see("P1", "saved")
+        assert in_composer(run)
         assert sorted(remark.text for remark in review.state.unsaid.remarks["P1"]) == ["aside", "saved"]
         assert review.state.unsaid.drafts["P1"] == "Say Ahoy"
         server.always(Turn("I see."))
@@ -253,8 +254,12 @@ async def test_ticks_on_comments_and_choices_of_hunks_survive_a_restart(tmp_path
 async def test_u_reopens_what_was_denied_and_capital_u_denies_it_again(tmp_path: Path, server: WireServer) -> None:
     async with staged(tmp_path, server) as run:
         await run.review()
+        before = len(server.requests)
         await run.pilot.press("n")
-        await run.see("P1 denied; nothing was written. F4 u reopens it.")
+        await run.see("P1 denied; nothing was written. F4 u reopens it.", "F4 u  reopen")
+        assert in_composer(run) and len(server.requests) == before and run.file == FILE
+        await run.pilot.press("f4")
+        await run.see("P1 denied; nothing was written. u reopens it.")
         for key, state in (("u", ProposalState.PENDING), ("U", ProposalState.DENIED), ("u", ProposalState.PENDING)):
             await run.review()
             await run.pilot.press(key)
@@ -284,7 +289,7 @@ async def test_only_the_last_decision_focuses_the_composer(tmp_path: Path, serve
         await run.until(lambda: in_composer(run), "the way back")
 
 
-async def test_what_a_tool_waits_for_is_what_f4_and_y_answer(tmp_path: Path, server: WireServer) -> None:
+async def test_f4_and_y_answer_a_waiting_permission(tmp_path: Path, server: WireServer) -> None:
     async with staged(tmp_path, server) as run:
         server.call("run_command", {"command": "echo from-the-tool"})
         server.say("It ran.")
@@ -380,7 +385,7 @@ async def test_denying_a_hunk_says_that_the_written_one_stays(tmp_path: Path, se
         await run.see("Waiting again: 1 hunk of P1.")
 
 
-async def test_to_deny_all_names_what_was_written_before(tmp_path: Path, server: WireServer) -> None:
+async def test_deny_all_says_that_written_hunks_stay(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         await stage_partly_approved(run, server)
         server.call("write_file", {"path": "b.py", "content": "b\n"})
@@ -394,7 +399,7 @@ async def test_to_deny_all_names_what_was_written_before(tmp_path: Path, server:
         assert "nothing was written" not in run.text
 
 
-async def test_to_deny_the_rest_does_not_say_that_nothing_was_written(tmp_path: Path, server: WireServer) -> None:
+async def test_denying_the_rest_does_not_say_that_nothing_was_written(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         await stage_partly_approved(run, server)
         await run.review()
@@ -402,19 +407,6 @@ async def test_to_deny_the_rest_does_not_say_that_nothing_was_written(tmp_path: 
         await run.see("The rest of P1 denied", "u undoes")
         assert "nothing was written" not in run.text and "reopens" not in run.text
         assert "END" not in run.file
-
-
-async def test_the_undo_keys_shown_work_where_the_focus_is(tmp_path: Path, server: WireServer) -> None:
-    async with staged(tmp_path, server) as run:
-        await run.review()
-        await run.pilot.press("n")
-        await run.see("P1 denied; nothing was written. F4 u reopens it.", "F4 u  reopen")
-        assert run.app.focused is run.app.workbench.composer.editor
-        await run.pilot.press("f4")
-        await run.see("P1 denied; nothing was written. u reopens it.")
-        await run.until(run.can_decide, "the picture")
-        await run.pilot.press("u")
-        await run.until(lambda: run.proposals[0].state is ProposalState.PENDING, "waits again")
 
 
 async def test_an_interrupted_turn_is_named_once_at_the_next_start(tmp_path: Path, server: WireServer) -> None:

@@ -106,7 +106,7 @@ async def test_letters_write_only_while_the_user_edits_by_hand(tmp_path: Path, s
         await run.until(lambda: run.file.startswith("pdbdef greet"), "the text by hand on disk")
 
 
-async def test_what_is_still_open_is_not_saved(tmp_path: Path, server: WireServer) -> None:
+async def test_open_conflicts_are_not_saved(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         (run.runtime.workspace.root / "greet.py").write_text(LONG)
         await stage(run, server, ("def greet 2", "def hail 2"), ("def greet 30", "def hail 30"))

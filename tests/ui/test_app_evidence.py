@@ -49,7 +49,7 @@ async def test_a_key_shows_at_the_head_of_the_hunk_what_holds_it_and_the_approva
 
 
 @pytest.mark.layer
-async def test_what_nothing_notices_is_a_reason_for_attention_and_a_draft_of_feedback(
+async def test_hunk_that_no_test_notices_needs_attention_and_drafts_feedback(
     tmp_path: Path, server: WireServer
 ) -> None:
     prepared(tmp_path, NOTICES_NOTHING)
@@ -101,8 +101,8 @@ async def test_no_tests_begin_before_the_user_pauses(
 
 
 @pytest.mark.layer
-async def test_evidence_survives_a_restart(tmp_path: Path, server: WireServer) -> None:
-    prepared(tmp_path, NEEDS_HEY)
+async def test_evidence_survives_a_restart_and_goes_when_files_change(tmp_path: Path, server: WireServer) -> None:
+    root = prepared(tmp_path, NEEDS_HEY)
     async with running(tmp_path, server, size=(160, 45)) as run:
         await stage(run, server, "'Hey '")
         await run.review()
@@ -111,16 +111,6 @@ async def test_evidence_survives_a_restart(tmp_path: Path, server: WireServer) -
         await run.until(lambda: run.runtime.sessions.setting("evidence:P1"), "what is kept")
     async with running(tmp_path, server, size=(160, 45), resume=True) as run:
         await run.review()
-        await run.see("held by the check")
-
-
-@pytest.mark.layer
-async def test_evidence_of_other_files_is_dropped(tmp_path: Path, server: WireServer) -> None:
-    root = prepared(tmp_path, NEEDS_HEY)
-    async with running(tmp_path, server, size=(160, 45)) as run:
-        await stage(run, server, "'Hey '")
-        await run.review()
-        await run.pilot.press("E")
         await run.see("held by the check")
         (root / "other.txt").write_text("new\n")
         await run.until(lambda: "held by the check" not in run.text, "the mark to go")

@@ -136,7 +136,7 @@ async def edited(app: App[None], command: str, folder: Path) -> str:
             assert signal.getsignal(signal.SIGINT) is before and not attention.paused
 
 
-async def test_what_was_saved_comes_back(tmp_path: Path) -> None:
+async def test_text_saved_in_the_editor_comes_back(tmp_path: Path) -> None:
     app = Lending()
     command = shlex.join(["sh", "-c", 'echo "more in $(basename $0), here: $(pwd)" >> "$0"'])
     assert await edited(app, command, tmp_path) == f"text\nmore in b.py, here: {tmp_path}\n"

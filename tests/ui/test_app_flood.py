@@ -93,7 +93,7 @@ async def test_a_key_does_not_wait_for_the_store_while_proposals_are_read(tmp_pa
         await run.see("said later")
 
 
-async def test_what_a_session_said_last_does_not_come_up_in_the_next(tmp_path: Path, server: WireServer) -> None:
+async def test_late_updates_do_not_appear_in_the_next_session(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         for number in range(1500):
             run.app._update_buffer.put(EventRecorded(AssistantMessage(id=1000 + number, text=f"stray {number}")))

@@ -58,17 +58,18 @@ async def test_a_named_image_goes_out_and_stands_in_the_chat(folder: Path, serve
         assert "of base64]" in shown and len(shown) < 40_000
 
 
-@pytest.mark.parametrize("form", ["{}", "'{}'", '"{}" ', "file://{}", "escaped"])
-async def test_a_dropped_file_becomes_a_name_in_the_text(folder: Path, server: WireServer, form: str) -> None:
+async def test_a_dropped_file_becomes_a_name_in_the_text(folder: Path, server: WireServer) -> None:
     server.always(Turn("I see."))
     outside = folder / "two words.png"
     outside.write_bytes(PICTURE)
     async with running(folder, server) as run:
         path = str(outside)
-        dropped = path.replace(" ", "\\ ") if form == "escaped" else form.format(path)
-        await run.write("Look: ")
-        await paste(run, dropped.replace(" ", "%20") if form.startswith("file") else dropped)
-        assert run.app.workbench.composer.draft == f'Look: @"{path}" '
+        forms = (path, f"'{path}'", f'"{path}" ', path.replace(" ", "\\ "), f"file://{path}".replace(" ", "%20"))
+        for dropped in forms:
+            run.app.workbench.composer.draft = ""
+            await run.write("Look: ")
+            await paste(run, dropped)
+            assert run.app.workbench.composer.draft == f'Look: @"{path}" ', dropped
         await run.write("please")
         await run.pilot.press("enter")
         await run.until(lambda: run.turns == 1, "the end of the turn")
@@ -99,7 +100,7 @@ async def test_an_undropped_image_outside_is_asked_about(folder: Path, server: W
         assert len(images(server.last.body)) == (answer == "y")
 
 
-async def test_what_a_folded_paste_names_is_not_sent(folder: Path, server: WireServer) -> None:
+async def test_images_named_in_a_folded_paste_are_not_sent(folder: Path, server: WireServer) -> None:
     server.always(Turn("I see."))
     async with running(folder, server) as run:
         put(run, "shot.png")
@@ -109,17 +110,16 @@ async def test_what_a_folded_paste_names_is_not_sent(folder: Path, server: WireS
         assert images(server.last.body) == [] and "@shot.png" in sent(run)[0].text
 
 
-@pytest.mark.parametrize(
-    ("name", "line"),
-    [
-        ("missing.png", "There is no missing.png."),
-        ("pipe.png", "is not a regular file"),
-        ("text.png", "is no PNG, JPEG, GIF or WebP"),
-        ("huge.png", "is too large"),
-        ("out.png", "leads out of the workspace"),
-    ],
-)
-async def test_a_refused_image_is_a_line_words_stay(folder: Path, server: WireServer, name: str, line: str) -> None:
+REFUSED = {
+    "missing.png": "There is no missing.png.",
+    "pipe.png": "is not a regular file",
+    "text.png": "is no PNG, JPEG, GIF or WebP",
+    "huge.png": "is too large",
+    "out.png": "leads out of the workspace",
+}
+
+
+async def test_a_refused_image_is_a_line_words_stay(folder: Path, server: WireServer) -> None:
     async with running(folder, server) as run:
         root = run.runtime.workspace.root
         os.mkfifo(root / "pipe.png")
@@ -128,17 +128,14 @@ async def test_a_refused_image_is_a_line_words_stay(folder: Path, server: WireSe
             huge.truncate(200_000_000)
         (folder / "elsewhere.png").write_bytes(PICTURE)
         (root / "out.png").symlink_to(folder / "elsewhere.png")
-        run.app.workbench.composer.draft = f"See @{name}"
-        await run.pilot.press("enter")
-        told: list[str] = []
-
-        def says() -> bool:
-            told[:] = [one.message for one in run.app._notifications]
-            return any(line in one for one in told)
-
-        await run.until(says, line)
-        assert "Nothing was sent" in told[-1] and "\n" not in told[-1]
-        assert run.app.workbench.composer.draft == f"See @{name}" and server.requests == []
+        for name, line in REFUSED.items():
+            run.app.clear_notifications()
+            run.app.workbench.composer.draft = f"See @{name}"
+            await run.pilot.press("enter")
+            await run.until(lambda: len(run.app._notifications) == 1, line)
+            (told,) = [one.message for one in run.app._notifications]
+            assert line in told and "Nothing was sent" in told and "\n" not in told
+            assert run.app.workbench.composer.draft == f"See @{name}" and server.requests == []
 
 
 async def test_a_hostile_name_is_shown_as_what_it_is(folder: Path, server: WireServer) -> None:
@@ -222,7 +219,7 @@ async def test_an_answer_whose_image_cannot_be_sent_is_none(folder: Path, server
 
 
 @pytest.mark.layer
-async def test_what_checks_print_attaches_nothing(folder: Path, server: WireServer) -> None:
+async def test_images_named_in_check_output_are_not_attached(folder: Path, server: WireServer) -> None:
     prepared(folder, script="echo see @shot.png; grep -q Hello greet.py")
     async with running(folder, server) as run:
         put(run, "shot.png")

@@ -26,11 +26,21 @@ async def click(run: Running, text: str, *, last: bool = False) -> None:
     await run.painted()
 
 
-async def test_a_card_in_the_chat_opens_its_proposal(tmp_path: Path, server: WireServer) -> None:
+async def test_a_click_leads_to_what_it_shows(tmp_path: Path, server: WireServer) -> None:
     async with staged(tmp_path, server) as run:
         review = run.app.workbench.review
         await click(run, "waits for you ·")
         await run.until(lambda: run.app.focused is review.view, "the focus on the diff")
+        for text in ("P1", "1 proposal waiting"):
+            await run.pilot.press("f2")
+            await click(run, text, last=text == "P1")
+            await run.until(lambda: run.app.focused is review.approval_pane.queue, "the focus on the approvals")
+        assert review.state.current == "P1"
+        await click(run, "model must wait")
+        await run.screen("GatePolicyScreen")
+        await run.pilot.press("escape")
+        await click(run, "test-model", last=True)
+        await run.screen("ModelPickerScreen")
 
 
 async def test_a_hunk_marker_takes_the_hunk_out_and_in_again(tmp_path: Path, server: WireServer) -> None:
@@ -45,14 +55,6 @@ async def test_a_hunk_marker_takes_the_hunk_out_and_in_again(tmp_path: Path, ser
         await run.pilot.click(offset=where(run, "○›"))
         await run.until(lambda: "0 of 1 hunks" not in run.text, "the hunk again")
         assert run.app.focused is review.view
-
-
-async def test_an_item_of_the_approvals_is_chosen_by_a_click(tmp_path: Path, server: WireServer) -> None:
-    async with staged(tmp_path, server) as run:
-        review = run.app.workbench.review
-        await click(run, "P1", last=True)
-        await run.until(lambda: run.app.focused is review.approval_pane.queue, "the focus on the approvals")
-        assert review.state.current == "P1"
 
 
 async def test_the_tabs_of_a_narrow_terminal(tmp_path: Path, server: WireServer) -> None:
@@ -81,14 +83,3 @@ async def test_a_screen_is_opened_from_the_palette(tmp_path: Path, server: WireS
         await run.screen("CommandPalette")
         await click(run, "Doctor")
         await run.screen("DoctorScreen")
-
-
-async def test_the_status_bar_leads_to_what_it_tells_of(tmp_path: Path, server: WireServer) -> None:
-    async with staged(tmp_path, server) as run:
-        await click(run, "1 proposal waiting")
-        await run.until(lambda: run.app.focused is run.app.workbench.review.approval_pane.queue, "the approvals")
-        await click(run, "model must wait")
-        await run.screen("GatePolicyScreen")
-        await run.pilot.press("escape")
-        await click(run, "test-model", last=True)
-        await run.screen("ModelPickerScreen")

@@ -21,8 +21,7 @@ async def begin_words(run: Running) -> None:
     await run.until(lambda: run.runtime.sessions.settings("review:"), "them in the store")
 
 
-@pytest.mark.parametrize("size", [(140, 40), (80, 24)])
-@pytest.mark.parametrize(("key", "place"), [("f3", "diff"), ("f4", "approvals")])
+@pytest.mark.parametrize(("key", "place", "size"), [("f3", "diff", (140, 40)), ("f4", "approvals", (80, 24))])
 async def test_each_key_for_the_review_opens_it(
     tmp_path: Path, server: WireServer, key: str, place: str, size: tuple[int, int]
 ) -> None:
@@ -89,14 +88,3 @@ async def test_words_on_decided_proposals_are_restored(tmp_path: Path, server: W
         between.runtime.proposals.save_proposal(decided)
     async with running(tmp_path, server, resume=resume) as again:
         await again.until(lambda: again.app.workbench.composer.draft == "Say Ahoy", "the words")
-
-
-async def test_with_a_pending_proposal_the_review_opens_with_its_draft(tmp_path: Path, server: WireServer) -> None:
-    async with staged(tmp_path, server, size=(140, 40)) as run:
-        await begin_words(run)
-    async with running(tmp_path, server, size=(140, 40), resume=True) as again:
-        await again.see("P1")
-        assert again.app.workbench.is_in_composer
-        await again.review()
-        await again.pilot.press("r")
-        await again.see("Say Ahoy")

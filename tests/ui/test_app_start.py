@@ -121,7 +121,7 @@ async def test_settings_that_are_in_force_already_are_not_shown_anew(tmp_path: P
         await run.see("another")
 
 
-async def test_what_is_typed_while_the_session_opens_is_kept(tmp_path: Path, server: WireServer) -> None:
+async def test_text_typed_while_the_session_opens_is_kept(tmp_path: Path, server: WireServer) -> None:
     filled(tmp_path)
     async with waiting(tmp_path, server, resume=True) as (run, go_on):
         await run.write("one ")
@@ -230,7 +230,7 @@ async def test_a_job_replaced_before_it_begins_leaves_nothing(tmp_path: Path, se
 
 
 @pytest.mark.parametrize("earlier", ["", "what was written in an earlier run"])
-async def test_what_is_written_and_sent_while_a_draft_is_read_does_not_come_back(
+async def test_sent_text_does_not_return_as_draft_while_the_old_draft_loads(
     tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch, earlier: str
 ) -> None:
     session = filled(tmp_path)

@@ -66,7 +66,7 @@ def asked_of_all(state: ReviewState) -> str:
 
 
 @given(st.lists(st.tuples(st.integers(1, 6), st.sampled_from(list(ProposalState))), max_size=12))
-def test_what_is_shown_stays_shown_while_it_waits(steps: list[tuple[int, ProposalState]]) -> None:
+def test_shown_proposal_stays_while_it_waits(steps: list[tuple[int, ProposalState]]) -> None:
     state = ReviewState()
     known: dict[str, Proposal] = {}
     for number, to in steps:
@@ -99,7 +99,7 @@ def state_with_stale(*others: Proposal, **update: bool) -> ReviewState:
     return state
 
 
-def test_what_can_be_approved_comes_before_what_is_stale() -> None:
+def test_approvable_proposals_come_before_stale_ones() -> None:
     assert state_with_stale(one("P2"), one("P3"), attended=False).current == "P2"
     assert state_with_stale(stale(one("P2"), "so did b.py"), attended=False).current == "P1"
     assert state_with_stale(one("P2"), attended=True).current == "P1", "nothing goes from under the user's eyes"
@@ -168,7 +168,7 @@ def test_files_whose_hunks_are_all_left_out_would_not_change() -> None:
     assert "2 files" in current_item_lines(state, str)[0].plain, "the one that has no hunks, too"
 
 
-def test_what_is_decided_already_is_in_no_number_of_what_waits() -> None:
+def test_counts_of_waiting_proposals_leave_out_decided_ones() -> None:
     landed = file_diff("a.py", "a\n", "b\nb\n").change
     landed = landed.model_copy(
         update={
@@ -212,7 +212,7 @@ def test_verdicts_on_one_proposal() -> None:
             assert judge_approval(state, other, shown=True, versions=False) == judge_denial(state, other) == gone
 
 
-def test_what_is_on_disk_is_not_taken_back_over_what_changed_since() -> None:
+def test_proposal_on_disk_is_not_denied_after_the_file_changed() -> None:
     value = proposal("P1", [file_diff("a.py", "a\n", "b\n", on_disk=True)])
     state, gone = seen(ReviewState(), value), stale(value, "a.py changed")
     for denied in (judge_denial, judge_feedback):
@@ -310,7 +310,7 @@ def test_a_file_that_has_no_hunks_counts_as_unseen_by_itself() -> None:
     assert asked_of_all(state) == "Left out: P1 (re-based run.sh)."
 
 
-def test_what_was_left_out_does_not_come_back_under_another_name() -> None:
+def test_excluded_hunk_stays_excluded_when_its_id_changes() -> None:
     value, _ = retry_proposal()
     state = ReviewState()
     state.update_proposals([value])
@@ -343,7 +343,7 @@ def test_lines_go_out_and_in_again_and_what_was_seen_of_them_stays_seen() -> Non
     assert state.chosen.left_out["P1"] == {"x"}, "the rest of what was left out stays out"
 
 
-def test_what_was_denied_of_a_proposal_that_waits_can_be_taken_back() -> None:
+def test_denied_hunk_of_a_waiting_proposal_can_be_reopened() -> None:
     value, _ = retry_proposal()
     change = value.files[0]
     part = DeniedPart(decision=1, hunks=(change.hunks[0].id,), before=change.result, after=change.base)
@@ -364,7 +364,7 @@ def test_the_shown_permission_stays_when_proposals_arrive() -> None:
     assert [state.queue_number(key) for key in ("c1", "c2", "P1", "P2")] == [1, 2, 3, 0]
 
 
-def test_what_was_decided_says_first_that_a_tool_waits_for_permission() -> None:
+def test_decided_proposal_mentions_a_waiting_permission_first() -> None:
     state = ReviewState(recent=[one("P1", state=ProposalState.APPLIED)], current="P1")
     assert "Nothing waits for you." in current_item_lines(state, str)[1].plain
     state.permissions.asked["c1"] = Confirmation("command", "Run a command", "make test", ".")
@@ -380,7 +380,7 @@ def test_only_a_command_is_allowed_by_the_words_that_it_begins_with(kind: Any) -
         assert (state.form is not None) is is_available("allow_project", state, None) is offered
 
 
-def test_where_nothing_is_shown_a_key_means_what_its_action_is_called() -> None:
+def test_deny_has_no_title_when_nothing_is_shown() -> None:
     assert current_key_title("deny", ReviewState(), None, comparing=False) == ""
 
 
@@ -395,11 +395,11 @@ def test_while_a_question_is_open_the_keys_mean_its_answers() -> None:
     }
 
 
-def test_there_is_no_line_about_comments_where_none_were_sent() -> None:
+def test_no_comment_line_without_sent_comments() -> None:
     assert sent_notes(ReviewState(), one("P2", supersedes="P1", version=2)) == []
 
 
-def test_there_is_no_line_about_checks_where_there_are_none() -> None:
+def test_no_check_line_without_checks() -> None:
     assert check_lines(ReviewState(checks={"P1": ProposalChecks("P1", 1)}), "P1", str, 80) == []
 
 
@@ -433,7 +433,7 @@ def test_an_answer_to_a_question_that_is_not_known_is_about_nothing() -> None:
     assert threads.exchanges_about("P1") == []
 
 
-def test_what_was_seen_of_a_proposal_that_left_the_review_is_forgotten() -> None:
+def test_seen_lines_are_forgotten_with_their_proposal() -> None:
     state, first, second = ReviewState(), one("P1"), one("P2")
     state.update_proposals([first, second])
     seen(state, first, second)

@@ -257,7 +257,6 @@ async def test_typing_after_the_field_closed_decides_nothing() -> None:
         assert app.posted == [] and app.focused is app.review.view
         assert "closed just now" in app.text()
         await pilot.press("q")
-        await pilot.pause()
         assert "why yes" in app.text()
         await pilot.press("escape")
         await app.pass_grace()
@@ -283,7 +282,7 @@ async def test_an_answer_is_no_feedback_for_what_is_decided_by_now() -> None:
         assert app.posted == [], "the answer before is awaited"
 
 
-async def test_what_is_asked_about_stays_in_view_above_the_panel() -> None:
+async def test_hunk_of_the_question_stays_in_view_above_the_panel() -> None:
     old = "".join(f"line {number}\n" for number in range(40))
     diffs = [file_diff("a.py", old, old.replace("line", "row"))]
     async with reviewing((proposal("P1", diffs), diffs), size=(100, 30)) as (app, pilot):
@@ -340,7 +339,7 @@ async def test_the_cursor_stays_in_view_whoever_has_the_focus(tmp_path: Path, se
             assert files.size.height <= view.size.height
 
 
-async def test_what_was_asked_of_the_file_or_of_a_hunk_that_is_no_more_is_marked_and_opened() -> None:
+async def test_questions_on_files_and_gone_hunks_are_marked_and_can_be_opened() -> None:
     diffs = [file_diff("a.py", "a\nb\n", "a\nc\n")]
     hunk = diffs[0].change.hunks[0].id
     async with reviewing((proposal("P1", diffs), diffs)) as (app, pilot):

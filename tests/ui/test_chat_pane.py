@@ -86,8 +86,7 @@ async def test_streamed_text_appears_by_itself_and_is_final_as_recorded() -> Non
 
 
 async def test_a_call_in_the_making_reasoning_and_a_discarded_attempt_are_shown() -> None:
-    app = ChatApp()
-    async with app.run_test(size=SIZE):
+    async with chatting(size=SIZE) as (app, _pilot):
         app.pane.apply_update(ReasoningStreamed("First thought.\nSecond thought."))
         await shows(app, "Thinking  Second thought.")
         app.pane.apply_update(TextStreamed("Half an answ"))
@@ -112,7 +111,6 @@ async def test_a_question_is_answered_by_number_arrow_or_text(keys: tuple[str, .
     async with chatting(QUESTION, size=SIZE) as (app, pilot):
         app.pane.composer.set_history(["sent before"])
         await pilot.press(*keys)
-        await pilot.pause()
         assert app.said == [ChatPane.QuestionAnswered("c1.0", answer)]
 
 
@@ -121,14 +119,12 @@ async def test_the_chosen_option_stays_whatever_is_recorded_meanwhile() -> None:
         await pilot.press("down")
         app.pane.apply_update(EventRecorded(Notice(id=3, text="for the user")))
         await pilot.press("enter")
-        await pilot.pause()
         assert app.said == [ChatPane.QuestionAnswered("c1.0", "the second")]
 
 
 async def test_a_question_is_answered_by_mouse() -> None:
     async with chatting(QUESTION, size=SIZE) as (app, pilot):
         await pilot.click(app.pane.question_bar, offset=(8, 2))
-        await pilot.pause()
         assert app.said == [ChatPane.QuestionAnswered("c1.0", "neither")]
 
 
@@ -136,7 +132,6 @@ async def test_sliding_from_one_option_to_another_answers_nothing() -> None:
     async with chatting(QUESTION, size=SIZE) as (app, pilot):
         await pilot.mouse_down(app.pane.question_bar, offset=(8, 0))
         await pilot.mouse_up(app.pane.question_bar, offset=(8, 2))
-        await pilot.pause()
         assert app.said == []
 
 
@@ -154,11 +149,10 @@ async def test_a_click_on_the_way_out_interrupts() -> None:
         await pilot.click(line, offset=(line.content_size.width - 3, 0), button=3)
         assert heard == []
         await pilot.click(line, offset=(line.content_size.width - 3, 0))
-        await pilot.pause()
         assert heard == ["escape"]
 
 
-async def test_where_there_is_no_room_for_both_the_way_out_stays_whole() -> None:
+async def test_interrupt_hint_stays_whole_in_a_narrow_status_line() -> None:
     async with chatting(conversation(1), size=(40, 20)) as (app, pilot):
         line = app.query_one(StatusLine)
         app.pane.apply_update(PhaseChanged(Phase.RUNNING, "a_tool_of_a_server.with_a_long_name"))
@@ -189,7 +183,6 @@ async def test_a_long_option_can_be_read_whole_and_clicked_anywhere() -> None:
         assert " ".join("".join(f" {row[5:]}" for row in rows[1:-1]).split()) == " ".join(LONG.split())
         assert [row[:4].strip() for row in rows if row[:4].strip()] == ["› 1", "2", "3"]
         await pilot.click(app.pane.question_bar, offset=(30, 3))
-        await pilot.pause()
         assert app.said == [ChatPane.QuestionAnswered("c1.0", LONG)]
 
 
@@ -201,10 +194,8 @@ async def test_many_options_scroll_with_the_choice_and_leave_room_to_write() -> 
         assert bar.size.height == SIZE[1] // 3
         assert app.pane.composer.editor.region.bottom <= SIZE[1]
         await pilot.press(*["down"] * 19)
-        await pilot.pause()
         assert "› 20 option 20" in bar.render().plain
         await pilot.click(bar, offset=(8, bar.size.height - 2))
-        await pilot.pause()
         assert app.said == [ChatPane.QuestionAnswered("c1.0", "option 19")]
 
 
@@ -215,7 +206,6 @@ async def test_an_answered_question_leaves_the_composer_to_messages() -> None:
         await pilot.pause()
         assert not app.pane.question_bar.display
         await pilot.press("2", "enter")
-        await pilot.pause()
         assert app.said == [Composer.Submitted("2")]
         assert any("1. the first" in row for row in app.shown())
 
@@ -258,7 +248,6 @@ async def test_the_end_of_a_long_session_is_shown_at_once_and_all_of_it_as_time_
         ]
         app.pane.transcript.focus()
         await pilot.press("home")
-        await pilot.pause()
         assert any("message 0" in row for row in app.shown())
 
 
@@ -275,13 +264,12 @@ def long_turn(steps: int) -> list[Event]:
 
 
 @pytest.mark.parametrize("log", [long_log(400), long_turn(400)], ids=["many turns", "one long turn"])
-async def test_what_the_user_looks_at_stays_where_it_is_while_the_rest_of_a_session_comes(log: list[Event]) -> None:
+async def test_visible_entries_stay_in_place_while_a_session_loads(log: list[Event]) -> None:
     async with chatting(size=SIZE) as (app, pilot):
         app.pane.show_session(log[-200:])
         transcript = app.pane.transcript
         transcript.focus()
         await pilot.press("pageup")
-        await pilot.pause()
         looked_at, lit = app.shown(), transcript.cursor_entry
         transcript.screen.selections = {transcript: Selection(Offset(0, transcript.scroll_offset.y), None)}
         copied = transcript.get_selection(transcript.screen.selections[transcript])
@@ -300,18 +288,16 @@ async def test_what_the_user_looks_at_stays_where_it_is_while_the_rest_of_a_sess
         assert more[0].split() == [*copied[0].split(), "one", "more"]
         assert not transcript.is_following
         await pilot.press("end")
-        await pilot.pause()
         assert "▌ one more" in app.shown()
 
 
-async def test_what_the_user_looks_at_stays_where_it_is_when_something_above_it_changes() -> None:
+async def test_visible_entries_stay_in_place_when_an_entry_above_changes() -> None:
     log = long_turn(14)
     async with chatting(log, size=SIZE) as (app, pilot):
         transcript = app.pane.transcript
         app.pane.apply_update(EventRecorded(ToolStarted(id=1000, call="c0.0")))
         transcript.focus()
         await pilot.press("pageup")
-        await pilot.pause()
         looked_at = app.shown()
         app.pane.apply_update(CommandOutput("c0.0", "one\ntwo\nthree\n"))
         await filled(app, pilot)
@@ -321,11 +307,10 @@ async def test_what_the_user_looks_at_stays_where_it_is_when_something_above_it_
         await filled(app, pilot)
         assert app.shown() == looked_at
         await pilot.press("home")
-        await pilot.pause()
         assert "  four" in app.shown()
 
 
-async def test_what_was_opened_stays_open_while_the_rest_of_a_session_comes() -> None:
+async def test_opened_entry_stays_open_while_a_session_loads() -> None:
     app, log = ChatApp(), [*long_log(400), *long_turn(1)]
     log = [event.model_copy(update={"id": at}) for at, event in enumerate(log, 1)]
     async with app.run_test(size=SIZE) as pilot:
@@ -431,7 +416,9 @@ class Clock:
         (Phase.COMPACTING, "", 0.0, "Making room"),
     ],
 )
-async def test_whatever_goes_on_is_told_with_the_way_out(phase: Phase, detail: str, until: float, words: str) -> None:
+async def test_status_line_names_each_phase_and_the_interrupt_key(
+    phase: Phase, detail: str, until: float, words: str
+) -> None:
     clock = Clock()
     app = ChatApp()
     app.pane.status_line = StatusLine(clock, lambda: datetime(2026, 1, 2, 12, 0))
@@ -503,7 +490,6 @@ async def test_how_a_turn_ended_is_said_where_its_end_is_out_of_sight(end: TurnE
     async with chatting(conversation(20), size=SIZE) as (app, pilot):
         app.pane.transcript.focus()
         await pilot.press("home")
-        await pilot.pause()
         app.pane.apply_update(PhaseChanged(Phase.STREAMING))
         app.pane.apply_update(EventRecorded(end))
         app.pane.apply_update(PhaseChanged(Phase.IDLE))
@@ -512,7 +498,6 @@ async def test_how_a_turn_ended_is_said_where_its_end_is_out_of_sight(end: TurnE
         assert all(part in said for part in words)
         assert ("/continue" in said) == bool(words)
         await pilot.press("end")
-        await pilot.pause()
         assert app.pane.status_line.render().plain.strip() == "", "the transcript says it"
         app.pane.apply_update(PhaseChanged(Phase.REQUESTING))
         assert "Waiting" in app.pane.status_line.render().plain
@@ -527,8 +512,7 @@ async def test_failures_outside_of_the_log_are_told() -> None:
 
 
 async def test_nothing_ticks_when_nothing_moves() -> None:
-    app = ChatApp(conversation(20))
-    async with app.run_test(size=SIZE):
+    async with chatting(conversation(20), size=SIZE) as (app, _pilot):
         app.pane.apply_update(PhaseChanged(Phase.STREAMING))
         app.pane.apply_update(TextStreamed("text"))
         app.pane.apply_update(EventRecorded(AssistantMessage(id=9999, text="text")))
@@ -582,8 +566,7 @@ async def test_streamed_text_is_painted_before_its_layout_is_done(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(transcript_layout, "_BUDGET", 0.0)
-    app = ChatApp()
-    async with app.run_test(size=SIZE):
+    async with chatting(size=SIZE) as (app, _pilot):
         transcript = app.pane.transcript
         paragraphs = [f"Paragraph {number}.\n\n" for number in range(100)]
         app.pane.apply_update(TextStreamed("".join(paragraphs)))
@@ -595,10 +578,9 @@ async def test_streamed_text_is_painted_before_its_layout_is_done(
         await shows(app, "Paragraph 99.")
 
 
-async def test_what_reads_an_answer_is_loaded_while_the_model_is_waited_for() -> None:
+async def test_markdown_parser_loads_while_waiting_for_the_model() -> None:
     markdown_blocks.markdown_parser.cache_clear()
-    app = ChatApp()
-    async with app.run_test(size=SIZE):
+    async with chatting(size=SIZE) as (app, _pilot):
         app.pane.apply_update(PhaseChanged(Phase.REQUESTING))
         await app.workers.wait_for_complete()
         assert markdown_blocks.markdown_parser.cache_info().currsize == 1
@@ -607,15 +589,12 @@ async def test_what_reads_an_answer_is_loaded_while_the_model_is_waited_for() ->
 async def test_paging_from_the_composer_moves_the_transcript() -> None:
     async with chatting(conversation(60), size=SIZE) as (app, pilot):
         await pilot.press("a", "pageup")
-        await pilot.pause()
         assert not app.pane.transcript.is_following
         assert app.pane.composer.editor.has_focus
         await pilot.press("pagedown")
-        await pilot.pause()
         assert app.pane.transcript.is_following
         app.pane.composer.draft = "line\n" * 50
         await pilot.press("pageup")
-        await pilot.pause()
         assert app.pane.transcript.is_following
 
 
@@ -623,7 +602,6 @@ async def test_a_narrow_and_a_tiny_terminal_do_not_break_it() -> None:
     async with chatting([*conversation(20), *QUESTION], size=SIZE) as (app, pilot):
         for size in ((40, 10), (12, 6), (7, 20), (4, 3), (160, 45)):
             await pilot.resize_terminal(*size)
-            await pilot.pause()
             transcript = app.pane.transcript
             strips = [transcript.render_line(y) for y in range(transcript.size.height)]
             assert {sum(segment.cell_length for segment in strip) for strip in strips} <= {transcript.size.width}
@@ -636,8 +614,7 @@ async def test_streaming_does_not_stop_when_textual_loses_a_timer(monkeypatch: p
         return Timer(pump, delay, repeat=0, pause=True)
 
     monkeypatch.setattr(MessagePump, "set_timer", lost)
-    app = ChatApp()
-    async with app.run_test(size=SIZE):
+    async with chatting(size=SIZE) as (app, _pilot):
         app.pane.apply_update(TextStreamed("It goes on."))
         await shows(app, "It goes on.")
 

@@ -13,7 +13,7 @@ from tests.wire.server import WireServer
 BIG = "\n".join(f"line {number}" for number in range(340))
 
 
-async def test_what_is_queued_can_be_taken_back_while_the_model_works(tmp_path: Path, server: WireServer) -> None:
+async def test_queued_messages_can_be_taken_back_while_the_model_works(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         server.script([stream(chunk(text="Well"), STALL)])
         await run.write("hello")
@@ -39,7 +39,7 @@ async def test_what_is_queued_can_be_taken_back_while_the_model_works(tmp_path: 
 
 
 @pytest.mark.parametrize("way", ["another session", "a restart"])
-async def test_what_is_queued_outlives_the_session_being_closed(tmp_path: Path, server: WireServer, way: str) -> None:
+async def test_queued_messages_survive_closing_the_session(tmp_path: Path, server: WireServer, way: str) -> None:
     server.script([stream(chunk(text="Well"), STALL)])
     async with running(tmp_path, server) as run:
         await run.write("hello")

@@ -68,7 +68,6 @@ async def test_the_end_is_followed_until_the_user_scrolls_up() -> None:
 
         transcript.focus()
         await pilot.press("end")
-        await pilot.pause()
         assert transcript.is_following
         assert "news" in app.shown()[-2]
         assert "new" not in app.pane.status_line.render().plain
@@ -111,7 +110,6 @@ async def test_scrolling_up_through_heights_that_were_guesses_never_jumps(step: 
             assert app.shown()[step:] == before[: height - step]
         transcript.focus()
         await pilot.press("home")
-        await pilot.pause()
         assert app.shown()[1] == "▌ Question 0"
 
 
@@ -122,12 +120,10 @@ async def test_a_new_width_keeps_what_was_at_the_top() -> None:
         await pilot.pause()
         top = next(row for row in app.shown() if row.startswith("▌ Question"))
         await pilot.resize_terminal(50, 24)
-        await pilot.pause()
         assert any(row == top for row in app.shown())
         assert not transcript.is_following
         transcript.follow_end()
         await pilot.resize_terminal(100, 40)
-        await pilot.pause()
         assert transcript.is_following
         assert any("file29.py" in row for row in app.shown())
 
@@ -143,10 +139,8 @@ async def test_a_tool_line_opens_to_its_details_by_key_and_by_mouse() -> None:
         assert [row for row in app.shown() if row] == ["✓ Search “retry” in app · 1 match · 0.2 s"]
         app.pane.transcript.focus()
         await pilot.press("enter")
-        await pilot.pause()
         assert any("app/a.py:3: retry" in row for row in app.shown())
         await pilot.click(app.pane.transcript, offset=(5, 1))
-        await pilot.pause()
         assert len([row for row in app.shown() if row]) == 1
 
 
@@ -160,7 +154,7 @@ async def test_in_an_empty_chat_the_keys_lead_nowhere() -> None:
         assert app.pane.transcript.cursor_entry is not None, "once there is something"
 
 
-async def test_to_drag_over_a_card_selects_and_opens_nothing() -> None:
+async def test_dragging_over_a_card_selects_text_and_opens_nothing() -> None:
     async with chatting([staged(1)], size=SIZE) as (app, pilot):
         transcript = app.pane.transcript
         row = next(number for number, text in enumerate(app.shown()) if "P7" in text)
@@ -181,7 +175,6 @@ async def test_unfolding_by_mouse_keeps_the_focus_in_the_composer() -> None:
         line = next(row for row, text in enumerate(app.shown()) if "Read file" in text)
         await pilot.click(app.pane.transcript, offset=(5, line))
         await pilot.press("b", "c")
-        await pilot.pause()
         assert app.pane.composer.draft == "abc"
         assert any("result" in row for row in app.shown())
 
@@ -191,7 +184,6 @@ async def test_a_click_into_the_chat_takes_the_keyboard_from_elsewhere() -> None
         app.set_focus(None)
         await pilot.click(app.pane.transcript, offset=(5, 5))
         await pilot.press("x")
-        await pilot.pause()
         assert app.pane.composer.draft == "x"
 
 
@@ -210,7 +202,6 @@ async def test_details_are_aligned_and_stand_apart() -> None:
     async with chatting(log, size=SIZE) as (app, pilot):
         assert app.shown()[1:3] == ["✓ Read app/a.py:3- · 1 line", "✗ Read no/such.py · does not exist"]
         await pilot.click(app.pane.transcript, offset=(5, 1))
-        await pilot.pause()
         assert app.shown()[1:8] == [
             "✓ Read app/a.py:3- · 1 line",
             "  path        app/a.py",
@@ -252,10 +243,8 @@ async def test_interventions_can_be_hidden_and_shown_again() -> None:
         assert "▸ signoff → model  Stop here." in before
         app.pane.transcript.focus()
         await pilot.press("i")
-        await pilot.pause()
         assert [row for row in app.shown() if row] == ["▌ go", "● Done."]
         await pilot.press("i")
-        await pilot.pause()
         assert app.shown() == before
 
 
@@ -267,7 +256,7 @@ async def test_interventions_can_be_hidden_and_shown_again() -> None:
         ("word\n" * 30, "11 more lines"),
     ],
 )
-async def test_what_is_left_out_of_a_message_is_counted_in_its_own_lines(text: str, said: str) -> None:
+async def test_folded_message_counts_its_own_hidden_lines(text: str, said: str) -> None:
     async with chatting([UserMessage(id=1, text=text)], size=SIZE) as (app, _pilot):
         assert [row for row in app.shown() if row][-1] == f"▌ … {said}"
 
@@ -280,7 +269,6 @@ async def test_a_huge_message_is_folded_and_opens() -> None:
         assert rows[-1] == "▌ … 2,980 more lines"
         app.pane.transcript.focus()
         await pilot.press("enter", "end")
-        await pilot.pause()
         assert "▌ row 2999" in app.shown()
 
 
@@ -308,7 +296,6 @@ async def test_a_copy_is_the_text_as_it_was_written() -> None:
         await pilot.mouse_down(transcript, offset=(2, 1))
         await pilot.hover(transcript, offset=(30, 7))
         await pilot.mouse_up(transcript, offset=(30, 7))
-        await pilot.pause()
         assert app.screen.get_selected_text() == f"{sentence}\n\nindented = 1\n    more"
 
 
@@ -317,13 +304,10 @@ async def test_a_double_click_takes_the_word_and_a_triple_click_the_entry() -> N
     async with chatting(log, size=SIZE) as (app, pilot):
         await pilot.click(app.pane.transcript, offset=(10, 20))
         await pilot.double_click(app.pane.transcript, offset=(10, 20))
-        await pilot.pause()
         assert app.pane.transcript.cursor_entry is None, "below the last entry"
         await pilot.double_click(app.pane.transcript, offset=(10, 1))
-        await pilot.pause()
         assert app.screen.get_selected_text() == "app/fetch.py:12"
         await pilot.triple_click(app.pane.transcript, offset=(10, 1))
-        await pilot.pause()
         assert app.screen.get_selected_text() == "one app/fetch.py:12 three"
 
 
@@ -331,10 +315,8 @@ async def test_a_link_tells_the_app_and_shows_where_it_leads() -> None:
     log: list[Event] = [AssistantMessage(id=1, text="see [the docs](https://example.org/x)")]
     async with chatting(log, size=SIZE, tooltips=True) as (app, pilot):
         await pilot.hover(app.pane.transcript, offset=(9, 1))
-        await pilot.pause()
         assert str(app.pane.transcript.tooltip) == "https://example.org/x"
         await pilot.click(app.pane.transcript, offset=(9, 1))
-        await pilot.pause()
         assert app.said == [Transcript.LinkOpened("https://example.org/x")]
 
 

@@ -34,7 +34,6 @@ async def test_an_at_sign_completes_files() -> None:
         await settled(app, pilot)
         assert choices(app) == ["app/agent/gate.py", "tests/test_gate.py"]
         await pilot.press("down", "enter")
-        await pilot.pause()
         assert app.pane.composer.draft == "look at @tests/test_gate.py "
         assert app.said == []
         assert not app.pane.composer.popup.is_open
@@ -45,12 +44,10 @@ async def test_completion_by_tab_and_left_by_escape() -> None:
         await pilot.press(*"@rdme")
         await settled(app, pilot)
         await pilot.press("tab")
-        await pilot.pause()
         assert app.pane.composer.draft == "@README.md "
         await pilot.press(*"@ma")
         await settled(app, pilot)
         await pilot.press("escape")
-        await pilot.pause()
         assert not app.pane.composer.popup.is_open
         assert app.pane.composer.draft == "@README.md @ma"
 
@@ -77,7 +74,6 @@ async def test_a_name_with_a_space_is_quoted_and_markup_is_text() -> None:
         await pilot.press("backspace", "backspace", "backspace", *"afile")
         await settled(app, pilot)
         await pilot.press("enter")
-        await pilot.pause()
         assert app.pane.composer.draft == '@"docs/a file.md" '
         composer_choices = app.pane.composer
         composer_choices.draft = ""
@@ -96,10 +92,8 @@ async def test_an_at_sign_inside_a_word_completes_nothing() -> None:
 async def test_a_slash_completes_commands() -> None:
     async with chatting() as (app, pilot):
         await pilot.press("slash")
-        await pilot.pause()
         assert choices(app) == ["/compact", "/model", "/new"]
         await pilot.press(*"mo", "enter")
-        await pilot.pause()
         assert app.said == [Composer.CommandEntered("model", "")]
         assert app.pane.composer.is_empty
 
@@ -107,24 +101,20 @@ async def test_a_slash_completes_commands() -> None:
 async def test_a_command_is_found_by_a_word_of_its_title_from_its_beginning() -> None:
     async with chatting() as (app, pilot):
         await pilot.press(*"/roo")
-        await pilot.pause()
         assert choices(app) == ["/compact"]
         await pilot.press("backspace", "backspace", "backspace", *"oom")
-        await pilot.pause()
         assert not app.pane.composer.popup.is_open
 
 
 async def test_a_command_takes_an_argument() -> None:
     async with chatting() as (app, pilot):
         await pilot.press(*"/mo", "tab", *"big one", "enter")
-        await pilot.pause()
         assert app.said == [Composer.CommandEntered("model", "big one")]
 
 
 async def test_an_unknown_command_is_kept_and_not_sent() -> None:
     async with chatting(notifications=True) as (app, pilot):
         await pilot.press(*"/modle", "enter")
-        await pilot.pause()
         assert app.said == []
         assert app.pane.composer.draft == "/modle"
 
@@ -132,7 +122,6 @@ async def test_an_unknown_command_is_kept_and_not_sent() -> None:
 async def test_a_path_at_the_start_is_a_message() -> None:
     async with chatting() as (app, pilot):
         await pilot.press(*"/usr/bin is odd", "enter")
-        await pilot.pause()
         assert app.said == [Composer.Submitted("/usr/bin is odd")]
 
 
@@ -141,7 +130,6 @@ async def test_the_list_can_be_used_with_the_mouse() -> None:
         await pilot.press(*"@gate")
         await settled(app, pilot)
         await pilot.click(app.pane.composer.popup, offset=(4, 1))
-        await pilot.pause()
         assert app.pane.composer.draft == "@tests/test_gate.py "
         await pilot.press(*"@gate")
         await settled(app, pilot)

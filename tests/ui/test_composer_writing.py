@@ -31,7 +31,6 @@ async def paste(app: ChatApp, pilot: Pilot[None], text: str) -> None:
 async def test_enter_sends_and_empties() -> None:
     async with chatting() as (app, pilot):
         await pilot.press(*"hi", "enter")
-        await pilot.pause()
         assert app.said == [Composer.Submitted("hi")]
         assert composer(app).is_empty
         await pilot.press("space", "enter")
@@ -42,7 +41,6 @@ async def test_enter_sends_and_empties() -> None:
 async def test_a_new_line_is_not_a_send(key: str) -> None:
     async with chatting() as (app, pilot):
         await pilot.press("a", key, "b", "enter")
-        await pilot.pause()
         assert app.said == [Composer.Submitted("a\nb")]
 
 
@@ -52,7 +50,6 @@ async def test_keys_follow_the_keymap() -> None:
         await pilot.press("a", "enter", "b")
         assert app.said == []
         await pilot.press("ctrl+s")
-        await pilot.pause()
         assert app.said == [Composer.Submitted("a\nb")]
 
 
@@ -104,7 +101,6 @@ async def test_a_big_paste_folds_in_view_and_is_sent_whole() -> None:
         await paste(app, pilot, BIG.upper())
         assert composer(app).editor.text == "see [pasted 340 lines][pasted 340 lines #2]"
         await pilot.press("enter")
-        await pilot.pause()
         assert app.said == [Composer.Submitted(f"see {BIG}{BIG.upper()}")]
 
 
@@ -123,10 +119,8 @@ async def test_the_cursor_never_stands_inside_a_folded_paste() -> None:
     async with chatting() as (app, pilot):
         await paste(app, pilot, BIG)
         await pilot.press("left")
-        await pilot.pause()
         await pilot.press("x")
         await pilot.press("right")
-        await pilot.pause()
         await pilot.press("y")
         assert composer(app).draft == f"x{BIG}y"
 
@@ -159,15 +153,12 @@ async def test_history_search_takes_or_leaves() -> None:
         assert composer(app).popup.is_open
         composer(app).editor.text = ""
         await pilot.press(*"fix")
-        await pilot.pause()
         await pilot.press("ctrl+r", "enter")
-        await pilot.pause()
         assert composer(app).draft == "fix the bug"
         assert app.said == []
 
         composer(app).draft = "draft"
         await pilot.press("ctrl+r", "x", "escape")
-        await pilot.pause()
         assert composer(app).draft == "draft"
         assert not composer(app).popup.is_open
 
@@ -176,11 +167,9 @@ async def test_enter_sends_nothing_while_the_history_is_searched_in_vain() -> No
     async with chatting() as (app, pilot):
         composer(app).set_history(["fix the bug"])
         await pilot.press("ctrl+r", *"nothing like it", "enter")
-        await pilot.pause()
         assert app.said == []
         assert composer(app).popup.is_open
         await pilot.press("escape")
-        await pilot.pause()
         assert composer(app).is_empty
 
 
@@ -188,10 +177,8 @@ async def test_a_draft_that_was_never_sent_gives_way_to_what_is_looked_for() -> 
     async with chatting() as (app, pilot):
         composer(app).set_history(["fix the bug", "write a test"])
         await pilot.press(*"something new", "ctrl+r")
-        await pilot.pause()
         assert composer(app).popup.highlighted_choice is not None
         await pilot.press(*"fix", "enter")
-        await pilot.pause()
         assert composer(app).draft == "fix the bug"
         assert not any(draft == "fix" for draft in app.drafts), "what is looked for is not kept as a draft"
 
@@ -199,7 +186,6 @@ async def test_a_draft_that_was_never_sent_gives_way_to_what_is_looked_for() -> 
 async def test_the_draft_is_told_and_can_be_set() -> None:
     async with chatting() as (app, pilot):
         await pilot.press(*"ab")
-        await pilot.pause()
         assert app.drafts[-1] == "ab"
         composer(app).draft = "kept\nfrom before"
         await pilot.press("!")
@@ -212,7 +198,6 @@ async def test_a_draft_comes_back_folded_as_it_was_left() -> None:
         await paste(app, pilot, BIG)
         await paste(app, pilot, BIG.upper())
         await pilot.press("home", "delete", "end", *" and [pasted 340 lines #3]", "ctrl+j", "x")
-        await pilot.pause()
         shown, whole, kept = composer(app).editor.text, composer(app).draft, composer(app).stored_draft
         assert shown == "ee [pasted 340 lines][pasted 340 lines #2] and [pasted 340 lines #3]\nx"
     again = ChatApp()
@@ -222,7 +207,6 @@ async def test_a_draft_comes_back_folded_as_it_was_left() -> None:
         assert len(composer(again).editor.text.splitlines()) == 2
         assert composer(again).draft == whole
         await pilot.press("backspace", "backspace", "!", "enter")
-        await pilot.pause()
         assert again.said == [Composer.Submitted(f"{whole[:-2]}!")]
 
 
@@ -232,7 +216,6 @@ async def test_a_paste_that_comes_back_is_folded_again(way: str) -> None:
         await pilot.press(*"see ")
         await paste(app, pilot, BIG)
         await pilot.press("enter", *"next")
-        await pilot.pause()
         match way:
             case "history":
                 await pilot.press("up")
@@ -253,17 +236,15 @@ async def test_a_very_long_text_is_sent_whole_and_shown_by_its_ends(whole: str) 
     async with chatting() as (app, pilot):
         composer(app).set_history([whole])
         await pilot.press("up")
-        await pilot.pause()
         shown = composer(app).editor.text
         assert len(shown) < 1000
         assert shown.startswith(whole[:10])
         assert shown.endswith(whole[-10:])
         await pilot.press("enter")
-        await pilot.pause()
         assert app.said == [Composer.Submitted(whole.strip())]
 
 
-def test_of_a_very_long_text_short_lines_at_the_ends_are_shown_and_nothing_of_a_long_one() -> None:
+def test_folded_text_shows_its_first_and_last_lines() -> None:
     long = "word " * 10_000
     shown = FoldedPastes().load_draft(ComposerDraft(f"one\ntwo\n{long}\nlast"))
     assert shown == "one\ntwo\n[50,000 characters]\nlast"
@@ -272,8 +253,7 @@ def test_of_a_very_long_text_short_lines_at_the_ends_are_shown_and_nothing_of_a_
 
 
 async def test_a_message_of_some_lines_is_not_folded() -> None:
-    app = ChatApp()
-    async with app.run_test():
+    async with chatting() as (app, _pilot):
         composer(app).draft = "written by hand\n" * 50
         assert composer(app).editor.text == "written by hand\n" * 50
 
@@ -282,7 +262,6 @@ async def test_the_external_editor_gets_the_whole_draft() -> None:
     async with chatting() as (app, pilot):
         await paste(app, pilot, BIG)
         await pilot.press("ctrl+g")
-        await pilot.pause()
         assert app.said == [Composer.EditorRequested(BIG)]
 
 
@@ -322,14 +301,12 @@ async def test_queued_messages_can_be_wanted_back(way: str) -> None:
 async def test_a_list_of_commands_has_its_notes_in_a_column() -> None:
     async with chatting() as (app, pilot):
         await pilot.press("slash")
-        await pilot.pause()
         rows = composer(app).popup.render().plain.split("\n")
         assert [row.index(title) for row, title in zip(rows, ("Make", "Choose", "New"), strict=True)] == [12, 12, 12]
 
 
 async def test_an_empty_composer_says_what_can_be_done() -> None:
-    app = ChatApp()
-    async with app.run_test():
+    async with chatting() as (app, _pilot):
         assert str(composer(app).editor.placeholder) == PLACEHOLDER
 
 
@@ -369,7 +346,7 @@ def test_any_string_can_be_restored(text: str) -> None:
     assert pastes.unfold(pastes.load_draft(draft)).text == draft.text
 
 
-def test_what_counts_as_big() -> None:
+def test_pastes_fold_above_twelve_lines_or_two_thousand_characters() -> None:
     assert not is_folded_paste("x\n" * 11 + "x")
     assert is_folded_paste("x\n" * 12 + "x")
     assert is_folded_paste("x" * 2001)

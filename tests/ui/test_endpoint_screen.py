@@ -105,7 +105,9 @@ async def test_a_key_of_anthropic_goes_to_anthropic(tmp_path: Path) -> None:
         ("address", "https://models.example:99999/v1", "port 99999 does not exist"),
     ],
 )
-async def test_what_cannot_be_used_is_said_and_not_kept(tmp_path: Path, field: str, text: str, words: str) -> None:
+async def test_invalid_key_or_address_is_refused_and_not_stored(
+    tmp_path: Path, field: str, text: str, words: str
+) -> None:
     async with running(tmp_path) as run:
         await writing(run)
         await paste(run, text, field)
@@ -134,7 +136,7 @@ async def test_a_configuration_that_cannot_be_changed_stays_as_it_is(tmp_path: P
 @pytest.mark.parametrize(
     ("field", "text", "called"), [("address", "https://x", "find_url_fault"), ("key", KEY, "host_and_port")]
 )
-async def test_what_ends_the_app_there_has_no_key_in_its_report(
+async def test_crash_report_of_the_endpoint_screen_has_no_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, field: str, text: str, called: str
 ) -> None:
     def broken(url: str) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from app.proposals.values.models import FileDiff, HunkState, Proposal, ProposalState
-from tests.ui.review_app import BIG, ReviewApp, ready, reviewing
+from tests.ui.review_app import ReviewApp, reviewing
 from tests.ui.sample_diffs import file_diff, proposal
 from tests.ui.test_review_outcomes import click_on
 from widgets.diff.file_list import FileList
@@ -31,9 +31,7 @@ def listed(app: ReviewApp) -> list[str]:
 
 async def test_many_files_are_listed_and_few_are_not() -> None:
     for count in (1, 2, 3, 30):
-        app = ReviewApp(of_files(count))
-        async with app.run_test(size=BIG) as pilot:
-            await ready(pilot)
+        async with reviewing(of_files(count)) as (app, _pilot):
             assert len(listed(app)) == (0 if count < 3 else min(count, 8))
             assert not app.query_one(FileList).render_line(count).text.strip(), "below the last"
 
@@ -43,7 +41,7 @@ async def test_the_list_leaves_most_of_a_small_screen_to_the_diff() -> None:
         assert 0 < 3 * len(listed(app)) <= app.review.view.size.height
 
 
-async def test_it_says_what_happens_to_each_file_and_which_were_looked_at() -> None:
+async def test_file_list_shows_operation_and_seen_state_of_each_file() -> None:
     diffs = [
         file_diff("new.py", None, "a\n"),
         file_diff("gone.py", "a\nb\n", None, first=2),
@@ -60,21 +58,17 @@ async def test_it_says_what_happens_to_each_file_and_which_were_looked_at() -> N
         await pilot.pause()
         assert " ".join(listed(app)[1].split()) == "- gone.py deleted -2 ✗", "a tick would say that it was approved"
         await pilot.press("right_curly_bracket", "right_curly_bracket", "right_square_bracket")
-        await pilot.pause()
         assert listed(app)[2].endswith("✓")
 
 
 async def test_keys_of_the_list_move_the_diff_and_enter_goes_on_there() -> None:
     async with reviewing(of_files(5)) as (app, pilot):
         await pilot.press("F")
-        await pilot.pause()
         assert app.query_one(FileList).has_focus
         await pilot.press("j", "j", "j", "k")
-        await pilot.pause()
         assert app.review.view.cursor.file_index == 2
         assert listed(app)[2].startswith("›")
         await pilot.press("enter")
-        await pilot.pause()
         assert app.review.view.has_focus
         assert app.review.view.cursor.file_index == 2
 
@@ -82,7 +76,6 @@ async def test_keys_of_the_list_move_the_diff_and_enter_goes_on_there() -> None:
 async def test_the_line_of_the_current_file_is_kept_in_sight() -> None:
     async with reviewing(of_files(30)) as (app, pilot):
         await pilot.press(*["right_curly_bracket"] * 20)
-        await pilot.pause()
         current = f"file_{app.review.view.cursor.file_index:02}"
         assert any(line.startswith("›") and current in line for line in listed(app))
 
@@ -94,17 +87,15 @@ async def test_a_click_leads_to_the_file() -> None:
         assert app.review.view.has_focus
 
 
-async def test_what_the_user_put_away_or_asked_for_stays_so() -> None:
+async def test_file_list_stays_hidden_or_shown_as_the_user_chose() -> None:
     async with reviewing(of_files(5), of_files(2, "P2")) as (app, pilot):
         await pilot.press("F", "F")
-        await pilot.pause()
         assert not listed(app)
         assert app.review.view.has_focus
         app.review.show_item("P2")
         await pilot.pause()
         assert not listed(app)
         await pilot.press("F")
-        await pilot.pause()
         assert len(listed(app)) == 2
 
 
@@ -114,7 +105,6 @@ async def test_hunks_that_are_left_out_are_left_out_of_the_counts() -> None:
     diffs = [file_diff("a.txt", "\n".join(old), "\n".join(new))]
     async with reviewing((proposal("P1", diffs), diffs)) as (app, pilot):
         await pilot.press("F", "enter", "G", "left_square_bracket", "space")
-        await pilot.pause()
         (line,) = listed(app)
         assert " ".join(line.split()) == "›~ a.txt 1 of 2 hunks +1 -1 ✓"
         (head,) = [line for line in app.text().split("\n") if line.startswith("▾")]
@@ -124,7 +114,6 @@ async def test_hunks_that_are_left_out_are_left_out_of_the_counts() -> None:
 async def test_decision_keys_work_from_the_list_too() -> None:
     async with reviewing(of_files(3)) as (app, pilot):
         await pilot.press("F")
-        await pilot.pause()
         await pilot.press("y")
         assert app.posted == [review_messages.Approve("P1", 1, None)]
 

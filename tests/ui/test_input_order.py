@@ -398,7 +398,6 @@ async def test_a_dialog_takes_no_word_for_an_answer() -> None:
     app = Asking()
     async with app.run_test() as pilot:
         await pilot.press("ctrl+p")
-        await pilot.pause()
         hand_in(app, "yes")
         await until(lambda: "Several keys" in screen_text(app), "the refusal")
         await pilot.press("n")

@@ -147,7 +147,9 @@ async def test_any_model_name_is_kept_as_it_is(tmp_path: Path, server: WireServe
     )
 
 
-async def test_what_is_wrong_is_one_line_and_changes_nothing(tmp_path: Path, server: WireServer, file: Path) -> None:
+async def test_invalid_model_setting_is_one_line_and_changes_nothing(
+    tmp_path: Path, server: WireServer, file: Path
+) -> None:
     file.write_text("# mine\n")
     async with running(tmp_path, server) as run:
         await opened(run, "test-model")

@@ -151,7 +151,7 @@ async def test_a_render_error_fails_the_test_that_acts(
     assert not acted
 
 
-async def test_what_cannot_be_drawn_fails_at_the_end() -> None:
+async def test_render_error_fails_the_test_at_its_end() -> None:
     app = OneWidget()
     with pytest.raises(LookupError, match="not to be drawn"):
         async with app.run_test() as pilot:

@@ -88,7 +88,6 @@ async def test_picking_shows_its_lines_and_escape_leaves_it() -> None:
         assert view.picked_lines() is None
         view.cursor.move_to(0)
         await pilot.press("asterisk", "space", "asterisk")
-        await pilot.pause()
         assert "No changed line is picked" in app.text() and app.wishes == []
         view.cursor.move_to(view.layout_rows.landmarks.hunks[0] + 4)
         await pilot.press("asterisk", "j", "space")

@@ -51,7 +51,7 @@ def shown(app: ReviewApp) -> list[str]:
     return [diff.change.path for diff in app.review.view.diffs]
 
 
-async def test_what_deserves_eyes_comes_first_with_its_reason_and_a_key_leads_back_to_paths() -> None:
+async def test_files_are_ordered_by_attention_and_a_key_orders_by_path() -> None:
     app = ReviewApp(item())
     async with app.run_test(size=(120, 50)) as pilot:
         await opened(pilot)
@@ -70,12 +70,10 @@ async def test_what_deserves_eyes_comes_first_with_its_reason_and_a_key_leads_ba
         assert isinstance(view.cursor.row, LineRow) and before != view.cursor.row
         hunk = view.cursor.hunk
         await pilot.press("P")
-        await pilot.pause()
         assert shown(app) == sorted(FILES)
         assert view.cursor.hunk == hunk, "the cursor stays on its line"
         assert "Files by path." in app.text()
         await pilot.press("P")
-        await pilot.pause()
         assert shown(app) == BY_NEED and view.cursor.hunk == hunk
 
 
@@ -85,7 +83,6 @@ async def test_the_order_of_choice_holds_for_the_next_proposal_and_decides_nothi
     async with app.run_test(size=(120, 50)) as pilot:
         await opened(pilot)
         await pilot.press("P", "J")
-        await pilot.pause()
         assert app.review.state.current == "P2" and shown(app) == sorted(FILES)
         assert not app.posted
 
@@ -99,10 +96,8 @@ async def test_lock_files_are_folded_and_count_as_unseen_until_they_are_opened()
         assert view.model.fold_state.collapsed == {last}
         assert "unseen" in listed(app)[last] and "lock file" in listed(app)[last]
         await pilot.press("P")
-        await pilot.pause()
         assert view.model.fold_state.collapsed == {sorted(FILES).index("uv.lock")}, "the fold goes with its file"
         await pilot.press("P", "right_parenthesis")
-        await pilot.pause()
         assert not view.model.fold_state.collapsed
         assert "Is a lock file." in app.text()
 
@@ -116,7 +111,7 @@ async def test_a_lock_file_alone_is_not_folded() -> None:
         assert not app.review.view.model.fold_state.collapsed
 
 
-async def test_what_is_computed_stands_apart_from_what_the_model_says() -> None:
+async def test_computed_facts_stand_apart_from_the_models_summary() -> None:
     app = ReviewApp(item())
     async with app.run_test(size=(120, 50)) as pilot:
         await opened(pilot)
@@ -125,7 +120,7 @@ async def test_what_is_computed_stands_apart_from_what_the_model_says() -> None:
         assert app.text().count("Read the tides") == 1
 
 
-async def test_what_an_earlier_version_stored_is_shown_by_path() -> None:
+async def test_proposal_without_stored_order_is_shown_by_path() -> None:
     app = ReviewApp(item(order=(), reasons=()))
     async with app.run_test(size=(120, 50)) as pilot:
         await opened(pilot)
@@ -147,7 +142,6 @@ async def test_the_minimap_marks_the_hunk() -> None:
         view.cursor.go_to_file(0)
         assert isinstance(view.cursor.row, FileRow)
         await pilot.press("enter")
-        await pilot.pause()
         assert next(rows_with_reasons(view.layout_rows, view.diffs)) == view.layout_rows.landmarks.files[0]
         # All of it is on view: no part of the map is lit.
         lit = view.get_visual_style("diff--map", "diff--map-view").rich_style.bgcolor

@@ -70,7 +70,7 @@ async def test_typing_after_an_early_key_decides_nothing() -> None:
         assert app.posted == [review_messages.Deny("P1")]
 
 
-async def test_what_is_said_of_a_dead_key_goes_with_what_it_was_pressed_for() -> None:
+async def test_hint_about_a_dead_key_goes_with_its_proposal() -> None:
     async with reviewing(small("P1"), small("P2", "b.py")) as (app, pilot):
         for leave in (lambda: app.review.show_item("P2"), app.query_one(Input).focus):
             app.clock.now -= 1.0
@@ -147,10 +147,8 @@ async def test_the_next_one_is_shown_when_the_first_is_decided() -> None:
 
 async def test_space_takes_a_hunk_out_and_y_approves_the_rest() -> None:
     item = two_hunks()
-    app = ReviewApp(item)
     _, second = item[0].hunks
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(item) as (app, pilot):
         await pilot.press("space")
         assert "1 of 2 hunks" in app.text()
         assert "+2 -0" in app.text()
@@ -209,7 +207,6 @@ async def test_hunks_that_were_scrolled_over_are_seen() -> None:
     async with reviewing((proposal("P1", diffs), diffs), size=(100, 24)) as (app, pilot):
         for _ in range(4):
             await pilot.press("right_square_bracket")
-            await pilot.pause()
         await app.pass_grace()
         await pilot.press("y")
         assert app.posted == [review_messages.Approve("P1", 1, None)]
@@ -288,7 +285,6 @@ async def test_approve_all_names_and_leaves_out_what_is_doubtful() -> None:
     inexact = [file_diff("loose.py", "a\n", "b\n", rung=MatchLevel.SPACING)]
     async with reviewing(small("P1"), (proposal("P2", inexact), inexact), small("P3", "c.py")) as (app, pilot):
         await pilot.press("Y")
-        await pilot.pause()
         assert "P2 (inexact match in loose.py, 2 of 2 changed lines were never on screen)" in " ".join(
             app.text().split()
         )
@@ -382,7 +378,6 @@ async def test_keys_work_from_the_list_of_approvals_too() -> None:
     async with reviewing(small("P1"), small("P2", "b.py")) as (app, pilot):
         app.review.approval_pane.queue.focus()
         await pilot.press("j")
-        await pilot.pause()
         assert app.review.state.current == "P2"
         await app.pass_grace()
         await pilot.press("y")

@@ -52,7 +52,7 @@ async def test_a_chip_decides_where_the_button_goes_down_and_up_again() -> None:
 
 
 @pytest.mark.parametrize(("start", "end"), [("request changes", "deny"), ("2 files", "approve"), ("approve", "deny")])
-async def test_to_slide_onto_a_chip_decides_nothing(start: str, end: str) -> None:
+async def test_releasing_the_mouse_on_a_chip_decides_nothing(start: str, end: str) -> None:
     async with reviewing(retry_proposal(), size=SIZE) as (app, pilot):
         await slide(pilot, place(app, start), place(app, end))
         assert app.posted == [] and app.review.verdict_handler.question is None
@@ -69,7 +69,7 @@ async def test_the_other_buttons_decide_nothing(button: int) -> None:
         assert app.posted == [] and not app.review.state.chosen.left_out.get("P1")
 
 
-async def test_to_slide_from_one_hunk_mark_to_another_takes_none_out() -> None:
+async def test_dragging_between_hunk_marks_excludes_none() -> None:
     async with reviewing(retry_proposal(), size=SIZE) as (app, pilot):
         view = app.review.view
         first, second = (view.layout_rows.first_line_of(number) for number in view.layout_rows.landmarks.hunks[:2])
@@ -81,7 +81,7 @@ async def test_to_slide_from_one_hunk_mark_to_another_takes_none_out() -> None:
         assert len(app.review.state.chosen.left_out["P1"]) == 1
 
 
-async def test_to_drag_from_the_line_numbers_takes_the_whole_first_line() -> None:
+async def test_dragging_from_line_numbers_selects_the_whole_first_line() -> None:
     async with reviewing(retry_proposal(), size=SIZE) as (app, pilot):
         view = app.review.view
         y = view.layout_rows.first_line_of(view.layout_rows.landmarks.hunks[0])
@@ -93,7 +93,7 @@ async def test_to_drag_from_the_line_numbers_takes_the_whole_first_line() -> Non
         assert app.screen.get_selected_text() == "import logging"
 
 
-async def test_to_drag_from_the_line_numbers_of_the_right_half_takes_that_half() -> None:
+async def test_dragging_from_right_line_numbers_selects_the_right_half() -> None:
     async with reviewing(retry_proposal(), size=(170, 60)) as (app, pilot):
         view = app.review.view
         assert view.is_split
@@ -121,7 +121,6 @@ async def test_a_double_click_selects_the_word_and_a_triple_click_the_line(keys:
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
         await pilot.press(*keys)
-        await pilot.pause()
         spot = place(app, "argument_0")
         for _ in range(2):
             await slide(pilot, spot, spot)
@@ -138,7 +137,6 @@ async def test_a_copy_is_the_source_with_its_tabs_once(wrap: bool) -> None:
     async with reviewing((proposal("P1", diffs), diffs), size=SIZE) as (app, pilot):
         if wrap:
             await pilot.press("w")
-            await pilot.pause()
         view = app.review.view
         line = view.layout_rows.first_line_of(view.layout_rows.landmarks.hunks[0])
         copied = view.get_selection(Selection(Offset(0, line), Offset(0, view.layout_rows.height)))
@@ -173,7 +171,6 @@ def colours(widget: Widget, line: int, text: str) -> tuple[Color | None, Color |
 async def test_a_key_hint_is_pressed_where_the_button_goes_down_and_up_again() -> None:
     async with reviewing(retry_proposal(), size=SIZE) as (app, pilot):
         await pilot.click(offset=place(app, "request changes"))
-        await pilot.pause()
         field = app.query_one("#feedback")
         hints = field.query_one(HintLine)
         close = place(app, "close, the draft")
@@ -191,13 +188,11 @@ async def test_a_key_hint_is_pressed_where_the_button_goes_down_and_up_again() -
 async def test_a_click_on_a_comment_opens_it_again() -> None:
     async with reviewing(retry_proposal(), size=SIZE) as (app, pilot):
         await pilot.press("right_square_bracket", "c", *"why", "ctrl+s")
-        await pilot.pause()
         field = app.query_one("#comment", WritingField)
         assert not field.is_open
         await slide(pilot, spot := place(app, "why"), spot)
         assert field.is_open
         await pilot.press("exclamation_mark", "ctrl+s")
-        await pilot.pause()
         assert [remark.text for remark in app.review.state.unsaid.remarks["P1"]] == ["why!"]
 
 
@@ -228,11 +223,9 @@ async def test_nothing_is_offered_in_a_comparison_that_does_nothing_there() -> N
         await pilot.press("space", "t", "x", "y")
         assert not app.review.state.chosen.left_out.get("P1") and app.posted == [], "nor decided on by key"
         await pilot.press("c")
-        await pilot.pause()
         assert not app.query_one("#comment", WritingField).is_open
         await slide(pilot, spot := place(app, "back to P1"), spot)
         await pilot.press("c")
-        await pilot.pause()
         assert app.query_one("#comment", WritingField).is_open
 
 
@@ -262,7 +255,7 @@ async def test_an_undone_proposal_does_not_look_applied() -> None:
         assert "✓" not in diff and "↶" in diff
 
 
-async def test_what_was_said_of_a_decision_goes_when_the_model_asks() -> None:
+async def test_outcome_of_a_decision_goes_when_the_model_asks() -> None:
     async with reviewing(retry_proposal(), size=SIZE) as (app, pilot):
         app.review.show_outcome("P9 undone. U applies it again.")
         await pilot.pause()
@@ -278,6 +271,5 @@ async def test_the_line_that_is_commented_on_comes_into_view() -> None:
         view.scroll_to(y=view.max_scroll_y, animate=False, immediate=True)
         await pilot.pause()
         await pilot.press("c")
-        await pilot.pause()
         line = view.layout_rows.first_line_of(view.cursor.number)
         assert view.scroll_offset.y <= line < view.scroll_offset.y + view.size.height

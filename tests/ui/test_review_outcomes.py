@@ -17,7 +17,6 @@ async def click_on(pilot: Pilot[None], text: str) -> None:
     for y, line in enumerate(app.text().split("\n")):
         if text in line:
             await pilot.click(offset=(line.index(text) + 1, y))
-            await pilot.pause()
             return
     raise AssertionError(f"{text!r} is not on the screen:\n{app.text()}")
 
@@ -60,10 +59,8 @@ async def test_a_question_is_answered_by_a_click() -> None:
 async def test_escape_leaves_a_question_and_decides_nothing() -> None:
     async with reviewing(small("P1"), small("P2", "b.py")) as (app, pilot):
         await pilot.press("N")
-        await pilot.pause()
         assert "Deny all 2" in app.text()
         await pilot.press("escape")
-        await pilot.pause()
         assert "Deny all 2" not in app.text()
         assert "1 of 2 waiting" in app.text()
         assert app.posted == []
@@ -82,9 +79,7 @@ async def test_escape_is_not_the_reviews_while_nothing_is_asked() -> None:
 
 async def test_a_sentence_that_was_meant_for_the_chat_decides_nothing() -> None:
     for words in ("Give the number a name", "make it shorter, and say why", "hm, no"):
-        app = ReviewApp(small())
-        async with app.run_test(size=BIG) as pilot:
-            await ready(pilot)
+        async with reviewing(small()) as (app, pilot):
             await pilot.press(*("space" if key == " " else key for key in words.replace(",", "")))
             assert app.posted == [], words
             await app.pass_grace()
@@ -92,7 +87,7 @@ async def test_a_sentence_that_was_meant_for_the_chat_decides_nothing() -> None:
             assert app.posted == [review_messages.Deny("P1")]
 
 
-async def test_what_became_of_a_denial_goes_when_the_model_answers() -> None:
+async def test_denial_outcome_goes_when_the_model_answers() -> None:
     first = small("P1")
     async with reviewing(first) as (app, pilot):
         app.put(first[0].model_copy(update={"state": ProposalState.DENIED}))
@@ -104,7 +99,7 @@ async def test_what_became_of_a_denial_goes_when_the_model_answers() -> None:
         assert "on their way" not in app.text()
 
 
-async def test_what_was_written_stays_said_while_the_next_in_the_queue_is_shown() -> None:
+async def test_approval_outcome_stays_while_the_next_proposal_is_shown() -> None:
     first = small("P1")
     async with reviewing(first, small("P2", "b.py")) as (app, pilot):
         app.review.show_outcome("P1 written: a.py. u undoes it.")
@@ -113,15 +108,7 @@ async def test_what_was_written_stays_said_while_the_next_in_the_queue_is_shown(
         assert "P1 written: a.py. u undoes it." in app.text()
 
 
-async def test_nothing_is_dimmed_when_nothing_waits() -> None:
-    value, diffs = small()
-    app = ReviewApp((value.model_copy(update={"state": ProposalState.APPLIED}), diffs))
-    async with app.run_test(size=BIG) as pilot:
-        await pilot.pause()
-        assert not app.review.approval_pane.has_class("-changed")
-
-
-async def test_what_was_decided_is_not_dimmed_any_more() -> None:
+async def test_decided_proposal_is_not_dimmed() -> None:
     value, diffs = small()
     app = ReviewApp((value, diffs))
     async with app.run_test(size=BIG) as pilot:
@@ -132,21 +119,7 @@ async def test_what_was_decided_is_not_dimmed_any_more() -> None:
         assert not app.review.approval_pane.has_class("-changed")
 
 
-async def test_a_comparison_says_so_and_leads_back() -> None:
-    diffs = [file_diff("a.py", "one\ntwo\n", "one\n2\n")]
-    app = ReviewApp((proposal("P2", diffs, supersedes="P1", version=2), diffs))
-    app.versions["P2"] = [file_diff("a.py", "one\nzwei\n", "one\n2\n")]
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
-        await click_on(pilot, " V  changes since P1")
-        assert "Compared  P1 → P2" in app.text() and "P1 → P2" in app.text().splitlines()[0]
-        assert "approve" not in app.text().split("Compared")[1].split("●")[0]
-        await click_on(pilot, " V  back to P2")
-        assert "P2 Change a.py" in app.text()
-        assert "zwei" not in app.text()
-
-
-async def test_what_the_user_changed_is_marked_in_the_queue() -> None:
+async def test_proposal_changed_by_the_user_is_marked_in_the_queue() -> None:
     value, diffs = small()
     change = value.files[0].model_copy(update={"edited": True})
     async with reviewing((value.model_copy(update={"files": (change,)}), diffs)) as (app, _pilot):

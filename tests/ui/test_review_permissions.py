@@ -34,7 +34,7 @@ async def test_a_permission_has_the_keys_while_it_waits() -> None:
         assert app.review.title_of("approve") == ""
 
 
-async def test_what_is_asked_of_many_changes_is_whether_to_stage_them() -> None:
+async def test_many_changes_ask_whether_to_stage_them() -> None:
     async with reviewing(small("P1")) as (app, pilot):
         app.review.add_confirmation("c1", Confirmation("changes", "Stage 600 changed files?", "a\nb", "."))
         await pilot.pause()
@@ -51,7 +51,6 @@ async def test_a_proposal_may_be_read_but_not_decided_while_a_permission_waits(k
     async with reviewing(small()) as (app, pilot):
         app.review.add_confirmation("c1", COMMAND)
         await pilot.press("J")
-        await pilot.pause()
         await app.pass_grace()
         assert app.review.state.current == "P1"
         below = app.text().split("2 of 2 waiting")[1]
@@ -81,7 +80,6 @@ async def test_a_permission_comes_up_once_the_feedback_is_put_aside() -> None:
         await pilot.press("m")
         assert app.review.state.current == "P1"
         await pilot.press("escape")
-        await pilot.pause()
         assert app.review.state.confirmation is COMMAND
         assert app.review.state.unsaid.drafts["P1"] == "hm"
 
@@ -102,7 +100,6 @@ async def test_words_about_a_permission_go_with_the_denial_or_are_handed_on(left
             await pilot.pause()
             await app.pass_grace()
             await pilot.press(key)
-            await pilot.pause()
             await app.pass_grace()
         if left_open:
             app.review.feedback_field.query_one(TextArea).focus()

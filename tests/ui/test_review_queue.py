@@ -31,7 +31,7 @@ def listed(app: ReviewApp) -> list[str]:
     return list(app.review.approval_pane.queue.items)
 
 
-async def test_where_nothing_is_listed_the_keys_lead_nowhere() -> None:
+async def test_keys_do_nothing_without_proposals() -> None:
     app = ReviewApp()
     moves = ("up", "down", "home", "end", "pageup", "pagedown", "enter")
     async with app.run_test(size=BIG) as pilot:
@@ -43,7 +43,7 @@ async def test_where_nothing_is_listed_the_keys_lead_nowhere() -> None:
         assert "Nothing to review yet." in app.text()
 
 
-async def test_what_was_decided_is_one_line_that_opens_and_closes() -> None:
+async def test_decided_proposals_are_one_line_that_opens_and_closes() -> None:
     app = with_history()
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
@@ -98,21 +98,18 @@ async def test_in_a_small_terminal_the_diff_keeps_its_room(size: tuple[int, int]
         assert app.review.approval_pane.size.height >= 4
 
 
-@pytest.mark.parametrize("width", range(40, 100, 6))
-async def test_keys_are_offered_whole_or_not_at_all(width: int) -> None:
+async def test_keys_are_offered_whole_or_not_at_all() -> None:
     app = with_history(waiting=1, decided=0)
-    async with app.run_test(size=(width, 24)) as pilot:
+    async with app.run_test(size=(40, 24)) as pilot:
         await ready(pilot)
-        await pilot.pause()
-        (line,) = [line for line in app.text().split("\n") if "approve" in line and "deny" in line]
-        assert "…" not in line
-        assert "n  deny" in line
-        await pilot.resize_terminal(110, 24)
-        await pilot.pause()
+        for width in (*range(40, 100, 6), 110):
+            await pilot.resize_terminal(width, 24)
+            (line,) = [line for line in app.text().split("\n") if "approve" in line and "deny" in line]
+            assert "…" not in line and "n  deny" in line, width
         assert "hunk in/out" in app.text(), "there is room for all of them again"
 
 
-async def test_what_came_of_a_decision_is_said_once() -> None:
+async def test_outcome_of_a_decision_is_shown_once() -> None:
     app = with_history(waiting=1, decided=0)
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
@@ -140,7 +137,6 @@ async def test_only_visible_lines_of_thousands_are_made(monkeypatch: pytest.Monk
         assert "1 of 5000 waiting" in app.text() and "P2 " in app.text()
         assert len(listed(app)) == 5_000 and rows <= 10
         await pilot.press("end")
-        await pilot.pause()
         assert app.review.state.current == "P5000"
         assert "5000 of 5000 waiting" in app.text() and "P4999" in app.text()
         await pilot.press("pageup")
@@ -161,7 +157,6 @@ async def test_a_click_picks_the_line_under_the_pointer() -> None:
         await ready(pilot)
         app.review.approval_pane.queue.focus()
         await pilot.press("end")
-        await pilot.pause()
         await click_on(pilot, "P4998")
         assert app.review.state.current == "P4998"
         assert app.review.approval_pane.queue.has_focus and app.posted == []
@@ -191,12 +186,11 @@ async def test_a_new_proposal_is_shown_instead_of_a_stale_one_unless_somebody_lo
         assert app.posted == [] and "P2 is stale" in app.text()
 
 
-async def test_where_there_is_nothing_to_undo_at_once_it_is_said_how_an_earlier_decision_is_undone() -> None:
+async def test_undo_without_a_recent_decision_says_how_to_undo_an_earlier_one() -> None:
     app = with_history(waiting=1, decided=1)
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
         await pilot.press("u")
-        await pilot.pause()
         assert "show it first: J leads there" in app.text() and app.posted == []
         app.review.approval_pane.queue.focus()
         assert listed(app) == [], "what waits alone needs no list"

@@ -23,7 +23,6 @@ async def test_feedback_for_a_proposal_that_was_decided_meanwhile_is_handed_on(b
         await pilot.press("m")
         assert app.posted == [], "it is still being written"
         await pilot.press(leave)
-        await pilot.pause()
         assert app.posted == [review_messages.FeedbackOrphaned("hmm" if begin == "r" else "a.py:2  hmm")]
 
 
@@ -33,15 +32,13 @@ async def test_a_comment_on_what_is_not_listed_any_more_is_handed_on() -> None:
         app.proposals.clear()
         app.tell()
         await pilot.press("ctrl+s")
-        await pilot.pause()
         assert app.posted == [review_messages.FeedbackOrphaned("hm")]
 
 
-async def test_what_was_put_aside_is_handed_on_once_its_proposal_is_decided_elsewhere() -> None:
+async def test_unsent_words_are_handed_on_when_another_process_decides() -> None:
     value, diffs = small()
     async with reviewing((value, diffs)) as (app, pilot):
         await pilot.press("r", "h", "m", "escape", "c", "o", "ctrl+s")
-        await pilot.pause()
         app.put(value.model_copy(update={"state": ProposalState.APPLIED}))
         await pilot.pause()
         app.tell()
@@ -53,7 +50,6 @@ async def test_what_was_put_aside_is_handed_on_once_its_proposal_is_decided_else
 async def test_comments_go_with_the_decision(key: str, kind: type[Message]) -> None:
     async with reviewing(small()) as (app, pilot):
         await pilot.press("j", "c", "w", "ctrl+s")
-        await pilot.pause()
         await app.pass_grace()
         assert "approve with 1 comment" in app.text() and "deny with 1 comment" in app.text()
         await pilot.press(key)
@@ -64,8 +60,15 @@ async def test_comments_go_with_the_decision(key: str, kind: type[Message]) -> N
         assert app.review.state.unsaid.feedback_for(app.proposals["P1"]) == ReviewFeedback(), "once"
 
 
-@pytest.mark.parametrize("where", ["feedback", "feedback put aside", "comment", "comment put aside"])
-@pytest.mark.parametrize(("key", "kind"), [("o", review_messages.Approve), ("n", review_messages.Deny)])
+@pytest.mark.parametrize(
+    ("where", "key", "kind"),
+    [
+        ("feedback", "o", review_messages.Approve),
+        ("feedback put aside", "n", review_messages.Deny),
+        ("comment", "n", review_messages.Deny),
+        ("comment put aside", "o", review_messages.Approve),
+    ],
+)
 async def test_unsent_words_ask_before_they_go_along(where: str, key: str, kind: type[Message]) -> None:
     async with reviewing(small()) as (app, pilot):
         await pilot.press("r" if where.startswith("feedback") else "c", "h", "m")
@@ -76,7 +79,6 @@ async def test_unsent_words_ask_before_they_go_along(where: str, key: str, kind:
         await pilot.pause()
         await app.pass_grace()
         await pilot.press(key)
-        await pilot.pause()
         assert app.posted == []
         assert "our unsent words go with it to the model, “hm”" in app.text()
         await pilot.press("escape")
@@ -105,7 +107,6 @@ async def test_more_words_take_the_question_away() -> None:
         assert app.review.verdict_handler.question is not None
         app.review.feedback_field.query_one(TextArea).focus()
         await pilot.press("m")
-        await pilot.pause()
         assert app.review.verdict_handler.question is None
         assert app.review.state.unsaid.drafts["P1"] == "hmm"
 
@@ -114,10 +115,8 @@ async def test_a_decision_on_a_hunk_takes_along_the_comments_on_it_alone() -> No
     item = two_hunks()
     async with reviewing(item) as (app, pilot):
         await pilot.press("c", "a", "ctrl+s", "right_square_bracket", "c", "b", "ctrl+s")
-        await pilot.pause()
         await app.pass_grace()
         await pilot.press("r", "d", "escape")
-        await pilot.pause()
         await app.pass_grace()
         await pilot.press("x")
         (denied,) = app.posted
@@ -131,7 +130,6 @@ async def test_a_decision_on_a_hunk_takes_along_the_comments_on_it_alone() -> No
 async def test_words_of_a_decision_that_failed_are_the_users_again() -> None:
     async with reviewing(small()) as (app, pilot):
         await pilot.press("c", "w", "ctrl+s")
-        await pilot.pause()
         await app.pass_grace()
         await pilot.press("r", "h", "m", "ctrl+s")
         (denied,) = app.posted
@@ -154,7 +152,6 @@ async def test_approve_all_and_deny_all_name_the_words_that_go_along() -> None:
             await pilot.pause()
             await app.pass_grace()
             await pilot.press(key)
-            await pilot.pause()
             assert "What you wrote about P1 goes to the model" in " ".join(app.text().split()), key
             await pilot.press("escape")
         await app.pass_grace()

@@ -14,6 +14,7 @@ from app.tools.base.contract import Confirmation, ConfirmationAnswer, Permission
 from tests.ui.review_app import BIG, ReviewApp, ready, reviewing
 from tests.ui.sample_diffs import file_diff, proposal
 from tests.ui.test_review_decisions import small
+from tests.ui.test_review_outcomes import click_on
 from widgets.common.input_order import JoinedKey
 from widgets.review import review_messages
 
@@ -25,7 +26,7 @@ def allowed(span: PermissionDuration, form: CommandForm | None = None) -> Confir
 COMMAND = Confirmation("command", "Run a command", "pytest -q tests", ".")
 
 
-async def test_where_the_words_stay_the_screen_is_not_laid_out() -> None:
+async def test_focus_change_without_new_words_lays_out_nothing() -> None:
     async with reviewing(small()) as (app, pilot):
         laid_out: list[object] = []
         app.screen.screen_layout_refresh_signal.subscribe(app.review, laid_out.append, immediate=True)
@@ -42,14 +43,13 @@ async def test_feedback_goes_with_the_denial_whole(new_line: str) -> None:
         assert app.focused is app.review.view
 
 
-async def test_what_is_commented_on_stays_in_view_whatever_becomes_of_the_window() -> None:
+async def test_commented_line_stays_in_view_when_the_window_is_resized() -> None:
     old = "".join(f"line {number}\n" for number in range(40))
     diffs = [file_diff("a.py", old, old.replace("line", "row"))]
     async with reviewing((proposal("P1", diffs), diffs)) as (app, pilot):
         await pilot.press(*["j"] * 12, "c")
         for size in ((60, 20), (120, 45), (80, 18)):
             await pilot.resize_terminal(*size)
-            await pilot.pause()
             view = app.review.view
             top, room = view.scroll_offset.y, view.scrollable_content_region.height
             assert top <= view.layout_rows.first_line_of(view.cursor.number) < top + room, size
@@ -58,13 +58,11 @@ async def test_what_is_commented_on_stays_in_view_whatever_becomes_of_the_window
 async def test_a_field_names_its_keys_only_while_they_work() -> None:
     async with reviewing(small()) as (app, pilot):
         await pilot.press("r", *"hm")
-        await pilot.pause()
         assert "Enter send" in app.text()
         app.review.view.focus()
         await pilot.pause()
         assert "hm" in app.text() and "Enter send" not in app.text()
         await pilot.press("r")
-        await pilot.pause()
         assert "Enter send" in app.text()
 
 
@@ -101,7 +99,7 @@ async def test_a_command_longer_than_the_pane_has_to_be_seen_whole_and_the_key_t
         assert app.posted == [review_messages.ConfirmationAnswered("c1", allowed(PermissionDuration.ONCE))]
 
 
-async def test_what_is_typed_as_feedback_decides_nothing_and_escape_keeps_the_draft() -> None:
+async def test_feedback_text_decides_nothing_and_escape_keeps_it() -> None:
     async with reviewing(small()) as (app, pilot):
         await pilot.press("r", "y", "n", "Y", "N", "space", "ctrl+j", "u", "escape")
         assert app.posted == []
@@ -121,7 +119,6 @@ async def test_comments_are_shown_under_their_line_and_sent_with_a_quote() -> No
     async with reviewing(small()) as (app, pilot):
         await pilot.press("j", "c")
         await pilot.press(*"why", "ctrl+s")
-        await pilot.pause()
         assert "▌ why" in app.text()
         await app.pass_grace()
         await pilot.press("r")
@@ -233,10 +230,8 @@ async def test_comments_on_the_version_before_can_be_ticked_off() -> None:
         await ready(pilot)
         assert "☐ a.py:2  name it" in app.text()
         await pilot.press("g", "j", "enter")
-        await pilot.pause()
         assert "☑ a.py:2  name it" in app.text()
         await pilot.press("enter")
-        await pilot.pause()
         assert "☐ a.py:2  name it" in app.text(), "the cursor has stayed on it"
         app.review.set_follow_ups("P2", [CommentFollowUp.SAME])
         await pilot.pause()
@@ -246,14 +241,14 @@ async def test_comments_on_the_version_before_can_be_ticked_off() -> None:
 @pytest.mark.parametrize(
     "summary", ["Read the tides", "Read the tides of all ports that the harbour master has named"]
 )
-async def test_what_the_pane_below_says_is_not_said_twice(summary: str) -> None:
+async def test_summary_is_not_repeated_in_both_panes(summary: str) -> None:
     diffs = [file_diff("a.py", "one\n", "1\n"), file_diff("b.py", "one\n", "1\n", first=2)]
     async with reviewing((proposal("P1", diffs, summary), diffs)) as (app, _pilot):
         assert "2 files" in app.text() and "in 2 files" not in app.text()
         assert app.text().count(summary) == 1 and "The model says: " not in app.text()
 
 
-async def test_what_a_command_was_is_not_said_to_be_the_models_words() -> None:
+async def test_command_summary_is_not_shown_as_the_models_words() -> None:
     diffs = [file_diff("a.py", "one\n", "1\n")]
     ran = command_summary("sed -i s/one/1/ a.py   &&   echo this is a rather long command")
     value = proposal("P1", diffs, ran).model_copy(update={"origin": Origin(kind=OriginKind.COMMAND)})
@@ -269,16 +264,16 @@ async def test_the_version_before_against_this_one() -> None:
     app.versions["P2"] = [file_diff("a.py", "one\nzwei\n", "one\n2\n")]
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
-        await pilot.press("V")
-        await pilot.pause()
+        await click_on(pilot, " V  changes since P1")
         assert "zwei" in app.text()
-        assert "P1 → P2" in app.text()
+        assert "Compared  P1 → P2" in app.text() and "P1 → P2" in app.text().splitlines()[0]
+        assert "approve" not in app.text().split("Compared")[1].split("●")[0]
         await app.pass_grace()
         await pilot.press("y")
         assert app.posted == [], "that isn't the diff that would be written"
-        await pilot.press("V")
-        await pilot.pause()
-        assert "zwei" not in app.text()
+        await click_on(pilot, " V  back to P2")
+        assert "P2 Change a.py" in app.text() and "zwei" not in app.text()
+        await pilot.press("V", "V")
         await app.pass_grace()
         await pilot.press("y")
         assert app.posted == [review_messages.Approve("P2", 1, None)]
@@ -298,7 +293,6 @@ async def test_enter_saves_a_comment_and_goes_into_the_text_where_it_came_with_o
         app.post_message(JoinedKey("enter", None))
         await pilot.pause()
         await pilot.press(*"so", "enter")
-        await pilot.pause()
         assert [remark.text for remark in app.review.state.unsaid.remarks["P1"]] == ["why?\nso"]
         assert app.focused is app.review.view
         await pilot.press("y")
@@ -333,11 +327,9 @@ async def test_a_question_about_what_was_never_on_the_screen_goes_as_soon_as_it_
     diffs = [file_diff("a.py", old, old.replace("line", "row"))]
     async with reviewing((proposal("P1", diffs), diffs)) as (app, pilot):
         await pilot.press("y")
-        await pilot.pause()
         assert "never on screen" in app.text()
         while "never on screen" in app.text():
             await pilot.press("right_parenthesis")
-            await pilot.pause()
         assert "All of it has been on the screen now" in " ".join(app.text().split())
         assert app.posted == []
         await app.pass_grace()
@@ -349,13 +341,11 @@ async def test_a_screen_that_is_too_small_to_review_says_that_and_decides_nothin
     async with reviewing(small()) as (app, pilot):
         for size in ((39, 20), (60, 11)):
             await pilot.resize_terminal(*size)
-            await pilot.pause()
             assert "too small to review" in app.text()
             await app.pass_grace()
             await pilot.press("y", "n")
             assert app.posted == []
         await pilot.resize_terminal(40, 14)
-        await pilot.pause()
         assert "too small" not in app.text()
         await app.pass_grace()
         await pilot.press("n")

@@ -73,7 +73,7 @@ async def test_the_open_session_is_not_deleted(tmp_path: Path, server: WireServe
         assert isinstance(run.app.screen, SessionPickerScreen)
 
 
-async def test_what_the_store_cannot_do_is_said_in_the_list_of_sessions(tmp_path: Path, server: WireServer) -> None:
+async def test_store_errors_are_shown_in_the_session_list(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         server.say("An answer.")
         await run.say("about the moon")
@@ -170,7 +170,7 @@ async def test_limits_of_cost_and_time_are_set_and_in_force(tmp_path: Path, serv
         assert session.settings.limits == Limits(2.5, None)
 
 
-async def test_what_is_allowed_for_good_is_listed_and_revoked(tmp_path: Path, server: WireServer) -> None:
+async def test_allowed_commands_are_listed_and_revoked(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         allowed = run.runtime.allowed_commands
         for words in (("pytest",), ("git", "diff", HOSTILE)):
@@ -471,7 +471,7 @@ async def test_a_dialog_is_used_and_left_by_mouse(tmp_path: Path, server: WireSe
         assert not run.app._notifications, "there is nothing to tell"
 
 
-async def test_what_a_list_has_to_say_when_nothing_matches(tmp_path: Path, server: WireServer) -> None:
+async def test_empty_and_filtered_lists_say_so(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         await run.command("sessions")
         await run.screen("SessionPickerScreen")

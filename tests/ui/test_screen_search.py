@@ -34,7 +34,7 @@ async def find(run: Running, words: str) -> None:
 
 
 @pytest.mark.parametrize("turns", [1, 400])
-async def test_what_was_found_is_opened_where_it_was_said(tmp_path: Path, server: WireServer, turns: int) -> None:
+async def test_search_hit_opens_at_its_message(tmp_path: Path, server: WireServer, turns: int) -> None:
     async with running(tmp_path, server) as run:
         session = filled(run.runtime, "the moon\nis made of cheese", turns)
         filled(run.runtime, "the sea is made of salt")

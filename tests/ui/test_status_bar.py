@@ -45,7 +45,7 @@ class Bar(App[None]):
         yield StatusBar()
 
 
-async def test_whatever_the_width_every_part_is_whole_or_left_out() -> None:
+async def test_status_bar_parts_are_whole_or_left_out_at_every_width() -> None:
     app = Bar()
     shown: set[str] = set()
     async with app.run_test(size=(280, 3)) as pilot:
@@ -53,7 +53,6 @@ async def test_whatever_the_width_every_part_is_whole_or_left_out() -> None:
         bar.status = FULL
         for width in range(280, 37, -4):
             await pilot.resize_terminal(width, 3)
-            await pilot.pause()
             text = bar.render().plain
             assert len(text) <= width - 2
             parts = {part.strip() for part in re.split(r"  ·  |\s{3,}", text) if part.strip()}
@@ -134,7 +133,7 @@ async def test_a_long_list_shows_the_current_item(tmp_path: Path, server: WireSe
         assert run.app.workbench.chat.todo_bar.size.height <= size[1] // 3
 
 
-async def test_what_the_model_writes_is_shown_as_it_is(tmp_path: Path, server: WireServer) -> None:
+async def test_to_do_items_are_shown_without_markup(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         await keep(run, server, [{"content": HOSTILE, "status": "pending"}])
         await run.see("x[/]y [@click=app.bell]z[/]")

@@ -62,20 +62,18 @@ async def test_the_key_leaves_it_out_and_counts_it_and_brings_it_back() -> None:
         assert "x3 := a+3" in app.text() and "white space" not in app.text()
 
 
-async def test_what_is_left_out_is_not_seen_and_an_approval_asks_and_the_way_to_the_unseen_shows_it() -> None:
+async def test_hidden_white_space_hunks_count_as_unseen_and_are_asked_about() -> None:
     app = of(formatted())
     async with app.run_test(size=(100, 60)) as pilot:
         await ready(pilot)
         state = app.review.state
         assert state.unseen_parts(app.proposals["P1"]).lines == 32
         await pilot.press("y")
-        await pilot.pause()
         assert app.posted == []
         assert "32 of 34 changed lines of P1 were never on screen (a.go)" in " ".join(app.text().split())
         await pilot.press("n")
         for _ in range(4):
             await pilot.press("right_parenthesis")
-            await pilot.pause()
         assert not state.unseen_parts(app.proposals["P1"])
         assert "x3 := a+3" in app.text()
         await app.pass_grace()
@@ -131,7 +129,6 @@ async def test_a_search_and_a_comment_show_the_hunk_that_they_are_in() -> None:
         await ready(pilot)
         view = app.review.view
         await pilot.press("slash", *"x3 := a+3", "enter")
-        await pilot.pause()
         assert "x4 := a+4" in app.text()
         await pilot.press("W", "W")
         assert "x4 := a+4" not in app.text()
