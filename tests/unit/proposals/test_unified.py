@@ -261,12 +261,12 @@ def test_binary_content_is_a_patch_for_git(tmp_path: Path, old: bytes | None, ne
     assert found(tmp_path, case) == new
 
 
-def test_ten_thousand_hunks_come_back() -> None:
-    old = [b"line %d\n" % number for number in range(80_000)]
+def test_two_thousand_hunks_come_back() -> None:
+    old = [b"line %d\n" % number for number in range(16_000)]
     new = [line.upper() if number % 8 == 0 else line for number, line in enumerate(old)]
     text = render_diff([PatchFileContent("f", b"".join(old), b"".join(new))])
     (file,) = scan_patch(text)
-    assert len(file.hunks) == 10_000
+    assert len(file.hunks) == 2_000
     result, matches = apply_file_patch(Document(b"".join(old)), file)
     assert result == b"".join(new)
     assert all(match.rung.is_exact for match in matches)
