@@ -29,7 +29,7 @@ def said(events: list[Event]) -> list[str]:
     return [message["content"] for message in payload(events) if message["role"] == "user"]
 
 
-def test_of_claude_code_the_users_words_stay_the_users_and_all_else_does_not_become_so(tmp_path: Path) -> None:
+def test_claude_code_import_keeps_user_words_apart(tmp_path: Path) -> None:
     found = read_transcript(transcripts.claude(tmp_path / "s.jsonl"))
     assert found.program == "Claude Code"
     messages = payload(found.events)
@@ -153,7 +153,7 @@ def test_a_bad_or_huge_file_is_refused(
     assert "\n" not in str(refused.value) and len(str(refused.value)) < 400
 
 
-def test_what_is_no_regular_file_or_too_large_is_not_read(tmp_path: Path) -> None:
+def test_pipes_and_files_over_the_limit_are_not_imported(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with (tmp_path / "large").open("wb") as file:
         file.truncate(transcript_import.LARGEST_FILE + 1)
