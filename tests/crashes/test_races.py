@@ -244,7 +244,7 @@ def ends(site: Site) -> None:
 def test_apply_passes_every_kind_of_step(folders: Callable[[], Path]) -> None:
     site, script = Site(folders(), "edit1", "nothing"), Script()
     play(site, script, approve)
-    assert {"exchange", "set_aside", "move_to_path", "write_new", "mark_journal_prepared", "make_folder"} <= set(
+    assert {"exchange", "move_to_temp", "move_to_path", "write_new", "mark_journal_prepared", "make_folder"} <= set(
         script.names
     )
     assert 15 < len(script.names) < MOMENTS

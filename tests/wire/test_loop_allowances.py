@@ -75,7 +75,7 @@ async def test_changes_of_a_command_are_asked_about_each_time() -> None:
     asked = Confirmation("changes", "Keep what it changed?", "make", ".")
     allowances = GrantedPermissions()
     await allowances.remember(asked, ConfirmationAnswer(allowed=True, span=PermissionScope.SESSION))
-    assert await allowances.describe_covering(asked) == ""
+    assert await allowances.describe_earlier_permission(asked) == ""
 
 
 async def test_the_first_answer_counts(server: WireServer, tmp_path: Path) -> None:

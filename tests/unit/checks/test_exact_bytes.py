@@ -18,7 +18,7 @@ from app.automation.check_follower import CheckFollower, watch_workspace
 from app.automation.check_results import CheckResult, CheckState, ProposalChecks
 from app.config.settings import CheckTable
 from app.proposals.values.models import HunkState, Proposal
-from app.proposals.values.proposal_errors import ChangedSinceSeen, StackedProposal, StaleProposal
+from app.proposals.values.proposal_errors import ChangedSinceShown, StackedProposal, StaleProposal
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from tests.examples import at_most
 from tests.waiting import until
@@ -315,7 +315,7 @@ async def carry_out(site: Site, kind: str, what: str | set[int], line: int = 0) 
             old = path.read_text() if path.exists() else ""
             path.write_text(old.replace(f"line {line}\n", f"disk {line}\n") or "new\n")
         case _ if what != site.shown and service.get(str(what)).state.is_pending:
-            with suppress(StackedProposal, StaleProposal, ChangedSinceSeen):
+            with suppress(StackedProposal, StaleProposal, ChangedSinceShown):
                 (service.approve if kind == "approve" else service.deny)(str(what))
     await site.look()
 

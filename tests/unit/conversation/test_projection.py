@@ -29,7 +29,7 @@ from app.conversation.payload import missing_results as missing
 from app.conversation.payload.history import CONTINUE, INTERRUPTED
 from app.conversation.payload.projection import BRIDGE, PayloadInputs, project
 from app.llm.values.profile import Profile, tool_key
-from app.proposals.values.decision_facts import FileStat, HunkFact, LineComment
+from app.proposals.values.decision_facts import FileStat, HunkOutcome, LineComment
 
 FACTS = PayloadInputs("prompt", [{"type": "function"}])
 HELLO = (UserMessage(text="hello"), TurnStarted(cause="message"))
@@ -264,8 +264,8 @@ class TestDecisions:
 
     def test_a_partial_decision_names_each_hunk(self) -> None:
         hunks = (
-            HunkFact(path="a.py", hunk="h1", header="@@ -1 +1 @@", landed=True, excerpt="1 x = 1"),
-            HunkFact(path="a.py", hunk="h2", header="@@ -9 +9 @@", landed=False, reason="denied"),
+            HunkOutcome(path="a.py", hunk="h1", header="@@ -1 +1 @@", landed=True, excerpt="1 x = 1"),
+            HunkOutcome(path="a.py", hunk="h2", header="@@ -9 +9 @@", landed=False, reason="denied"),
         )
         decided = ProposalDecided(proposal="P1", decision=Decision.PARTLY_APPROVED, hunks=hunks, still_pending=True)
         (facts,) = contents(messages(*HELLO, decided), "system")[1:]

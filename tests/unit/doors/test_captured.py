@@ -185,13 +185,13 @@ def test_the_later_of_two_overlapping_calls_is_refused(runtime: OpenWorkspace) -
 
 async def test_own_writes_trigger_no_look(runtime: OpenWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
     looks: asyncio.Queue[None] = asyncio.Queue()
-    loop, look = asyncio.get_running_loop(), runtime.database.foreign_writes
+    loop, look = asyncio.get_running_loop(), runtime.database.foreign_write_counter
 
     def counted() -> int:
         loop.call_soon_threadsafe(looks.put_nowait, None)
         return look()
 
-    monkeypatch.setattr(runtime.database, "foreign_writes", counted)
+    monkeypatch.setattr(runtime.database, "foreign_write_counter", counted)
     told: list[Update] = []
     opened = OpenSession(runtime, runtime.settings, told.append)
     assert await opened.start() == []

@@ -18,7 +18,7 @@ from app.proposals.patch.place import apply_file_patch
 from app.proposals.text.diff import diff_lines
 from app.proposals.text.document import Document, decode_utf8, split_lines
 from app.proposals.values.models import FileOperation
-from app.proposals.values.proposal_errors import EditRefused, UnreadablePatch
+from app.proposals.values.proposal_errors import EditRefused, UnexportablePatch
 from tests.unit.proposals.applied_changes import apply_changes
 
 LINES = [
@@ -284,7 +284,7 @@ def test_the_second_reader_agrees_with_what_is_written_and_with_nothing_else(cas
     if lines[at][0] not in "+-":
         return
     lines[at] = lines[at][0] + "forged" + lines[at][1:]
-    with pytest.raises(UnreadablePatch):
+    with pytest.raises(UnexportablePatch):
         check_patch("".join(lines), [case.file])
 
 
@@ -299,7 +299,7 @@ def test_the_second_reader_agrees_with_what_is_written_and_with_nothing_else(cas
     ids=["nothing", "wrong counts", "no newline", "another line"],
 )
 def test_a_patch_that_means_something_else_does_not_go_out(text: str) -> None:
-    with pytest.raises(UnreadablePatch):
+    with pytest.raises(UnexportablePatch):
         check_patch(text, [PatchFileContent("f", b"a\n", b"b\n")])
 
 
