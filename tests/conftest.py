@@ -77,7 +77,7 @@ wait_for_what_was_done()
 paint_what_is_looked_at()
 
 settings.register_profile("quick", deadline=None, max_examples=STANDARD // 8)
-settings.register_profile("signoff", deadline=None, max_examples=STANDARD // 2)
+settings.register_profile("signoff", deadline=None, max_examples=STANDARD // 4)
 settings.register_profile("ci", deadline=None, max_examples=STANDARD)
 settings.register_profile("soak", deadline=None, max_examples=3 * STANDARD)
 settings.load_profile("signoff")

@@ -3,7 +3,7 @@
 from hypothesis import settings
 
 STANDARD = 40
-"""Examples of a property in CI; half as many in an ordinary run, five while somebody works, 120 at length."""
+"""Examples of a property in CI; a quarter in an ordinary run, five while somebody works, 120 at length."""
 
 
 def at_most(count: int) -> int:

@@ -86,8 +86,12 @@ class Forking:
     ) -> "subprocess.CompletedProcess[str]":
         """Run the command to its end, as `subprocess.run` does; bytes that are no UTF-8 are surrogates."""
         with contextlib.ExitStack() as files:
-            how = {"encoding": "utf-8", "errors": "surrogateescape", "newline": ""}
-            streams = [files.enter_context(tempfile.TemporaryFile("w+", **how)) for _ in range(3)]
+            streams = [
+                files.enter_context(
+                    tempfile.TemporaryFile("w+", encoding="utf-8", errors="surrogateescape", newline="")
+                )
+                for _ in range(3)
+            ]
             streams[0].write(stdin)
             for stream in streams:
                 stream.seek(0)

@@ -21,7 +21,7 @@ from app.conversation.payload.compaction_plan import (
     Prune,
     Summarise,
     Truncate,
-    event_tokens,
+    estimate_event_tokens,
     make_context_budget,
     make_summary_payload,
     plan_compaction,
@@ -52,11 +52,11 @@ class ContextUse:
             case RequestSent():
                 self._known, self._since = event.estimated_tokens, 0
             case AssistantMessage(usage=usage) if usage is not None and usage.prompt_tokens > 0:
-                self._known, self._since = usage.prompt_tokens, event_tokens(event)
+                self._known, self._since = usage.prompt_tokens, estimate_event_tokens(event)
             case Compacted() | Pruned():
                 self._known, self._since = event.tokens_after, 0
             case _:
-                self._since += event_tokens(event)
+                self._since += estimate_event_tokens(event)
 
 
 class ContextCompactor:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from app.conversation.events import Decision, Event, Notice, ProposalChanged, ProposalDecided
 from app.images.image import Image
 from app.proposals.proposal_service import ProposalService
-from app.proposals.values.decision_facts import UNKNOWN, DecisionContext, LineComment
+from app.proposals.values.decision_facts import UNKNOWN_CONTEXT, DecisionContext, LineComment
 from app.proposals.values.models import DecisionResult, FileVersion, Proposal, ProposalState, describe_state
 from app.proposals.values.origin import OriginKind
 from app.proposals.values.proposal_errors import NotRecorded, ProposalError
@@ -163,7 +163,7 @@ class DecisionService(ABC):
         revision: int | None = None,
         feedback: str = "",
         comments: Sequence[LineComment] = (),
-        circumstances: DecisionContext = UNKNOWN,
+        circumstances: DecisionContext = UNKNOWN_CONTEXT,
         images: tuple[Image, ...] = (),
     ) -> DecisionResult:
         """Write a proposal, or some hunks of it, to disk. With words of the user the model goes on at once."""
@@ -184,7 +184,7 @@ class DecisionService(ABC):
         feedback: str = "",
         comments: Sequence[LineComment] = (),
         revision: int | None = None,
-        circumstances: DecisionContext = UNKNOWN,
+        circumstances: DecisionContext = UNKNOWN_CONTEXT,
         images: tuple[Image, ...] = (),
     ) -> DecisionResult:
         """Discard a proposal, or some hunks. With feedback the model goes on at once, with the user's words."""

@@ -450,7 +450,7 @@ class TurnBriefing:
         found = (
             planning_instruction() if self._planning() else None,
             pending_note(waiting),
-            repeated_denials_note(self._pending.denials_after(opening)),
+            repeated_denials_note(self._pending.count_denials_after(opening)),
             files_changed_note(changed),
         )
         return [intervention for intervention in found if intervention is not None]

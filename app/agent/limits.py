@@ -230,7 +230,7 @@ class TurnBudget:
             uses.append(LimitUse("cost", spent / dollars, words, f"cost {dollars:g}"))
         return uses
 
-    def newly_near(self, steps: int, step_limit: int) -> list[LimitUse]:
+    def find_newly_near_limits(self, steps: int, step_limit: int) -> list[LimitUse]:
         """Return the limits that are nearly used and of which nobody was told yet."""
         uses = self.used(steps, step_limit)
         return [use for use in uses if use.share >= NEAR and use.key not in self._usage.announced]

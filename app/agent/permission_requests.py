@@ -40,7 +40,7 @@ class GrantedPermissions:
         self._same: set[Confirmation] = set()
         self._forms: list[Form] = []
 
-    async def describe_covering(self, confirmation: Confirmation) -> str:
+    async def describe_earlier_permission(self, confirmation: Confirmation) -> str:
         """Return in words the earlier permission that covers this; empty if it must be asked."""
         if confirmation.kind in ("changes", "ignored"):
             return ""
@@ -129,7 +129,7 @@ class PermissionRequests:
 
     async def _covered(self, confirmation: Confirmation) -> str:
         try:
-            return await self._allowances.describe_covering(confirmation)
+            return await self._allowances.describe_earlier_permission(confirmation)
         except Exception as error:
             self._publish(
                 SessionFailed(f"What is allowed in this project could not be read, so you are asked: {error}")

@@ -183,7 +183,9 @@ class SideSubject:
         return sum(len(change.hunks) for change in self.proposal.files)
 
 
-def make_briefs(subject: SideSubject, question: SideQuestion, earlier: Sequence[SideExchange]) -> Iterator[str]:
+def make_question_contexts(
+    subject: SideSubject, question: SideQuestion, earlier: Sequence[SideExchange]
+) -> Iterator[str]:
     """Return the briefs for a question, from the widest to one that fits nearly every context."""
     for lines, characters in _SIZES:
         parts = [_INSTRUCTION, _change(subject), _hunk(subject, question, characters)]
@@ -368,7 +370,7 @@ class SideQuestions:
         asked = self._out.setdefault(question.uid, _Asked())
         try:
             facts = await self._requests.payload_inputs(self._ports().model)
-            told = await asyncio.to_thread(lambda: tuple(make_briefs(subject, question, thread)))
+            told = await asyncio.to_thread(lambda: tuple(make_question_contexts(subject, question, thread)))
             unfinished = self._unfinished()
             request = SideRequest(
                 tuple(event for event in self._log.events_with_audience() if event is not unfinished),

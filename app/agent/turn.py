@@ -202,7 +202,7 @@ class Turn:
 
     def _nearly_used(self, budget: TurnBudget) -> list[Event]:
         """Return the events that tell user and model of limits that are near."""
-        uses = budget.newly_near(self._state.steps, self._settings().max_steps)
+        uses = budget.find_newly_near_limits(self._state.steps, self._settings().max_steps)
         return [
             event
             for use in uses

@@ -194,7 +194,7 @@ class CommitVerifier:
         wanted = _node(pair.before), _node(pair.after)
         return [one for one in self._accepted(pair.path, "") if _ends(one.file) == wanted]
 
-    def check_statements(self) -> int:
+    def count_valid_statements(self) -> int:
         """Check all signed statements of the repository; return how many are good, and leave others in `refused`."""
         self._notes.read_all()
         good = sum(bool(self._signer(name)[0]) for name in self._notes.envelopes)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from app.automation.line_coverage import LineCoverage
 from app.automation.workspace_tree import WorkspaceTree
 from app.proposals.decide.workspace_versions import CheckedHunk
-from app.proposals.values.decision_facts import CheckFact
+from app.proposals.values.decision_facts import RecordedCheck
 from app.text.plural import plural
 
 MAX_FINDINGS = 500
@@ -189,14 +189,14 @@ class CheckResult:
         return replace(self, stale=change or _difference(self.tree, current_tree))
 
     @property
-    def to_fact(self) -> CheckFact:
+    def to_fact(self) -> RecordedCheck:
         """Return the result as the record stores it."""
         tree = "" if self.tree is None else self.tree.id
         words = self.summary
         if missed := [f"{one.path}:{one.line}" for one in self.changed_lines(is_run=False)]:
             more = f" and {len(missed) - _PLACES:,} more" if len(missed) > _PLACES else ""
             words += f"; not run: {', '.join(missed[:_PLACES])}{more}"
-        return CheckFact(name=self.name, state=self.state, words=words, tree=tree, stale=self.stale)
+        return RecordedCheck(name=self.name, state=self.state, words=words, tree=tree, stale=self.stale)
 
     def changed_lines(self, *, is_run: bool) -> Iterator[CoverageReportLine]:
         """Yield the changed lines that its run reached, or those that it did not; none of an outdated result."""

@@ -30,10 +30,10 @@ from app.cli.proposal_choice import parse_hunk_numbers, record_as_seen, record_a
 from app.conversation.events import Decision, ProposalDecided
 from app.images.image import Image
 from app.proposals.stack.stacking import proposal_paths, related_pending_proposals
-from app.proposals.values.decision_facts import CheckFact, CommandCaller, DecisionContext, EvidenceFact
+from app.proposals.values.decision_facts import CommandCaller, DecisionContext, RecordedCheck, RecordedEvidence
 from app.proposals.values.models import DecisionResult, Proposal, ProposalState
 from app.proposals.values.origin import OriginKind
-from app.proposals.values.proposal_errors import ChangedSinceSeen, ProposalError
+from app.proposals.values.proposal_errors import ChangedSinceShown, ProposalError
 from app.runtime.open_workspace import OpenWorkspace
 from app.runtime.unfinished_work import append_decision_to_sessions
 from app.storage.storage_errors import StorageError
@@ -93,7 +93,7 @@ def approve_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> 
 
     def one(proposal: Proposal) -> _Decided:
         hunks = parse_hunk_numbers(proposal, arguments.hunks)
-        checks: tuple[CheckFact, ...] = ()
+        checks: tuple[RecordedCheck, ...] = ()
         if not arguments.unchecked:
             # Imported where it is wanted, since few have checks and everyone waits for a command to begin.
             from app.cli.check_command import run_required_checks
@@ -214,12 +214,14 @@ def _as_shown(runtime: OpenWorkspace, proposal: Proposal, *, force: bool) -> Ite
         require_unchanged_since_seen(runtime, proposal)
     try:
         yield
-    except ChangedSinceSeen:
+    except ChangedSinceShown:
         record_as_unseen(runtime, runtime.service.get(proposal.id))
         raise
 
 
-def _known_evidence(runtime: OpenWorkspace, proposal: Proposal, hunks: Collection[str] | None) -> EvidenceFact | None:
+def _known_evidence(
+    runtime: OpenWorkspace, proposal: Proposal, hunks: Collection[str] | None
+) -> RecordedEvidence | None:
     """Return what is known of what notices if these hunks are missing; None if that is about other bytes."""
     if not runtime.settings.check:
         return None
@@ -229,7 +231,7 @@ def _known_evidence(runtime: OpenWorkspace, proposal: Proposal, hunks: Collectio
     return None
 
 
-def _context(checks: tuple[CheckFact, ...] = (), evidence: EvidenceFact | None = None) -> DecisionContext:
+def _context(checks: tuple[RecordedCheck, ...] = (), evidence: RecordedEvidence | None = None) -> DecisionContext:
     """Return what the record stores of a decision of this command: the caller, results of checks, and evidence."""
     return DecisionContext(through="command line", caller=find_command_caller(), checks=checks, evidence=evidence)
 

@@ -21,7 +21,7 @@ from app.cli.proposal_choice import parse_hunk_numbers
 from app.cli.proposal_list import format_proposal
 from app.config.settings import WORKSPACE_FILE, CheckTable
 from app.proposals.decide.workspace_versions import WorkspaceVersions
-from app.proposals.values.decision_facts import CheckFact
+from app.proposals.values.decision_facts import RecordedCheck
 from app.proposals.values.models import Proposal, ProposalState, describe_state
 from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.proposal_errors import NotPending, StaleProposal
@@ -55,7 +55,7 @@ def run_required_checks(
     *,
     quiet: bool,
     refusal: str = "is not written: {}. `--unchecked` writes it all the same.",
-) -> tuple[CheckFact, ...]:
+) -> tuple[RecordedCheck, ...]:
     """Run the checks that the workspace requires before a write, on exactly what would be written.
 
     Args:

@@ -15,8 +15,8 @@ from app.llm.endpoint_doctor import Diagnosis, EndpointCheck, describe_learned_f
 from app.llm.failures.request_errors import RequestError
 from app.llm.values.requests_and_updates import Endpoint
 from app.runtime.model_connection import (
-    LearnedProfiles,
     NotConnected,
+    ProfileStore,
     describe_model_origin,
     list_models,
     make_endpoint,
@@ -52,7 +52,7 @@ def run_doctor(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCod
         print_error(f"The endpoint was not checked. {found}")
         return ExitCode(found.code)
     endpoint, diagnosis = found
-    learned = describe_learned_fields(LearnedProfiles(runtime.sessions), endpoint)
+    learned = describe_learned_fields(ProfileStore(runtime.sessions), endpoint)
     if arguments.json:
         checks = [rest[0], *diagnosis.checks, learned, *rest[1:]]
         print_json(
@@ -131,7 +131,7 @@ def _print_check(check: EndpointCheck) -> None:
 async def _examine(
     runtime: OpenWorkspace, endpoint: Endpoint, overrides: Mapping[str, Any], *, quiet: bool
 ) -> Diagnosis:
-    cache = LearnedProfiles(runtime.sessions)
+    cache = ProfileStore(runtime.sessions)
     profile = resolve_profile(endpoint.base_url, endpoint.model, cache=cache, overrides=overrides)
     diagnosis: Diagnosis | None = None
     async for finding in examine_endpoint(endpoint, profile):

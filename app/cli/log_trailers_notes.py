@@ -73,7 +73,7 @@ def print_log(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode
         by = f"  {one.origin.name}" if one.origin else ""
         called = f"  ({caller.description})" if (caller := _caller(one)) else ""
         besides = f"  {words}" if (words := describe_ignored_paths(one.entry.ignored if one.entry else ())) else ""
-        besides += f"  ({words})" if one.entry and (words := one.entry.recipe_words) else ""
+        besides += f"  ({words})" if one.entry and (words := one.entry.recipe_description) else ""
         line = f"{format_time(one.time)}  {one.proposal}  {verb}{by}  [{', '.join(one.files)}]{besides}{called}{said}"
         print_line(line)
     return ExitCode.DONE
@@ -160,7 +160,7 @@ def _check_statements(root: Path) -> tuple[int, dict[str, str], str]:
             return 0, {}, ""
         try:
             verifier = CommitVerifier(borrowed, read_committed_policy(borrowed, head), head)
-            return verifier.check_statements(), verifier.refused, ""
+            return verifier.count_valid_statements(), verifier.refused, ""
         except GitFailed as error:
             return 0, {}, f"The signed statements in git's notes were not checked. {error}"
 
@@ -231,9 +231,9 @@ def print_trailers(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
         raise CommandError("Name proposals, or give --staged for what is in git's index.", ExitCode.USAGE)
     lines: list[str] = []
     if arguments.staged:
-        from app.runtime.commit_records import index_trailers
+        from app.runtime.commit_records import make_index_trailers
 
-        lines = index_trailers(runtime)
+        lines = make_index_trailers(runtime)
     record = RecordStore(runtime.database, runtime.name)
     for name in arguments.ids:
         entries = record.entries(name.strip().upper()) or record.entries(runtime.service.get(name).id)

@@ -23,9 +23,9 @@ from app.proposals.values.origin import OriginKind
 from app.proposals.values.proposal_errors import NotRecorded, ProposalError
 from app.review import plain_lines
 from app.review.hunk_walk import Answer, HunkWalk
-from app.review.note_store import KeptChecks, ReviewNotes
 from app.review.review_decisions import ReviewDecisions, describe_approval, describe_denial, describe_undo
 from app.review.review_state import ReviewState
+from app.review.review_stores import CheckResultStore, UnfinishedReviewStore
 from app.review.seen import changed_line_count
 from app.review.unfinished_review import ReviewFeedback
 from app.review.verdicts import (
@@ -117,7 +117,7 @@ class PlainReview:
         self._runtime = runtime
         self._service = service
         self.state = ReviewState()
-        self._notes = ReviewNotes(runtime.sessions)
+        self._notes = UnfinishedReviewStore(runtime.sessions)
         self._checks: CheckScheduler | None = None
         caller = find_command_caller()
         self._decisions = ReviewDecisions(self.state, service, lambda: self._checks, "plain review", caller)
@@ -195,11 +195,11 @@ class PlainReview:
     async def _begin(self, proposal: Proposal, before: HunkWalk | None) -> HunkWalk:
         """Print the head of a proposal; answers to unchanged hunks stay."""
         self.state.current = proposal.id
-        self.state.looked_at.note_bases(proposal)
+        self.state.looked_at.remember_bases(proposal)
         walk = HunkWalk.from_diffs(proposal, await asyncio.to_thread(self._runtime.service.file_diffs, proposal.id))
         record_as_seen(self._runtime, proposal.id)
         if before is not None:
-            walk.keep_answers(before)
+            walk.copy_answers(before)
             self._terminal.print_lines(f"{proposal.id} has changed. This is what it is now.")
         self._terminal.print_lines()
         self._print(plain_lines.proposal_lines(self.state, proposal))
@@ -207,7 +207,7 @@ class PlainReview:
             self._terminal.print_lines(f"Caution: {path} was re-based since you last saw it here. Look again.")
         await self._run_checks(proposal)
         await self._load_evidence(proposal)
-        walk.take_found_reasons(self.state)
+        walk.add_evidence_reasons(self.state)
         self._print(plain_lines.check_result_lines(self.state.checks.get(proposal.id)))
         return walk
 
@@ -249,7 +249,7 @@ class PlainReview:
         question, keys = _question(walk)
         if not question:
             return ""
-        self._terminal.print_lines(walk.state_line(self.state))
+        self._terminal.print_lines(walk.position_line(self.state))
         key = await self._terminal.ask_for_decision(f"{question} [{','.join(keys)}]")
         if key not in keys:
             self._terminal.print_lines(
@@ -440,7 +440,7 @@ class PlainReview:
         with self._interruptible(partial(self._checks.start_or_stop, proposal.id)):
             await self._checks.wait_until_done(proposal.id)
         if (checked := self.state.checks.get(proposal.id)) is not None:
-            kept = KeptChecks(self._runtime.sessions, self._runtime.signal)
+            kept = CheckResultStore(self._runtime.sessions, self._runtime.signal)
             await asyncio.to_thread(kept.keep, checked)
 
     async def _load_evidence(self, proposal: Proposal) -> None:
@@ -477,5 +477,5 @@ def _question(walk: HunkWalk) -> tuple[str, Sequence[str]]:
     if not walk.hunks:
         verb = "Keep" if walk.proposal.on_disk else "Approve"
         return f"{verb} {walk.proposal.id}?", ("y", "n", "r", "q", "u", "j", "x", "?")
-    plan = walk.plan_text if walk.hunks_with_answer("yes") or walk.hunks_with_answer("no") else ""
+    plan = walk.plan_description if walk.hunks_with_answer("yes") or walk.hunks_with_answer("no") else ""
     return (f"{plan[:1].upper()}{plan[1:]}?" if plan else ""), ("y", "r", "u", "j", "x", "?")

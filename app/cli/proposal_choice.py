@@ -2,7 +2,7 @@
 
 from app.cli.command_output import CommandError, ExitCode
 from app.proposals.values.models import Proposal
-from app.proposals.values.proposal_errors import ChangedSinceSeen
+from app.proposals.values.proposal_errors import ChangedSinceShown
 from app.runtime.open_workspace import OpenWorkspace
 
 _SETTING = "look_needed"
@@ -60,9 +60,9 @@ def record_as_seen(runtime: OpenWorkspace, proposal_id: str) -> None:
 
 
 def require_unchanged_since_seen(runtime: OpenWorkspace, proposal: Proposal) -> None:
-    """Raise `ChangedSinceSeen` if the proposal has changed since it was shown."""
+    """Raise `ChangedSinceShown` if the proposal has changed since it was shown."""
     if runtime.sessions.setting(f"{_SETTING}:{proposal.id}") is not None:
-        raise ChangedSinceSeen(
+        raise ChangedSinceShown(
             f"{proposal.id} has changed since it was shown: `signoff show {proposal.id}` shows what it is now, "
             "and --force decides on it unseen."
         )

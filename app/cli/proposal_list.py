@@ -29,10 +29,10 @@ def print_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> in
         print_line(format_proposal(proposal))
         if proposal.state.is_pending:
             if proposal.ignored:
-                print_line(f"    · {proposal.ignored_words}")
-            from app.proposals.text.file_warnings import all_cautions
+                print_line(f"    · {proposal.ignored_files_note}")
+            from app.proposals.text.file_warnings import proposal_cautions
 
-            for path, words in all_cautions(proposal):
+            for path, words in proposal_cautions(proposal):
                 print_line(f"    ! {path}: {words}")
     return ExitCode.DONE
 

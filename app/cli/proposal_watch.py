@@ -12,9 +12,9 @@ from app.agent.turn_state import open_question
 from app.cli.command_output import ExitCode, print_error, print_json_line
 from app.cli.json_documents import CheckFactLine, ProposalLine, WatchLine
 from app.conversation.events import Question
-from app.proposals.values.decision_facts import CheckFact
+from app.proposals.values.decision_facts import RecordedCheck
 from app.proposals.values.models import Proposal
-from app.review.note_store import KeptChecks
+from app.review.review_stores import CheckResultStore
 from app.runtime.open_workspace import OpenWorkspace
 from app.runtime.unfinished_work import finish_and_report, stage_captured_edits
 from app.storage.session_store import SessionRecord
@@ -70,10 +70,10 @@ class _Changes:
 
     def __init__(self, runtime: OpenWorkspace) -> None:
         self._runtime = runtime
-        self._kept = KeptChecks(runtime.sessions, runtime.signal)
+        self._kept = CheckResultStore(runtime.sessions, runtime.signal)
         self._first = True
         self._proposals: dict[str, Proposal] = {}
-        self._checks: dict[str, list[CheckFact]] = {}
+        self._checks: dict[str, list[RecordedCheck]] = {}
         self._questions: dict[str, Question] = {}
         """By session."""
         self._looked: dict[str, SessionRecord] = {}

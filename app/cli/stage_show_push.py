@@ -17,14 +17,14 @@ from app.cli.command_output import (
 from app.cli.json_documents import ProposalDetail, ProposalLine, PushDocument
 from app.cli.proposal_choice import record_as_seen, refresh_proposals
 from app.cli.proposal_list import format_proposal
-from app.proposals.text.file_warnings import all_cautions
+from app.proposals.text.file_warnings import proposal_cautions
 from app.proposals.values.models import Proposal, ProposalState
 from app.proposals.values.origin import OriginKind
 from app.runtime.open_workspace import OpenWorkspace
 from app.text.safe_text import escape_unsafe
 
 if TYPE_CHECKING:
-    from app.proposals.values.decision_facts import CheckFact
+    from app.proposals.values.decision_facts import RecordedCheck
     from app.runtime.git_proposals import PushedProposal
 
 
@@ -75,7 +75,7 @@ def push_to_git(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCo
     from app.runtime.git_proposals import push_proposal
 
     proposal = runtime.service.get(arguments.id)
-    checks: tuple[CheckFact, ...] = ()
+    checks: tuple[RecordedCheck, ...] = ()
     if arguments.sign and proposal.state.is_pending:
         refusal = "is not signed: {}."
         checks = run_required_checks(runtime, proposal, None, quiet=arguments.json, refusal=refusal)
@@ -145,11 +145,11 @@ def print_proposal(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
         _list_hunks(ProposalDetail.from_proposal(proposal, runtime.service.file_diffs(proposal.id)))
         return ExitCode.DONE
     # What stands before the first file of a diff is passed over by `git apply`, by patch and by `signoff stage`.
-    if proposal.ignored_words:
-        print_line(f"# {escape_unsafe(proposal.ignored_words, keep='')}")
+    if proposal.ignored_files_note:
+        print_line(f"# {escape_unsafe(proposal.ignored_files_note, keep='')}")
     if proposal.origin.kind is OriginKind.AGENT:
         print_line(f"# From {escape_unsafe(proposal.origin.description, keep='')}")
-    for path, words in all_cautions(proposal):
+    for path, words in proposal_cautions(proposal):
         print_line(f"# {escape_unsafe(f'{path}: {words}', keep='')}")
     if proposal.state is ProposalState.STALE:
         from app.review.plain_lines import conflict_lines

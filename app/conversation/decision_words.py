@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from app.conversation.events import CallDenied, Decision, ProposalDecided
-from app.proposals.values.decision_facts import FileStat, HunkFact, LineComment
+from app.proposals.values.decision_facts import FileStat, HunkOutcome, LineComment
 
 
 def format_decision_facts(decided: ProposalDecided) -> str:
@@ -82,7 +82,7 @@ def _headline(decided: ProposalDecided) -> str:
     return f"{headline.replace('{id}', decided.proposal)}{files}."
 
 
-def format_hunks(hunks: Sequence[HunkFact], *, on_disk: bool = False) -> list[str]:
+def format_hunks(hunks: Sequence[HunkOutcome], *, on_disk: bool = False) -> list[str]:
     """Return a line for each hunk: whether it was applied, why not, and the present text of the file there.
 
     `on_disk` is for hunks that were on disk before they were decided on.

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from app.conversation.todos import Todo
 from app.images.image import Image
 from app.llm.values.requests_and_updates import ReceivedCall, Usage
-from app.proposals.values.decision_facts import FileStat, HunkFact, LineComment
+from app.proposals.values.decision_facts import FileStat, HunkOutcome, LineComment
 from app.proposals.values.origin import Origin
 
 
@@ -413,7 +413,7 @@ class ProposalDecided(EventBase):
     proposal: str
     decision: Decision
     files: tuple[FileStat, ...] = ()
-    hunks: tuple[HunkFact, ...] = ()
+    hunks: tuple[HunkOutcome, ...] = ()
     """Every hunk of the decision, where it was not the whole proposal."""
     feedback: str = ""
     comments: tuple[LineComment, ...] = ()

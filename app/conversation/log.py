@@ -143,7 +143,7 @@ class EventLog:
         return at < len(self._events) and self._events[at].id == number
 
 
-def from_first_turn(events: Sequence[Event]) -> Sequence[Event]:
+def skip_to_first_turn(events: Sequence[Event]) -> Sequence[Event]:
     """The end of a log from where its first turn begins; all of it if none does."""
     first = next((at for at, event in enumerate(events) if isinstance(event, TurnStarted)), 0)
     return events[first:]

@@ -54,7 +54,7 @@ class PendingProposals:
         """Return the proposals that the user has still to decide."""
         return tuple(self._waiting.values())
 
-    def denials_after(self, events: Iterable[Event]) -> int:
+    def count_denials_after(self, events: Iterable[Event]) -> int:
         """Return `denials_in_row` as it will be once these events are recorded too."""
         row = self._row
         for event in events:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from app.conversation.decision_words import format_feedback, format_files, format_hunks
 from app.conversation.events import Decision, ProposalDecided
-from app.proposals.values.decision_facts import HunkFact
+from app.proposals.values.decision_facts import HunkOutcome
 from app.proposals.values.models import FileChange, HunkState, Proposal, ProposalState
 from app.proposals.values.proposal_errors import UnknownProposal
 from app.runtime.open_workspace import OpenWorkspace
@@ -280,9 +280,9 @@ def _listed(words: Iterable[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def _latest(decisions: Sequence[ProposalDecided]) -> list[HunkFact]:
+def _latest(decisions: Sequence[ProposalDecided]) -> list[HunkOutcome]:
     """The last state of each hunk; empty if the last decision was on the whole proposal."""
-    facts: dict[str, HunkFact] = {}
+    facts: dict[str, HunkOutcome] = {}
     for each in decisions:
         if each.decision is Decision.EDITED:
             continue

@@ -206,13 +206,13 @@ def refusal_reason(image: Image, wire: str) -> str:
     """Return why a wire does not accept an image, to follow its name; empty if it does."""
     if max(image.width, image.height) > LONGEST_SIDE:
         return f"is {image.width:,}×{image.height:,} pixels, and at most {LONGEST_SIDE:,} on a side are taken"
-    most = byte_limit(wire)
+    most = image_byte_limit(wire)
     if image.size > most:
         return f"has {format_bytes(image.size)}, and at most {format_bytes(most)} are taken"
     return ""
 
 
-def byte_limit(wire: str) -> int:
+def image_byte_limit(wire: str) -> int:
     """Return the largest file size that a wire accepts, in bytes."""
     return _ENCODED.get(wire, _ENCODED_ELSEWHERE) // 4 * 3
 

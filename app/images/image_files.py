@@ -15,8 +15,8 @@ from app.images.image import (
     MOST_IN_MESSAGE,
     Image,
     NotAnImage,
-    byte_limit,
     format_bytes,
+    image_byte_limit,
     media_type,
     refusal_reason,
 )
@@ -81,10 +81,10 @@ class ImageFiles:
         """Return an image that this wire accepts, and its bytes. Raises `NotAttached`."""
         name = escape_unsafe(candidate.path, keep="")
         try:
-            data = self._read(candidate.path, byte_limit(wire))[1]
+            data = self._read(candidate.path, image_byte_limit(wire))[1]
             image = Image.from_bytes(candidate.path, data)
         except FileTooLarge as error:
-            most = format_bytes(byte_limit(wire))
+            most = format_bytes(image_byte_limit(wire))
             raise NotAttached(f"{name} is too large: at most {most} are taken, so scale it down.") from error
         except (OSError, WorkspaceError, ValueError, NotAnImage) as error:
             raise self._explained(candidate.path, error) from error

@@ -20,7 +20,7 @@ _GZIP_OR_ZLIB = zlib.MAX_WBITS | 32
 _RAW = -zlib.MAX_WBITS
 
 
-async def bound_body(response: httpx2.Response) -> None:
+async def limit_body_size(response: httpx2.Response) -> None:
     """Replace the body of a response by one that raises `FileTooLarge` at its limit (a hook of the HTTP client).
 
     It is text in UTF-8, whatever its type says: Python knows encodings that fail, or make no text of it.

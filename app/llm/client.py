@@ -83,7 +83,7 @@ class ResponseReader:
             failed = failure
         except ResponseTooLarge as endless:
             failed = AttemptFailed(self._reader.describe_oversized_response(endless))
-        yield from deltas.take_all()
+        yield from deltas.pop_all()
         if failed is not None:
             raise failed
 
@@ -350,7 +350,7 @@ class ModelClient:
                     self.endpoint,
                     self.profile,
                     trials,
-                    lambda path, body=None: self._transport.fetch_other(wire, root + path, body),
+                    lambda path, body=None: self._transport.send_other_request(wire, root + path, body),
                 )
         if finding is None:
             return ChatTemplateChecked("", None)
@@ -394,9 +394,9 @@ class ModelClient:
                         deltas = reading.read_events(events)
                     for delta in deltas:
                         yield delta
-                        patience.note_progress()
+                        patience.extend_for_progress()
                     if reading.is_finished:
-                        patience.note_finish()
+                        patience.shorten_after_finish()
         except Exception as problem:
             # What breaks after the finish reason does not make the response less whole.
             if not reading.is_finished:
@@ -480,7 +480,7 @@ class ModelClient:
 
     def _cured(self, lessons: CorrectionTrial) -> list[ProfileCorrected]:
         """Keep the corrections that made the response possible."""
-        changes, corrections = lessons.take_confirmed()
+        changes, corrections = lessons.pop_confirmed()
         self._beliefs.learn(**changes)
         return corrections
 

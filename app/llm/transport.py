@@ -70,7 +70,7 @@ class BackgroundBodyReader:
         """Return the bytes received since the last call, or the next ones; empty at the end. Raises what reading
         raised."""
         if time.thread_time() - self._since > _SLICE:
-            await self._others.yield_to_others()
+            await self._others.let_others_run()
             self._since = time.thread_time()
         while not self._read:
             if self._failure is not None:
@@ -119,7 +119,7 @@ class TaskYielder:
         self._shortest = math.inf
         """Seconds that a turn took in which nobody did anything."""
 
-    async def yield_to_others(self) -> None:
+    async def let_others_run(self) -> None:
         """Return once no other task has work, or after a fair number of turns of the loop."""
         for _ in range(_TURNS):
             begun = time.thread_time()
@@ -178,12 +178,12 @@ class ProgressTimeout:
         self._waiting_for = "its first token"
         self._allow(min(timeouts.closing, timeouts.first) if closing else timeouts.first)
 
-    def note_progress(self) -> None:
+    def extend_for_progress(self) -> None:
         """Extend it: a token has come."""
         self._allow(min(self._timeouts.closing, self._timeouts.idle) if self._closing else self._timeouts.idle)
         self._waiting_for = "the next token"
 
-    def note_finish(self) -> None:
+    def shorten_after_finish(self) -> None:
         """Shorten it: the finish reason has come."""
         self._allow(self._timeouts.linger)
         self._waiting_for = "the end of the stream"
@@ -290,7 +290,7 @@ class Transport:
             raise AttemptFailed(self._reader.describe_non_stream(response.text))
         return models
 
-    async def fetch_other(self, wire: Wire, url: str, body: Mapping[str, Any] | None) -> tuple[int, str]:
+    async def send_other_request(self, wire: Wire, url: str, body: Mapping[str, Any] | None) -> tuple[int, str]:
         """Make a small request to another URL of the endpoint's server; return status and text.
 
         Args:
@@ -349,7 +349,7 @@ class Transport:
 
     def _made(self, sdk: Sdk) -> Any:
         # Imports the HTTP library, which is there by now.
-        from app.llm.bounded_bodies import ACCEPTED, bound_body
+        from app.llm.bounded_bodies import ACCEPTED, limit_body_size
 
         limits = self._timeouts
         timeout = sdk.httpx2.Timeout(connect=limits.connect, read=limits.read, write=limits.write, pool=limits.pool)
@@ -370,7 +370,7 @@ class Transport:
                 follow_redirects=False,
                 # A proxy of the environment does not lead to this machine.
                 trust_env=not is_local(self._endpoint.base_url),
-                event_hooks={"response": [bound_body]},
+                event_hooks={"response": [limit_body_size]},
             ),
         )
 

@@ -14,7 +14,7 @@ from app.proposals.files.filesystem import LARGEST, OPEN_FOLDERS, Filesystem, Po
 from app.proposals.overlay.overlay import Contents, Overlay
 from app.proposals.stack.locked_proposals import LockedProposals
 from app.proposals.stack.stacking import StackCache, proposal_paths
-from app.proposals.values.decision_facts import UNKNOWN, DecisionContext, HunkFact, LineComment
+from app.proposals.values.decision_facts import UNKNOWN_CONTEXT, DecisionContext, HunkOutcome, LineComment
 from app.proposals.values.models import (
     DecisionResult,
     FileDiff,
@@ -26,7 +26,7 @@ from app.proposals.values.models import (
 )
 from app.proposals.values.origin import CommandRecipe, Origin, OriginKind
 from app.proposals.values.pending_paths import PendingPaths, is_undecided
-from app.proposals.values.proposal_errors import ChangedSinceSeen, NothingStaged, ProposalError
+from app.proposals.values.proposal_errors import ChangedSinceShown, NothingStaged, ProposalError
 from app.workspace.git_repository import folder_in_repository
 from app.workspace.paths import Workspace
 
@@ -225,7 +225,7 @@ class ProposalService:
             NothingStaged: they cancel out, or all of it was approved before or waits.
             UnsafePath: no tool may touch one of the paths.
         """
-        from app.proposals.decide.signed_changes import UnsignedChanges, exclude_approved, explain_nothing_left
+        from app.proposals.decide.signed_changes import UnsignedChanges, exclude_approved_hunks, explain_all_excluded
         from app.proposals.stack.proposal_staging import stage_draft
 
         self._proposals.check_not_in_use()
@@ -233,9 +233,9 @@ class ProposalService:
             self._workspace.check_entry(change.path)
         left = UnsignedChanges(tuple(changes))
         if not everything:
-            left = exclude_approved(self._store, self._contents, changes, None if on_disk else self._view())
+            left = exclude_approved_hunks(self._store, self._contents, changes, None if on_disk else self._view())
             if changes and not left.changes:
-                raise NothingStaged(explain_nothing_left(left.left_out))
+                raise NothingStaged(explain_all_excluded(left.left_out))
         draft = self.new_draft("")
         draft.origin = origin
         draft.add_changes(left.changes)
@@ -258,8 +258,8 @@ class ProposalService:
 
         Raises:
             StaleProposal: the files have moved on in a way that can't be merged.
-            ChangedSinceSeen: it was re-based since; the text would take back what is new in the file.
-            EditRejected: the file is not text, is not in the proposal, or nothing is left of the change.
+            ChangedSinceShown: it was re-based since; the text would take back what is new in the file.
+            InvalidUserText: the file is not text, is not in the proposal, or nothing is left of the change.
         """
         from app.proposals.decide.conflicts import replace_result_text
 
@@ -281,12 +281,12 @@ class ProposalService:
         """Record that a second run of its command gave this revision of a waiting proposal again.
 
         Raises:
-            ChangedSinceSeen: it has another revision by now.
+            ChangedSinceShown: it has another revision by now.
         """
         with self._proposals.lock_for_writing():
             proposal = self._proposals.get_pending(proposal_id)
             if proposal.recipe is None or proposal.revision != revision:
-                raise ChangedSinceSeen(f"{proposal.id} has changed meanwhile.")
+                raise ChangedSinceShown(f"{proposal.id} has changed meanwhile.")
             recipe = proposal.recipe.model_copy(update={"reproduced": revision})
             self._proposals.save(proposal.model_copy(update={"recipe": recipe}))
             return self.get(proposal_id)
@@ -305,7 +305,7 @@ class ProposalService:
             The proposal in its next revision, stale no more.
 
         Raises:
-            ChangedSinceSeen: it has another revision by now.
+            ChangedSinceShown: it has another revision by now.
             NothingStaged: the command changes nothing any more.
         """
         from app.proposals.stack.proposal_staging import replace_changes
@@ -313,7 +313,7 @@ class ProposalService:
         with self._proposals.lock_for_writing():
             proposal = self._proposals.get_pending(proposal_id)
             if proposal.revision != revision:
-                raise ChangedSinceSeen(f"{proposal.id} has changed meanwhile.")
+                raise ChangedSinceShown(f"{proposal.id} has changed meanwhile.")
             draft = self.new_draft(proposal.session, proposal_id)
             draft.add_changes(changes)
             replaced = replace_changes(self._proposals, proposal, draft, recipe)
@@ -329,8 +329,8 @@ class ProposalService:
             unsaved: The user's text for that file, to be merged with what is there now, whether it fits or not.
 
         Raises:
-            ChangedSinceSeen: all of it fits.
-            EditRejected: it is nothing that can be resolved by hand; the message says why.
+            ChangedSinceShown: all of it fits.
+            InvalidUserText: it is nothing that can be resolved by hand; the message says why.
         """
         from app.proposals.decide.conflicts import open_conflict
 
@@ -353,8 +353,8 @@ class ProposalService:
             The proposal: pending again, or stale if other files of it are in conflict.
 
         Raises:
-            ChangedSinceSeen: something else is there now.
-            EditRejected: the text can't be written as that file is, or nothing is left of the proposal.
+            ChangedSinceShown: something else is there now.
+            InvalidUserText: the text can't be written as that file is, or nothing is left of the proposal.
         """
         from app.proposals.decide.conflicts import resolve_conflict
 
@@ -369,7 +369,7 @@ class ProposalService:
         """Cut the hunks of a waiting proposal so that some lines can be decided on by themselves.
 
         Raises:
-            ChangedSinceSeen: the numbers of the lines are those of another revision.
+            ChangedSinceShown: the numbers of the lines are those of another revision.
             UnknownHunk: nothing of that file waits.
         """
         from app.proposals.stack import hunk_splitting
@@ -377,7 +377,7 @@ class ProposalService:
         with self._proposals.lock_for_writing():
             proposal = self._proposals.get_pending(proposal_id)
             if proposal.revision != revision:
-                raise ChangedSinceSeen(f"{proposal.id} has changed since it was shown; look at it again.")
+                raise ChangedSinceShown(f"{proposal.id} has changed since it was shown; look at it again.")
             cut, parts = hunk_splitting.split_hunks(self._contents, proposal, lines)
             if cut is not proposal:
                 self._proposals.save(cut)
@@ -392,7 +392,7 @@ class ProposalService:
         revision: int | None = None,
         feedback: str = "",
         comments: Sequence[LineComment] = (),
-        circumstances: DecisionContext = UNKNOWN,
+        circumstances: DecisionContext = UNKNOWN_CONTEXT,
         images: "Sequence[Image]" = (),
     ) -> DecisionResult:
         """Write a proposal, or a part of it, to disk: exactly what was shown, or nothing.
@@ -408,7 +408,7 @@ class ProposalService:
 
         Raises:
             StaleProposal: the files have moved on in a way that can't be merged.
-            ChangedSinceSeen: it was re-based since; what it would write now has to be looked at first.
+            ChangedSinceShown: it was re-based since; what it would write now has to be looked at first.
             StackedProposal: it depends on one that still waits.
             ApplyFailed: the disk would not take it; every file is as before.
         """
@@ -416,9 +416,9 @@ class ProposalService:
 
         with self._proposals.lock_for_writing():
             proposal = self._as_seen(proposal_id, revision, "approve")
-            choice = decision_outcomes.choose_files(proposal, hunks)
+            choice = decision_outcomes.make_decision_scope(proposal, hunks)
             if proposal.on_disk:
-                outcome = reopening.plan_keep(self._contents, proposal, choice)
+                outcome = reopening.plan_keep_on_disk(self._contents, proposal, choice)
             else:
                 records = self._proposals.journal_records(proposal)
                 started = reopening.starting_versions(self._contents, proposal, records)
@@ -433,9 +433,9 @@ class ProposalService:
             )
             self._proposals.carry_out("apply", proposal, after, outcome.transitions)
             changed = self._proposals.rebase_others(proposal)
-            facts: tuple[HunkFact, ...] = ()
+            facts: tuple[HunkOutcome, ...] = ()
             with suppress(Exception):
-                facts = decision_outcomes.describe_hunk_fates(
+                facts = decision_outcomes.describe_hunk_outcomes(
                     self._contents, self._proposals.filesystem, proposal, choice, choice.hunks
                 )
             return DecisionResult(after, tuple(outcome.files), facts, changed)
@@ -446,7 +446,7 @@ class ProposalService:
         hunks: Collection[str] | None = None,
         feedback: str = "",
         comments: Sequence[LineComment] = (),
-        circumstances: DecisionContext = UNKNOWN,
+        circumstances: DecisionContext = UNKNOWN_CONTEXT,
         revision: int | None = None,
         images: "Sequence[Image]" = (),
     ) -> DecisionResult:
@@ -461,7 +461,7 @@ class ProposalService:
                 proposal = self._as_seen(proposal_id, revision, "deny")
             return self._deny(proposal, hunks, feedback, comments, circumstances, images)
 
-    def undo(self, proposal_id: str, circumstances: DecisionContext = UNKNOWN) -> DecisionResult:
+    def undo(self, proposal_id: str, circumstances: DecisionContext = UNKNOWN_CONTEXT) -> DecisionResult:
         """Undo what a proposal has written, byte for byte, or merged where the files changed elsewhere.
 
         What was partly approved becomes pending again as a whole, and so does what was denied. Hunks that were denied
@@ -476,7 +476,7 @@ class ProposalService:
         with self._proposals.lock_for_writing():
             return undo_decision(self._proposals, proposal_id, circumstances)
 
-    def redo(self, proposal_id: str, circumstances: DecisionContext = UNKNOWN) -> DecisionResult:
+    def redo(self, proposal_id: str, circumstances: DecisionContext = UNKNOWN_CONTEXT) -> DecisionResult:
         """Write an undone proposal again; or deny again one whose denial was undone.
 
         Raises:
@@ -536,11 +536,11 @@ class ProposalService:
         return Draft("", self._workspace, self._contents, lambda: overlay, str)
 
     def _as_seen(self, proposal_id: str, revision: int | None, verb: str) -> Proposal:
-        """Return a pending proposal re-based on the present; raises ChangedSinceSeen if that changes it."""
+        """Return a pending proposal re-based on the present; raises ChangedSinceShown if that changes it."""
         stored = self._proposals.get_pending(proposal_id)
         proposal = self._proposals.get_rebased(stored)
         if proposal.revision != (stored.revision if revision is None else revision):
-            raise ChangedSinceSeen(f"{proposal.id} has changed since it was shown; look at it again, then {verb}.")
+            raise ChangedSinceShown(f"{proposal.id} has changed since it was shown; look at it again, then {verb}.")
         return proposal
 
     def _stale_words(self, proposal: Proposal) -> str:
@@ -560,14 +560,14 @@ class ProposalService:
         hunks: Collection[str] | None,
         feedback: str = "",
         comments: Sequence[LineComment] = (),
-        circumstances: DecisionContext = UNKNOWN,
+        circumstances: DecisionContext = UNKNOWN_CONTEXT,
         images: "Sequence[Image]" = (),
     ) -> DecisionResult:
         from app.proposals.decide import decision_outcomes, reopening
 
-        choice = decision_outcomes.choose_files(proposal, hunks)
+        choice = decision_outcomes.make_decision_scope(proposal, hunks)
         if proposal.on_disk:
-            outcome = reopening.plan_take_back(self._contents, proposal, choice)
+            outcome = reopening.plan_disk_revert(self._contents, proposal, choice)
         else:
             records = self._proposals.journal_records(proposal)
             started = reopening.starting_versions(self._contents, proposal, records)
@@ -587,7 +587,7 @@ class ProposalService:
         else:
             self._proposals.save(after)
         changed = self._proposals.rebase_others(proposal)
-        facts = decision_outcomes.describe_hunk_fates(
+        facts = decision_outcomes.describe_hunk_outcomes(
             self._contents, self._proposals.filesystem, proposal, choice, ()
         )
         return DecisionResult(self.get(proposal.id), tuple(outcome.files), facts, changed)

@@ -6,7 +6,7 @@ from typing import Literal
 
 from app.proposals.risk.edited_file import sort_by_path
 from app.proposals.values.models import FileDiff, Hunk, HunkState, Proposal
-from app.review.found_reasons import has_found_reason, with_found_reasons
+from app.review.evidence_reasons import add_evidence_reasons, has_evidence_reason
 from app.review.hunk_lines import describe_hunk_lines
 from app.review.plain_lines import checks_in_few_words
 from app.review.review_state import ReviewState
@@ -35,14 +35,14 @@ class HunkWalk:
         """Return the walk through a proposal, from its beginning."""
         return cls(proposal, sort_by_path(diffs, [diff.change.path for diff in diffs], proposal.order))
 
-    def take_found_reasons(self, state: ReviewState) -> None:
+    def add_evidence_reasons(self, state: ReviewState) -> None:
         """Put the files first that checks or tests give a reason to look at, with the reason."""
         checked, found = state.checks.get(self.proposal.id), state.evidence.get(self.proposal.id)
         self.diffs = sorted(
-            with_found_reasons(self.diffs, checked, found), key=lambda diff: not has_found_reason(diff)
+            add_evidence_reasons(self.diffs, checked, found), key=lambda diff: not has_evidence_reason(diff)
         )
 
-    def keep_answers(self, before: "HunkWalk") -> None:
+    def copy_answers(self, before: "HunkWalk") -> None:
         """Take over the answers to hunks of files whose base is still the same."""
         bases = {(change.path, change.base) for change in before.proposal.files}
         still = {hunk.id for diff, hunk in self.hunks if (diff.change.path, diff.change.base) in bases}
@@ -55,7 +55,7 @@ class HunkWalk:
         return [(diff, hunk) for diff, hunk in every if hunk.state is HunkState.PENDING]
 
     @property
-    def has_bare_files(self) -> bool:
+    def has_files_without_hunks(self) -> bool:
         """Whether files without hunks wait, which are decided with the proposal as a whole."""
         return any(not change.hunks and change.state is HunkState.PENDING for change in self.proposal.files)
 
@@ -69,7 +69,7 @@ class HunkWalk:
     @property
     def is_single(self) -> bool:
         """Whether the answer to its only hunk decides all of it."""
-        return len(self.hunks) == 1 and not self.has_bare_files
+        return len(self.hunks) == 1 and not self.has_files_without_hunks
 
     def hunks_with_answer(self, answer: Answer) -> tuple[str, ...]:
         """Return the hunks with this answer."""
@@ -83,7 +83,7 @@ class HunkWalk:
         return False
 
     @property
-    def plan_text(self) -> str:
+    def plan_description(self) -> str:
         """Return the result of the answers: `write 2 hunks, deny 1 hunk`; empty if they decide nothing."""
         yes, no = len(self.hunks_with_answer("yes")), len(self.hunks_with_answer("no"))
         write, refuse = ("keep", "take back") if self.proposal.on_disk else ("write", "deny")
@@ -93,7 +93,7 @@ class HunkWalk:
         parts = [f"{verb} {plural(count, 'hunk')}" for verb, count in ((write, yes), (refuse, no)) if count]
         return ", ".join(parts)
 
-    def state_line(self, state: ReviewState) -> str:
+    def position_line(self, state: ReviewState) -> str:
         """Return the position of the review in one line."""
         hunks, current = self.hunks, self.current
         parts = [f"{self.proposal.id}: {len(hunks)} hunks" if hunks else f"{self.proposal.id}: no hunks"]

@@ -20,7 +20,7 @@ from app.review.unfinished_review import (
     ReviewFeedback,
     UnfinishedReview,
     filter_pending,
-    move_remark,
+    move_comment,
 )
 from app.tools.base.command_forms import CommandForm, NotSimpleCommand, ToolForm, allowable_forms
 from app.tools.base.contract import Confirmation
@@ -91,7 +91,7 @@ class ReviewDraft:
     def follow_changes(self, before: Proposal, after: Proposal) -> None:
         """Keep a comment at its line when another hunk of the file is decided or edited."""
         if remarks := self.remarks.get(after.id):
-            remarks[:] = [move_remark(remark, before, after) for remark in remarks]
+            remarks[:] = [move_comment(remark, before, after) for remark in remarks]
 
     def keep_feedback(self, key: str, text: str) -> None:
         """Keep unfinished feedback."""
@@ -133,7 +133,7 @@ class ReviewDraft:
             del self.drafts[proposal.id]
         return words
 
-    def unsent_pieces(self, proposal: Proposal, hunks: Collection[str] | None = None) -> list[str]:
+    def describe_unsent(self, proposal: Proposal, hunks: Collection[str] | None = None) -> list[str]:
         """Return what the user has neither sent nor saved yet."""
         feedback, remarks = self._going(proposal, hunks)
         return [text for text in (feedback.strip(), *(item.text for item in remarks if item.draft)) if text]
@@ -209,7 +209,7 @@ class SeenTracker:
             seen.restore(stored, proposal.files)
         return seen
 
-    def forget_others(self, listed: Container[str]) -> None:
+    def forget_all_but(self, listed: Container[str]) -> None:
         """Forget the proposals with other ids: they have left the review."""
         for kept in (self._seen, self._bases, self._moved, self._counted):
             for name in [name for name in kept if name not in listed]:
@@ -260,7 +260,7 @@ class SeenTracker:
         """Add lines that were seen in other windows and runs, in the stored form."""
         self._stored.update(stored)
 
-    def note_bases(self, proposal: Proposal) -> None:
+    def remember_bases(self, proposal: Proposal) -> None:
         """Remember the bases of the shown proposal, to notice a later re-base."""
         now = {change.path: change.base.sha256 for change in proposal.files if change.base is not None}
         before = self._bases.get(proposal.id, now)
@@ -408,7 +408,7 @@ class ReviewState:
         """
         earlier = self.origins.everything
         known = self.origins.filter_listed(proposals)
-        self.looked_at.forget_others(self.origins.everything)
+        self.looked_at.forget_all_but(self.origins.everything)
         for proposal in self.origins.everything.values():
             before = earlier.get(proposal.id)
             if before is not None and before.revision != proposal.revision:

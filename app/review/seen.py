@@ -125,7 +125,7 @@ class SeenLines:
         found = start if lines is None else lines.find(0, start)
         return None if found < 0 else found
 
-    def first_missing_character(self, hunk: Hunk, number: int, wanted: Sequence[Span]) -> int:
+    def first_undrawn_character(self, hunk: Hunk, number: int, wanted: Sequence[Span]) -> int:
         """The first of the wanted characters of a line that was not drawn; the first of all, if all were."""
         gap = _first_gap(self._parts.get((hunk.id, number), []), wanted)
         return gap if gap is not None else wanted[0][0] if wanted else 0

@@ -181,7 +181,7 @@ class ReviewFeedback:
 NOTHING_SAID = ReviewFeedback()
 
 
-def move_remark(remark: DraftComment, before: Proposal, after: Proposal) -> DraftComment:
+def move_comment(remark: DraftComment, before: Proposal, after: Proposal) -> DraftComment:
     """Return the comment at its line in the present proposal; unchanged if the line can't be found."""
     old = next((change for change in before.files if change.path == remark.path), None)
     new = next((change for change in after.files if change.path == remark.path), None)

@@ -156,15 +156,17 @@ def judge_approval(
     reasons = []
     if unseen := state.unseen_parts(proposal):
         reproduced = proposal.is_reproduced and part.decided_hunks is None
-        reasons.append(reproduced_words(proposal, unseen) if reproduced else unseen_words(proposal.id, unseen))
+        reasons.append(
+            describe_reproduced(proposal, unseen) if reproduced else describe_unseen_parts(proposal.id, unseen)
+        )
     deleted = [change.path for change in proposal.files if change.op is FileOperation.DELETE]
     if doubts:
         reasons.append(f"{proposal.id}: {', '.join(doubts)}")
     elif deleted and not proposal.on_disk:
         reasons.append(f"{proposal.id} deletes {_listed(deleted)}")
-    if red := failed_check_words(state, proposal.id):
+    if red := describe_failed_checks(state, proposal.id):
         reasons.append(red)
-    if unfinished := state.unsaid.unsent_pieces(proposal, part.decided_hunks):
+    if unfinished := state.unsaid.describe_unsent(proposal, part.decided_hunks):
         reasons.append(f"your unsent words go with it to the model, {_quoted(unfinished)}")
     if reasons:
         return Confirm(f"{_sentence(reasons)} {decision_verbs(proposal).approve.capitalize()}?", action, (proposal,))
@@ -180,7 +182,7 @@ def judge_denial(state: ReviewState, proposal: Proposal) -> Verdict:
         if not can_be_approved(proposal):
             return Refuse(f"{proposal.id} is stale and cannot be taken back: {proposal.reason}")
         reasons += _lost(state, proposal)
-    if unfinished := state.unsaid.unsent_pieces(proposal):
+    if unfinished := state.unsaid.describe_unsent(proposal):
         reasons.append(f"your unsent words go with it to the model, {_quoted(unfinished)}")
     if reasons:
         return Confirm(f"{_sentence(reasons)} {decision_verbs(proposal).deny.capitalize()}?", "deny", (proposal,))
@@ -201,7 +203,7 @@ def _lost(state: ReviewState, proposal: Proposal) -> list[str]:
     """Return what a denial removes from the disk that nobody may have seen, or that git does not have."""
     reasons = []
     if unseen := state.unseen_parts(proposal):
-        reasons.append(unseen_words(proposal.id, unseen))
+        reasons.append(describe_unseen_parts(proposal.id, unseen))
     if new := [
         change.path for change in proposal.files if change.op is FileOperation.CREATE and is_undecided(change)
     ]:
@@ -224,7 +226,7 @@ def judge_approve_all(state: ReviewState) -> Verdict:
     doubtful = [item for item in ready if _doubts(state, item)]
     added = sum(state.chosen.chosen_part(item).added for item in safe)
     removed = sum(state.chosen.chosen_part(item).removed for item in safe)
-    unseen = [unseen_words(item.id, missing) for item in safe if (missing := state.unseen_parts(item))]
+    unseen = [describe_unseen_parts(item.id, missing) for item in safe if (missing := state.unseen_parts(item))]
     parts = []
     if safe:
         parts.append(f"Approve {_listed([item.id for item in safe])} (+{added:,} -{removed:,})?")
@@ -268,11 +270,11 @@ def _quoted(texts: Sequence[str]) -> str:
 
 def _doubts(state: ReviewState, proposal: Proposal) -> list[str]:
     """Return why a proposal must be named before it is approved with others."""
-    red = failed_check_words(state, proposal.id)
+    red = describe_failed_checks(state, proposal.id)
     return [*find_caveats(proposal), *([red] if red else [])]
 
 
-def failed_check_words(state: ReviewState, proposal: str) -> str:
+def describe_failed_checks(state: ReviewState, proposal: str) -> str:
     """Return the failed checks: `the check tests fails (3 failed, 0 before)`; empty if none."""
     checked = state.checks.get(proposal)
     return ", ".join(f"the check {one.name} fails ({one.summary})" for one in checked.new_failures) if checked else ""
@@ -286,7 +288,7 @@ def _unseen(state: ReviewState, proposal: Proposal) -> list[str]:
     return [f"{missing.lines:,} of {plural(missing.of, 'changed line')} were never on screen"]
 
 
-def unseen_words(name: str, unseen: UnseenParts) -> str:
+def describe_unseen_parts(name: str, unseen: UnseenParts) -> str:
     """`1,973 of 2,000 changed lines of P1 were never on screen (big.py)`."""
     files = _listed(unseen.paths)
     if not unseen.lines:
@@ -295,7 +297,7 @@ def unseen_words(name: str, unseen: UnseenParts) -> str:
     return f"{whole} {'was' if unseen.lines == 1 else 'were'} never on screen ({files})"
 
 
-def reproduced_words(proposal: Proposal, unseen: UnseenParts) -> str:
+def describe_reproduced(proposal: Proposal, unseen: UnseenParts) -> str:
     """`3 of 412 files of P9 were on screen; the rest is what make fmt gave twice, byte for byte`."""
     seen = f"{len(proposal.files) - len(unseen.paths):,} of {plural(len(proposal.files), 'file')}"
     command = " ".join(proposal.recipe.command.split()) if proposal.recipe else ""
@@ -313,13 +315,13 @@ def find_caveats(proposal: Proposal) -> list[str]:
     """Return why a proposal must be named before it is approved with others."""
     found: list[str] = []
     for change in proposal.files:
-        for caveat in change_caveats(change):
+        for caveat in find_change_caveats(change):
             if caveat not in found:
                 found.append(caveat)
     return found
 
 
-def change_caveats(change: FileChange) -> list[str]:
+def find_change_caveats(change: FileChange) -> list[str]:
     """The same of one file."""
     found = []
     if change.op is FileOperation.DELETE:

@@ -31,13 +31,13 @@ from app.git.run_git import GitFailed, read_git_identity
 from app.proposals.decide.commit_trailers import (
     FileDecision,
     assistant_and_model,
-    attribute_lines,
+    blame_lines,
     commit_proposal,
     decisions_leading_to,
     format_ranges,
     make_trailers,
 )
-from app.proposals.values.decision_facts import CheckFact, EvidenceFact
+from app.proposals.values.decision_facts import RecordedCheck, RecordedEvidence
 from app.proposals.values.models import Proposal
 from app.proposals.values.origin import Origin
 from app.proposals.values.record_entries import DecisionRecordEntry, RecordedFile, blob_id
@@ -68,7 +68,7 @@ class CommitNotes:
     """The id of the signed statement below `refs/notes/signoff-reviews`; empty if git has no signing key."""
 
 
-def index_trailers(runtime: OpenWorkspace) -> list[str]:
+def make_index_trailers(runtime: OpenWorkspace) -> list[str]:
     """Return the trailers for the index: one for each decision that led a file to its content there.
 
     Raises:
@@ -205,7 +205,7 @@ def to_signed_review(
     )
 
 
-def _signed_evidence(fact: EvidenceFact | None) -> tuple[ReviewEvidence, ...]:
+def _signed_evidence(fact: RecordedEvidence | None) -> tuple[ReviewEvidence, ...]:
     """Return the evidence in the signed form."""
     return tuple(
         ReviewEvidence(path=one.path, hunk=one.hunk, verdict=one.verdict, tests=one.tests, check=fact.check)
@@ -215,7 +215,7 @@ def _signed_evidence(fact: EvidenceFact | None) -> tuple[ReviewEvidence, ...]:
 
 
 def to_signed_approval(
-    runtime: OpenWorkspace, borrowed: BorrowedRepository, proposal: Proposal, checks: Sequence[CheckFact]
+    runtime: OpenWorkspace, borrowed: BorrowedRepository, proposal: Proposal, checks: Sequence[RecordedCheck]
 ) -> SignedReview:
     """Return the approval of a whole proposal that waits, as it is signed; nothing records it here.
 
@@ -252,7 +252,7 @@ def _unseen_lines(runtime: OpenWorkspace, proposal: Proposal) -> int | None:
     return seen.count_unseen_of_hunks(proposal.hunks, ())[0]
 
 
-def _signed_checks(checks: Iterable[CheckFact]) -> tuple[ReviewCheck, ...]:
+def _signed_checks(checks: Iterable[RecordedCheck]) -> tuple[ReviewCheck, ...]:
     return tuple(ReviewCheck(name=one.name, state=one.state, words=one.words, stale=one.stale) for one in checks)
 
 
@@ -379,7 +379,7 @@ def _git_ai(runtime: OpenWorkspace, commit: str, found: dict[str, list[FileDecis
     total = 0
     for path, steps in sorted(found.items()):
         try:
-            brought = attribute_lines(steps, runtime.proposals.read_blob)
+            brought = blame_lines(steps, runtime.proposals.read_blob)
         except KeyError:
             # Its contents were pruned: nothing is claimed of it.
             continue

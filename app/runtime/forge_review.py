@@ -51,7 +51,7 @@ class _ForgeLine:
 
 
 @dataclass(frozen=True, slots=True)
-class ForgeRemark:
+class ForgeComment:
     """A comment on lines of the forge's diff."""
 
     path: str
@@ -95,7 +95,7 @@ class ForgeReview:
 
     proposal: str
     commits: CommitRange
-    remarks: list[ForgeRemark] = field(default_factory=list)
+    remarks: list[ForgeComment] = field(default_factory=list)
     words: list[str] = field(default_factory=list)
     """About the whole, and what has no line in the forge's diff."""
 
@@ -180,9 +180,9 @@ class _ForgeFile:
 
     def remark(
         self, lines: Sequence[_ForgeLine], text: str, replacement: tuple[str, ...] | None = None
-    ) -> ForgeRemark:
+    ) -> ForgeComment:
         side: Side = "new" if lines[-1].new else "old"
-        return ForgeRemark(self.path, self.old_path, lines, side, text, replacement)
+        return ForgeComment(self.path, self.old_path, lines, side, text, replacement)
 
     def find(self, texts: Sequence[str], side: Side, near: int) -> Sequence[_ForgeLine]:
         """Return the lines with these texts, one below the other, that are nearest to a number; empty if there are

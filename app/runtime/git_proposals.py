@@ -11,8 +11,8 @@ from app.git.borrowed_repository import BorrowedRepository
 from app.git.commits import CommitChanges, create_commit, read_range_changes, read_worktree_changes
 from app.git.remotes import PROPOSALS, default_remote, parse_fetch_target, push_commit, push_notes, remote_url
 from app.git.run_git import GitFailed
-from app.proposals.decide.commit_trailers import describe_in_commit
-from app.proposals.values.decision_facts import CheckFact
+from app.proposals.decide.commit_trailers import make_commit_message
+from app.proposals.values.decision_facts import RecordedCheck
 from app.proposals.values.models import Proposal
 from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.proposal_errors import NothingStaged
@@ -92,7 +92,7 @@ def push_proposal(
     *,
     force: bool,
     sign: bool = False,
-    checks: Sequence[CheckFact] = (),
+    checks: Sequence[RecordedCheck] = (),
 ) -> PushedProposal:
     """Push a proposal to a reference of another repository, as a commit on top of HEAD.
 
@@ -111,7 +111,7 @@ def push_proposal(
     with BorrowedRepository(runtime.workspace.root) as borrowed:
         remote = remote or default_remote(borrowed)
         remote_url(borrowed, remote, pushing=True)
-        message = f"{describe_in_commit(proposal)}\n\nSignoff-Proposal: {proposal.id}\n"
+        message = f"{make_commit_message(proposal)}\n\nSignoff-Proposal: {proposal.id}\n"
         commit = create_commit(borrowed, changes, message, runtime.workspace.read_limit)
         reference = f"{PROPOSALS}{name or proposal.id}"
         push_commit(borrowed, commit, remote, reference, force=force)

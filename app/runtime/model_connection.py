@@ -111,7 +111,7 @@ def connect_model(
     """Return a client for the configured endpoint, with what was learned earlier; raises NotConnected."""
     settings = settings or runtime.settings
     endpoint = make_endpoint(settings, runtime.setting_origin)
-    cache = LearnedProfiles(runtime.sessions)
+    cache = ProfileStore(runtime.sessions)
     overrides = settings.with_model_tables.profile_overrides
     _check_tables(settings.models)
     try:
@@ -184,8 +184,8 @@ def open_session(
     events = runtime.sessions.events(record.id)
     runtime.skills = load_skills(runtime)
     ports = SessionPorts(
-        sink=StoreSink(runtime.sessions, record.id),
-        others=StoredSessions(runtime),
+        sink=SessionEventSink(runtime.sessions, record.id),
+        others=StoredOtherSessions(runtime),
         claim=claim,
         service=runtime.service,
         tools=make_standard_tools(lambda: runtime.sandbox, source, runtime.skills),
@@ -239,11 +239,16 @@ def make_turn_settings(
     )
     hold = settings.ignored == "hold"
     return TurnSettings(
-        lambda steps: prompt(chain_steps=steps), policy, settings.max_steps, settings.plan, limits_of(settings), hold
+        lambda steps: prompt(chain_steps=steps),
+        policy,
+        settings.max_steps,
+        settings.plan,
+        make_limits(settings),
+        hold,
     )
 
 
-def limits_of(settings: Settings) -> Limits:
+def make_limits(settings: Settings) -> Limits:
     """Return the limits of a session."""
     return Limits(settings.max_cost, settings.max_time)
 
@@ -257,7 +262,7 @@ def _guidance(runtime: OpenWorkspace, tell: Callable[[str], None]) -> str:
     return "\n\n".join(f"## {found.path}\n\n{found.text}" for found in every)
 
 
-class StoreSink:
+class SessionEventSink:
     """Writes a session's events to the store and reads others' there, on a thread."""
 
     def __init__(self, store: SessionStore, session_id: str) -> None:
@@ -273,7 +278,7 @@ class StoreSink:
         return await asyncio.to_thread(self._store.events, self._session_id, after)
 
 
-class StoredSessions:
+class StoredOtherSessions:
     """The other sessions of a workspace, open somewhere or not."""
 
     def __init__(self, runtime: OpenWorkspace) -> None:
@@ -296,7 +301,7 @@ class StoredSessions:
         return OtherSession(self._store.get(session_id).title, is_session_open(self._places.session_lock(session_id)))
 
 
-class LearnedProfiles:
+class ProfileStore:
     """Stores what was learned of endpoints; implements `app.llm.capabilities.profiles.ProfileCache`.
 
     What cannot be kept or read is learned anew: no request fails for it.
@@ -354,7 +359,7 @@ def describe_model_origin(runtime: OpenWorkspace, settings: Settings) -> str:
     return "your last pick in the app"
 
 
-class AskingSession(NamedTuple):
+class WaitingSession(NamedTuple):
     """A session whose model waits for the user's answer or permission."""
 
     id: str
@@ -371,7 +376,7 @@ _ASKS_PERMISSION = "asks for permission"
 """What the lock of a session says while a permission request is open."""
 
 
-def find_asking_session(runtime: OpenWorkspace, besides: str) -> AskingSession | None:
+def find_waiting_session(runtime: OpenWorkspace, besides: str) -> WaitingSession | None:
     """Return the latest other session with an open permission request or an unanswered question.
 
     None if there is none. Raises StorageError.
@@ -381,7 +386,7 @@ def find_asking_session(runtime: OpenWorkspace, besides: str) -> AskingSession |
             continue
         note = read_session_note(runtime.dirs.session_lock(record.id))
         if note == _ASKS_PERMISSION:
-            return AskingSession(record.id, record.title, is_open=True, wants_permission=True)
+            return WaitingSession(record.id, record.title, is_open=True, wants_permission=True)
         if open_question(runtime.sessions.last_turns(record.id)) is not None:
-            return AskingSession(record.id, record.title, note is not None)
+            return WaitingSession(record.id, record.title, note is not None)
     return None

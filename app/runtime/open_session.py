@@ -28,9 +28,9 @@ from app.proposals.values.proposal_errors import UnknownProposal
 from app.runtime.mcp_manager import McpManager
 from app.runtime.model_connection import (
     connect_model,
-    limits_of,
     list_models,
     make_committer,
+    make_limits,
     make_turn_settings,
     open_session,
 )
@@ -395,7 +395,7 @@ class OpenSession:
         self.session.ports = replace(self.session.ports, commit=make_committer(self.runtime, settings))
         policy = GatePolicy(settings.gate, settings.chain_steps)
         self.session.settings = replace(
-            self.session.settings, max_steps=settings.max_steps, plan=settings.plan, limits=limits_of(settings)
+            self.session.settings, max_steps=settings.max_steps, plan=settings.plan, limits=make_limits(settings)
         )
         if policy != self.session.gate.policy:
             self.session.set_gate_policy(policy)
@@ -466,13 +466,13 @@ class OpenSession:
 
     async def _follow_other_processes(self) -> None:
         """Publish what other processes write to this workspace."""
-        seen = await asyncio.to_thread(self.runtime.database.foreign_writes)
+        seen = await asyncio.to_thread(self.runtime.database.foreign_write_counter)
         async for _ in self.runtime.signal.listen():
             if self.session is not None and self.session.is_follower:
                 # It rings, too, when a session is closed.
                 await self.session.take_over()
             # What this process wrote rings too; the database tells whether anyone else did.
-            now = await asyncio.to_thread(self.runtime.database.foreign_writes)
+            now = await asyncio.to_thread(self.runtime.database.foreign_write_counter)
             if now == seen:
                 continue
             seen = now

@@ -370,11 +370,11 @@ class OpenWorkspace:
     def evidence(self) -> "EvidenceRunner":
         """Return the runner that collects evidence."""
         from app.automation.evidence.evidence_runner import EvidenceRunner
-        from app.review.note_store import KeptEvidence
+        from app.review.review_stores import EvidenceStore
 
         with self._making:
             if self._evidence is None:
-                kept = KeptEvidence(self.sessions)
+                kept = EvidenceStore(self.sessions)
                 self._evidence = EvidenceRunner(self.checks, self.service, self.workspace, kept)
             return self._evidence
 

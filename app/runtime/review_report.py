@@ -47,7 +47,7 @@ class ReviewReport:
             ("Changes", self.size),
             ("From", self.proposal.origin.description),
             ("Staged", format_time(self.proposal.created)),
-            *([("Note", self.proposal.ignored_words)] if self.proposal.ignored else []),
+            *([("Note", self.proposal.ignored_files_note)] if self.proposal.ignored else []),
         )
 
     @property
@@ -126,7 +126,7 @@ def describe_recorded_decision(decision: RecordedDecision) -> list[str]:
     elif seen.unseen_lines == 0:
         facts.append("every changed line was on screen")
     facts += [f"{check.name}: {check.words or check.state.replace('_', ' ')}" for check in seen.checks]
-    facts += [entry.recipe_words] if entry.recipe else []
+    facts += [entry.recipe_description] if entry.recipe else []
     if (found := seen.evidence) is not None:
         facts.append(f"without each hunk, by {found.check} ({found.selection}):")
         facts += [f"hunk {one.hunk} of {one.path}: {one.description}" for one in found.hunks]

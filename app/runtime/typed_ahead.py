@@ -52,7 +52,7 @@ def restore_terminal() -> None:
             termios.tcsetattr(_terminal(), termios.TCSANOW, attributes)
 
 
-def take_typed_lines() -> str:
+def pop_typed_lines() -> str:
     """The lines that were ended before the terminal was asked for single keys, each with its end; only once."""
     global _lines
     lines, _lines = _lines, b""

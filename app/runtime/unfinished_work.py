@@ -7,7 +7,7 @@ from app.agent.decision_service import changed_proposal_events, decision_event, 
 from app.conversation.events import Decision, Event, Notice, ProposalDecided, TurnEnded, TurnStarted
 from app.proposals.files.filesystem import default_mode
 from app.proposals.text.hunks import hunk_header
-from app.proposals.values.decision_facts import HunkFact, LastDecision
+from app.proposals.values.decision_facts import HunkOutcome, LastDecision
 from app.proposals.values.models import DecisionResult, HunkState, Proposal, ProposalState, describe_state
 from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.proposal_errors import NothingStaged, ProposalError
@@ -116,17 +116,21 @@ def make_unrecorded_event(proposal: Proposal, last: LastDecision) -> ProposalDec
     return event.model_copy(update={"stale": last.stale, "number": last.number})
 
 
-def _hunk_facts(proposal: Proposal, last: LastDecision) -> Iterator[HunkFact]:
+def _hunk_facts(proposal: Proposal, last: LastDecision) -> Iterator[HunkOutcome]:
     """Yield the outcome of the hunks: of those decided, and of those that still wait."""
     landed = last.decision in (Decision.APPROVED, Decision.PARTLY_APPROVED)
     for change in proposal.files:
         for hunk in change.hunks:
             if hunk.id in last.hunks:
                 reason = "" if landed else "denied"
-                yield HunkFact(path=change.path, hunk=hunk.id, header=hunk_header(hunk), landed=landed, reason=reason)
+                yield HunkOutcome(
+                    path=change.path, hunk=hunk.id, header=hunk_header(hunk), landed=landed, reason=reason
+                )
             elif hunk.state is HunkState.PENDING:
                 reason = "still awaits a decision"
-                yield HunkFact(path=change.path, hunk=hunk.id, header=hunk_header(hunk), landed=False, reason=reason)
+                yield HunkOutcome(
+                    path=change.path, hunk=hunk.id, header=hunk_header(hunk), landed=False, reason=reason
+                )
 
 
 def stage_captured_edits(runtime: OpenWorkspace) -> list[str]:

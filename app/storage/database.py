@@ -356,7 +356,7 @@ class Database:
         with self._lock, self._translate_errors():
             return self._connection.execute(statement, values).fetchall()
 
-    def foreign_writes(self) -> int:
+    def foreign_write_counter(self) -> int:
         """Return a number that changes after a write of another process, and never after our own."""
         # https://www.sqlite.org/pragma.html#pragma_data_version
         return int(str(self.query_rows("PRAGMA data_version")[0][0]))
@@ -389,9 +389,9 @@ def _make_private(path: Path) -> None:
 def _chain_events(connection: sqlite3.Connection) -> None:
     if connection.execute("SELECT 1 FROM decisions LIMIT 1").fetchone():
         # Needed once in the life of a database.
-        from app.storage.record_chain import add_earlier_events
+        from app.storage.record_chain import chain_earlier_events
 
-        add_earlier_events(connection)
+        chain_earlier_events(connection)
 
 
 def _explain(path: Path, error: Exception) -> str:

@@ -7,10 +7,10 @@ from typing import cast
 from pydantic import ValidationError
 
 from app.conversation.events import ProposalDecided
-from app.proposals.values.record_entries import ChainLink, DecisionRecordEntry, EventRecordEntry, words_hash
+from app.proposals.values.record_entries import ChainLink, DecisionRecordEntry, EventRecordEntry, feedback_hash
 
 
-def end_of_chain(connection: sqlite3.Connection, workspace: str) -> ChainLink:
+def last_chain_link(connection: sqlite3.Connection, workspace: str) -> ChainLink:
     """Return the link that the next entry must follow."""
     row = connection.execute("SELECT number, sha256 FROM record_ends WHERE workspace = ?", (workspace,)).fetchone()
     return ChainLink(*row) if row else ChainLink()
@@ -30,7 +30,7 @@ def append_event_entry(
     connection: sqlite3.Connection, workspace: str, session: str, event: ProposalDecided, *, earlier: bool = False
 ) -> None:
     """Append the entry of an event about a decision, in the transaction that writes the event."""
-    end = end_of_chain(connection, workspace)
+    end = last_chain_link(connection, workspace)
     entry = EventRecordEntry(
         number=end.number + 1,
         before=end.digest,
@@ -41,7 +41,7 @@ def append_event_entry(
         session=session,
         files=tuple(file.path for file in event.files),
         origin=event.origin,
-        words=words_hash(event.feedback, event.comments, event.images),
+        words=feedback_hash(event.feedback, event.comments, event.images),
         event=event_hash(event),
         earlier=earlier,
     )
@@ -61,7 +61,7 @@ def insert_decision(connection: sqlite3.Connection, workspace: str, session: str
     )
 
 
-def add_earlier_events(connection: sqlite3.Connection) -> None:
+def chain_earlier_events(connection: sqlite3.Connection) -> None:
     """Enter the events that unchained versions stored; unreadable ones stay out."""
     rows = connection.execute("SELECT workspace, session, time, body FROM decisions ORDER BY id").fetchall()
     for workspace, session, time, body in rows:

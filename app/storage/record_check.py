@@ -17,9 +17,9 @@ from app.proposals.values.record_entries import (
     DecisionRecordEntry,
     EventRecordEntry,
     decision_hash,
+    feedback_hash,
     proposal_hash,
     record_hunk_states,
-    words_hash,
 )
 from app.storage.database import Database
 from app.storage.record_chain import event_hash, parse_decision_event
@@ -143,7 +143,7 @@ class RecordCheck:
     ) -> Iterator[str]:
         if event_hash(event) != known.event:
             yield f"{where} is not as it was recorded in entry {known.number}."
-        elif with_words and words_hash(event.feedback, event.comments, event.images) != known.words:
+        elif with_words and feedback_hash(event.feedback, event.comments, event.images) != known.words:
             yield f"{where} has other words than those of entry {known.number}."
 
     def _unrecorded(self) -> Iterator[str]:

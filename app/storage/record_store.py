@@ -23,7 +23,7 @@ from app.proposals.values.record_entries import (
     ChainLink,
     DecisionRecordEntry,
     EventRecordEntry,
-    words_hash,
+    feedback_hash,
 )
 from app.storage.database import Database
 from app.storage.storage_errors import StorageError
@@ -109,7 +109,7 @@ class RecordedDecision:
         return [file.path for file in self.entry.files] if self.entry else ()
 
 
-def sound_entries_on_paths(database: Database, workspace: str, paths: Collection[str]) -> list[DecisionRecordEntry]:
+def intact_entries_on_paths(database: Database, workspace: str, paths: Collection[str]) -> list[DecisionRecordEntry]:
     """The sound entries of the proposals of which a decision names one of the paths, oldest first."""
     rows = database.query_rows(_ENTRIES_ON, {"workspace": workspace, "paths": json.dumps([*paths])})
     sound = [body for body, digest in rows if hashlib.sha256(cast(bytes, body)).hexdigest() == digest]
@@ -235,7 +235,7 @@ class RecordStore:
                     number = int(kept.get("number", 0))
                 except (ValueError, LookupError, TypeError, AttributeError):
                     continue
-                name = words_hash(words.feedback, words.comments, words.images)
+                name = feedback_hash(words.feedback, words.comments, words.images)
                 found[cast(str, proposal), number, name] = words
         return found
 

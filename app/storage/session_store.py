@@ -20,7 +20,7 @@ from app.conversation.events import (
     QueueTaken,
     UserMessage,
 )
-from app.conversation.log import from_first_turn
+from app.conversation.log import skip_to_first_turn
 from app.storage.change_signals import ChangeSignal
 from app.storage.compact_records import compact_record
 from app.storage.database import Database
@@ -75,7 +75,7 @@ class SessionRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class DecisionRecord:
+class AuditEntry:
     """A line of the audit trail."""
 
     id: int
@@ -264,7 +264,7 @@ class SessionStore:
     def last_turns(self, session_id: str, count: int = 300) -> Sequence[Event]:
         """The newest turns of a session, some `count` events in all, from the beginning of a turn."""
         events = self.last_events(session_id, count)
-        return from_first_turn(events) if len(events) == count else events
+        return skip_to_first_turn(events) if len(events) == count else events
 
     @staticmethod
     def _read(session_id: str, rows: Sequence[tuple[object, ...]]) -> list[Event]:
@@ -283,7 +283,7 @@ class SessionStore:
         self._signal.send()
         self.happened("", [decided])
 
-    def decisions(self, proposal: str = "") -> list[DecisionRecord]:
+    def decisions(self, proposal: str = "") -> list[AuditEntry]:
         """The audit trail of this workspace, or of one proposal, oldest first."""
         rows = self._database.query_rows(
             "SELECT id, session, time, body FROM decisions"
@@ -292,7 +292,7 @@ class SessionStore:
         )
         try:
             return [
-                DecisionRecord(
+                AuditEntry(
                     cast(int, number),
                     cast(str, session),
                     cast(float, at),

@@ -93,7 +93,7 @@ class SqliteProposalStore:
 
     def change_counter(self) -> tuple[int, int]:
         """Return a value that changes with each write of a proposal by any process, and at times without one."""
-        return self._database.foreign_writes(), self._writes
+        return self._database.foreign_write_counter(), self._writes
 
     def proposal(self, proposal_id: str) -> Proposal | None:
         """Return a proposal by its id, case-insensitive."""
@@ -128,9 +128,9 @@ class SqliteProposalStore:
     def entries_on_paths(self, paths: Collection[str]) -> "list[DecisionRecordEntry]":
         """Return the record of all proposals with a decision about one of the paths; oldest first."""
         # Needed only where something is staged that was made elsewhere.
-        from app.storage.record_store import sound_entries_on_paths
+        from app.storage.record_store import intact_entries_on_paths
 
-        return sound_entries_on_paths(self._database, self._workspace, paths)
+        return intact_entries_on_paths(self._database, self._workspace, paths)
 
     def recent(self) -> list[Proposal]:
         """Return the waiting proposals and the newest decided ones, oldest first."""
@@ -217,7 +217,7 @@ class SqliteProposalStore:
         """Add the user's decision to the record, in the transaction that stores the decision."""
         # Needed only where something is decided.
         from app.proposals.values.record_entries import blob_id, make_record_entry
-        from app.storage.record_chain import append_entry, end_of_chain
+        from app.storage.record_chain import append_entry, last_chain_link
 
         def git_id(name: str) -> str:
             row = connection.execute("SELECT data FROM blobs WHERE sha256 = ?", (name,)).fetchone()
@@ -225,7 +225,7 @@ class SqliteProposalStore:
 
         key = (self._workspace, int(proposal.id[1:]))
         (before,) = connection.execute(_BODY, key).fetchone()
-        end = end_of_chain(connection, self._workspace)
+        end = last_chain_link(connection, self._workspace)
         entry = make_record_entry(
             _read(Proposal, before), proposal, last, written, git_id, who=self._who(), after=end, time=time.time()
         )

@@ -8,7 +8,7 @@ from textual import on
 from textual.app import ComposeResult
 from textual.message import Message
 
-from app.review.note_store import ReviewNotes
+from app.review.review_stores import UnfinishedReviewStore
 from app.ui.context.app_context import RunWork, open_link
 from app.ui.controllers.review_actions import DecisionMessage, ReviewActions
 from app.ui.controllers.review_services import ReadingProgress, SideQuestionActions
@@ -47,7 +47,7 @@ class ReviewSide(Column):
         self,
         review: Review,
         actions: ReviewActions,
-        notes: ReviewNotes,
+        notes: UnfinishedReviewStore,
         side_questions: SideQuestionActions,
         reading: ReadingProgress,
         run_work: RunWork,

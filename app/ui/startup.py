@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from app.config.settings import Settings
     from app.conversation.events import Event
     from app.proposals.values.models import Proposal
-    from app.review.note_store import ReviewNotes
+    from app.review.review_stores import UnfinishedReviewStore
     from app.runtime.open_workspace import OpenWorkspace
     from app.storage.session_store import SessionRecord
     from app.ui.chat_controller import ChatController
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class ReviewControllers(NamedTuple):
     """The controllers of the review."""
 
-    notes: "ReviewNotes"
+    notes: "UnfinishedReviewStore"
     """Keeps what is begun in it."""
     checks: "CheckController"
     """Runs the user's checks on what waits."""
@@ -119,7 +119,7 @@ class ReviewLoader:
 
     async def _make(self) -> None:
         await self.preload_modules()
-        from app.review.note_store import ReviewNotes
+        from app.review.review_stores import UnfinishedReviewStore
         from app.storage.storage_errors import StorageError
         from app.ui.controllers.review_actions import ReviewActions
         from app.ui.controllers.review_services import ReadingProgress, SideQuestionActions
@@ -130,7 +130,7 @@ class ReviewLoader:
         keys = preferences.settings.keys
         review = Review(keys=keys)
         review.text_controller.dropped.find_dropped_files = self._chat.images_in_paste
-        notes = ReviewNotes(controllers.runtime.sessions)
+        notes = UnfinishedReviewStore(controllers.runtime.sessions)
         decisions = ReviewActions(
             review,
             self._current,
@@ -188,9 +188,9 @@ class OpenedWorkspace(NamedTuple):
 
     def has_unfinished_reviews(self) -> bool:
         """Return whether the review has unfinished notes; raises StorageError."""
-        from app.review.note_store import ReviewNotes
+        from app.review.review_stores import UnfinishedReviewStore
 
-        return ReviewNotes(self.runtime.sessions).exist()
+        return UnfinishedReviewStore(self.runtime.sessions).exist()
 
 
 OpenWorkspaceFunction = Callable[[], Awaitable[OpenedWorkspace]]

@@ -242,7 +242,7 @@ def rules_above(root: Path, names: Collection[str] = IGNORE_FILES) -> Rules:
     return rules
 
 
-def rules_in(root: Path, folder: str, names: Collection[str] = IGNORE_FILES) -> Rules:
+def rules_for_folder(root: Path, folder: str, names: Collection[str] = IGNORE_FILES) -> Rules:
     """Return the rules in force in a folder of the workspace; `folder` is empty for the root, `names` are the ignore
     files."""
     rules = _rules_of(root, 0, names=names) + rules_above(root, names)
@@ -279,7 +279,7 @@ def walk_files(
         closed: The same, with WorkspaceClosed.
         folders: Give the folders in place of the files.
     """
-    above = rules_in(root, under.rpartition("/")[0]) if under else rules_above(root)
+    above = rules_for_folder(root, under.rpartition("/")[0]) if under else rules_above(root)
     chain = FolderChain(root)
     try:
         scan = _Scan(chain, readable_link, forbidden, ended, closed)

@@ -26,7 +26,7 @@ _MOST = 200_000
 """Names that are looked at."""
 
 
-class HardLinks:
+class HardLinkIndex:
     """The hard links of a workspace; may be asked from any thread."""
 
     def __init__(self, root: Path) -> None:
@@ -66,7 +66,7 @@ class HardLinks:
                 return
 
 
-__all__ = ["FileTooLarge", "FoundFile", "LinkInPath", "OpenedPath", "UnsafePath", "Workspace", "WorkspaceError"]
+__all__ = ["FileTooLarge", "LinkInPath", "OpenedPath", "UnsafePath", "WalkedFile", "Workspace", "WorkspaceError"]
 
 READ_LIMIT = 20 * 1024 * 1024
 """Bytes of the largest file that is read into memory."""
@@ -94,7 +94,7 @@ class LinkInPath(UnsafePath):
 
 
 @dataclass(frozen=True, slots=True)
-class FoundFile:
+class WalkedFile:
     """A regular file that a walk has found."""
 
     content: bytes
@@ -124,7 +124,7 @@ class Workspace:
         if not self.root.is_dir():
             raise WorkspaceError(f"{root} is not a folder")
         self.read_limit = read_limit
-        self._hard_links = HardLinks(self.root)
+        self._hard_links = HardLinkIndex(self.root)
         self._closed = Event()
         self._of_the_kernel = _inside(self.root, _OF_THE_KERNEL) if self.root == Path(self.root.anchor) else ()
         self._forbidden = (
@@ -166,7 +166,7 @@ class Workspace:
         if self.resolve(folder) != folder:
             raise UnsafePath(f"{relative} is reached through a link")
         check_name(name)
-        self.check_limits(relative, relative)
+        self.check_not_off_limits(relative, relative)
 
     def resolve(self, relative: str) -> str:
         """The workspace path of the real file behind `relative`, all links followed."""
@@ -255,7 +255,7 @@ class Workspace:
         places = self._forbidden
         return bool(places) and any(not place or f"{relative}/".startswith(f"{place}/") for place in places)
 
-    def check_limits(self, named: str, path: str) -> None:
+    def check_not_off_limits(self, named: str, path: str) -> None:
         """Raise UnsafePath where a path, that somebody named so, is off limits."""
         if self.is_forbidden(path):
             kernel = any(f"{path}/".startswith(f"{place}/") for place in self._of_the_kernel)
@@ -276,7 +276,7 @@ class Workspace:
             walked.close()
 
     @contextmanager
-    def found_file_reader(self) -> Iterator[Callable[[str], FoundFile]]:
+    def walked_file_reader(self) -> Iterator[Callable[[str], WalkedFile]]:
         """Yield a function that reads files that `files` has found, without resolving their paths again.
 
         Each folder is opened once, and no link is followed anywhere, so this reads what lies in the workspace or
@@ -285,11 +285,11 @@ class Workspace:
         """
         chain = FolderChain(self.root)
 
-        def read(path: str) -> FoundFile:
+        def read(path: str) -> WalkedFile:
             folder, _, name = path.rpartition("/")
             with _translate_error(path, self.read_limit, LinkInPath):
                 content, facts = read_file(name, self.read_limit, folder=chain.open_folder(folder))
-            return FoundFile(content, self._hard_links.find_secret_name(facts))
+            return WalkedFile(content, self._hard_links.find_secret_name(facts))
 
         try:
             yield read
@@ -374,7 +374,7 @@ class _Walk:
                     self._leave()
                     continue
             check_name(name)
-            self._workspace.check_limits(self._relative, "/".join([*self._names, name]))
+            self._workspace.check_not_off_limits(self._relative, "/".join([*self._names, name]))
             if (target := self._link(name)) is not None:
                 todo.extend(self._steps(target))
             elif todo:

@@ -44,7 +44,7 @@ def read_file(
         return b"".join(parts), facts
 
 
-def read_end(path: str | Path, limit: int) -> bytes:
+def read_tail(path: str | Path, limit: int) -> bytes:
     """The last `limit` bytes of a regular file, to which links may lead.
 
     Raises:

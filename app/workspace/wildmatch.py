@@ -28,7 +28,7 @@ _CLASSES = {
 }
 
 
-class LastName(NamedTuple):
+class LastComponent(NamedTuple):
     """The requirement of a pattern on the last component of a path."""
 
     beginning: str
@@ -61,15 +61,19 @@ class IgnoreRule:
         return self.text[1:] if plain and not self.anchored else ""
 
     @property
-    def last_name(self) -> LastName:
+    def last_name(self) -> LastComponent:
         """Return the spelling of the last component that a matching path must have, as far as the pattern determines
         it."""
         name = self.text.rpartition("/")[2]
         pieces = _ANY_SPECIAL.split(name)
         if self._has_sets:
             # What stands behind a bracket may be part of the set.
-            return LastName("" if self.anchored else pieces[0], "", False)
-        return LastName("", "", False) if name.startswith("**") else LastName(pieces[0], pieces[-1], len(pieces) == 1)
+            return LastComponent("" if self.anchored else pieces[0], "", False)
+        return (
+            LastComponent("", "", False)
+            if name.startswith("**")
+            else LastComponent(pieces[0], pieces[-1], len(pieces) == 1)
+        )
 
     @property
     def literal_folder(self) -> str:

@@ -8,7 +8,7 @@ from typing import cast
 
 from app.proposals.overlay.file_changes import make_change, next_hunk_number
 from app.proposals.overlay.overlay import Contents
-from app.proposals.risk.risk_reasons import add_reasons
+from app.proposals.risk.risk_reasons import add_risk_reasons
 from app.proposals.values.models import FileChange, Proposal
 from app.proposals.values.proposal_store import ProposalStore
 
@@ -43,7 +43,7 @@ def as_proposal(
             changes.append(make_change(contents, path, base, result, next_number=number))
             number = max(number, next_hunk_number(changes[-1:]))
     proposal = Proposal(id="P1", workspace="/", created=0.0, summary="", files=tuple(changes))
-    return add_reasons(contents, proposal, request)
+    return add_risk_reasons(contents, proposal, request)
 
 
 def share_before(proposal: Proposal, path: str) -> float:

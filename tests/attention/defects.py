@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Mapping
 
-from app.proposals.risk.edited_file import is_generated, is_test, source_of_lock_file
+from app.proposals.risk.edited_file import is_generated, is_test, manifest_of_lock_file
 from tests.attention.commits import Texts
 
 LEAST_FILES = 3
@@ -23,7 +23,7 @@ def planted(files: Mapping[str, Texts], *, number: int) -> tuple[str, dict[str, 
     if (
         path != max(files)
         or new is None
-        or source_of_lock_file(path) is not None
+        or manifest_of_lock_file(path) is not None
         or is_generated(path, (old or "").split("\n"))
     ):
         return None

@@ -216,7 +216,7 @@ def test_a_reason_names_its_lines_as_they_are_now() -> None:
 
 def test_a_place_that_was_not_found_exactly_deserves_eyes() -> None:
     from app.proposals.overlay.overlay import Contents
-    from app.proposals.risk.risk_reasons import add_reasons
+    from app.proposals.risk.risk_reasons import add_risk_reasons
     from tests.unit.proposals.memory_store import MemoryStore
 
     contents = Contents(MemoryStore())
@@ -224,7 +224,7 @@ def test_a_place_that_was_not_found_exactly_deserves_eyes() -> None:
     change = plain.files[0].model_copy(
         update={"matches": (EditMatch(rung=MatchLevel.ALIGNED, line=1),), "binary": True}
     )
-    proposal = add_reasons(contents, plain.model_copy(update={"files": (change,)}))
+    proposal = add_risk_reasons(contents, plain.model_copy(update={"files": (change,)}))
     assert words(proposal) == "was not found exactly in the file"
 
 

@@ -20,7 +20,7 @@ from app.agent.decision_service import approval_event, decision_event
 from app.cli.approve_deny_undo import _MARKER
 from app.cli.main import main
 from app.conversation.events import Decision, ProposalStaged, SideAnswer, SideQuestion, UserMessage
-from app.proposals.values.decision_facts import CheckFact, DecisionContext, LineComment
+from app.proposals.values.decision_facts import DecisionContext, LineComment, RecordedCheck
 from app.proposals.values.origin import Origin
 from app.runtime import unfinished_work
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
@@ -249,7 +249,7 @@ def reviewed(root: Path) -> None:
     runtime.close()
 
 
-RED = CheckFact(name="tests", state="failed", words="1 failed, 0 before")
+RED = RecordedCheck(name="tests", state="failed", words="1 failed, 0 before")
 
 
 def test_a_review_page_is_self_contained_and_escapes_its_text(root: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,7 +16,13 @@ import pytest
 from app.attestation.review_notes import REVIEWS
 from app.attestation.statement import pre_authentication_encoding
 from app.cli.main import main
-from app.proposals.values.decision_facts import UNKNOWN, DecisionContext, EvidenceFact, EvidenceVerdict, HunkEvidence
+from app.proposals.values.decision_facts import (
+    UNKNOWN_CONTEXT,
+    DecisionContext,
+    EvidenceVerdict,
+    HunkEvidence,
+    RecordedEvidence,
+)
 from app.runtime.open_workspace import open_workspace
 
 pytestmark = pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="ssh-keygen is not installed")
@@ -94,7 +100,7 @@ class Project:
         changes: dict[str, str | None],
         *,
         sign: bool = True,
-        circumstances: DecisionContext = UNKNOWN,
+        circumstances: DecisionContext = UNKNOWN_CONTEXT,
     ) -> str:
         """Stage changes, approve and commit them; the commit."""
         runtime = open_workspace(self.root, {}, {})
@@ -562,7 +568,7 @@ def test_unreviewed_commits_are_listed_as_json(project: Project) -> None:
 
 def test_evidence_of_each_hunk_is_signed_with_the_review(project: Project) -> None:
     mark = HunkEvidence(path="a.txt", hunk=1, verdict=EvidenceVerdict.HELD, tests=("t.py::test_a",), count=1)
-    fact = EvidenceFact(check="tests", selection="all tests of the check", tree="", hunks=(mark,))
+    fact = RecordedEvidence(check="tests", selection="all tests of the check", tree="", hunks=(mark,))
     changed: dict[str, str | None] = {"a.txt": project.read().replace("one\n", "two\n") + "more\n"}
     project.review("change", changed, circumstances=DecisionContext(through="app", evidence=fact))
     code, said = project.verify("--json")

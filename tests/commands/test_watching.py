@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from app.automation.check_results import CheckOutcome, CheckResult, CheckState, ProposalChecks
-from app.review.note_store import KeptChecks
+from app.review.review_stores import CheckResultStore
 from app.runtime.open_workspace import open_workspace
 from tests.forking import Forking
 from tests.terminal.terminal import signoff_command, terminal_environment
@@ -123,7 +123,7 @@ def test_results_of_checks_are_a_line_of_their_proposal(
         assert watch.document()["change"] == "waiting"
         outcome = CheckOutcome(CheckState.FAILED, 1)
         result = CheckResult("tests", CheckState.FAILED, "staged", outcome)
-        KeptChecks(workspace.sessions, workspace.signal).keep(ProposalChecks("P1", 1, (result,)))
+        CheckResultStore(workspace.sessions, workspace.signal).keep(ProposalChecks("P1", 1, (result,)))
         line = watch.document()
         assert (line["change"], line["id"]) == ("checks", "P1")
         assert [(one["name"], one["state"]) for one in line["checks"]] == [("tests", "failed")]

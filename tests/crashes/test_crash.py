@@ -370,7 +370,7 @@ def test_a_signal_during_an_apply_lets_it_finish(case: Case, number: signal.Sign
     assert site.open().recover() == []
 
 
-def test_what_a_killed_process_had_not_cleared_away_goes_with_the_next_decision(tmp_path: Path) -> None:
+def test_next_decision_clears_what_a_killed_process_left(tmp_path: Path) -> None:
     site = make_case(tmp_path, "apply").site
     service = site.open()
     draft = service.new_draft("session")

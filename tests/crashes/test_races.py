@@ -241,10 +241,10 @@ def ends(site: Site) -> None:
     site.check()
 
 
-def test_there_are_as_many_moments_as_steps(folders: Callable[[], Path]) -> None:
+def test_apply_passes_every_kind_of_step(folders: Callable[[], Path]) -> None:
     site, script = Site(folders(), "edit1", "nothing"), Script()
     play(site, script, approve)
-    assert {"exchange", "set_aside", "move_to_path", "write_new", "mark_journal_prepared", "make_folder"} <= set(
+    assert {"exchange", "move_to_temp", "move_to_path", "write_new", "mark_journal_prepared", "make_folder"} <= set(
         script.names
     )
     assert 15 < len(script.names) < MOMENTS
@@ -403,7 +403,7 @@ def test_a_recovery_that_cannot_be_recorded_says_so_once_and_ends_later(folders:
     ends(site)
 
 
-def test_what_is_written_to_a_file_while_it_is_replaced_is_kept(folders: Callable[[], Path]) -> None:
+def test_write_during_a_replacement_is_kept(folders: Callable[[], Path]) -> None:
     site, script = Site(folders(), "edit1", "nothing"), Script()
     play(site, script, approve)
     late = script.names.index("close_journal_record") + 1

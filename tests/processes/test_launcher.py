@@ -51,13 +51,13 @@ def run(tmp_path: Path) -> Run:
 
 
 @pytest.mark.parametrize("where", ["site/signoff/_bundle", "checkout"])
-def test_it_finds_what_is_bundled_or_else_the_checkout(run: Run, where: str) -> None:
+def test_launcher_finds_the_bundle_or_else_the_checkout(run: Run, where: str) -> None:
     assert run(where).returncode == 7
     done = run(where, "hook", "claude")
     assert (done.returncode, done.stdout) == (0, "1")
 
 
-def test_what_is_bundled_goes_before_a_checkout(run: Run) -> None:
+def test_bundle_goes_before_a_checkout(run: Run) -> None:
     run("checkout", files={"app/cli/main.py": "def main():\n    return 8\n"})
     assert run("site/signoff/_bundle").returncode == 7
 
@@ -69,7 +69,7 @@ def test_a_hook_that_does_not_start_denies(run: Run, failure: str) -> None:
     assert done.stderr.startswith("Denied, and nothing was written: signoff does not start")
 
 
-def test_it_denies_though_nobody_can_hear_why(run: Run) -> None:
+def test_hook_denies_although_stderr_is_full(run: Run) -> None:
     with Path("/dev/full").open("w") as full:
         done = run("checkout", "hook", "claude", files={"app/doors/hook/hook_entry.py": "1 +"}, stderr=full.fileno())
     assert done.returncode == 2
@@ -126,7 +126,7 @@ def test_before_a_prompt_no_failure_takes_the_words_of_the_user_away(run: Run) -
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_it_ends_with_the_process_that_the_agent_has_started(run: Run, tmp_path: Path) -> None:
+def test_hook_child_ends_with_its_parent_process(run: Run, tmp_path: Path) -> None:
     """What nobody waits for any more is not staged behind the agent's back."""
     told = tmp_path / "told"
     os.mkfifo(told)

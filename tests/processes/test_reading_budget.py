@@ -133,7 +133,7 @@ ACTIONS = st.lists(
 @example([("edit", 0, 30), ("edit", 0, 1), ("edit", 1, 1), ("edit", 2, 1), ("read", 0, 30), ("edit", 1, 21)])
 @example([("edit", 1, 30), ("edit", 0, 1), ("edit", 1, 1), ("edit", 2, 1), ("deny", 0, 1), ("edit", 2, 21)])
 @given(ACTIONS)
-def test_whatever_three_agents_and_a_reader_do_no_more_is_unread_than_the_budget_and_one_edit(
+def test_unread_lines_never_exceed_the_budget_and_one_edit(
     tmp_path_factory: pytest.TempPathFactory, actions: list[tuple[str, int, int]]
 ) -> None:
     folder = tmp_path_factory.mktemp("budget")
@@ -173,7 +173,7 @@ def test_whatever_three_agents_and_a_reader_do_no_more_is_unread_than_the_budget
 
 
 @pytest.mark.parametrize("attempt", range(3))
-def test_of_agents_that_stage_at_the_same_moment_one_passes(root: Path, attempt: int) -> None:
+def test_one_of_several_agents_passes_the_budget_at_the_same_moment(root: Path, attempt: int) -> None:
     agents = [open_workspace(root, {}, {}) for _ in range(3)]
     begin = threading.Barrier(6)
 

@@ -251,7 +251,7 @@ async def test_an_approval_from_outside_is_taken_in_once(server: WireServer, hos
     assert len(server.requests) == 2, "an approval doesn't start a turn"
 
 
-async def test_what_another_process_stages_shows(hosted: Hosted) -> None:
+async def test_proposal_of_another_process_is_shown(hosted: Hosted) -> None:
     hosted.updates.clear()
     await hosted.other("stage", "-", stdin=PATCH)
     await hosted.until(lambda: any(isinstance(update, ProposalsChanged) for update in hosted.updates))

@@ -295,7 +295,7 @@ async def test_a_silent_server_times_out(wire: WireServer, tmp_path: Path, monke
     [(document(b"", kind=EVENTS), 3), (document(b"{}"), 1), (document(b"", 405, EVENTS), 1)],
     ids=["ends at once", "is none", "is refused"],
 )
-async def test_what_is_told_unasked_is_asked_for_so_often_and_no_more(
+async def test_notification_stream_is_opened_a_bounded_number_of_times(
     said: bytes, times: int, wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http_connection, "_PAUSES", (0.0, 0.0))

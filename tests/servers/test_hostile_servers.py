@@ -100,7 +100,7 @@ async def test_a_read_error_ends_calls(wire: WireServer, tmp_path: Path, monkeyp
         assert "ZeroDivisionError" in await run(on, "found['said'] = 'poi' + 'soned'")
 
 
-async def test_what_it_asks_of_the_user_in_its_answer_is_an_error(wire: WireServer, tmp_path: Path) -> None:
+async def test_result_that_asks_for_input_is_an_error(wire: WireServer, tmp_path: Path) -> None:
     async with stage(wire, tmp_path, {"play": player()}) as on:
         said = await on.say(("play__give", {"resultType": "input_required", "content": []}))
         assert "it asks for input of the user, which signoff does not offer" in said
@@ -145,7 +145,7 @@ async def test_a_lost_layer_is_a_line_and_the_next_call_gets_another(wire: WireS
 
 
 @pytest.mark.layer
-async def test_what_it_has_written_on_a_layer_that_is_lost_is_told(wire: WireServer, tmp_path: Path) -> None:
+async def test_lost_writes_of_a_server_are_reported(wire: WireServer, tmp_path: Path) -> None:
     go = tmp_path / "shared/go"
     async with stage(wire, tmp_path, {"play": player()}) as on:
         await on.ready("play")
@@ -175,7 +175,7 @@ async def test_a_failed_start_says_why(wire: WireServer, tmp_path: Path) -> None
         assert not [name for name in on.offered if "__" in name]
 
 
-async def test_what_cannot_be_started_is_a_line(wire: WireServer, tmp_path: Path) -> None:
+async def test_server_that_cannot_be_started_is_one_line(wire: WireServer, tmp_path: Path) -> None:
     nobody = "~no-such-user-here/x"
     servers = {
         "cwd": player(cwd=nobody),
@@ -256,7 +256,7 @@ async def test_a_call_starts_no_server_that_was_switched_off(wire: WireServer, t
         assert on.called == []
 
 
-async def test_what_has_changed_since_the_user_was_asked_is_not_called(wire: WireServer, tmp_path: Path) -> None:
+async def test_tool_changed_after_the_question_is_not_called(wire: WireServer, tmp_path: Path) -> None:
     async with stage(wire, tmp_path, {"play": player()}) as on:
         await on.ready("play")
         listing = on.server("play").listing
@@ -324,7 +324,7 @@ Path("now.txt").write_text("x")
 
 
 @pytest.mark.layer
-async def test_what_it_writes_before_it_answers_with_an_error_is_staged(wire: WireServer, tmp_path: Path) -> None:
+async def test_writes_before_an_error_result_are_staged(wire: WireServer, tmp_path: Path) -> None:
     async with stage(wire, tmp_path, {"play": player()}) as on:
         said = await on.say(("play__run", {"code": "Path('half.txt').write_text('x'); 1 / 0"}))
         assert "ZeroDivisionError" in said
@@ -357,7 +357,7 @@ async def test_a_flood_on_its_log_is_bounded_and_costs_no_answer(wire: WireServe
         assert all(len(line) <= MAX_LOG_LINE_CHARACTERS and "\x1b" not in line for line in lines)
 
 
-async def test_what_would_drive_a_terminal_is_taken_out(wire: WireServer, tmp_path: Path) -> None:
+async def test_terminal_escapes_of_a_server_are_removed(wire: WireServer, tmp_path: Path) -> None:
     evil = "\x1b]0;title\x07\x1b[31mred\u202e\u200b"
     tools = [{"name": "give", "description": evil, "inputSchema": {"properties": {"a": {"description": evil}}}}]
     environment = {"TOOLS": json.dumps({"tools": tools})}
@@ -382,7 +382,7 @@ async def test_lines_that_are_no_messages_are_kept_as_its_log(wire: WireServer, 
 
 
 @pytest.mark.parametrize("method", ["sampling/createMessage", "elicitation/create", "anything"])
-async def test_what_it_asks_of_the_user_is_declined(method: str, wire: WireServer, tmp_path: Path) -> None:
+async def test_requests_of_a_server_are_declined(method: str, wire: WireServer, tmp_path: Path) -> None:
     async with stage(wire, tmp_path, {"play": player()}) as on:
         ask = f"send({{'id': 'r1', 'method': {method!r}, 'params': {{}}}}); found['said'] = sys.stdin.readline()"
         reply = json.loads(await run(on, ask))
@@ -438,7 +438,9 @@ async def test_nothing_of_it_is_left(wire: WireServer, tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="what is left is found in /proc")
 @pytest.mark.parametrize("ways", [(), (SandboxMode.IN_PLACE,)], ids=["layer", "read-only"])
-async def test_it_ends_with_signoff(processes: Forking, ways: tuple[SandboxMode, ...], tmp_path: Path) -> None:
+async def test_server_ends_when_signoff_is_killed(
+    processes: Forking, ways: tuple[SandboxMode, ...], tmp_path: Path
+) -> None:
     mark, (ours, theirs) = new_mark(), socket.socketpair()
     words = ("tests.servers.killed", str(tmp_path), mark, *ways)
     process = processes.start_module(*words, folder=ROOT, environment=os.environ, talk=theirs)
@@ -462,7 +464,7 @@ async def test_without_a_layer_it_cannot_write_and_the_question_says_so(wire: Wi
             assert on.asked[0].notes[0] == "This server can write to your files directly, without review."
 
 
-async def test_what_was_allowed_with_a_layer_is_asked_for_again_without_one(wire: WireServer, tmp_path: Path) -> None:
+async def test_permission_given_with_a_layer_is_asked_again_without_one(wire: WireServer, tmp_path: Path) -> None:
     forms = []
     for layer in (True, False):
         async with stage(wire, tmp_path, {"play": player(layer=layer)}) as on:

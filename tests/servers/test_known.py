@@ -149,7 +149,7 @@ def test_no_workspace_has_signoff_s_own_key_sent_anywhere(key: str, user: Home) 
     assert mine.expand_variables({key: "sk-secret"}).headers == {"X": "sk-secret"}
 
 
-def test_what_the_user_says_of_a_server_is_not_said_of_one_that_a_workspace_calls_the_same(user: Home) -> None:
+def test_user_settings_do_not_apply_to_a_workspace_server_of_the_same_name(user: Home) -> None:
     content = user.write("workspace/.mcp.json", {"mcpServers": {"one": {"url": "https://theirs.example/mcp"}}})
     trust.store_trust(content, user.store, ".mcp.json")
     said = {"headers": {"Authorization": "Bearer mine"}, "client_id": "c", "layer": False, "timeout": 9}
@@ -162,7 +162,7 @@ def test_what_the_user_says_of_a_server_is_not_said_of_one_that_a_workspace_call
     assert "can't change client_id, headers, layer of the server one of .mcp.json" in line
 
 
-def test_what_the_workspace_s_own_configuration_names_is_said_to_be_its_own(user: Home) -> None:
+def test_servers_of_signoff_toml_are_marked_as_the_workspaces(user: Home) -> None:
     user.write(".claude.json", {"mcpServers": {"two": PROGRAM}})
     own = {"one": ServerTable(command="prog"), "two": ServerTable.model_validate({"layer": False})}
     known = user.known(own, of_workspace=("one", "two"))
@@ -199,7 +199,7 @@ def test_a_name_that_would_not_show_as_it_is_is_none(name: str, user: Home) -> N
         ("\udcff", " cannot be used: "),
     ],
 )
-def test_what_cannot_be_used_is_a_line_and_the_rest_counts(content: str, words: str, user: Home) -> None:
+def test_unusable_server_file_is_one_line_and_the_rest_counts(content: str, words: str, user: Home) -> None:
     user.write(".codex/config.toml", CODEX)
     path = user.folder / ".gemini/settings.json"
     path.parent.mkdir()

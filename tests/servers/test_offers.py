@@ -42,7 +42,7 @@ TOOLS = st.lists(
 
 @settings(max_examples=at_most(15))
 @given(st.text(min_size=1, max_size=40), TOOLS)
-def test_whatever_is_offered_endpoints_can_take(server: str, listed: list[Any]) -> None:
+def test_every_offered_tool_fits_endpoints(server: str, listed: list[Any]) -> None:
     offers, problems = parse_tools(server, listed)
     assert len(offers) + len(problems) == len(listed)
     names = [offer.name for offer in offers]
@@ -134,7 +134,7 @@ def test_a_flood_of_tools_is_cut() -> None:
 
 
 @given(JSON | st.fixed_dictionaries({"content": st.lists(JSON, max_size=5)}, optional={"isError": JSON}))
-def test_whatever_is_answered_is_bounded_text(answer: Any) -> None:
+def test_every_tool_result_is_bounded_text(answer: Any) -> None:
     said = format_result(answer if isinstance(answer, dict) else {"content": answer})
     assert len(said.text) <= MAX_RESULT_CHARACTERS
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", said.text)

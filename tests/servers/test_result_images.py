@@ -60,7 +60,7 @@ async def test_a_result_image_stays_in_each_request(name: str, wire: WireServer,
         assert on.host.runtime.proposals.read_blob(image.sha256) == PICTURE
 
 
-async def test_where_results_take_none_the_model_is_told_so(wire: WireServer, tmp_path: Path) -> None:
+async def test_model_is_told_of_images_that_results_cannot_hold(wire: WireServer, tmp_path: Path) -> None:
     async with opened(wire, tmp_path, "chat") as on:
         await on.say(SHOT)
         assert "image_url" not in json.dumps(wire.last.body)
@@ -81,7 +81,7 @@ def test_an_image_counts_by_its_pixels_wherever_it_stands(message: dict[str, Any
     assert estimate_message_tokens(message) < 100
 
 
-async def test_what_cannot_go_out_takes_no_room_from_what_the_user_has_sent(wire: WireServer, tmp_path: Path) -> None:
+async def test_unsendable_result_images_take_no_room_from_the_users(wire: WireServer, tmp_path: Path) -> None:
     async with opened(wire, tmp_path, "chat") as on:
         (on.root / "shot.png").write_bytes(png(9, 9))
         session, runtime = on.host.session, on.host.runtime

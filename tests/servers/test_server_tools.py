@@ -34,7 +34,7 @@ async def test_a_tool_of_a_server_is_offered_asked_for_and_called(wire: WireServ
         assert on.called == ["echo"]
 
 
-async def test_what_is_allowed_is_a_tool_as_it_is_described(wire: WireServer, tmp_path: Path) -> None:
+async def test_permission_holds_for_a_tool_as_described(wire: WireServer, tmp_path: Path) -> None:
     async with stage(wire, tmp_path, {"play": player()}) as on:
         for _ in range(2):
             await on.say(("play__echo", {"text": "hello"}))
@@ -66,7 +66,7 @@ async def test_a_closed_gate_stops_server_calls(behaviour: Behaviour, wire: Wire
 
 
 @pytest.mark.layer
-async def test_what_a_server_writes_is_staged_and_closes_the_gate(wire: WireServer, tmp_path: Path) -> None:
+async def test_writes_of_a_server_are_staged_and_close_the_gate(wire: WireServer, tmp_path: Path) -> None:
     async with stage(wire, tmp_path, {"play": player()}, behaviour=IGNORES_TOOL_CHOICE) as on:
         path = str(on.root / "new/file.txt")
         await on.say(("play__write", {"path": path, "text": "written\n"}), ("play__echo", {"text": "x"}), last="")
@@ -106,7 +106,9 @@ async def run(
 
 
 @pytest.mark.layer
-async def test_what_a_server_writes_waits(processes: Forking, wire: WireServer, tmp_path: Path) -> None:
+async def test_headless_writes_of_a_server_wait_as_a_proposal(
+    processes: Forking, wire: WireServer, tmp_path: Path
+) -> None:
     outcome, _ = await run(processes, wire, tmp_path, "--commands", "allow")
     assert outcome["proposals"] == ["P1"]
 

@@ -390,7 +390,7 @@ async def test_a_token_renewed_by_another_window_is_used(wire: WireServer, tmp_p
         assert len(authority.forms) == 1
 
 
-async def test_what_another_window_has_renewed_is_taken_over(wire: WireServer, tmp_path: Path) -> None:
+async def test_token_renewed_by_another_window_is_taken_over(wire: WireServer, tmp_path: Path) -> None:
     async with signed_out(wire, tmp_path) as (on, authority):
         await on.server("far").sign_in(authority.browse)
         tokens = TokenStore(on.host.runtime.dirs.tokens)

@@ -36,7 +36,7 @@ from app.conversation.events import (
     UserMessage,
 )
 from app.llm.values.requests_and_updates import Usage
-from app.proposals.values.decision_facts import FileStat, HunkFact, LineComment
+from app.proposals.values.decision_facts import FileStat, HunkOutcome, LineComment
 from tests.ui.chat_app import ChatApp, call
 from widgets.chat.chat_bars import StatusLine
 from widgets.chat.composer_field import ComposerDraft
@@ -132,8 +132,8 @@ AFTERMATH: list[Event] = [
         proposal="P8",
         decision=Decision.PARTLY_APPROVED,
         hunks=(
-            HunkFact(path="app/fetch.py", hunk="a", header="@@ -1 +1 @@", landed=True),
-            HunkFact(path="app/fetch.py", hunk="b", header="@@ -9 +9 @@", landed=False),
+            HunkOutcome(path="app/fetch.py", hunk="a", header="@@ -1 +1 @@", landed=True),
+            HunkOutcome(path="app/fetch.py", hunk="b", header="@@ -9 +9 @@", landed=False),
         ),
         still_pending=True,
     ),

@@ -18,13 +18,13 @@ from app.review.verdicts import (
     Confirm,
     Proceed,
     Refuse,
+    describe_unseen_parts,
     find_caveats,
     judge_approval,
     judge_approve_all,
     judge_denial,
     judge_deny_all,
     judge_feedback,
-    unseen_words,
 )
 from app.tools.base.contract import Confirmation
 from tests.ui.sample_diffs import file_diff, proposal, retry_proposal, stale
@@ -304,7 +304,7 @@ def test_a_file_that_has_no_hunks_counts_as_unseen_by_itself() -> None:
     value = proposal("P1", [file_diff("run.sh", "a\n", "a\n", op=FileOperation.MODE, rebased=True)])
     state = ReviewState(waiting=[value])
     assert state.unseen_parts(value) == UnseenParts(0, 0, ("run.sh",))
-    assert unseen_words("P1", state.unseen_parts(value)) == "run.sh of P1 was never on screen"
+    assert describe_unseen_parts("P1", state.unseen_parts(value)) == "run.sh of P1 was never on screen"
     assert asked_of_all(state) == "Left out: P1 (re-based run.sh, run.sh never on screen)."
     assert not seen(state, value).unseen_parts(value)
     assert asked_of_all(state) == "Left out: P1 (re-based run.sh)."

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.conversation.events import Question
-from app.proposals.values.attention_reason import Reason, ReasonKind
+from app.proposals.values.attention_reason import AttentionReason, ReasonKind
 from app.proposals.values.models import Proposal
 from app.proposals.values.origin import Origin, OriginKind
 from app.review.review_state import order_waiting
@@ -23,7 +23,7 @@ from tests.ui.running_app import Running, running
 from tests.ui.sample_diffs import file_diff, proposal
 from tests.wire.server import WireServer
 
-RISK = Reason(kind=ReasonKind.UNASKED, path="a.py")
+RISK = AttentionReason(kind=ReasonKind.UNASKED, path="a.py")
 KINDS = (OriginKind.MODEL, OriginKind.AGENT, OriginKind.PATCH, OriginKind.DISK)
 
 

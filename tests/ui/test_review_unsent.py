@@ -83,7 +83,7 @@ async def test_unsent_words_ask_before_they_go_along(where: str, key: str, kind:
         assert "our unsent words go with it to the model, “hm”" in app.text()
         await pilot.press("escape")
         assert app.review.verdict_handler.question is None
-        assert app.review.state.unsaid.unsent_pieces(app.proposals["P1"]) == ["hm"]
+        assert app.review.state.unsaid.describe_unsent(app.proposals["P1"]) == ["hm"]
         await app.pass_grace()
         await pilot.press(key)
         await app.pass_grace()
@@ -94,7 +94,7 @@ async def test_unsent_words_ask_before_they_go_along(where: str, key: str, kind:
         assert not isinstance(decided, review_messages.Approve) or decided.model_continues == (key == "o")
         await pilot.pause()
         assert not app.review.is_writing
-        assert app.review.state.unsaid.unsent_pieces(app.proposals["P1"]) == []
+        assert app.review.state.unsaid.describe_unsent(app.proposals["P1"]) == []
 
 
 async def test_more_words_take_the_question_away() -> None:

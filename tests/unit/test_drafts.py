@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from app.conversation.events import UserMessage
-from app.review.note_store import ReviewNotes
+from app.review.review_stores import UnfinishedReviewStore
 from app.review.unfinished_review import UnfinishedReview
 from app.runtime.open_session import DraftStore, StoredDraft
 from app.storage.change_signals import ChangeSignal
@@ -123,7 +123,7 @@ async def test_drafts_of_old_versions_are_kept(sessions: SessionStore, drafts: C
 @pytest.mark.parametrize("broken", [False, True])
 async def test_the_end_of_the_app_writes_what_is_begun_if_that_can_be_written(tmp_path: Path, broken: bool) -> None:
     database = Database(tmp_path / "db")
-    notes = ReviewNotes(SessionStore(database, "here", ChangeSignal(tmp_path, "here")))
+    notes = UnfinishedReviewStore(SessionStore(database, "here", ChangeSignal(tmp_path, "here")))
     pause = asyncio.create_task(notes.save_soon("P1", UnfinishedReview(draft="Use LOG.")))
     await asyncio.sleep(0)
     if broken:

@@ -22,9 +22,9 @@ from app.proposals.values.record_entries import EventRecordEntry
 from app.runtime import shutdown, typed_ahead
 from app.runtime.mcp_manager import McpManager
 from app.runtime.model_connection import (
-    LearnedProfiles,
-    StoredSessions,
-    StoreSink,
+    ProfileStore,
+    SessionEventSink,
+    StoredOtherSessions,
     make_committer,
     read_picked_model,
     save_picked_model,
@@ -89,7 +89,7 @@ async def test_a_begun_write_is_finished(runtime: OpenWorkspace, monkeypatch: py
         return append(session, events, *after)
 
     monkeypatch.setattr(runtime.sessions, "append_events", slow)
-    keeping = asyncio.create_task(StoreSink(runtime.sessions, record.id).append([UserMessage(text="kept")], 0))
+    keeping = asyncio.create_task(SessionEventSink(runtime.sessions, record.id).append([UserMessage(text="kept")], 0))
     await asyncio.to_thread(begun.wait, 10)
     keeping.cancel()
     await asyncio.sleep(0)
@@ -101,11 +101,11 @@ async def test_a_begun_write_is_finished(runtime: OpenWorkspace, monkeypatch: py
 
 
 async def test_a_session_that_is_not_there_is_none(runtime: OpenWorkspace) -> None:
-    assert await StoredSessions(runtime).record("none", []) is None
+    assert await StoredOtherSessions(runtime).record("none", []) is None
 
 
 def test_what_was_learned_and_cannot_be_read_is_learned_anew(runtime: OpenWorkspace) -> None:
-    learned = LearnedProfiles(runtime.sessions)
+    learned = ProfileStore(runtime.sessions)
     learned["a"] = {"x": 1}
     assert learned.get("a") == {"x": 1} and learned.get("b") is None
     runtime.sessions.set_setting("profile:a", "{cut off", shared=True)
@@ -160,7 +160,7 @@ def test_what_is_no_terminal_is_asked_for_no_keys(monkeypatch: pytest.MonkeyPatc
     with Path(os.devnull).open() as nothing:
         monkeypatch.setattr(sys, "__stdin__", nothing)
         with typed_ahead.capture_typed_keys():
-            assert typed_ahead.take_typed_lines() == ""
+            assert typed_ahead.pop_typed_lines() == ""
 
 
 async def test_without_a_terminal_none_is_given_back(
@@ -192,7 +192,7 @@ def test_lines_after_a_ctrl_d_are_taken_like_those_before_it(monkeypatch: pytest
         monkeypatch.setattr(sys, "__stdin__", terminal)
         keyboard.write(b"one\r\x04two\rthree")
         with typed_ahead.capture_typed_keys():
-            assert typed_ahead.take_typed_lines() == "one\ntwo\n"
+            assert typed_ahead.pop_typed_lines() == "one\ntwo\n"
 
 
 async def test_a_request_waits_briefly_for_servers(runtime: OpenWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:

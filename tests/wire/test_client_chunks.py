@@ -115,7 +115,7 @@ async def test_reasoning_is_told_from_the_answer(server: WireServer, parts: list
     "text",
     ["Use <think> tags.", "<thought>no</thought>", "a <think>b</think>", "<", "<thin", "1 < 2", " <think", "\n"],
 )
-async def test_what_only_looks_like_reasoning_stays_in_the_answer(server: WireServer, text: str) -> None:
+async def test_text_that_only_looks_like_reasoning_stays_in_the_answer(server: WireServer, text: str) -> None:
     server.script([stream(*map(chunk, text), chunk(finish="stop"), DONE)])
     assert (await complete(server)).text == text
 
@@ -199,7 +199,7 @@ async def test_opaque_reasoning_is_kept_for_the_echo(server: WireServer) -> None
     }
 
 
-async def test_what_comes_together_is_told_together_in_its_order(server: WireServer) -> None:
+async def test_chunks_of_one_read_are_merged_in_order(server: WireServer) -> None:
     thoughts, words, letters = [chunk(reasoning="hm ")] * 300, [chunk("word ")] * 300, [*'{"path": "a.py"}']
     begun = chunk(calls=[call_delta(0, call_id="c1", name="edit_file", arguments="")])
     called = [begun, *(chunk(calls=[call_delta(0, arguments=letter)]) for letter in letters)]

@@ -290,7 +290,7 @@ async def test_a_server_that_refuses_everything_ends_in_its_own_words(server: Wi
     assert len(server.requests) <= 8
 
 
-async def test_where_there_is_nothing_to_move_nothing_is_learned(server: WireServer) -> None:
+async def test_refusal_without_a_movable_message_teaches_nothing(server: WireServer) -> None:
     server.insist(refused_unless("roles must alternate", lambda body: False))
     async with client_of(server) as client:
         with pytest.raises(RequestError):

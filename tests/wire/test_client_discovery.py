@@ -49,7 +49,7 @@ async def test_the_kind(server: WireServer, kind: str, answers: dict[str, Any], 
 
 
 @pytest.mark.parametrize("answer", ["<html>", {"data": "no"}, [], json.dumps({"models": []}), "[" * 50_000])
-async def test_what_is_no_model_server_is_not_found(server: WireServer, answer: Any) -> None:
+async def test_other_servers_are_not_taken_for_model_servers(server: WireServer, answer: Any) -> None:
     play(server, {"/v1/models": answer})
     assert await find_local_servers([server.port], patience=20) == []
 

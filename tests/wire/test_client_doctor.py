@@ -235,23 +235,23 @@ STALE = Profile(
 )
 
 
-async def test_what_cannot_be_examined_stays_as_it_was_learned(server: WireServer) -> None:
+async def test_failed_examination_keeps_the_learned_profile(server: WireServer) -> None:
     server.require_key("right-key")
     assert (await examined(server, profile=STALE)).profile == STALE
 
 
-async def test_what_was_learned_before_is_examined_anew(server: WireServer) -> None:
+async def test_learned_profile_is_examined_anew(server: WireServer) -> None:
     server.model(lambda request: follows(request.messages))
     assert (await examined(server, profile=STALE)).profile == Profile()
 
 
-async def test_what_was_refused_of_the_users_settings_is_asked_for_anew_afterwards(server: WireServer) -> None:
+async def test_examination_forgets_refused_settings(server: WireServer) -> None:
     server.model(lambda request: follows(request.messages))
     refused = Profile(refused={"top_k": 5}, refused_images=["a" * 64])
     assert (await examined(server, profile=refused)).profile == Profile()
 
 
-async def test_what_is_believed_is_listed_with_its_age(server: WireServer) -> None:
+async def test_learned_fields_are_listed_with_their_age(server: WireServer) -> None:
     endpoint = Endpoint(server.base_url, "test-model")
     cache: dict[str, dict[str, Any]] = {}
     assert "nothing" in describe_learned_fields(cache, endpoint).detail
@@ -268,7 +268,7 @@ async def test_what_is_believed_is_listed_with_its_age(server: WireServer) -> No
     assert "mid_system" not in said
 
 
-async def test_what_does_not_help_a_probe_is_not_learned(server: WireServer) -> None:
+async def test_correction_that_does_not_help_a_probe_is_not_learned(server: WireServer) -> None:
     """A template that fails on tools with words of its own: the doctor may not take it for a rule about placement."""
     server.insist(lambda body: error(500, "Jinja Exception: bad filter", code=500) if body["messages"][2:] else None)
     server.always(Turn("ok"))

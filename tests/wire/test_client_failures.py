@@ -330,7 +330,7 @@ async def test_no_proxy_for_this_machine(server: WireServer, monkeypatch: pytest
     await client.aclose()
 
 
-async def test_what_a_server_repeats_of_the_request_is_not_taken_for_its_own_words(server: WireServer) -> None:
+async def test_echoed_request_text_does_not_classify_a_failure(server: WireServer) -> None:
     echoed = [
         {"loc": ["body", "x"], "msg": "Bad value", "input": "Jinja: tools are not supported, insufficient_quota"}
     ]
@@ -504,7 +504,7 @@ async def test_words_that_are_nested_deep_are_not_looked_for(server: WireServer,
     assert "hidden" not in failed.message or deep > 1000
 
 
-def test_what_a_body_says_is_looked_for_so_deep() -> None:
+def test_error_body_is_searched_to_a_bounded_depth() -> None:
     def nested(levels: int) -> Any:
         return {"a": nested(levels - 1)} if levels else "hidden"
 

@@ -103,7 +103,7 @@ async def test_a_broken_stream_is_repeated(server: WireServer, broken: Reply) ->
     assert [update.attempt for update in updates if isinstance(update, RetryScheduled)] == [1]
 
 
-async def test_what_was_shown_before_the_cut_is_discarded_before_it_is_repeated(server: WireServer) -> None:
+async def test_cut_attempt_is_discarded_before_it_is_repeated(server: WireServer) -> None:
     server.script([stream(chunk("Hel"), CUT), stream(chunk("Hello w"), CUT), Turn("Hello world")])
     async with client_of(server) as client:
         updates = await updates_of(client)

@@ -154,7 +154,7 @@ async def test_words_made_to_keep_an_expression_busy(server: WireServer, text: s
         ("<title></title><p>Words", "(400): Words."),
     ],
 )
-async def test_what_a_page_says(server: WireServer, page: str, words: str) -> None:
+async def test_html_error_page_is_told_in_words(server: WireServer, page: str, words: str) -> None:
     server.always(document(page, status=400, content_type="text/html"))
     with pytest.raises(RequestError) as caught:
         await complete(server)
@@ -255,7 +255,7 @@ TOO_LARGE = {
 
 
 @pytest.mark.parametrize("what", TOO_LARGE)
-async def test_what_is_too_large_is_told_and_not_asked_for_again(server: WireServer, what: str) -> None:
+async def test_too_large_response_fails_and_is_not_retried(server: WireServer, what: str) -> None:
     reply, words = TOO_LARGE[what]
     server.always(reply)
     with pytest.raises(RequestError) as caught:
@@ -287,7 +287,7 @@ async def test_endless_empty_events_are_too_large(server: WireServer, monkeypatc
         await complete(server)
 
 
-async def test_what_came_before_is_kept(server: WireServer) -> None:
+async def test_text_before_a_flood_is_kept(server: WireServer) -> None:
     server.always(stream(chunk("Hello"), b"data: ", *[MUCH] * 9))
     with pytest.raises(RequestError) as caught:
         await complete(server)

@@ -45,7 +45,7 @@ async def usage_of(
     return completed.usage
 
 
-async def test_what_the_server_says_goes_before_the_users_price_and_that_before_the_list(server: WireServer) -> None:
+async def test_server_cost_goes_before_user_price_and_listed_price(server: WireServer) -> None:
     server.route("/v1/models", document({"data": [LISTED]}))
     server.script(
         [answering({**COUNTED, "cost": 0.25}), *[answering(COUNTED)] * 4, answering({**COUNTED, "cost": 0})]

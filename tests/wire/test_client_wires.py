@@ -167,7 +167,7 @@ ECHOED = OpaqueEcho(
 
 
 @pytest.mark.parametrize(("wire", "words", "learned", "sent"), REFUSALS)
-async def test_what_a_wire_is_refused_for_is_learned(
+async def test_refusal_on_a_wire_is_learned(
     server: WireServer, talks: list[Talk], wire: str, words: str, learned: dict[str, Any], sent: dict[str, Any]
 ) -> None:
     server.script([VENDORS[wire].error(400, words), Turn("Done.")])
@@ -230,7 +230,7 @@ FAILED: dict[str, tuple[str, Reply]] = {
 
 
 @pytest.mark.parametrize("kind", FAILED)
-async def test_what_failed_is_no_answer_however_it_is_said(server: WireServer, talks: list[Talk], kind: str) -> None:
+async def test_failed_response_of_a_wire_is_an_error(server: WireServer, talks: list[Talk], kind: str) -> None:
     wire, reply = FAILED[kind]
     server.always(reply)
     talks.append(talk := Talk(server, Profile(wire=wire)))  # type: ignore[arg-type]

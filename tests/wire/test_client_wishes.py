@@ -149,7 +149,7 @@ def told(updates: list[Any]) -> list[str]:
     return [update.notice for update in updates if isinstance(update, ProfileCorrected)]
 
 
-async def test_what_is_refused_is_left_out_told_once_and_remembered(server: WireServer) -> None:
+async def test_refused_setting_is_left_out_told_once_and_remembered(server: WireServer) -> None:
     server.insist(takes_no("reasoning_effort", "top_k"))
     server.always(Turn("Done."))
     cache: dict[str, dict[str, Any]] = {}

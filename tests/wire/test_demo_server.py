@@ -173,7 +173,7 @@ INVALID: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("case", INVALID)
-async def test_what_it_cannot_read_is_refused(client: Any, case: str) -> None:
+async def test_demo_server_refuses_unreadable_bodies(client: Any, case: str) -> None:
     with pytest.raises(openai.BadRequestError, match="not in the form of the Chat Completions API") as caught:
         await client.post(
             "/chat/completions", body={"model": "signoff-demo", **INVALID[case]}, cast_to=dict[str, Any]
@@ -199,7 +199,9 @@ async def test_an_unknown_model_is_named(client: Any) -> None:
         (b"POST /v1/chat/completions HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", 400),
     ],
 )
-async def test_what_is_no_good_request_gets_its_status(server: str, request_bytes: bytes, status: int) -> None:
+async def test_demo_server_answers_bad_requests_with_their_status(
+    server: str, request_bytes: bytes, status: int
+) -> None:
     answered, headers, body = await raw(server, request_bytes)
     assert answered == status
     assert json.loads(body)["error"]["message"]

@@ -134,7 +134,7 @@ def test_a_hand_back_that_failed_is_said(server: WireServer, capsys: pytest.Capt
     ],
     ids=["command", "secret"],
 )
-def test_what_nobody_could_be_asked_for_is_not_told_as_a_denial(
+def test_permission_that_nobody_could_give_is_no_denial(
     call: tuple[str, dict[str, Any]],
     summary: str,
     server: WireServer,

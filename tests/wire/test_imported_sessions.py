@@ -58,7 +58,9 @@ def test_an_imported_session_goes_on(
     assert "held in another program" in json.dumps(server.last.body)
 
 
-def test_it_says_what_was_repaired_and_how_to_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_import_says_what_was_repaired_and_how_to_continue(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["import", str(transcripts.openai(tmp_path / "m.json"))]) == 0
     first, repaired, last = capsys.readouterr().out.splitlines()
     assert "OpenAI messages: 2 messages of yours, 2 responses, 1 tool result." in first
@@ -71,7 +73,7 @@ def test_it_says_what_was_repaired_and_how_to_go_on(tmp_path: Path, capsys: pyte
     assert "Imported from OpenAI messages" in capsys.readouterr().out
 
 
-def test_what_cannot_be_imported_leaves_no_session(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_failed_import_leaves_no_session(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "x.json").write_text("{}")
     assert main(["import", str(tmp_path / "x.json"), "--json"]) == 3
     said = capsys.readouterr()

@@ -75,11 +75,11 @@ async def test_an_allowed_command_allows_no_secret_of_its_name(server: WireServe
         assert user.asked == [".env", ".env"]
 
 
-async def test_what_a_command_has_changed_is_asked_about_each_time() -> None:
+async def test_changes_of_a_command_are_asked_about_each_time() -> None:
     asked = Confirmation("changes", "Keep what it changed?", "make", ".")
     allowances = GrantedPermissions()
     await allowances.remember(asked, ConfirmationAnswer(allowed=True, duration=PermissionDuration.SESSION))
-    assert await allowances.describe_covering(asked) == ""
+    assert await allowances.describe_earlier_permission(asked) == ""
 
 
 async def test_the_first_answer_counts(server: WireServer, tmp_path: Path) -> None:

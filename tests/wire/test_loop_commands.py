@@ -191,7 +191,7 @@ async def test_a_large_file_is_staged_whole_and_undone(server: WireServer, tmp_p
 
 
 @pytest.mark.layer
-async def test_what_a_command_has_moved_is_one_file_wherever_it_is_told(server: WireServer, tmp_path: Path) -> None:
+async def test_file_moved_by_a_command_is_one_rename(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
         allow_everything(on)
         server.turn(

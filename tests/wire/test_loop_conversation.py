@@ -207,7 +207,7 @@ async def test_the_model_is_told_the_number_that_the_user_sees(server: WireServe
             assert on.session.pending.denials_in_row == number
 
 
-async def test_to_approve_the_only_hunk_is_to_approve(server: WireServer, tmp_path: Path) -> None:
+async def test_approving_the_only_hunk_approves_the_proposal(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
         await on.session.approve(await staged(on), ["1"])
         decided = on.events[-1]
@@ -397,7 +397,7 @@ async def test_cut_calls_do_not_run_and_the_model_learns_why(server: WireServer,
         on.check()
 
 
-async def test_what_arrived_before_a_failure_is_kept(server: WireServer, tmp_path: Path) -> None:
+async def test_text_before_a_failure_is_kept(server: WireServer, tmp_path: Path) -> None:
     refusal = {"error": {"message": "no", "type": "invalid_request_error", "code": 400}}
     server.script([stream(chunk("Half an answer"), refusal)])
     async with bench(server, tmp_path) as on:
@@ -495,7 +495,7 @@ async def test_messages_at_once_start_one_turn(server: WireServer, tmp_path: Pat
         on.check()
 
 
-async def test_what_is_sent_while_a_question_is_open_is_its_answer(server: WireServer, tmp_path: Path) -> None:
+async def test_message_sent_to_an_open_question_is_its_answer(server: WireServer, tmp_path: Path) -> None:
     server.turn(calls=[("ask_user", {"question": "Which?"})])
     server.say("All right.")
     async with bench(server, tmp_path) as on:

@@ -112,7 +112,7 @@ async def test_after_an_interruption_no_edit_is_staged_any_more(server: WireServ
         assert on.runtime.service.all() == []
 
 
-async def test_what_was_staged_before_an_interruption_is_kept(server: WireServer, tmp_path: Path) -> None:
+async def test_edit_staged_before_an_interruption_is_kept(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
         server.turn(
             calls=[edit(), ("run_command", {"command": "sleep 60"}), ("write_file", {"path": "b", "content": ""})]
@@ -282,7 +282,7 @@ class FailingSink(CountingSink):
         return await super().append(events, after)
 
 
-async def test_what_could_not_be_written_in_passing_is_written_with_the_next() -> None:
+async def test_event_that_failed_to_be_stored_is_stored_with_the_next() -> None:
     sink = FailingSink()
     log = EventLog(sink)
     recorder = CallRecorder(log)

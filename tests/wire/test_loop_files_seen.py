@@ -203,7 +203,7 @@ async def test_a_file_that_the_model_made_is_known_to_it(server: WireServer, tmp
         assert "new.txt (different now: line 2)" in await told(on, server)
 
 
-async def test_what_is_known_of_files_comes_back_with_the_session(server: WireServer, tmp_path: Path) -> None:
+async def test_known_file_versions_come_back_with_the_session(server: WireServer, tmp_path: Path) -> None:
     server.behave(OBEYS)
     async with bench(server, tmp_path) as on:
         await staged(on, server)

@@ -15,7 +15,7 @@ from app.images.image_files import load_attachments
 from app.images.mentions import find_mentions
 from app.llm.capabilities.profiles import LASTS, read_valid_fields
 from app.llm.client import ModelClient
-from app.runtime.model_connection import LearnedProfiles
+from app.runtime.model_connection import ProfileStore
 from app.runtime.open_workspace import open_workspace
 from app.runtime.unfinished_work import record_unrecorded_decisions
 from app.storage.pruning import prune_workspace
@@ -138,7 +138,7 @@ async def test_refused_images_are_left_out(server: WireServer, tmp_path: Path, w
         await on.say("Then guess")
         assert len(server.requests) == 3, "it is remembered"
         endpoint = on.session.ports.model.endpoint
-        beliefs = read_valid_fields(LearnedProfiles(on.runtime.sessions), endpoint.base_url, endpoint.model)
+        beliefs = read_valid_fields(ProfileStore(on.runtime.sessions), endpoint.base_url, endpoint.model)
         (belief,) = [one for one in beliefs if one.field == "images_supported"]
         assert belief.value is False and belief.is_valid(belief.since + 3_600)
         assert not belief.is_valid(belief.since + LASTS["images_supported"])
@@ -180,7 +180,7 @@ async def test_image_asks_the_list(server: WireServer, tmp_path: Path, entry: di
         assert len([text for text in notices(on) if "takes no images" in text]) == 1 - sent
 
 
-async def test_what_the_settings_say_counts_for_more_than_the_list(server: WireServer, tmp_path: Path) -> None:
+async def test_profile_setting_overrides_the_model_list(server: WireServer, tmp_path: Path) -> None:
     entry = {"id": "test-model", "architecture": {"input_modalities": ["text"]}}
     server.route("/v1/models", document({"data": [entry]}))
     server.always(Turn("I see."))
@@ -332,7 +332,7 @@ async def test_an_image_in_feedback_is_cut_first_and_not_pruned(server: WireServ
         assert any("Left out to make room" in text and "shot.png" in text for text in notices(on))
 
 
-async def test_what_a_crash_left_unrecorded_keeps_its_images(server: WireServer, tmp_path: Path) -> None:
+async def test_decision_recorded_after_a_crash_keeps_its_images(server: WireServer, tmp_path: Path) -> None:
     server.turn("Editing.", calls=[edit()])
     server.say("Have a look.")
     async with opened(server, tmp_path) as on:
@@ -372,7 +372,7 @@ class TestCommandLine:
         assert images(server.last.body) == [] and "--image" in capsys.readouterr().err
 
     @pytest.mark.parametrize("name", ["missing.png", "text.txt"])
-    def test_what_is_given_and_no_image_is_wrong_usage(
+    def test_image_option_with_another_file_is_wrong_usage(
         self, server: WireServer, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
     ) -> None:
         (tmp_path / "here/text.txt").write_text("hello")

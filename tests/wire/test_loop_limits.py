@@ -93,7 +93,7 @@ async def test_an_edit_is_staged_as_long_as_the_closing_request_can_be_paid(
         assert "P1" in str(server.last.messages[-1]["content"]) and on.file == FILE
 
 
-async def test_what_was_staged_before_the_limit_stays_staged(server: WireServer, tmp_path: Path) -> None:
+async def test_edit_staged_before_the_limit_stays_staged(server: WireServer, tmp_path: Path) -> None:
     server.turn(calls=[edit()], prompt_tokens=8_000, completion_tokens=2_000)
     server.turn(calls=[READ], prompt_tokens=8_000, completion_tokens=6_000)
     server.say("That far.")
@@ -148,9 +148,7 @@ async def test_steps_are_announced_in_each_turn(server: WireServer, tmp_path: Pa
             assert ended(on).limit == "steps"
 
 
-async def test_what_was_spent_counts_after_a_restart_and_no_request_goes_out(
-    server: WireServer, tmp_path: Path
-) -> None:
+async def test_cost_counts_after_a_restart_and_no_request_goes_out(server: WireServer, tmp_path: Path) -> None:
     server.always(Turn("Done.", prompt_tokens=8_000, completion_tokens=9_000))
     async with bench(server, tmp_path, price=PRICE, max_cost=0.12) as on:
         await on.say("First")
@@ -392,7 +390,7 @@ def test_a_time_is_written_as_people_write_it(text: Any, seconds: float) -> None
 
 
 @pytest.mark.parametrize("value", ["", "10", "m", "1m30h", "-5s", 0, -1, "٣m"])
-def test_what_is_no_time_is_an_error_that_names_the_setting(value: Any) -> None:
+def test_invalid_time_is_an_error_that_names_the_setting(value: Any) -> None:
     with pytest.raises(ConfigError, match="max_time"):
         validate_value("max_time", value)
 

@@ -62,7 +62,7 @@ async def test_an_unrecorded_end_of_a_turn_is_explained(server: WireServer, tmp_
         on.check()
 
 
-async def test_what_is_queued_stays_so_when_its_turn_cannot_begin(server: WireServer, tmp_path: Path) -> None:
+async def test_queued_message_stays_queued_when_its_turn_cannot_begin(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
 
         def lose(update: Update) -> None:
@@ -206,7 +206,7 @@ async def test_slow_closing_is_heard(server: WireServer, tmp_path: Path, monkeyp
         assert not server.requests[1].disconnected.is_set()
 
 
-async def test_what_an_endpoint_said_of_the_size_is_said_at_the_end(server: WireServer, tmp_path: Path) -> None:
+async def test_size_error_of_an_endpoint_is_in_the_turns_end(server: WireServer, tmp_path: Path) -> None:
     server.always(error(413, "client intended to send too large body"))
     async with bench(server, tmp_path) as on:
         await on.say("Hello")

@@ -55,7 +55,7 @@ async def test_the_next_edit_is_refused_and_the_model_hands_control_back(server:
         on.check()
 
 
-async def test_what_another_agent_fills_meanwhile_refuses_the_whole_step(server: WireServer, tmp_path: Path) -> None:
+async def test_budget_filled_by_another_agent_refuses_the_whole_step(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path, reading={"unseen_lines": 20}) as on:
         stage = on.runtime.service.stage
 

@@ -175,7 +175,7 @@ async def test_a_model_that_calls_on_is_told_nowhere_else(server: WireServer, tm
             assert on.stopped == "refused" and placement(on) == "fold_first"
 
 
-async def test_what_the_user_says_of_the_placement_is_not_looked_into(server: WireServer, tmp_path: Path) -> None:
+async def test_placement_set_by_the_user_is_not_probed(server: WireServer, tmp_path: Path) -> None:
     as_llama_cpp(server, templates.drops_later_system)
     stage_and_hand_back(server)
     async with bench(server, tmp_path, profile={"mid_system": "inline"}) as on:

@@ -209,7 +209,7 @@ async def test_an_option_that_is_picked_twice_answers_once(runtime: OpenWorkspac
     await session.close()
 
 
-async def test_what_is_queued_waits_for_the_answer_to_a_question(runtime: OpenWorkspace) -> None:
+async def test_queued_message_waits_for_the_answer_to_a_question(runtime: OpenWorkspace) -> None:
     session = open_session(runtime, Model(["question"]))
     await session.send("Go")
     await session.send("And then?")
@@ -305,7 +305,7 @@ async def test_a_window_that_takes_over_knows_the_questions_asked(runtime: OpenW
     await looker.close()
 
 
-async def test_what_is_decided_on_a_closed_session_is_recorded_and_asks_nobody(runtime: OpenWorkspace) -> None:
+async def test_decision_on_a_closed_session_is_recorded_without_a_request(runtime: OpenWorkspace) -> None:
     model = Model(["edit"])
     session = open_session(runtime, model)
     await session.send("Go")
@@ -320,7 +320,7 @@ async def test_what_is_decided_on_a_closed_session_is_recorded_and_asks_nobody(r
     assert [event.feedback for event in stored if isinstance(event, ProposalDecided)] == ["Not like that."]
 
 
-async def test_what_is_said_right_after_an_interruption_is_not_left_waiting(runtime: OpenWorkspace) -> None:
+async def test_message_right_after_an_interruption_is_sent(runtime: OpenWorkspace) -> None:
     session = open_session(runtime, Model([]))
     await session.send("Go")
     await session.send("taken back")
@@ -331,7 +331,7 @@ async def test_what_is_said_right_after_an_interruption_is_not_left_waiting(runt
     await session.close()
 
 
-async def test_what_is_said_in_the_last_moment_of_a_turn_is_not_left_waiting(runtime: OpenWorkspace) -> None:
+async def test_message_at_the_end_of_a_turn_is_sent(runtime: OpenWorkspace) -> None:
     session = open_session(runtime, Model([]))
     late: list[asyncio.Task[None]] = []
 
@@ -349,7 +349,7 @@ async def test_what_is_said_in_the_last_moment_of_a_turn_is_not_left_waiting(run
     await session.close()
 
 
-async def test_what_is_said_to_a_closed_session_is_there_when_it_opens_again(runtime: OpenWorkspace) -> None:
+async def test_message_to_a_closed_session_is_queued_for_its_next_opening(runtime: OpenWorkspace) -> None:
     session = open_session(runtime, Model([]))
     await session.close()
     await session.send("Hello?")
@@ -362,7 +362,7 @@ async def test_what_is_said_to_a_closed_session_is_there_when_it_opens_again(run
     await again.close()
 
 
-async def test_what_was_taken_back_stays_on_disk_until_it_is_safe(runtime: OpenWorkspace, tmp_path: Path) -> None:
+async def test_recalled_messages_stay_stored_until_confirmed(runtime: OpenWorkspace, tmp_path: Path) -> None:
     session = open_session(runtime, Model(["question"]))
     await session.send("Go")
     await session.send("queued")

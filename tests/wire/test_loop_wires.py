@@ -197,7 +197,7 @@ async def test_a_failed_closing_hands_back(server: WireServer, on: Bench, vendor
     await on.say("Thanks")
 
 
-async def test_how_much_does_not_fit_is_said(server: WireServer, on: Bench, vendor: Vendor) -> None:
+async def test_overflow_names_how_much_does_not_fit(server: WireServer, on: Bench, vendor: Vendor) -> None:
     words = {
         "anthropic": "prompt is too long: 208310 tokens > 200000 maximum",
         "responses": "Your input exceeds the context window of this model. context_length_exceeded",

@@ -74,7 +74,7 @@ def whole(requests: list[Request]) -> list[str]:
     return [json.dumps(request.body) for request in requests if not asked_aside(request)]
 
 
-async def test_it_has_the_tools_and_the_history_and_may_call_nothing(
+async def test_side_question_has_tools_and_history_but_no_calls(
     server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wire: str
 ) -> None:
     async with opened(server, tmp_path / "a", monkeypatch, wire) as on:
@@ -112,7 +112,7 @@ async def test_it_has_the_tools_and_the_history_and_may_call_nothing(
     ],
     ids=["answer", "call", "500", "429", "empty"],
 )
-async def test_what_comes_next_is_what_would_have_come_without_it(
+async def test_side_question_does_not_change_the_next_requests(
     server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wire: str, reply: Turn | Reply
 ) -> None:
     async def story(folder: str, *, aside: bool) -> list[str]:
@@ -174,7 +174,7 @@ async def test_a_follow_up_has_what_was_said_before_it_on_that_hunk_also_in_a_la
     ],
     ids=["text-and-call", "call", "429", "500", "400", "empty", "cut"],
 )
-async def test_whatever_a_server_answers_is_one_line_and_nothing_is_sent_again(
+async def test_failed_side_question_is_one_line_and_not_repeated(
     server: WireServer,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -206,7 +206,7 @@ async def test_a_strict_server_is_named(server: WireServer, tmp_path: Path, monk
         assert answer.state == "failed" and "called a tool instead" in answer.note
 
 
-async def test_what_a_server_refuses_is_learned_for_the_question_alone(
+async def test_refusal_of_a_side_question_is_learned_for_it_alone(
     server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wire: str
 ) -> None:
     """Also before the conversation has begun, on a patch that no model of ours has made."""
@@ -303,7 +303,9 @@ def _teller(request: Request) -> Turn:
     return Turn("More. " + "Answer. " * 200, prompt_tokens=size)
 
 
-async def test_it_runs_beside_a_turn(server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_side_question_runs_beside_a_turn(
+    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with opened(server, tmp_path / "a", monkeypatch) as on:
         proposal = await stage(on)
         server.model(lambda request: stream(chunk("So far"), STALL))

@@ -27,7 +27,7 @@ from app.agent.updates import (
     merge_updates,
 )
 from app.conversation.events import Event, TurnEnded
-from app.conversation.log import from_first_turn
+from app.conversation.log import skip_to_first_turn
 from app.images.mentions import Mention
 from widgets.chat.chat_bars import QuestionBar, StatusLine, TodoBar
 from widgets.chat.composer import PLACEHOLDER, Composer
@@ -206,7 +206,7 @@ class ChatPane(Column):
         self.status_line.show_phase(Phase.IDLE)
         self.composer.set_queued_messages(())
         if not self._shows_end_of(log):
-            end = log if len(log) <= _END else from_first_turn(log[-_END:])
+            end = log if len(log) <= _END else skip_to_first_turn(log[-_END:])
             self._shown_from = end[0] if end else None
             self._entry_builder, layout = EntryBuilder(), self.transcript.make_empty_layout()
             for change in self._entry_builder.changes_of_log(end):

@@ -51,7 +51,7 @@ def proposal_notes(proposal: Proposal) -> Iterator[NoteRow]:
     """Yield the notes above the first file."""
     if proposal.origin.kind not in _OWN:
         yield NoteRow(-1, f"From {proposal.origin.description}.", "note")
-    if words := proposal.ignored_words:
+    if words := proposal.ignored_files_note:
         yield NoteRow(-1, f"{words[0].upper()}{words[1:]}.", "note")
     if word := _STATE_WORDS.get(proposal.state):
         after = f" by {proposal.superseded_by}" if proposal.superseded_by else ""

@@ -8,15 +8,15 @@ from typing import NamedTuple
 
 from app.concurrency import iterate_cooperatively
 from app.proposals.text.line_comparison import (
-    are_similar,
+    are_versions_of_one_line,
     changed_words,
-    common_ends,
+    common_prefix_and_suffix,
     differ_only_in_space,
     is_paired_in_order,
     pair_lines,
 )
 from app.proposals.values.models import FileDiff, Hunk
-from app.review.found_reasons import uncovered_lines
+from app.review.evidence_reasons import untested_lines
 from app.review.hunk_lines import HunkRange, Side, hunk_line_numbers, hunk_texts, side_text
 from app.text.deceiving_text import find_lookalikes
 from widgets.diff.diff_rows import SourceLine
@@ -197,7 +197,7 @@ def _changed_inside(
         old = [changed.text for changed in removed[source : run.source]]
         new = [changed.text for changed in added[target : run.target]]
         for here, there in pair_lines(old, new):
-            if here is not None and there is not None and are_similar(old[here], new[there]):
+            if here is not None and there is not None and are_versions_of_one_line(old[here], new[there]):
                 yield source + here, target + there
     first, last = block[0], block[-1]
     yield from _edge(removed, added, first.source, first.target, -1)
@@ -214,7 +214,7 @@ def _edge(
             return
         old, new = removed[here], added[there]
         near = old.is_below(removed[source], step) and new.is_below(added[target], step)
-        if not (near and are_similar(old.text, new.text)):
+        if not (near and are_versions_of_one_line(old.text, new.text)):
             return
         yield here, there
 
@@ -241,7 +241,7 @@ class LineMarks:
         """Lines that were taken away here and put elsewhere, as far as they have been searched for."""
         self._parts: Mapping[tuple[int, int], Sequence[HunkRange]] = {}
         self.uncovered = frozenset(
-            SourceLine(file, "new", line) for file, diff in enumerate(diffs) for line in uncovered_lines(diff)
+            SourceLine(file, "new", line) for file, diff in enumerate(diffs) for line in untested_lines(diff)
         )
         """Lines that no test runs."""
 
@@ -317,7 +317,7 @@ def _share(line: str, ranges: Sequence[tuple[int, int]]) -> float:
 
 def _between(old: str, new: str) -> tuple[Spans, Spans]:
     """Return the ranges between the common start and the common end."""
-    head, tail = common_ends(old, new)
+    head, tail = common_prefix_and_suffix(old, new)
     return _range(head, len(old) - tail), _range(head, len(new) - tail)
 
 

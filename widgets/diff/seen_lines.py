@@ -101,7 +101,7 @@ def go_to_unseen(unseen: UnseenLine, seen: SeenLines, model: DiffModel, cursor: 
         return
     drawn = scene.drawn_line(row, side, line)
     wanted = scene.changed_spans(row, side, line) or ((0, len(scene.line_text(unseen.file, side, line))),)
-    character = drawn.text.drawn_index(seen.first_missing_character(hunk, unseen.number, wanted))
+    character = drawn.text.drawn_index(seen.first_undrawn_character(hunk, unseen.number, wanted))
     part = max(0, bisect_right(drawn.starts, character) - 1)
     if not model.wrap:
         cell = drawn.text.first_column_of(character)

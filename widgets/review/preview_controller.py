@@ -7,7 +7,7 @@ from textual.content import Content
 
 from app.proposals.risk.edited_file import sort_by_path
 from app.proposals.values.models import FileChange, FileDiff, Proposal
-from app.review.found_reasons import has_found_reason, with_found_reasons
+from app.review.evidence_reasons import add_evidence_reasons, has_evidence_reason
 from app.review.review_state import ReviewState
 from app.review.unfinished_review import filter_pending
 from widgets.diff.diff_pane import DiffPane
@@ -96,14 +96,14 @@ class PreviewController:
 
     def _show(self, proposal: Proposal, diffs: Sequence[FileDiff]) -> None:
         state = self._state
-        diffs = with_found_reasons(diffs, state.checks.get(proposal.id), state.evidence.get(proposal.id))
+        diffs = add_evidence_reasons(diffs, state.checks.get(proposal.id), state.evidence.get(proposal.id))
         order = () if self.by_path else proposal.order
         by_need = sort_by_path(diffs, [diff.change.path for diff in diffs], order)
         if not self.by_path:
-            by_need.sort(key=lambda diff: not has_found_reason(diff))
+            by_need.sort(key=lambda diff: not has_evidence_reason(diff))
         self.diffs = tuple(by_need)
         before, self._diffs_of = self._diffs_of, proposal
-        state.looked_at.note_bases(proposal)
+        state.looked_at.remember_bases(proposal)
         seen = state.looked_at.seen_lines(proposal)
         self._view.show_change(proposal, self.diffs, extra=top_notes(state, proposal, self._words), seen=seen)
         if before is not None and before.id == proposal.id and _decided_more(before, proposal):
@@ -166,7 +166,7 @@ class PreviewController:
         if proposal is None or self.comparing or state.proposal != proposal:
             return
         checked, found = state.checks.get(proposal.id), state.evidence.get(proposal.id)
-        marked = tuple(with_found_reasons(self.diffs, checked, found))
+        marked = tuple(add_evidence_reasons(self.diffs, checked, found))
         if marked != self.diffs:
             self.diffs = marked
             seen = state.looked_at.seen_lines(proposal)

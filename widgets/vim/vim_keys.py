@@ -6,7 +6,7 @@ from textual import events
 from textual.widgets import TextArea
 from textual.widgets.text_area import Selection
 
-from app.proposals.text.line_comparison import common_ends
+from app.proposals.text.line_comparison import common_prefix_and_suffix
 from widgets.vim.vim_machine import VimMachine, VimMode, VimResult
 
 Span = tuple[int, int]
@@ -90,7 +90,7 @@ class VimKeys:
     def _show(self, outcome: VimResult, text: str) -> None:
         area = self._area
         if outcome.text != text:
-            start, end = common_ends(text, outcome.text)
+            start, end = common_prefix_and_suffix(text, outcome.text)
             wide = self._widen(text, (start, len(text) - end))
             inserted = outcome.text[start : len(outcome.text) - end]
             area.replace(inserted, *map(self._location, wide), maintain_selection_offset=False)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from app.concurrency import iterate_cooperatively
-from app.proposals.risk.edited_file import is_generated, is_prose, is_test, source_of_lock_file
+from app.proposals.risk.edited_file import is_generated, is_prose, is_test, manifest_of_lock_file
 from app.proposals.risk.risk_reasons import find_test_names_in
 from app.proposals.text.hunks import has_effect
 from app.proposals.values.models import FileDiff, Hunk, HunkState
@@ -74,7 +74,7 @@ def plan_ablation(diffs: Sequence[FileDiff], chosen: Collection[str]) -> Ablatio
             for hunk in diff.change.hunks
             if hunk.state is HunkState.PENDING and has_effect(hunk) and hunk.id in chosen
         ]
-        if not hunks or is_prose(path) or source_of_lock_file(path) or is_generated(path, diff.old):
+        if not hunks or is_prose(path) or manifest_of_lock_file(path) or is_generated(path, diff.old):
             continue
         if is_test(path):
             tests += _changed_tests(diff, hunks)

@@ -19,7 +19,7 @@ from app.automation.report_xml import MAX_REPORT_BYTES
 from app.automation.workspace_tree import WorkspaceTree
 from app.config.config_tables import TESTS
 from app.config.settings import CheckTable
-from app.proposals.decide.decision_outcomes import choose_files
+from app.proposals.decide.decision_outcomes import make_decision_scope
 from app.proposals.decide.workspace_versions import WorkspaceVersions
 from app.proposals.proposal_service import ProposalService
 from app.proposals.risk.edited_file import is_test
@@ -105,8 +105,8 @@ class _Search:
         self.found = replace(self.found, marks={**self.found.marks, **new})
 
 
-class EvidenceStore(Protocol):
-    """Keeps evidence by proposal; implemented by `app.review.note_store.KeptEvidence`."""
+class EvidenceKeeper(Protocol):
+    """Keeps evidence by proposal; implemented by `app.review.review_stores.EvidenceStore`."""
 
     def keep(self, found: ProposalEvidence, waiting: Collection[str]) -> None:
         """Keep it, and forget that of proposals that do not wait."""
@@ -128,7 +128,7 @@ class EvidenceRunner:
     """
 
     def __init__(
-        self, checks: CheckRunner, service: ProposalService, workspace: Workspace, store: EvidenceStore
+        self, checks: CheckRunner, service: ProposalService, workspace: Workspace, store: EvidenceKeeper
     ) -> None:
         self._checks = checks
         self._service = service
@@ -200,7 +200,7 @@ class EvidenceRunner:
         """
         if (found := await asyncio.to_thread(self._kept.load, proposal_id)) is None:
             return None
-        choice = choose_files(await asyncio.to_thread(self._service.get, proposal_id), chosen)
+        choice = make_decision_scope(await asyncio.to_thread(self._service.get, proposal_id), chosen)
         is_same = found.chosen == choice.hunks | choice.paths and await self.is_current(found)
         return found if is_same else None
 
@@ -226,7 +226,7 @@ class EvidenceRunner:
         tell: ReportEvidence,
     ) -> _Search:
         proposal = self._service.get(proposal_id)
-        choice = choose_files(proposal, chosen)
+        choice = make_decision_scope(proposal, chosen)
         diffs = self._service.file_diffs(proposal_id)
         plan = plan_ablation(diffs, choice.hunks)
         found = ProposalEvidence(proposal_id, proposal.revision, choice.hunks | choice.paths, check.name)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from app.proposals.text.hunks import hunk_header
-from app.proposals.values.decision_facts import EvidenceFact, EvidenceVerdict, HunkEvidence
+from app.proposals.values.decision_facts import EvidenceVerdict, HunkEvidence, RecordedEvidence
 from app.proposals.values.models import FileDiff, Hunk
 from app.text.plural import plural
 
@@ -76,12 +76,12 @@ class ProposalEvidence:
         return self.why_not or "; ".join(filter(None, (said, left, self.tests_run_text)))
 
     @property
-    def to_fact(self) -> EvidenceFact | None:
+    def to_fact(self) -> RecordedEvidence | None:
         """Return the evidence as the record stores it; None without any."""
         if not self.marks:
             return None
         hunks = tuple(sorted(self.marks.values(), key=lambda mark: mark.hunk))
-        return EvidenceFact(check=self.check, selection=self.selection, tree=self.tree, hunks=hunks)
+        return RecordedEvidence(check=self.check, selection=self.selection, tree=self.tree, hunks=hunks)
 
 
 def unheld_hunks_as_feedback(evidence: ProposalEvidence, diffs: Iterable[FileDiff]) -> str:

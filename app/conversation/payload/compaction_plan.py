@@ -191,17 +191,17 @@ class _Costs:
         """Tokens of one event as payloads show it."""
         if isinstance(event, ToolResult) and event.id in self.pruned:
             return _PLACEHOLDER_TOKENS
-        tokens = event_tokens(event)
+        tokens = estimate_event_tokens(event)
         if event.id in self.images_pruned:
-            tokens -= event_image_tokens(event)
+            tokens -= estimate_image_event_tokens(event)
         return tokens * self._factor
 
     def images(self, event: Event) -> float:
         """Tokens of the images that payloads still show of an event."""
-        return 0 if event.id in self.images_pruned else event_image_tokens(event) * self._factor
+        return 0 if event.id in self.images_pruned else estimate_image_event_tokens(event) * self._factor
 
 
-def event_tokens(event: Event) -> int:
+def estimate_event_tokens(event: Event) -> int:
     """Return the tokens that an event adds to a payload, uncalibrated."""
     text = ""
     match event:
@@ -216,11 +216,11 @@ def event_tokens(event: Event) -> int:
             text = format_decision_facts(event) + format_feedback(event)
         case CallDenied():
             text = format_denial(event) + event.feedback
-    images = event_image_tokens(event)
+    images = estimate_image_event_tokens(event)
     return estimate_text_tokens(text) + MESSAGE_TOKENS + images if text or images else 0
 
 
-def event_image_tokens(event: Event) -> int:
+def estimate_image_event_tokens(event: Event) -> int:
     """Return the tokens of the images of an event, uncalibrated."""
     return sum(estimate_image_tokens(image.width, image.height) for image in event_images(event))
 
@@ -362,7 +362,7 @@ def make_summary_payload(
     """
     covered = [_clipped(event) for event in events if 0 < event.id <= step.upto]
     # What the model has said of images stands for them.
-    unseen = Pruned(images=tuple(event.id for event in covered if event_image_tokens(event)))
+    unseen = Pruned(images=tuple(event.id for event in covered if estimate_image_event_tokens(event)))
     covered = _fitting(covered, int(_FIT * (budget.window or budget.used) / budget.factor))
     instruction = Intervention(kind=InterventionKind.FACT, text=INSTRUCTION, scope="request")
     return project([*covered, unseen, instruction], profile, replace(facts, closing=True))
@@ -372,7 +372,7 @@ def _fitting(events: list[Event], tokens: int) -> list[Event]:
     """Return the events without the oldest ones that do not fit; summarised parts keep their summary."""
     room = tokens
     for position in range(len(events) - 1, -1, -1):
-        room -= event_tokens(events[position]) - event_image_tokens(events[position])
+        room -= estimate_event_tokens(events[position]) - estimate_image_event_tokens(events[position])
         if room < 0:
             cut = max(position, read_omissions(events).cut)
             return [*events, Compacted(upto=events[cut].id, summary="", method="truncation")]

@@ -48,7 +48,7 @@ def attach_history_images(
 
 
 def find_unsent_reasons(
-    carried: Sequence["CarriedImage"], profile: Profile, contents: Mapping[str, str]
+    carried: Sequence["HistoryImage"], profile: Profile, contents: Mapping[str, str]
 ) -> list[tuple[Image, str]]:
     """Return the images of a history in order, each with the reason why it is left out; empty if it goes out."""
     reasons = [_reason(each, profile, contents) for each in carried]
@@ -76,7 +76,7 @@ def attach_images(
     return written
 
 
-class CarriedImage(NamedTuple):
+class HistoryImage(NamedTuple):
     """An image of the history."""
 
     image: Image
@@ -84,18 +84,18 @@ class CarriedImage(NamedTuple):
     of_tool: bool = False
 
 
-def history_images(items: Iterable[HistoryItem]) -> list[CarriedImage]:
+def history_images(items: Iterable[HistoryItem]) -> list[HistoryImage]:
     """Return the images of a history, in order."""
     return [each for item in items for each in _carried(item)]
 
 
-def _carried(item: HistoryItem) -> Iterator[CarriedImage]:
+def _carried(item: HistoryItem) -> Iterator[HistoryImage]:
     match item:
         case UserHistoryItem():
-            yield from (CarriedImage(image, item.pruned) for image in item.images)
+            yield from (HistoryImage(image, item.pruned) for image in item.images)
         case ModelResponse():
             for record in item.records:
-                yield from (CarriedImage(image, record.images_pruned, True) for image in record.images)
+                yield from (HistoryImage(image, record.images_pruned, True) for image in record.images)
 
 
 def _with_images(record: CallRecord, judged: Sequence[tuple[Image, str]], contents: Mapping[str, str]) -> CallRecord:
@@ -124,7 +124,7 @@ def _shown(
             yield ProgramNote(f"Attached by the user but not shown to you, {why}: {quote_names(missing)}. {advice}")
 
 
-def _reason(carried: CarriedImage, profile: Profile, contents: Mapping[str, str]) -> str:
+def _reason(carried: HistoryImage, profile: Profile, contents: Mapping[str, str]) -> str:
     """Why an image does not go out; empty if it does."""
     if carried.pruned:
         return "pruned"

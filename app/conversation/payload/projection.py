@@ -26,7 +26,7 @@ from app.conversation.payload.history import (
     read_omissions,
 )
 from app.conversation.payload.image_attachment import (
-    CarriedImage,
+    HistoryImage,
     attach_history_images,
     attach_images,
     find_unsent_reasons,
@@ -36,7 +36,7 @@ from app.conversation.payload.missing_results import CallRecord
 from app.conversation.payload.wire_ids import WireIds, dump_arguments, replace_surrogates, to_valid_tool_name
 from app.images.image import Image
 from app.llm.values.profile import Profile, filter_accepted_tools
-from app.llm.values.requests_and_updates import NO_WISHES, Payload, RequestOptions
+from app.llm.values.requests_and_updates import NO_OPTIONS, Payload, RequestOptions
 from app.llm.wires.wire import (
     NO_BEGINNING,
     Attachment,
@@ -79,7 +79,7 @@ def place_items(history: History, system_prompt: str, profile: Profile, endpoint
     placer.add_items(history.items)
     for text in history.tail:
         placer.add_note(text)
-    rest = placer.take_rest()
+    rest = placer.pop_rest()
     first = placer.first_item(system_prompt)
     return rest if first is None else [first, *rest]
 
@@ -122,19 +122,19 @@ class ItemPlacer:
                 case ModelResponse():
                     self.add_response(item)
                 case UserHistoryItem():
-                    self.add_user_words(item)
+                    self.add_user_message(item)
                 case ProgramNote():
                     if item.applies:
                         self.add_note(item.text, introduces=item.introduces)
                 case HistoryGap():
                     self.add_gap(item.text)
 
-    def take_finished(self) -> list[Item]:
+    def pop_finished(self) -> list[Item]:
         """Return the items that no later one changes (all but the last), each once."""
         settled, self._written = self._written[:-1], self._written[-1:]
         return settled
 
-    def take_rest(self) -> list[Item]:
+    def pop_rest(self) -> list[Item]:
         """Return all items that were not taken."""
         self._place_waiting_notes()
         self._close_user()
@@ -162,7 +162,7 @@ class ItemPlacer:
         """Add an omission."""
         self._gap = text
 
-    def add_user_words(self, said: UserHistoryItem) -> None:
+    def add_user_message(self, said: UserHistoryItem) -> None:
         """Add a message of the user with its images."""
         if self._gap and self._last_role == "user":
             self._assistant_text(self._gap)
@@ -297,7 +297,7 @@ class PayloadInputs:
     from."""
     model: str = ""
     """As in `AssistantMessage.model`."""
-    wishes: RequestOptions = NO_WISHES
+    wishes: RequestOptions = NO_OPTIONS
     """The user's request settings; passed on as they are."""
     images: Mapping[str, str] = field(default_factory=dict, repr=False)
     """The bytes of images as base64, by their SHA-256."""
@@ -351,7 +351,7 @@ class _Prefix:
     """The compactions and prunings behind it that `marks` has, too."""
     earlier: EarlierHistory | None
     ids: WireIds
-    carried: list[CarriedImage]
+    carried: list[HistoryImage]
     judged: list[tuple[Image, str]]
     placer: ItemPlacer
     writer: ItemWriter
@@ -412,7 +412,7 @@ class CachedProjection:
         placer.add_items(attach_images(history.items, judged[len(prefix.judged) :], facts.images))
         for text in history.tail:
             placer.add_note(text)
-        for item in placer.take_rest():
+        for item in placer.pop_rest():
             writer.add(item)
         if settled:
             self._prefix = _longer(prefix, events[:settled], judged, facts) if settled > start else prefix
@@ -445,7 +445,7 @@ def _longer(
     carried = prefix.carried + history_images(items)
     placer, writer = prefix.placer.fork(), prefix.writer.fork()
     placer.add_items(attach_images(items, judged[len(prefix.judged) : len(carried)], facts.images))
-    for item in placer.take_finished():
+    for item in placer.pop_finished():
         writer.add(item)
     kept = list(judged[: len(carried)])
     later = prefix.later[len(_omitting(events[len(prefix.events) :])) :]

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from app.workspace.reading import read_end
+from app.workspace.reading import read_tail
 
 _TAIL = 4 * 1024 * 1024
 """Bytes that are read from the end of a transcript."""
@@ -209,7 +209,7 @@ def _lines(path: str, *marks: str, tail: int = _TAIL) -> list[dict[str, Any]]:
 
 def _parsed(path: str, marks: Sequence[bytes], tail: int) -> Iterator[dict[str, Any]]:
     try:
-        lines = read_end(path, tail).split(b"\n")
+        lines = read_tail(path, tail).split(b"\n")
     except (OSError, ValueError):
         return
     for line in lines:

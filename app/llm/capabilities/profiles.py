@@ -57,7 +57,7 @@ class CorrectionTrial:
         self.profile = found.profile
         return True
 
-    def take_confirmed(self) -> tuple[dict[str, Any], list[ProfileCorrected]]:
+    def pop_confirmed(self) -> tuple[dict[str, Any], list[ProfileCorrected]]:
         """Return, once a response has come, the confirmed fields and the notices for the user."""
         changed = {field: value for field, value in iter(self.profile) if value != getattr(self._known, field)}
         return changed, [ProfileCorrected(self.profile, one.notice) for one in self._kept]

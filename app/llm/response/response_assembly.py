@@ -56,7 +56,7 @@ def parse_arguments(raw: str) -> tuple[dict[str, Any] | None, str]:
     return dict(value), ""
 
 
-def is_complete(raw: str) -> bool:
+def is_complete_json(raw: str) -> bool:
     """Return whether the text so far is a complete JSON object."""
     try:
         return isinstance(_decode(raw), dict)
@@ -116,7 +116,7 @@ class _Slot:
     @property
     def complete(self) -> bool:
         """Return whether the arguments are a whole object; only texts that end like one are parsed."""
-        return bool(self.pieces) and self.pieces[-1].rstrip().endswith("}") and is_complete("".join(self.pieces))
+        return bool(self.pieces) and self.pieces[-1].rstrip().endswith("}") and is_complete_json("".join(self.pieces))
 
 
 class CallAssembly:
@@ -272,7 +272,7 @@ class DeltaCollector:
             self._end()
         self._calls[progress.index] = progress
 
-    def take_all(self) -> list[Delta]:
+    def pop_all(self) -> list[Delta]:
         """Return everything in order, and forget it."""
         self._end()
         whole, self._whole = self._whole, []
@@ -369,7 +369,7 @@ class ResponseAssembly:
         if self._hider and (held := self._hider.finish()):
             self._text.append(held)
             deltas.add_text(held)
-        return deltas.take_all()
+        return deltas.pop_all()
 
     def complete(self, *, ended: bool) -> Completed:
         """Return the response. `ended`: the stream came to an end that the server meant as one."""

@@ -34,7 +34,7 @@ def written_paths(proposal: Proposal) -> list[str]:
     )
 
 
-def describe_in_commit(proposal: Proposal) -> str:
+def make_commit_message(proposal: Proposal) -> str:
     """Return the summary as a commit message has it: a subject, and below a long one the whole of it."""
     summary = " ".join(proposal.summary.split())
     if len(summary) <= _SUBJECT:
@@ -62,7 +62,7 @@ def commit_proposal(
     names = sorted(written_paths(proposal) if paths is None else paths)
     if not names:
         raise CommitFailed(f"{proposal.id} wrote no files, so there is nothing to commit.")
-    message = "\n".join((describe_in_commit(proposal), "", *trailers, ""))
+    message = "\n".join((make_commit_message(proposal), "", *trailers, ""))
     git = partial(_git, root)
     present = [name for name in names if os.path.lexists(root / name)]
     if present:
@@ -175,9 +175,7 @@ def decisions_leading_to(entries: Sequence[DecisionRecordEntry], path: str, blob
     return steps
 
 
-def attribute_lines(
-    steps: Sequence[FileDecision], contents: Callable[[str], bytes]
-) -> list[DecisionRecordEntry | None]:
+def blame_lines(steps: Sequence[FileDecision], contents: Callable[[str], bytes]) -> list[DecisionRecordEntry | None]:
     """Return for each line of the last content the decision that added it; None for a line that was there before.
 
     Args:

@@ -13,7 +13,7 @@ from app.proposals.journal.journal import fold_case_and_form
 from app.proposals.locate.carry_over import encode_content
 from app.proposals.overlay.file_changes import file_operation, next_hunk_number, recompute_hunks
 from app.proposals.overlay.overlay import Contents, Overlay, same_version
-from app.proposals.risk.risk_reasons import add_reasons
+from app.proposals.risk.risk_reasons import add_risk_reasons
 from app.proposals.stack.rebase import RebaseConflict, find_conflicts, merge_mode, removed_paths
 from app.proposals.text.diff import diff_lines
 from app.proposals.text.document import BOM, Document, decode_utf8, split_text
@@ -21,7 +21,7 @@ from app.proposals.text.file_warnings import format_size
 from app.proposals.text.merge import merge_lines
 from app.proposals.values.models import FileChange, FileOperation, FileVersion, Proposal
 from app.proposals.values.pending_paths import is_undecided
-from app.proposals.values.proposal_errors import ChangedSinceSeen, EditRefused, EditRejected
+from app.proposals.values.proposal_errors import ChangedSinceShown, EditRefused, InvalidUserText
 from app.workspace.secrets import secret_reason
 
 
@@ -30,29 +30,31 @@ def replace_result_text(contents: Contents, proposal: Proposal, path: str, text:
     ids.
 
     Raises:
-        EditRejected: the file is not text, is not in the proposal, or nothing is left of the change.
+        InvalidUserText: the file is not text, is not in the proposal, or nothing is left of the change.
     """
     change = next((each for each in proposal.files if each.path == path and is_undecided(each)), None)
     if change is None or change.result is None or change.binary or change.involves_link:
-        raise EditRejected(f"{proposal.id} has no text to edit at {path}.")
+        raise InvalidUserText(f"{proposal.id} has no text to edit at {path}.")
     if change.on_disk:
-        raise EditRejected(f"{path} is on disk as {proposal.id} has it; edit the file itself, {proposal.id} follows.")
+        raise InvalidUserText(
+            f"{path} is on disk as {proposal.id} has it; edit the file itself, {proposal.id} follows."
+        )
     try:
         data = encode_content(Document(contents.get(change.result)), text)
     except EditRefused as error:
-        raise EditRejected(f"{path} was not changed: {error.fact}") from error
+        raise InvalidUserText(f"{path} was not changed: {error.fact}") from error
     result = contents.add(data, change.result.mode)
     if same_version(result, change.result):
         return proposal
     if same_version(result, change.base) and not change.old_path:
-        raise EditRejected(f"That leaves {path} as it is on disk; deny the change instead.")
+        raise InvalidUserText(f"That leaves {path} as it is on disk; deny the change instead.")
     edited = change.model_copy(
         update={"result": result, "origin_base": change.base, "origin_result": result, "edited": True}
     )
     edited = recompute_hunks(contents, edited, next_number=next_hunk_number(proposal.files))
     files = tuple(edited if each is change else each for each in proposal.files)
     after = proposal.model_copy(update={"files": files, "revision": proposal.revision + 1})
-    return add_reasons(contents, after) if proposal.order else after
+    return add_risk_reasons(contents, after) if proposal.order else after
 
 
 _MARKER = 7
@@ -231,22 +233,22 @@ def open_conflict(
         unsaved: The user's text for that file, to be merged with what is there now.
 
     Raises:
-        ChangedSinceSeen: all of the proposal fits.
-        EditRejected: it is nothing that can be resolved by hand; the message says why.
+        ChangedSinceShown: all of the proposal fits.
+        InvalidUserText: it is nothing that can be resolved by hand; the message says why.
     """
     found = find_conflicts(overlay, proposal)
     if not found and unsaved is None:
-        raise ChangedSinceSeen(f"{proposal.id} fits again: nothing of it is in conflict any more.")
+        raise ChangedSinceShown(f"{proposal.id} fits again: nothing of it is in conflict any more.")
     paths = sorted(found, key=lambda each: each != path)
     if unsaved is not None:
         paths = [path]
-    refused: EditRejected | None = None
+    refused: InvalidUserText | None = None
     for each in paths:
         stuck = found.get(each) or RebaseConflict(f"{each} changed while you were editing it")
         try:
             sides = _sides(overlay, proposal, each)
             return _conflict(overlay, proposal, sides, stuck.reason, unsaved, len(set(found) - {each}))
-        except EditRejected as error:
+        except InvalidUserText as error:
             refused = refused or error
     assert refused is not None
     raise refused
@@ -263,15 +265,15 @@ def resolve_conflict(
         seen: What was there when the user was shown the conflict.
 
     Raises:
-        ChangedSinceSeen: something else is there now.
-        EditRejected: the text can't be written in the file's encoding, or nothing is left of the proposal.
+        ChangedSinceShown: something else is there now.
+        InvalidUserText: the text can't be written in the file's encoding, or nothing is left of the proposal.
     """
     sides = _sides(overlay, proposal, path)
     change, current = sides.change, sides.current
     if not same_version(current, seen):
-        raise ChangedSinceSeen(f"{path} has changed again since you began; nothing was saved.")
+        raise ChangedSinceShown(f"{path} has changed again since you began; nothing was saved.")
     if answer is ConflictSide.BOTH:
-        raise EditRejected(f"{path} is taken as a whole: from the disk or from the proposal.")
+        raise InvalidUserText(f"{path} is taken as a whole: from the disk or from the proposal.")
     if isinstance(answer, ConflictSide):
         result = sides.proposed if answer is ConflictSide.PROPOSED else current
         versions = sides.base, current, sides.proposed
@@ -283,8 +285,8 @@ def resolve_conflict(
     left_as_it_is = same_version(result, current) and not sides.moves
     others = [each for each in proposal.files if is_undecided(each) and each is not change]
     if left_as_it_is and all(each.already_applied for each in others):
-        raise EditRejected(f"That leaves {path} as it is, and nothing of {proposal.id} is left; deny it instead.")
-    overlay.keep_disk_content(sides.source)
+        raise InvalidUserText(f"That leaves {path} as it is, and nothing of {proposal.id} is left; deny it instead.")
+    overlay.store_disk_content(sides.source)
     old_path = change.old_path if sides.moves else ""
     facts = {
         "old_path": old_path,
@@ -306,7 +308,7 @@ def resolve_conflict(
         return proposal
     files = tuple(after if each is change else each for each in proposal.files)
     proposal = proposal.model_copy(update={"files": files, "revision": proposal.revision + 1})
-    return add_reasons(overlay.contents, proposal) if proposal.order else proposal
+    return add_risk_reasons(overlay.contents, proposal) if proposal.order else proposal
 
 
 def stale_explanation(overlay: Overlay, proposal: Proposal) -> str:
@@ -328,7 +330,7 @@ def _quoted(overlay: Overlay, proposal: Proposal, path: str, stuck: RebaseConfli
     try:
         sides = _sides(overlay, proposal, path)
         conflict = _conflict(overlay, proposal, sides, stuck.reason, None, 0)
-    except EditRejected:
+    except InvalidUserText:
         return
     data = overlay.content(sides.source) or b""
     if sides.current is None or any(secret_reason(name, data) for name in {path, sides.source}):
@@ -346,26 +348,28 @@ def _quoted(overlay: Overlay, proposal: Proposal, path: str, stuck: RebaseConfli
 
 
 def _sides(overlay: Overlay, proposal: Proposal, path: str) -> _Sides:
-    """Return the versions to merge; raises EditRejected where they can't be resolved by hand."""
+    """Return the versions to merge; raises InvalidUserText where they can't be resolved by hand."""
     change = next((each for each in proposal.files if each.path == path and is_undecided(each)), None)
     if change is None:
-        raise EditRejected(f"{proposal.id} has nothing that waits at {path}.")
+        raise InvalidUserText(f"{proposal.id} has nothing that waits at {path}.")
     if change.on_disk:
-        raise EditRejected(f"{path} is on disk as {proposal.id} has it; edit the file itself, {proposal.id} follows.")
+        raise InvalidUserText(
+            f"{path} is on disk as {proposal.id} has it; edit the file itself, {proposal.id} follows."
+        )
     source = change.old_path or path
     try:
         current = overlay.version(source)
         target = overlay.version(path)
     except OSError as error:
-        raise EditRejected(f"{source} can't be read: {error.strerror or error}.") from error
+        raise InvalidUserText(f"{source} can't be read: {error.strerror or error}.") from error
     moves = bool(change.old_path)
     if moves and current is None:
         # Somebody has moved it, or it is gone: the proposal is about its new place alone.
         moves, current = False, target
     elif moves and fold_case_and_form(change.old_path) != fold_case_and_form(path) and target is not None:
-        raise EditRejected(f"{path} exists now, so {source} can't be moved there; move one away, or deny this.")
-    if current is None and (obstacle := overlay.creation_obstacle(path, removed_paths(proposal))):
-        raise EditRejected(f"{path} can't be made: {obstacle}; move that away, or deny this.")
+        raise InvalidUserText(f"{path} exists now, so {source} can't be moved there; move one away, or deny this.")
+    if current is None and (obstacle := overlay.find_creation_obstacle(path, removed_paths(proposal))):
+        raise InvalidUserText(f"{path} can't be made: {obstacle}; move that away, or deny this.")
     return _Sides(change, change.origin_base, current, change.origin_result, moves)
 
 
@@ -468,7 +472,7 @@ def _written(overlay: Overlay, sides: _Sides, text: str) -> FileVersion:
     try:
         return contents.add(encode_content(written, text), mode)
     except EditRefused as error:
-        raise EditRejected(f"{sides.change.path} was not changed: {error.fact}") from error
+        raise InvalidUserText(f"{sides.change.path} was not changed: {error.fact}") from error
 
 
 def _restyled(base: Document, disk: Document, proposed: Document) -> Document:

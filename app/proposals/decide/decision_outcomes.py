@@ -11,8 +11,8 @@ from app.proposals.overlay.overlay import Contents, same_version
 from app.proposals.stack.rebase import merge_bytes, merge_mode
 from app.proposals.text.diff import diff_lines
 from app.proposals.text.document import Document
-from app.proposals.text.hunks import Lines, apply_hunks_to_lines, has_effect, hunk_header, raw_lines, set_states
-from app.proposals.values.decision_facts import FileStat, HunkFact
+from app.proposals.text.hunks import Lines, apply_hunks_to_lines, has_effect, hunk_header, raw_lines, set_hunk_states
+from app.proposals.values.decision_facts import FileStat, HunkOutcome
 from app.proposals.values.models import DeniedPart, FileChange, FileVersion, Hunk, HunkState, Proposal
 from app.proposals.values.pending_paths import format_ids, is_undecided
 from app.proposals.values.proposal_errors import StackedProposal, UnknownHunk
@@ -25,7 +25,7 @@ _EXCERPT_LINES = 40
 
 
 @dataclass(frozen=True, slots=True)
-class ChosenFiles:
+class DecisionScope:
     """The part of a proposal that a decision is about."""
 
     hunks: frozenset[str]
@@ -52,7 +52,7 @@ class ChosenFiles:
         return change.path in self.paths or any(hunk.id in self.hunks for hunk in change.hunks)
 
 
-NOTHING = ChosenFiles(frozenset(), frozenset(), whole=False, rest=False)
+NOTHING = DecisionScope(frozenset(), frozenset(), whole=False, rest=False)
 """No part of a proposal."""
 
 
@@ -65,7 +65,7 @@ class DecisionOutcome:
     files: list[FileStat] = field(default_factory=list)
 
 
-def choose_files(proposal: Proposal, wanted: Collection[str] | None) -> ChosenFiles:
+def make_decision_scope(proposal: Proposal, wanted: Collection[str] | None) -> DecisionScope:
     """Return the pending hunks and files that were named.
 
     Args:
@@ -96,11 +96,11 @@ def choose_files(proposal: Proposal, wanted: Collection[str] | None) -> ChosenFi
             raise UnknownHunk(f"No hunk of {proposal.id} was chosen; {_offer(pending.values(), bare)}.")
     everything = len(hunks) == len(proposal.hunks) and all(is_undecided(change) for change in proposal.files)
     rest = len(hunks) == len(pending) and paths == bare
-    return ChosenFiles(frozenset(hunks), frozenset(paths), everything and rest, rest)
+    return DecisionScope(frozenset(hunks), frozenset(paths), everything and rest, rest)
 
 
 def decide_each_file(
-    proposal: Proposal, choice: ChosenFiles, decide: Callable[[FileChange, DecisionOutcome, int], FileChange]
+    proposal: Proposal, choice: DecisionScope, decide: Callable[[FileChange, DecisionOutcome, int], FileChange]
 ) -> DecisionOutcome:
     """Apply a decision file by file; files that it does not name stay as they are.
 
@@ -124,7 +124,7 @@ def plan_approval(
     contents: Contents,
     filesystem: Filesystem,
     proposal: Proposal,
-    choice: ChosenFiles,
+    choice: DecisionScope,
     starts: Mapping[str, FileVersion | None],
 ) -> DecisionOutcome:
     """Return what to write for the chosen part, and the proposal afterwards.
@@ -145,14 +145,14 @@ def plan_approval(
             base, result = _on_disk(contents, filesystem, proposal, change, chosen)
         outcome.transitions += _transitions(change, base, result)
         outcome.files.append(_stat(contents, change, base, result, number))
-        hunks = set_states(change.hunks, HunkState.APPLIED, choice.hunks)
+        hunks = set_hunk_states(change.hunks, HunkState.APPLIED, choice.hunks)
         if choice.covers(change):
             start = starts.get(change.path, base) if not change.old_path else base
             landed = change.model_copy(
                 update={"base": start, "result": result, "state": HunkState.APPLIED, "hunks": hunks}
             )
             as_shown = same_version(start, change.base) and same_version(result, change.result)
-            return landed if as_shown else close_change(contents, landed, hunks, number)
+            return landed if as_shown else to_decided_change(contents, landed, hunks, number)
         left = change.model_copy(
             update={
                 "base": chosen,
@@ -169,7 +169,7 @@ def plan_approval(
 
 
 def plan_denial(
-    contents: Contents, proposal: Proposal, choice: ChosenFiles, starts: Mapping[str, FileVersion | None]
+    contents: Contents, proposal: Proposal, choice: DecisionScope, starts: Mapping[str, FileVersion | None]
 ) -> DecisionOutcome:
     """The proposal without the chosen part; nothing is written."""
 
@@ -183,7 +183,7 @@ def plan_denial(
                 removed=sum(hunk.old_count for hunk in denied),
             )
         )
-        hunks = set_states(change.hunks, HunkState.DENIED, choice.hunks)
+        hunks = set_hunk_states(change.hunks, HunkState.DENIED, choice.hunks)
         if not choice.covers(change):
             kept = {hunk.id for hunk in pending_hunks(change)} - choice.hunks
             result = apply_hunks(contents, change, kept)
@@ -206,7 +206,7 @@ def plan_denial(
                     "conflicts": (),
                 }
             )
-            return close_change(contents, landed, hunks, number)
+            return to_decided_change(contents, landed, hunks, number)
         part = _denied_part(proposal, change, change.result, choice)
         update = {"hunks": hunks, "state": HunkState.DENIED, "denied": (*change.denied, part)}
         return change.model_copy(update=update)
@@ -214,9 +214,9 @@ def plan_denial(
     return decide_each_file(proposal, choice, drop)
 
 
-def describe_hunk_fates(
-    contents: Contents, filesystem: Filesystem, before: Proposal, choice: ChosenFiles, landed: Collection[str]
-) -> tuple[HunkFact, ...]:
+def describe_hunk_outcomes(
+    contents: Contents, filesystem: Filesystem, before: Proposal, choice: DecisionScope, landed: Collection[str]
+) -> tuple[HunkOutcome, ...]:
     """Return the fate of each pending hunk, for the model; nothing if the decision was on the whole proposal.
 
     Args:
@@ -224,7 +224,7 @@ def describe_hunk_fates(
     """
     if choice.whole:
         return ()
-    facts: list[HunkFact] = []
+    facts: list[HunkOutcome] = []
     for change in filter(is_undecided, before.files):
         now = _quotable(filesystem, change)
         shift = 0
@@ -234,7 +234,7 @@ def describe_hunk_fates(
             count = hunk.new_count if is_there else hunk.old_count
             reason = "" if is_landed else "denied" if hunk.id in choice.hunks else "still awaits a decision"
             facts.append(
-                HunkFact(
+                HunkOutcome(
                     path=change.path,
                     hunk=hunk.id,
                     header=hunk_header(hunk),
@@ -265,13 +265,13 @@ def _offer(hunks: Iterable[Hunk], paths: Iterable[str]) -> str:
     return f"those that wait are {', '.join(names[:12])}{', …' if len(names) > 12 else ''}"
 
 
-def approved_content(contents: Contents, change: FileChange, choice: ChosenFiles) -> FileVersion | None:
+def approved_content(contents: Contents, change: FileChange, choice: DecisionScope) -> FileVersion | None:
     """Return the version of a file that an approval of the chosen hunks leaves; None for no file."""
     return change.result if choice.covers(change) else apply_hunks(contents, change, choice.hunks)
 
 
 def _denied_part(
-    proposal: Proposal, change: FileChange, result: FileVersion | None, choice: ChosenFiles
+    proposal: Proposal, change: FileChange, result: FileVersion | None, choice: DecisionScope
 ) -> DeniedPart:
     """Return what is needed to make the denied hunks pending again, given the `result` of the others."""
     decision = proposal.last.number + 1 if proposal.last else 1
@@ -354,7 +354,7 @@ def _stat(
     return counted.stat
 
 
-def close_change(contents: Contents, change: FileChange, hunks: tuple[Hunk, ...], number: int) -> FileChange:
+def to_decided_change(contents: Contents, change: FileChange, hunks: tuple[Hunk, ...], number: int) -> FileChange:
     """Return a change with nothing pending, from the file's first content to its present one."""
     return recompute_hunks(contents, change, next_number=number, previous=hunks, state=HunkState.APPLIED)
 

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 from app.proposals.overlay.overlay import Contents
 from app.proposals.patch.names import NO_FILE, quote_name
 from app.proposals.text.diff import LineChange, diff_lines
-from app.proposals.text.document import Document, decode_utf8, display_both, encode_utf8, split_lines
+from app.proposals.text.document import Document, decode_utf8, display_both_texts, encode_utf8, split_lines
 from app.proposals.text.hunks import has_effect
-from app.proposals.values.attention_reason import Reason
+from app.proposals.values.attention_reason import AttentionReason
 from app.proposals.values.models import FileChange, FileDiff, HunkState, Proposal
 from app.proposals.values.pending_paths import is_undecided
-from app.proposals.values.proposal_errors import UnreadablePatch
+from app.proposals.values.proposal_errors import UnexportablePatch
 from app.proposals.values.record_entries import blob_id
 from app.sandbox.captured_changes import FileOrLink, PathChange
 
@@ -200,7 +200,7 @@ _NO_NEWLINE = "\\"
 
 
 def check_patch(text: str, files: Sequence[PatchFileContent]) -> None:
-    """Raise UnreadablePatch unless unidiff, too, gets from each old content to the new one by `text`."""
+    """Raise UnexportablePatch unless unidiff, too, gets from each old content to the new one by `text`."""
     if len(text) > LONGEST:
         return
     from unidiff.errors import UnidiffParseError
@@ -210,17 +210,17 @@ def check_patch(text: str, files: Sequence[PatchFileContent]) -> None:
         # Lines end at \n and nowhere else, as in the contents.
         read = [part for part in PatchSet(io.StringIO(text, newline="\n")) if len(part)]
     except UnidiffParseError as error:
-        raise UnreadablePatch(
+        raise UnexportablePatch(
             f"The patch does not read back ({error}); `show --json` has the same change."
         ) from error
     written = [file for file in files if has_hunks(file)]
     if len(read) != len(written):
-        raise UnreadablePatch(
+        raise UnexportablePatch(
             f"The patch has {len(written)} files but reads back as {len(read)}; `show --json` has the same change."
         )
     for file, part in zip(written, read, strict=True):
         if "".join(_patched(_lines(file.old), part)) != decode_utf8(file.new or b""):
-            raise UnreadablePatch(
+            raise UnexportablePatch(
                 f"The patch of {file.path} reads back as another; `show --json` has the same change."
             )
 
@@ -260,8 +260,10 @@ def _sides(hunk: "Hunk") -> tuple[list[str], list[str]]:
 def export_patch(contents: Contents, proposal: Proposal) -> str:
     """Return the pending changes as a patch; of a decided proposal the written ones, of a denied one all.
 
-    Bytes that are not UTF-8 come as U+DC80..U+DCFF: write the text with `surrogateescape`. Raises UnreadablePatch if
-    another reader would make something else of it.
+    Bytes that are not UTF-8 come as U+DC80..U+DCFF: write the text with `surrogateescape`.
+
+    Raises:
+        UnexportablePatch: another reader would make something else of it.
     """
     files = [part for change in _shown(proposal) for part in split_kind_change(_file_content(contents, change))]
     text = decode_utf8(render_diff(files))
@@ -284,7 +286,7 @@ def export_changes(contents: Contents, proposal: Proposal) -> list[PathChange]:
     return found
 
 
-def make_file_diff(contents: Contents, change: FileChange, reasons: Iterable[Reason] = ()) -> FileDiff:
+def make_file_diff(contents: Contents, change: FileChange, reasons: Iterable[AttentionReason] = ()) -> FileDiff:
     """Both texts of one file as the review draws them; no lines for a binary one or a link.
 
     Of the reasons, which may be of a whole proposal, it gets its own.
@@ -293,7 +295,7 @@ def make_file_diff(contents: Contents, change: FileChange, reasons: Iterable[Rea
     if change.binary or change.involves_link:
         return FileDiff(change=change, old=(), new=(), reasons=own)
     old, new = Document(contents.get(change.base)), Document(contents.get(change.result))
-    old_lines, new_lines = display_both(old, new)
+    old_lines, new_lines = display_both_texts(old, new)
     return FileDiff(
         change=change,
         old=old_lines,

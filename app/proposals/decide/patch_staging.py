@@ -7,10 +7,10 @@ from dataclasses import replace
 from app.proposals.journal.apply import describe_os_error
 from app.proposals.locate.carry_over import LineOperation, ScriptLine
 from app.proposals.overlay.overlay import Contents
-from app.proposals.patch.parts import FilePatch, PatchHunk, ReadPatch, is_blob
+from app.proposals.patch.parts import FilePatch, ParsedPatch, PatchHunk, is_blob
 from app.proposals.stack.draft import Draft
 from app.proposals.stack.draft_files import DraftFile
-from app.proposals.stack.proposal_staging import comparable_outcome, compile_changes
+from app.proposals.stack.proposal_staging import comparable_outcome, make_file_changes
 from app.proposals.stack.stacking import related_pending_proposals
 from app.proposals.values.models import EditReport, FileOperation, MatchLevel
 from app.proposals.values.proposal_errors import EditRefused, PatchRefused, ProposalError
@@ -26,7 +26,7 @@ _OTHER_STEP = {
 _OTHER_OP = {FileOperation.CREATE: FileOperation.DELETE, FileOperation.DELETE: FileOperation.CREATE}
 
 
-def is_already_on_disk(draft: Draft, patch: ReadPatch) -> bool:
+def is_already_on_disk(draft: Draft, patch: ParsedPatch) -> bool:
     """Return whether the disk has all that the patch makes, judged by git's blob ids."""
     parts = [part for part in patch.parts if not part.left_out]
     with suppress(EditRefused, WorkspaceError, OSError):
@@ -34,7 +34,7 @@ def is_already_on_disk(draft: Draft, patch: ReadPatch) -> bool:
     return False
 
 
-def find_reversed_changes(draft: Draft, patch: ReadPatch) -> list[PathChange]:
+def find_reversed_changes(draft: Draft, patch: ParsedPatch) -> list[PathChange]:
     """Return what a patch changed if it fits the disk exactly in reverse; empty if it does not.
 
     Args:
@@ -42,7 +42,7 @@ def find_reversed_changes(draft: Draft, patch: ReadPatch) -> list[PathChange]:
     """
     parts = [part for part in reversed(patch.parts) if not part.left_out]
     try:
-        draft.apply_patch(ReadPatch(tuple(map(reverse_part, parts))))
+        draft.apply_patch(ParsedPatch(tuple(map(reverse_part, parts))))
     except (EditRefused, WorkspaceError, ProposalError, OSError):
         return []
     held = {path: each for path, each in draft.changed_paths.items() if each.has_changes}
@@ -106,7 +106,7 @@ class PatchOnDisk(Exception):
         changes: From what it was made of to what is on disk.
     """
 
-    def __init__(self, changes: Sequence[PathChange], patch: ReadPatch) -> None:
+    def __init__(self, changes: Sequence[PathChange], patch: ParsedPatch) -> None:
         super().__init__()
         self.changes = changes
         self.left_out = [part.path for part in patch.parts if part.left_out]
@@ -135,7 +135,7 @@ def stage_patch_text(
     try:
         return draft.apply_patch(patch)
     except (EditRefused, WorkspaceError) as error:
-        if name := find_pending_twin(store, disk_draft(), patch):
+        if name := find_equivalent_proposal(store, disk_draft(), patch):
             raise PatchRefused(
                 f"{name} already waits with this very change; `signoff show {name}` shows it."
             ) from error
@@ -146,7 +146,7 @@ def stage_patch_text(
         raise PatchRefused(f"The patch was not taken: {describe_os_error(error)}.") from error
 
 
-def find_pending_twin(store: ProposalStore, draft: Draft, patch: ReadPatch) -> str:
+def find_equivalent_proposal(store: ProposalStore, draft: Draft, patch: ParsedPatch) -> str:
     """Return the pending proposal that changes the disk as a patch would; empty if there is none.
 
     Args:
@@ -154,7 +154,7 @@ def find_pending_twin(store: ProposalStore, draft: Draft, patch: ReadPatch) -> s
     """
     with suppress(EditRefused, WorkspaceError, ProposalError, OSError):
         draft.apply_patch(patch)
-        wanted = comparable_outcome(compile_changes(Contents(store), draft.changed_paths))
+        wanted = comparable_outcome(make_file_changes(Contents(store), draft.changed_paths))
         for proposal in related_pending_proposals(store, draft.changed_paths.keys()):
             if comparable_outcome(proposal.files) == wanted:
                 return proposal.id

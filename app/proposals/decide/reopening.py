@@ -3,12 +3,12 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from app.proposals.decide.decision_outcomes import (
-    ChosenFiles,
     DecisionOutcome,
+    DecisionScope,
     apply_hunks,
-    close_change,
     decide_each_file,
     pending_hunks,
+    to_decided_change,
 )
 from app.proposals.files.filesystem import make_file_version
 from app.proposals.journal.journal import Transition, effective_records
@@ -22,7 +22,7 @@ from app.proposals.overlay.file_changes import (
 )
 from app.proposals.overlay.overlay import Contents, same_version
 from app.proposals.stack.rebase import merge_bytes
-from app.proposals.text.hunks import has_effect, set_states
+from app.proposals.text.hunks import has_effect, set_hunk_states
 from app.proposals.values.decision_facts import FileStat
 from app.proposals.values.models import (
     FileChange,
@@ -93,7 +93,7 @@ def reopen_approved(
             files.append(change)
             continue
         old_path = moved_from.get(change.path, "")
-        base = add_size(contents, after[old_path or change.path])
+        base = restore_version_size(contents, after[old_path or change.path])
         result = before[change.path] if change.state is HunkState.APPLIED else change.result
         hunks = tuple(
             hunk.model_copy(update={"state": HunkState.PENDING}) if hunk.state is HunkState.APPLIED else hunk
@@ -187,7 +187,7 @@ def reopen_denied_hunks(contents: Contents, proposal: Proposal) -> Proposal:
     return proposal.model_copy(update={"files": tuple(files), "revision": proposal.revision + 1})
 
 
-def transition_stats(
+def count_transition_lines(
     contents: Contents, proposal: Proposal, transitions: Sequence[Transition], *, backwards: bool
 ) -> tuple[FileStat, ...]:
     """Return the counts of lines that an undo or redo wrote.
@@ -227,7 +227,7 @@ def _moves(
     return stats, rest
 
 
-def add_size(contents: Contents, version: FileVersion | None) -> FileVersion | None:
+def restore_version_size(contents: Contents, version: FileVersion | None) -> FileVersion | None:
     """Return the version with its size, which the journal does not keep."""
     return None if version is None else make_file_version(contents.get(version), version.mode)
 
@@ -236,18 +236,18 @@ def _landed(change: FileChange) -> bool:
     return change.state is HunkState.APPLIED or any(hunk.state is HunkState.APPLIED for hunk in change.hunks)
 
 
-def plan_keep(contents: Contents, proposal: Proposal, choice: ChosenFiles) -> DecisionOutcome:
+def plan_keep_on_disk(contents: Contents, proposal: Proposal, choice: DecisionScope) -> DecisionOutcome:
     """Return the proposal with the chosen part kept; nothing is written."""
 
     def kept(change: FileChange, outcome: DecisionOutcome, number: int) -> FileChange:
         covers = choice.covers(change)
         left = change.result if covers else apply_hunks(contents, change, choice.hunks)
-        hunks = set_states(change.hunks, HunkState.APPLIED, choice.hunks)
+        hunks = set_hunk_states(change.hunks, HunkState.APPLIED, choice.hunks)
         update = {"hunks": hunks, "decisions": (*change.decisions, _decision(proposal, change, choice, left))}
         outcome.files.append(_stat(contents, change, change.base, left))
         if covers:
             landed = {"base": _start(change), "state": HunkState.APPLIED}
-            return close_change(contents, change.model_copy(update=update | landed), hunks, number)
+            return to_decided_change(contents, change.model_copy(update=update | landed), hunks, number)
         # What is kept is part of what the rest is compared with from here on.
         moved = {
             "base": left,
@@ -262,7 +262,7 @@ def plan_keep(contents: Contents, proposal: Proposal, choice: ChosenFiles) -> De
     return decide_each_file(proposal, choice, kept)
 
 
-def plan_take_back(contents: Contents, proposal: Proposal, choice: ChosenFiles) -> DecisionOutcome:
+def plan_disk_revert(contents: Contents, proposal: Proposal, choice: DecisionScope) -> DecisionOutcome:
     """Return what is to be written to take the chosen part off the disk, and the proposal afterwards."""
 
     def taken_back(change: FileChange, outcome: DecisionOutcome, number: int) -> FileChange:
@@ -273,7 +273,7 @@ def plan_take_back(contents: Contents, proposal: Proposal, choice: ChosenFiles) 
         if not change.already_applied:
             outcome.transitions += _transitions(change, path, result)
         outcome.files.append(_stat(contents, change, result, change.result))
-        hunks = set_states(change.hunks, HunkState.DENIED, choice.hunks)
+        hunks = set_hunk_states(change.hunks, HunkState.DENIED, choice.hunks)
         update = {"hunks": hunks, "decisions": (*change.decisions, _decision(proposal, change, choice, change.base))}
         if not covers:
             moved = {
@@ -286,7 +286,7 @@ def plan_take_back(contents: Contents, proposal: Proposal, choice: ChosenFiles) 
             return decide_hunks(contents, changed, choice.hunks, HunkState.DENIED, next_number=number)
         if any(hunk.state is HunkState.APPLIED for hunk in hunks):
             landed = {"base": _start(change), "result": result, "state": HunkState.APPLIED}
-            return close_change(contents, change.model_copy(update=update | landed), hunks, number)
+            return to_decided_change(contents, change.model_copy(update=update | landed), hunks, number)
         return change.model_copy(update=update | {"state": HunkState.DENIED})
 
     return decide_each_file(proposal, choice, taken_back)
@@ -325,7 +325,9 @@ def reopen_decision(contents: Contents, proposal: Proposal, decision: int) -> Pr
     return proposal.model_copy(update={"files": tuple(files), "revision": proposal.revision + 1})
 
 
-def _decision(proposal: Proposal, change: FileChange, choice: ChosenFiles, left: FileVersion | None) -> PartDecision:
+def _decision(
+    proposal: Proposal, change: FileChange, choice: DecisionScope, left: FileVersion | None
+) -> PartDecision:
     return PartDecision(
         decision=proposal.last.number + 1 if proposal.last else 1,
         hunks=tuple(hunk.id for hunk in pending_hunks(change) if hunk.id in choice.hunks),

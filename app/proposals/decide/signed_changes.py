@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from app.proposals.overlay.overlay import Contents, Overlay
-from app.proposals.stack.proposal_staging import is_covered
+from app.proposals.stack.proposal_staging import is_pending_within
 from app.proposals.stack.rebase import merge_mode
 from app.proposals.text.diff import LineChange, diff_lines
 from app.proposals.text.document import Document
@@ -26,7 +26,7 @@ Lines = Sequence[bytes]
 LineChanges = Sequence[LineChange]
 
 
-def carry_approval(base: Lines, signed: Lines, onto: Lines, git: Lines) -> list[bytes]:
+def rebase_approval(base: Lines, signed: Lines, onto: Lines, git: Lines) -> list[bytes]:
     """Return the lines of `onto` with an approval's changes to `base`, which differs from them by unsigned changes.
 
     Args:
@@ -181,7 +181,7 @@ class UnsignedChanges:
     left_out: tuple[ExcludedHunks, ...] = ()
 
 
-def exclude_approved(
+def exclude_approved_hunks(
     store: RecordingStore, contents: Contents, changes: Sequence[PathChange], over: Overlay | None = None
 ) -> UnsignedChanges:
     """Return the changes without the hunks that were approved before.
@@ -197,12 +197,12 @@ def exclude_approved(
     if over is not None:
         return UnsignedChanges(left.changes, (*left.left_out, *_there(changes, over)))
     paths = {change.path for change in left.changes}
-    others = [each for each in store.pending_on_paths(paths) if each.on_disk and not is_covered(each, paths)]
+    others = [each for each in store.pending_on_paths(paths) if each.on_disk and not is_pending_within(each, paths)]
     waiting = _without("waiting", left.changes, _pending_steps(contents, others))
     return UnsignedChanges(waiting.changes, (*left.left_out, *waiting.left_out))
 
 
-def explain_nothing_left(left_out: Iterable[ExcludedHunks]) -> str:
+def explain_all_excluded(left_out: Iterable[ExcludedHunks]) -> str:
     """Return a sentence that everything was left out, and why."""
     found = list(left_out)
     lead = "all " if len(found) == 1 and found[0].hunks > 1 else ""
@@ -333,7 +333,7 @@ def _made_again(step: DecidedFile, now: FileOrLink | None, git: FileOrLink | Non
         return FileOrLink(result.data, merge_mode(base, now, result))
     if not _is_text(base, now, *([result] if result else [])):
         return now
-    lines = carry_approval(_lines(base), _lines(result) if result else [], _lines(now), _lines(git) if git else [])
+    lines = rebase_approval(_lines(base), _lines(result) if result else [], _lines(now), _lines(git) if git else [])
     if result is None:
         return now if lines else None
     return FileOrLink(b"".join(lines), merge_mode(base, now, result))

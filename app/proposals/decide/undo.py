@@ -8,8 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from app.proposals.decide import reopening
-from app.proposals.decide.decision_outcomes import NOTHING, describe_hunk_fates
-from app.proposals.decide.reopening import reopen_approved, reopen_denied, reopen_denied_hunks, transition_stats
+from app.proposals.decide.decision_outcomes import NOTHING, describe_hunk_outcomes
+from app.proposals.decide.reopening import count_transition_lines, reopen_approved, reopen_denied, reopen_denied_hunks
 from app.proposals.files.filesystem import Filesystem
 from app.proposals.journal.apply import describe_os_error
 from app.proposals.journal.journal import Transition, effective_records, undone_records
@@ -237,7 +237,7 @@ def _reopen_part(proposals: LockedProposals, proposal: Proposal, circumstances: 
     again = again.with_decision("reopened", hunks=back, circumstances=circumstances)
     proposals.save(again)
     changed = proposals.rebase_others(proposal)
-    facts = describe_hunk_fates(proposals.contents, proposals.filesystem, again, NOTHING, ())
+    facts = describe_hunk_outcomes(proposals.contents, proposals.filesystem, again, NOTHING, ())
     wait_again = tuple(fact for fact in facts if fact.hunk in back)
     return DecisionResult(proposals.get(proposal.id), (), wait_again, changed, denial=True)
 
@@ -261,7 +261,7 @@ def _reopen_on_disk(proposals: LockedProposals, proposal: Proposal, circumstance
     proposals.carry_out("undo", proposal, again, transitions, set(record.made_folders) if record else None)
     changed = proposals.rebase_others(proposal)
     after = proposals.get(proposal.id)
-    facts = describe_hunk_fates(proposals.contents, proposals.filesystem, after, NOTHING, back)
+    facts = describe_hunk_outcomes(proposals.contents, proposals.filesystem, after, NOTHING, back)
     files = tuple(change.stat for change in after.files if is_undecided(change)) if whole else ()
     return DecisionResult(
         after, files, () if whole else tuple(fact for fact in facts if fact.hunk in back), changed, denial=True
@@ -298,6 +298,6 @@ def _replayed(
     changed = proposals.rebase_others(after)
     files: tuple[FileStat, ...] = ()
     with suppress(Exception):
-        files = transition_stats(proposals.contents, before, transitions, backwards=backwards)
+        files = count_transition_lines(proposals.contents, before, transitions, backwards=backwards)
         after = proposals.get(after.id)
     return DecisionResult(after, files, (), changed)

@@ -59,7 +59,7 @@ def make_proposal_versions(
         MissingContent: the store has lost the bytes of a file.
         UnknownHunk: one of the hunks is not there, or was decided.
     """
-    choice = decision_outcomes.choose_files(proposal, hunks)
+    choice = decision_outcomes.make_decision_scope(proposal, hunks)
     changes = [change for change in proposal.files if is_undecided(change) and choice.touches(change)]
     if proposal.on_disk:
         on_disk = {change.path: found for change in changes if (found := filesystem.read(change.path)) is not None}
@@ -127,7 +127,7 @@ def overlay_with_hunks(
         return make_proposal_versions(store, contents, filesystem, proposal).before
     if not proposal.on_disk:
         return make_proposal_versions(store, contents, filesystem, proposal, chosen).after
-    choice = decision_outcomes.choose_files(proposal, chosen)
+    choice = decision_outcomes.make_decision_scope(proposal, chosen)
     changes = [change for change in proposal.files if is_undecided(change)]
     tree = dict(_trees_of_disk(contents, changes).before)
     for change in changes:

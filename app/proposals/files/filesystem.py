@@ -145,7 +145,7 @@ def default_mode() -> int:
     return 0o666 & ~mask
 
 
-def spare_name(temp: str) -> str:
+def second_temp_name(temp: str) -> str:
     """Return the second temporary name that belongs to one, for an exchange that takes more than one step."""
     return f"{temp}~"
 
@@ -199,11 +199,11 @@ class Filesystem(ReadableDisk, Protocol):
         """Exchange the files at a path and at our temporary name, of whatever kind.
 
         It is one step where the system can. Elsewhere the path is missing for an instant, and a file that appears
-        there in that instant stays: FileExistsError, with the former file under `spare_name(temp)`.
+        there in that instant stays: FileExistsError, with the former file under `second_temp_name(temp)`.
         """
         ...
 
-    def set_aside(self, path: str, temp: str) -> None:
+    def move_to_temp(self, path: str, temp: str) -> None:
         """Move the file at the path, of whatever kind, to a free name of our own."""
         ...
 
@@ -333,11 +333,11 @@ class PosixFilesystem:
         with _At(self, path) as one, _At(self, temp) as other:
             if renames.exchange_names(one.folder, one.name, other.folder, other.name):
                 return
-        self.set_aside(path, spare_name(temp))
+        self.move_to_temp(path, second_temp_name(temp))
         self.move_to_path(temp, path)
-        self.set_aside(spare_name(temp), temp)
+        self.move_to_temp(second_temp_name(temp), temp)
 
-    def set_aside(self, path: str, temp: str) -> None:
+    def move_to_temp(self, path: str, temp: str) -> None:
         """Move the file at the path to a name of our own."""
         with _At(self, path) as source, _At(self, temp) as target:
             os.rename(source.name, target.name, src_dir_fd=source.folder, dst_dir_fd=target.folder)

@@ -128,7 +128,7 @@ class Applier:
 
     def _change(self, entry: JournalEntry) -> None:
         if entry.after is None:
-            self._filesystem.set_aside(entry.path, entry.temp)
+            self._filesystem.move_to_temp(entry.path, entry.temp)
         elif entry.before is None:
             self._filesystem.move_to_path(entry.temp, entry.path)
         else:
@@ -206,7 +206,7 @@ def clear_leftovers(store: ProposalStore, rollback: Rollback) -> list[str]:
 def _finish(store: ProposalStore, rollback: Rollback, record: JournalRecord) -> str:
     name = f"The {_WORDS[record.action]} of {record.proposal}"
     try:
-        record = rollback.recognised_record(record)
+        record = rollback.drop_lost_identities(record)
         if rollback.is_carried_out(record):
             return _complete(store, rollback, record, name)
         kept = rollback.roll_back(record, {entry.path for entry in record.entries})
@@ -240,7 +240,7 @@ def _close(store: ProposalStore, record: JournalRecord, proposal: Callable[[], P
 
 def _tidied(rollback: Rollback, record: JournalRecord) -> list[str]:
     try:
-        return rollback.remove_leftovers(rollback.recognised_record(record))
+        return rollback.remove_leftovers(rollback.drop_lost_identities(record))
     except OSError:
         return []
 

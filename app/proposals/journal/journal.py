@@ -99,7 +99,7 @@ def plan_record(
     )
 
 
-def leftover_name(record: JournalRecord, entry: JournalEntry) -> str:
+def displaced_file_name(record: JournalRecord, entry: JournalEntry) -> str:
     """Return the name under which a foreign file stays beside the path if it cannot have its own again."""
     mark, _, number = entry.temp.rpartition("/")[2].removeprefix(_TEMP).removesuffix(".tmp").partition("-")
     suffix = f".kept-{record.proposal}-{mark[:4]}{number}"

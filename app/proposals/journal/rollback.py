@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import count
 
-from app.proposals.files.filesystem import FileNode, Filesystem, spare_name
-from app.proposals.journal.journal import leftover_name, resulting_paths
+from app.proposals.files.filesystem import FileNode, Filesystem, second_temp_name
+from app.proposals.journal.journal import displaced_file_name, resulting_paths
 from app.proposals.overlay.overlay import Contents
 from app.proposals.values.models import FileIdentity, FileOperation, FileVersion
 from app.proposals.values.pending_paths import parent_folders
@@ -67,7 +67,7 @@ _TRIES = 5
 """How often somebody may come between two of our steps on one path before we leave the path to the next recovery."""
 
 
-class PathUnsettled(Exception):
+class PathContention(Exception):
     """Another program keeps changing a path; the file that was moved out of it still lies beside it."""
 
 
@@ -78,13 +78,13 @@ class Rollback:
         self._filesystem = filesystem
         self._contents = contents
 
-    def recognised_record(self, record: JournalRecord) -> JournalRecord:
+    def drop_lost_identities(self, record: JournalRecord) -> JournalRecord:
         """Return the record, without file identities if none of its files is found under any of its names.
 
         The folder was copied or restored, or the disk mounted anew with other numbers: then content alone must tell.
         """
         for entry in record.entries:
-            if any(self._is_known(entry, name) for name in (entry.path, entry.temp, spare_name(entry.temp))):
+            if any(self._is_known(entry, name) for name in (entry.path, entry.temp, second_temp_name(entry.temp))):
                 return record
         entries = tuple(entry.model_copy(update={"found": None, "made": None}) for entry in record.entries)
         return record.model_copy(update={"entries": entries})
@@ -137,7 +137,7 @@ class Rollback:
 
         def clear(entry: JournalEntry) -> None:
             nonlocal unfinished
-            for name in (entry.temp, spare_name(entry.temp), _rewritten(entry)):
+            for name in (entry.temp, second_temp_name(entry.temp), _rewritten(entry)):
                 node = self._filesystem.stat_node(name)
                 if node is None:
                     continue
@@ -180,7 +180,7 @@ class Rollback:
         ]
 
     def _is_carried_out(self, entry: JournalEntry) -> bool:
-        if self._filesystem.stat_node(spare_name(entry.temp)) is not None:
+        if self._filesystem.stat_node(second_temp_name(entry.temp)) is not None:
             return False
         if entry.before is not None and holds_original(self._filesystem, entry, entry.temp):
             return True
@@ -199,7 +199,7 @@ class Rollback:
                 return self._drop(temp)
             if disk.stat_node(temp) is None:
                 if holds_prepared(disk, entry, path) and entry.before is None:
-                    disk.set_aside(path, temp)
+                    disk.move_to_temp(path, temp)
                 elif holds_prepared(disk, entry, path) or (
                     touched and not entry.after and self._is_free(record, path)
                 ):
@@ -216,17 +216,17 @@ class Rollback:
             elif not self._is_free(record, path):
                 self._keep(record, entry, temp)
                 return None
-        raise PathUnsettled(f"{path} keeps changing")
+        raise PathContention(f"{path} keeps changing")
 
     def _join_exchange(self, record: JournalRecord, entry: JournalEntry) -> None:
         """Finish or take back an exchange that takes several steps here and was cut off between them."""
-        aside = spare_name(entry.temp)
+        aside = second_temp_name(entry.temp)
         if self._filesystem.stat_node(aside) is None:
             return
         if holds_prepared(self._filesystem, entry, aside):
             self._drop(aside)
         elif self._filesystem.stat_node(entry.temp) is None:
-            self._filesystem.set_aside(aside, entry.temp)
+            self._filesystem.move_to_temp(aside, entry.temp)
         elif not self._returned(record, aside, entry.path):
             self._keep(record, entry, aside)
 
@@ -257,12 +257,12 @@ class Rollback:
         data = self._contents.get(FileVersion(sha256=entry.before or "", size=0))
         mode = 0o644 if entry.before_mode is None else entry.before_mode
         self._filesystem.write_new(_rewritten(entry), data, mode, entry.path if entry.after else "")
-        self._filesystem.set_aside(_rewritten(entry), entry.temp)
+        self._filesystem.move_to_temp(_rewritten(entry), entry.temp)
 
     def _keep(self, record: JournalRecord, entry: JournalEntry, name: str) -> str:
         """Rename a file that is not ours to a free name beside its path; return the name."""
         folder = self._beside(entry)
-        wanted = f"{folder}/{leftover_name(record, entry)}" if folder else leftover_name(record, entry)
+        wanted = f"{folder}/{displaced_file_name(record, entry)}" if folder else displaced_file_name(record, entry)
         for number in count():
             kept = f"{wanted}.{number}" if number else wanted
             with suppress(FileExistsError):
@@ -274,7 +274,7 @@ class Rollback:
         """A sentence for each thing that was kept, also before a recovery was cut off."""
         names = {folder: self._filesystem.list_names(folder) for folder in {self._beside(e) for e in record.entries}}
         for entry in record.entries:
-            folder, wanted = self._beside(entry), leftover_name(record, entry)
+            folder, wanted = self._beside(entry), displaced_file_name(record, entry)
             for name in sorted(names[folder]):
                 if name == wanted or name.startswith(f"{wanted}."):
                     yield _sentence(entry.path, f"{folder}/{name}" if folder else name)

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 
 from app.proposals.locate.line_index import BLANKS, BlockPlace, TextIndex, find_indent_shift, fold_spacing
-from app.proposals.text.line_comparison import is_alike
+from app.proposals.text.line_comparison import has_similarity
 from app.proposals.values.models import MatchLevel
 
 LINE_SIMILARITY = 0.8
@@ -157,7 +157,7 @@ def _gain(line: str, key: str, *, fixed: bool) -> int:
         return _EQUAL if line else _EQUAL_BLANK
     if fixed or not line or not key:
         return 0
-    return _ALIKE if is_alike(line, key, LINE_SIMILARITY) else 0
+    return _ALIKE if has_similarity(line, key, LINE_SIMILARITY) else 0
 
 
 SHOWN_PLACES = 5
@@ -192,7 +192,7 @@ def describe_places(index: TextIndex, spans: Sequence[tuple[int, int]]) -> str:
     return f"lines {numbers}{more}.\n" + "\n".join(shown)
 
 
-def describe_nearest(index: TextIndex, block: Sequence[str]) -> str:
+def describe_nearest_text(index: TextIndex, block: Sequence[str]) -> str:
     """The text of the file that is most like the block, with its line numbers and the first line that differs."""
     if not index.texts:
         return "The file is empty."
@@ -236,7 +236,7 @@ def _nearest_start(index: TextIndex, block: Sequence[str]) -> int | None:
 
     def likeness(offset: int) -> int:
         pairs = list(zip(wanted[:60], keys[offset : offset + len(wanted)], strict=False))
-        return sum(2 if ours == theirs else 1 if is_alike(ours, theirs, 0.6) else 0 for ours, theirs in pairs)
+        return sum(2 if ours == theirs else 1 if has_similarity(ours, theirs, 0.6) else 0 for ours, theirs in pairs)
 
     return max(offsets, key=likeness, default=None)
 

@@ -47,7 +47,7 @@ def _ended(document: Document, line: bytes, index: int, closed: bool) -> bytes:
     endings = [document.encode_ending(ending) for ending in ("\r\n", "\n")]
     ending = next((mark for mark in endings if line.endswith(mark)), b"")
     if closed and not ending:
-        return line + document.encode_ending(document.ending_near(index))
+        return line + document.encode_ending(document.ending_for_line(index))
     return line if closed else line[: len(line) - len(ending)]
 
 
@@ -82,7 +82,7 @@ def diff_as_script(old: Sequence[str], new: Sequence[str]) -> list[ScriptLine]:
     return script
 
 
-def removed_lines(script: Sequence[ScriptLine]) -> set[int]:
+def removed_line_numbers(script: Sequence[ScriptLine]) -> set[int]:
     """Return which lines (from 0) of the old side the script removes."""
     old_side = [line for line in script if line.step is not LineOperation.INSERT]
     return {index for index, line in enumerate(old_side) if line.step is LineOperation.REMOVE}
@@ -90,7 +90,7 @@ def removed_lines(script: Sequence[ScriptLine]) -> set[int]:
 
 def apply_script(script: Sequence[ScriptLine], place: BlockPlace) -> list[int | NewLine]:
     """Return the new lines of the place; raises NoMatch where the position of a new line is ambiguous."""
-    replaced = removed_lines(script)
+    replaced = removed_line_numbers(script)
     removed: set[int] = set()
     inserted: dict[int, list[NewLine]] = {}
     at = 0

@@ -272,7 +272,7 @@ def find_places(index: TextIndex, block: Sequence[str], rung: MatchLevel) -> lis
     return found
 
 
-def find_like_place(index: TextIndex, start: int, end: int) -> int | None:
+def find_whitespace_twin(index: TextIndex, start: int, end: int) -> int | None:
     """Return the first line (from 0) of another place that differs from `start` to `end` only in white space."""
     lines, keys = index.non_blank_lines
     first, last = bisect_left(lines, start), bisect_left(lines, end)

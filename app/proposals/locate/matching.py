@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from app.proposals.locate.alignment import describe_nearest, describe_places, find_aligned_places
-from app.proposals.locate.carry_over import ScriptLine, apply_script, diff_as_script, removed_lines
-from app.proposals.locate.line_index import BLANKS, BlockPlace, TextIndex, find_like_place, find_places
+from app.proposals.locate.alignment import describe_nearest_text, describe_places, find_aligned_places
+from app.proposals.locate.carry_over import ScriptLine, apply_script, diff_as_script, removed_line_numbers
+from app.proposals.locate.line_index import BLANKS, BlockPlace, TextIndex, find_places, find_whitespace_twin
 from app.proposals.text.document import Document, split_text
 from app.proposals.text.line_comparison import is_inside_word
 from app.proposals.text.line_edits import LineEdit, LineEdits, NewLine, make_line_edits, split_kept_and_new
@@ -109,7 +109,7 @@ def check_word_boundaries(index: TextIndex, found: Sequence[TextOccurrence]) -> 
         )
 
 
-def replacement_edits(index: TextIndex, place: TextOccurrence, old: str, new: str) -> list[LineEdit]:
+def make_replacement_edits(index: TextIndex, place: TextOccurrence, old: str, new: str) -> list[LineEdit]:
     """The lines that change when `new` takes the place of `old` there.
 
     When `old` reaches to the end of a line, a newline at the end of one text and not of the other is an oversight,
@@ -152,7 +152,7 @@ def _closing(index: TextIndex, start: int, end: int, new_texts: list[str]) -> li
     parts = split_kept_and_new(document, start, end, new_texts)
     last = parts.pop()
     text = last.text if isinstance(last, NewLine) else document.line_texts[last]
-    return make_line_edits(document, start, end, [*parts, NewLine(text, document.ending_near(end - 1))])
+    return make_line_edits(document, start, end, [*parts, NewLine(text, document.ending_for_line(end - 1))])
 
 
 def _without_newline(old: str, new: str) -> tuple[str, str]:
@@ -249,7 +249,9 @@ def resolve_edit(document: Document, replacement: Replacement, index: TextIndex 
     block, wanted = split_whole_lines(old), split_whole_lines(new)
     check_not_applied(index, wanted)
     if replacement.replace_all:
-        raise NoMatch("replace_all needs the exact text, and it is not in the file.", describe_nearest(index, block))
+        raise NoMatch(
+            "replace_all needs the exact text, and it is not in the file.", describe_nearest_text(index, block)
+        )
     script = diff_as_script(block, wanted)
     return resolve_places(index, script, find_tolerant_places(index, script, block), replacement.line)
 
@@ -305,7 +307,9 @@ def _replace_all(
         start, end = group[0].start, group[-1].end
         between = [text[before.end : after.start] for before, after in pairwise(group)]
         piece = TextOccurrence(start, end, group[0].first, group[-1].last, False)
-        changed += replacement_edits(index, piece, text[start:end], new + "".join(f"{gap}{new}" for gap in between))
+        changed += make_replacement_edits(
+            index, piece, text[start:end], new + "".join(f"{gap}{new}" for gap in between)
+        )
         at += len(group)
     left = len(found) - len(wanted)
     note = f"{left} more inside longer words left as they are" if left else ""
@@ -334,13 +338,13 @@ def _replace_one(
         note = f"{len(found)} places; the hint was {hint}"
         if not replacement.inside_words:
             check_word_boundaries(index, [place])
-    elif note := describe_like_place(index, place.first, place.last + 1, replacement.line):
+    elif note := describe_whitespace_twin(index, place.first, place.last + 1, replacement.line):
         rung = MatchLevel.DOUBTFUL
-    changed = tuple(replacement_edits(index, place, old, new))
+    changed = tuple(make_replacement_edits(index, place, old, new))
     return EditResolution(changed, (EditMatch(rung=rung, line=place.first + 1, note=note),))
 
 
-def describe_like_place(index: TextIndex, start: int, end: int, hint: int | None) -> str:
+def describe_whitespace_twin(index: TextIndex, start: int, end: int, hint: int | None) -> str:
     """Return the doubt about a match where other lines differ from it only in white space.
 
     Args:
@@ -348,7 +352,7 @@ def describe_like_place(index: TextIndex, start: int, end: int, hint: int | None
         end: One past their last line.
         hint: The line, from 1, at which they are said to be; there is no doubt where it can only mean them.
     """
-    other = find_like_place(index, start, end)
+    other = find_whitespace_twin(index, start, end)
     if other is None or hint == start + 1 or nearest_to_hint([start, other], hint) == 0:
         return ""
     return f"the lines from line {other + 1} differ from it in white space alone"
@@ -389,12 +393,12 @@ def find_tolerant_places(index: TextIndex, script: Sequence[ScriptLine], block: 
             f"old stands {placeholder[:120]!r} for text that it does not spell out, so it can't be found.",
             "Give the lines in full, or make a smaller edit for each place that changes.",
         )
-    found = find_aligned_places(index, block, removed_lines(script))
+    found = find_aligned_places(index, block, removed_line_numbers(script))
     if found:
         return found
     raise NoMatch(
         "The text to replace is not in the file, neither exactly nor with other spacing or indentation.",
-        f"{describe_nearest(index, block)}\nGive the lines as they are in the file.",
+        f"{describe_nearest_text(index, block)}\nGive the lines as they are in the file.",
     )
 
 
@@ -411,7 +415,7 @@ def resolve_places(
         )
     place = found[0]
     changed = make_line_edits(index.document, place.start, place.end, apply_script(script, place))
-    doubt = describe_like_place(index, place.start, place.end, hint) if place.rung.is_exact else ""
+    doubt = describe_whitespace_twin(index, place.start, place.end, hint) if place.rung.is_exact else ""
     match = EditMatch(rung=MatchLevel.DOUBTFUL if doubt else place.rung, line=place.start + 1, note=doubt)
     return EditResolution(tuple(changed), (match,))
 

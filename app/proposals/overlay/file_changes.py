@@ -4,14 +4,14 @@ from collections.abc import Collection, Iterable, Sequence
 
 from app.proposals.overlay.overlay import Contents
 from app.proposals.text.document import MAX_BYTES, Document, decode_utf8
-from app.proposals.text.file_warnings import find_deceptions
+from app.proposals.text.file_warnings import find_deceptive_parts
 from app.proposals.text.hunks import (
     FileComparison,
     apply_hunks_to_lines,
     compare_contents,
-    mark_decided,
+    mark_hunks_decided,
     raw_lines,
-    set_states,
+    set_hunk_states,
 )
 from app.proposals.values.models import EditMatch, FileChange, FileOperation, FileVersion, Hunk, HunkState
 
@@ -88,12 +88,12 @@ def decide_hunks(
         change: With the base or the result that the decision left, and the hunks from before it.
         next_number: For hunks that it did not have.
     """
-    hunks = mark_decided(change.hunks, chosen, state)
+    hunks = mark_hunks_decided(change.hunks, chosen, state)
     pending = [hunk for hunk in hunks if hunk.state is HunkState.PENDING]
     base, result = raw_lines(contents.get(change.base)), raw_lines(contents.get(change.result))
     if apply_hunks_to_lines(base, result, pending, {hunk.id for hunk in pending}) != list(result):
         # A part of a hunk got a newline, as other lines came to stand behind its last one.
-        previous = set_states(change.hunks, state, chosen)
+        previous = set_hunk_states(change.hunks, state, chosen)
         return recompute_hunks(contents, change, next_number=next_number, previous=previous)
     counts = {
         "added": sum(hunk.new_count for hunk in pending),
@@ -105,7 +105,7 @@ def decide_hunks(
 def _with_hunks(contents: Contents, change: FileChange, hunks: tuple[Hunk, ...], state: HunkState) -> FileChange:
     """Return the change with these hunks, and with the deceptive text in hunks of a state."""
     found = [hunk for hunk in hunks if hunk.state is state]
-    warnings, mentions = find_deceptions(change.path, Document(contents.get(change.result)), found)
+    warnings, mentions = find_deceptive_parts(change.path, Document(contents.get(change.result)), found)
     return change.model_copy(update={"hunks": hunks, "warnings": warnings, "mentions": mentions})
 
 

@@ -113,10 +113,10 @@ class Contents:
     def add(self, data: bytes, mode: int) -> FileVersion:
         """Register content that the next `save` writes to the store; return its version."""
         version = make_file_version(data, mode)
-        self.add_known(version, data)
+        self.add_known_version(version, data)
         return version
 
-    def add_known(self, version: FileVersion, data: bytes) -> None:
+    def add_known_version(self, version: FileVersion, data: bytes) -> None:
         """Keep content whose version is known."""
         with self._lock:
             self._unsaved[version.sha256] = data
@@ -243,17 +243,17 @@ class Overlay:
                 self.contents.cache(file.version.sha256, file.data)
         return self._disk[path]
 
-    def keep_disk_content(self, path: str) -> None:
+    def store_disk_content(self, path: str) -> None:
         """Store the disk content of a path with the next `save`: a proposal is based on it."""
         if self.pending.get(path) is None and (file := self.read_disk(path)):
-            self.contents.add_known(file.version, file.data)
+            self.contents.add_known_version(file.version, file.data)
 
     def pending_proposals_at(self, path: str) -> tuple[str, ...]:
         """Return the ids of the proposals whose pending edits the path shows."""
         entry = self.pending.get(path)
         return entry.by if entry else ()
 
-    def earlier_names_by_others(self, path: str, session: str) -> tuple[str, ...]:
+    def paths_before_moves_by_others(self, path: str, session: str) -> tuple[str, ...]:
         """The paths that the pending content has been at, unless the model of this session alone made it so."""
         entry = self.pending.get(path)
         return entry.names if entry and entry.version and entry.authors - {session} else ()
@@ -269,7 +269,7 @@ class Overlay:
         above = parent_folders(path)
         return "missing" if any(self.pending.has_file(folder) for folder in above) else self.filesystem.kind(path)
 
-    def creation_obstacle(self, path: str, leaving: Collection[str] = ()) -> str:
+    def find_creation_obstacle(self, path: str, leaving: Collection[str] = ()) -> str:
         """Return why no file can be created at a free path; empty if one can.
 
         Args:

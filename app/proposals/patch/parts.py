@@ -112,7 +112,7 @@ def created_paths(parts: Iterable[FilePatch]) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadPatch:
+class ParsedPatch:
     """A parsed patch, before any file is read."""
 
     parts: tuple[FilePatch, ...]
@@ -142,7 +142,7 @@ SHORTEST_ID = 7
 """Digits of an id; a shorter one says too little."""
 
 
-def could_be_blob(data: bytes, blob_id: str) -> bool:
+def may_be_blob(data: bytes, blob_id: str) -> bool:
     """Whether git's id of the content begins with these hex digits, however few they are."""
     header = b"blob %d\0" % len(data)
     digest = hashlib.sha256 if len(blob_id) > 40 else hashlib.sha1
@@ -151,4 +151,4 @@ def could_be_blob(data: bytes, blob_id: str) -> bool:
 
 def is_blob(data: bytes, blob_id: str) -> bool:
     """Return whether git's id of the content begins with `blob_id`; fewer than 7 digits never match."""
-    return len(blob_id) >= SHORTEST_ID and could_be_blob(data, blob_id)
+    return len(blob_id) >= SHORTEST_ID and may_be_blob(data, blob_id)

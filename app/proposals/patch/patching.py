@@ -24,7 +24,7 @@ from app.proposals.patch.prose import (
 from app.proposals.patch.scan_unified import UnifiedScanner
 from app.proposals.text.document import MAX_BYTES, MOST_COMPARED, Document, decode_utf8
 from app.proposals.values.decision_facts import FileStat
-from app.proposals.values.models import EditMatch, EditReport, FileOperation, binary_note
+from app.proposals.values.models import EditMatch, EditReport, FileOperation, binary_files_note
 from app.proposals.values.pending_paths import parent_folders
 from app.proposals.values.proposal_errors import (
     AlreadyApplied,
@@ -83,13 +83,13 @@ def scan_patch(text: str | bytes, *, whole: bool = True) -> list[FilePatch]:
     if is_begin_patch(lines):
         begin_scanner = BeginPatchScanner(lines, whole=whole)
         files = begin_scanner.scan()
-        check_conservation(files, _without(lines, begin_scanner.prose), 0)
+        check_no_line_lost(files, _without(lines, begin_scanner.prose), 0)
         return files
     if any(_CONTEXT_DIFF.match(line) for line in lines):
         raise UnsupportedPatch("This is a context diff. Make a unified diff (`diff -u`, `git diff`).")
     scanner = UnifiedScanner(lines, whole=whole, open_end=open_end)
     files = scanner.scan()
-    check_conservation(files, _without(lines, scanner.prose), scanner.header_pairs)
+    check_no_line_lost(files, _without(lines, scanner.prose), scanner.header_pairs)
     if files and all(file.left_out for file in files):
         names = ", ".join(file.path for file in files[:5])
         raise UnsupportedPatch(f"The patch has nothing but {names}: {files[0].left_out}.")
@@ -109,7 +109,7 @@ def _without_carriage_returns(lines: list[str]) -> list[str]:
     return lines
 
 
-def check_conservation(files: Sequence[FilePatch], lines: Sequence[str], header_pairs: int) -> None:
+def check_no_line_lost(files: Sequence[FilePatch], lines: Sequence[str], header_pairs: int) -> None:
     """Check independently of the scanners that no changed line of the text is missing in the parsed patch.
 
     `header_pairs` is how many `---` lines with their `+++` lines are headers; raises MalformedPatch.
@@ -331,7 +331,7 @@ def _joined(reports: Sequence[EditReport], left_out: Sequence[FilePatch]) -> Edi
     name = next(iter(stats)) if len(stats) == 1 else f"{len(stats)} files"
     without = tuple(part.path for part in left_out)
     return EditReport(
-        tuple(stats.values()), "\n".join(texts), f"{name} +{added} -{removed}{binary_note(without)}", without
+        tuple(stats.values()), "\n".join(texts), f"{name} +{added} -{removed}{binary_files_note(without)}", without
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
-from app.proposals.locate.alignment import describe_nearest, describe_places
+from app.proposals.locate.alignment import describe_nearest_text, describe_places
 from app.proposals.locate.carry_over import LineOperation, ScriptLine, apply_script
 from app.proposals.locate.line_index import (
     BLANKS,
@@ -23,7 +23,7 @@ from app.proposals.locate.line_index import (
 )
 from app.proposals.locate.matching import (
     check_not_applied,
-    describe_like_place,
+    describe_whitespace_twin,
     find_tolerant_places,
     nearest_to_hint,
     resolve_places,
@@ -331,7 +331,7 @@ def _check_deletion(document: Document, patch: FilePatch) -> None:
         index = TextIndex(document)
         raise NoMatch(
             f"The patch deletes {patch.path} with another content than it has.",
-            f"{describe_nearest(index, [line.text for line in patch.hunks[0].old_side])}",
+            f"{describe_nearest_text(index, [line.text for line in patch.hunks[0].old_side])}",
         )
 
 
@@ -451,7 +451,7 @@ class _Placer:
         choice = choose_exact(self._index, fitting, stated, self._progress, self._made)
         if len(found) == 1 and not (hunk.seek or hunk.at_end):
             hint = None if stated is None else stated + self._progress.drift
-            doubt = describe_like_place(self._index, choice.place.start, choice.place.end, hint)
+            doubt = describe_whitespace_twin(self._index, choice.place.start, choice.place.end, hint)
         return choice, doubt
 
     def _insert(self, hunk: PatchHunk) -> EditMatch:

@@ -23,7 +23,7 @@ from app.proposals.patch.names import (
     read_rename_name,
     strip_prefixes,
 )
-from app.proposals.patch.parts import SHORTEST_ID, FilePatch, PatchHunk, could_be_blob, parse_script_line
+from app.proposals.patch.parts import SHORTEST_ID, FilePatch, PatchHunk, may_be_blob, parse_script_line
 from app.proposals.patch.prose import (
     HunkHeader,
     find_list_end,
@@ -199,7 +199,7 @@ class UnifiedPart:
         if op is FileOperation.DELETE and len(self.old_blob) >= SHORTEST_ID:
             return  # `git diff -D` leaves out what is deleted; whether the file is that is seen when it is looked at.
         content = self.new_blob if op is FileOperation.CREATE else self.old_blob if op is FileOperation.DELETE else ""
-        promised = not could_be_blob(b"", content) if content else self.old_blob != self.new_blob
+        promised = not may_be_blob(b"", content) if content else self.old_blob != self.new_blob
         if promised or (op is FileOperation.MODE and new_mode is None):
             raise MalformedPatch(f"Line {self.line}: there is no change for {path}. Is the patch cut off?")
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection, Iterable, Sequence
 
-from app.proposals.values.attention_reason import Reason, ReasonKind, reason_clause
+from app.proposals.values.attention_reason import AttentionReason, ReasonKind, reason_clause
 from app.proposals.values.models import FileChange, Proposal
 from app.proposals.values.origin import OriginKind
 from app.text.plural import plural
@@ -68,7 +68,7 @@ def summary_clauses(proposal: Proposal) -> list[str]:
     return [*_clauses(proposal.reasons, {change.path for change in proposal.counted_changes})]
 
 
-def _clauses(reasons: Iterable[Reason], paths: Collection[str]) -> Iterable[str]:
+def _clauses(reasons: Iterable[AttentionReason], paths: Collection[str]) -> Iterable[str]:
     """Reasons of the same kind together, the gravest first."""
     for kind in ReasonKind:
         found = [reason for reason in reasons if reason.kind is kind and kind.is_risk and reason.path in paths]
@@ -78,7 +78,7 @@ def _clauses(reasons: Iterable[Reason], paths: Collection[str]) -> Iterable[str]
             yield reason_clause(kind, () if kind is ReasonKind.TESTS else names, count, len(found))
 
 
-def format_reason(reason: Reason, change: FileChange) -> str:
+def format_reason(reason: AttentionReason, change: FileChange) -> str:
     """Return a reason for the head of its file, with its lines: `Removes 2 asserts (old line 12).`"""
     words = reason.description
     lines = [_line_of(place.hunk, place.offset, place.side, change) for place in reason.places]

@@ -6,7 +6,7 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 from app.proposals.text.hunks import has_effect
-from app.proposals.values.attention_reason import MOST_PLACES, LineReference, Reason, ReasonKind
+from app.proposals.values.attention_reason import MOST_PLACES, AttentionReason, LineReference, ReasonKind
 from app.proposals.values.models import FileChange, Hunk
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ _AUTOMATION = re.compile(
 _PROSE = (".md", ".rst", ".txt", ".adoc", ".markdown")
 
 
-def source_of_lock_file(path: str) -> str | None:
+def manifest_of_lock_file(path: str) -> str | None:
     """Return the name of the file to which a lock file belongs; None for any other file."""
     return _LOCKED_BY.get(_name(path))
 
@@ -259,13 +259,17 @@ class EditedFile:
             return lines
         return [line._replace(text=code) for line, code in zip(lines, apart, strict=True)]
 
-    def make_reason(self, kind: ReasonKind, lines: Iterable[ChangedLine], names: Iterable[str] = ()) -> Reason:
+    def make_reason(
+        self, kind: ReasonKind, lines: Iterable[ChangedLine], names: Iterable[str] = ()
+    ) -> AttentionReason:
         """A reason that was found in these lines."""
         found = list(lines)
         places = tuple(line.place for line in found[:MOST_PLACES])
         # Bytes that are no text stand as lone surrogates in a line, which no store takes.
         names = (name.encode(errors="replace").decode() for name in names)
-        return Reason(kind=kind, path=self.path, names=tuple(dict.fromkeys(names)), count=len(found), places=places)
+        return AttentionReason(
+            kind=kind, path=self.path, names=tuple(dict.fromkeys(names)), count=len(found), places=places
+        )
 
 
 def _lines(hunk: Hunk, side: Literal["old", "new"], text: Sequence[str]) -> Iterator[ChangedLine]:
@@ -329,7 +333,7 @@ _MOST = 2_000_000
 """Characters of added text, at most, in which uses are looked for."""
 
 
-def order_for_review(files: Sequence[EditedFile], reasons: Sequence[Reason]) -> tuple[str, ...]:
+def order_for_review(files: Sequence[EditedFile], reasons: Sequence[AttentionReason]) -> tuple[str, ...]:
     """Return the paths in the order in which they should be read.
 
     First the files with reasons, the gravest first; then definitions before what uses them, each test behind what

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from app.proposals.risk.edited_file import EditedFile, defined_names, is_prose
 from app.proposals.text.hunks import has_effect
-from app.proposals.values.attention_reason import LineReference, Reason, ReasonKind
+from app.proposals.values.attention_reason import AttentionReason, LineReference, ReasonKind
 from app.proposals.values.models import FileOperation
 from app.text.line_hash import hash_line
 
@@ -68,7 +68,7 @@ class ReadHistory:
         return [path for path in found if path not in self.read_paths and path not in edited and not is_prose(path)]
 
 
-def find_read_reasons(file: EditedFile, history: ReadHistory, edited: Collection[str]) -> Iterator[Reason]:
+def find_read_reasons(file: EditedFile, history: ReadHistory, edited: Collection[str]) -> Iterator[AttentionReason]:
     """Yield the reasons in what the model had read before it edited a file.
 
     Args:
@@ -84,15 +84,15 @@ def find_read_reasons(file: EditedFile, history: ReadHistory, edited: Collection
     if not seen.is_known:
         shown = {text for line in file.removed if (text := line.text.strip())}
         if (file.removed or file.added) and not (shown and shown <= history.user_lines):
-            yield Reason(kind=ReasonKind.UNREAD, path=file.path)
+            yield AttentionReason(kind=ReasonKind.UNREAD, path=file.path)
     elif change.base.sha256 not in seen.versions and (places := list(_changed_since(file, seen))):
-        yield Reason(kind=ReasonKind.READ_BEFORE, path=file.path, count=len(places), places=tuple(places))
+        yield AttentionReason(kind=ReasonKind.READ_BEFORE, path=file.path, count=len(places), places=tuple(places))
     kept = {line.text.strip() for line in file.added}
     for line in file.removed if history.searches else ():
         for name in defined_names(line.text) if line.text.strip() not in kept else ():
             if unread := history.unread_uses(name, edited):
                 names = (name, *unread)
-                yield Reason(
+                yield AttentionReason(
                     kind=ReasonKind.UNREAD_USES, path=file.path, names=names, count=len(unread), places=(line.place,)
                 )
 

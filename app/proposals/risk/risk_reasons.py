@@ -15,14 +15,14 @@ from app.proposals.risk.edited_file import (
     is_generated,
     is_prose,
     is_test,
+    manifest_of_lock_file,
     order_for_review,
-    source_of_lock_file,
     test_subject,
 )
 from app.proposals.risk.read_reasons import ReadHistory, find_read_reasons
 from app.proposals.text.document import Document
-from app.proposals.text.line_comparison import common_ends
-from app.proposals.values.attention_reason import Reason, ReasonKind
+from app.proposals.text.line_comparison import common_prefix_and_suffix
+from app.proposals.values.attention_reason import AttentionReason, ReasonKind
 from app.proposals.values.models import FileChange, FileOperation, Proposal
 from app.text.deceiving_text import find_deceptive
 from app.workspace.secrets import secret_path_reason
@@ -79,7 +79,7 @@ Added = Mapping[str, int]
 """How often each line, stripped, was added in all files of a proposal."""
 
 
-def find_removed_safeguards(file: EditedFile, added: Added, tests: frozenset[str]) -> Iterator[Reason]:
+def find_removed_safeguards(file: EditedFile, added: Added, tests: frozenset[str]) -> Iterator[AttentionReason]:
     """Return the tests, asserts and checks of which the file has fewer than before.
 
     Args:
@@ -119,7 +119,7 @@ def find_test_names_in(lines: Sequence[str]) -> list[str]:
     return [name for line in lines if (found := _TEST.search(line)) for name in found.groups() if name]
 
 
-def _skipped(file: EditedFile) -> Iterator[Reason]:
+def _skipped(file: EditedFile) -> Iterator[AttentionReason]:
     if not _SKIP.search(file.added_text):
         return
     before = sum(1 for line in file.removed if _SKIP.search(line.text))
@@ -151,7 +151,7 @@ def _fewer(
     pattern: LiteralPattern,
     added: Added,
     but: Collection[int] = (),
-) -> Iterator[Reason]:
+) -> Iterator[AttentionReason]:
     """The lines of a kind that were removed where fewer came in their stead, and that did not move elsewhere.
 
     Those with the numbers of `but` had to go.
@@ -215,7 +215,7 @@ _BETWEEN = ",;:{}\"'`"
 """Characters that no operator holds, and beside which none depends on what is on their other side."""
 
 
-def find_changed_operators(file: EditedFile) -> Iterator[Reason]:
+def find_changed_operators(file: EditedFile) -> Iterator[AttentionReason]:
     """Return lines that changed only in a comparison, a negation, `and`, `or`, or by one."""
     if is_prose(file.path) or not any(_turned(file.removed, file.added)):
         return
@@ -260,7 +260,7 @@ def _comparable(
 
 def _differing(old: str, new: str) -> tuple[str, str]:
     """Return both texts without their common beginning and end, cut only where no operator is split."""
-    head, tail = common_ends(old, new)
+    head, tail = common_prefix_and_suffix(old, new)
     start = max(0, *(old.rfind(mark, 0, head) for mark in _BETWEEN))
     ends = [at for mark in _BETWEEN if (at := old.find(mark, len(old) - tail)) >= 0]
     left = len(old) - min(ends) - 1 if ends else 0
@@ -290,7 +290,7 @@ _LONGEST = 4
 """Lines of an empty handler, with comments."""
 
 
-def find_swallowed_errors(file: EditedFile) -> Iterator[Reason]:
+def find_swallowed_errors(file: EditedFile) -> Iterator[AttentionReason]:
     """Return exception handlers that are new or emptied and contain nothing but comments."""
     if not _CANDIDATE.search(file.added_text):
         return
@@ -362,7 +362,7 @@ _URL = re.compile(rf"://[^\s\"'`]{{0,{_LONGEST_URL}}}")
 """A URL from where its host or user begins."""
 
 
-def find_secrets(file: EditedFile) -> Iterator[Reason]:
+def find_secrets(file: EditedFile) -> Iterator[AttentionReason]:
     """Return added lines that contain something in the form of a secret."""
     patterns = {name: pattern for name, pattern in _KNOWN.items() if pattern.search(file.added_text)}
     known = [(line, name) for line in file.added if patterns for name in _known(line, patterns)]
@@ -535,7 +535,7 @@ _DEFINED = re.compile(r"\b(?:def|function|func|fn)\s$")
 _KINDS = ((ReasonKind.EXECUTES, _EXECUTES), (ReasonKind.NETWORK, _NETWORK))
 
 
-def find_new_calls(file: EditedFile) -> Iterator[Reason]:
+def find_new_risky_calls(file: EditedFile) -> Iterator[AttentionReason]:
     """Yield a reason for each risky call that the file makes more often than before.
 
     Tests start programs and servers as a matter of course; only weakened connections are reported for them.
@@ -564,7 +564,7 @@ def _more(
     pattern: LiteralPattern,
     before: Sequence[ChangedLine],
     after: Sequence[ChangedLine],
-) -> Iterator[Reason]:
+) -> Iterator[AttentionReason]:
     """The calls among the added lines that make up for no removed one."""
     known = Counter(name for line in before for name in _named(pattern, line.text))
     found: list[tuple[ChangedLine, str]] = []
@@ -588,7 +588,7 @@ _EXECUTABLE = 0o111
 _SPECIAL = 0o7000
 
 
-def add_reasons(
+def add_risk_reasons(
     contents: Contents, proposal: Proposal, request: str = "", history: ReadHistory | None = None
 ) -> Proposal:
     """Return the proposal with its risk reasons and reading order; an existing order is kept.
@@ -606,13 +606,13 @@ def add_reasons(
         by_reading = [one for file in iterate_cooperatively(files) for one in find_read_reasons(file, history, paths)]
     else:
         by_reading = [one for one in proposal.reasons if one.kind.is_of_reading and one.path in paths]
-    reasons = (*find_reasons(files, unasked), *by_reading)
+    reasons = (*find_risk_reasons(files, unasked), *by_reading)
     return proposal.model_copy(
         update={"reasons": reasons, "order": proposal.order or order_for_review(files, reasons)}
     )
 
 
-def find_reasons(files: Sequence[EditedFile], unasked: Collection[str] = ()) -> Iterator[Reason]:
+def find_risk_reasons(files: Sequence[EditedFile], unasked: Collection[str] = ()) -> Iterator[AttentionReason]:
     """Return all reasons, file by file; `unasked` are the paths that the user's request does not mention."""
     added = Counter(text for file in files for line in file.added if len(text := line.text.strip()) > 2)
     tests = frozenset(name for file in files for _, name in find_test_names(file.added, file.added_text))
@@ -622,48 +622,48 @@ def find_reasons(files: Sequence[EditedFile], unasked: Collection[str] = ()) -> 
         yield from last
         yield from _of_file(file, paths)
         if file.path in unasked and not last:
-            yield Reason(kind=ReasonKind.UNASKED, path=file.path)
-        if source_of_lock_file(file.path) is None:
+            yield AttentionReason(kind=ReasonKind.UNASKED, path=file.path)
+        if manifest_of_lock_file(file.path) is None:
             yield from find_secrets(file)
         if not last:
             yield from _of_code(file, added, tests)
 
 
-def _of_code(file: EditedFile, added: Added, tests: frozenset[str]) -> Iterator[Reason]:
-    yield from find_new_calls(file)
+def _of_code(file: EditedFile, added: Added, tests: frozenset[str]) -> Iterator[AttentionReason]:
+    yield from find_new_risky_calls(file)
     yield from find_swallowed_errors(file)
     yield from find_removed_safeguards(file, added, tests)
     yield from find_changed_operators(file)
 
 
-def _of_file(file: EditedFile, paths: Collection[str]) -> Iterator[Reason]:
+def _of_file(file: EditedFile, paths: Collection[str]) -> Iterator[AttentionReason]:
     """Yield the reasons that concern the file as a whole."""
     change, path = file.change, file.path
     if change.warnings:
         yield file.make_reason(ReasonKind.DECEIVES, (line for line in file.added if find_deceptive(line.text)))
     if change.op is FileOperation.DELETE:
-        yield Reason(kind=ReasonKind.DELETED, path=path)
+        yield AttentionReason(kind=ReasonKind.DELETED, path=path)
     if change.is_inexact:
-        yield Reason(kind=ReasonKind.INEXACT, path=path)
+        yield AttentionReason(kind=ReasonKind.INEXACT, path=path)
     if more := _rights(change):
-        yield Reason(kind=ReasonKind.MODE, path=path, names=(more,))
+        yield AttentionReason(kind=ReasonKind.MODE, path=path, names=(more,))
     if automation := automation_root(path) or (automation_root(change.old_path) if change.old_path else ""):
-        yield Reason(kind=ReasonKind.AUTOMATION, path=path, names=(automation,))
+        yield AttentionReason(kind=ReasonKind.AUTOMATION, path=path, names=(automation,))
     if change.op in (FileOperation.CREATE, FileOperation.RENAME) and secret_path_reason(path):
-        yield Reason(kind=ReasonKind.SECRET, path=path, names=("a file for secrets",))
-    manifest = source_of_lock_file(path)
+        yield AttentionReason(kind=ReasonKind.SECRET, path=path, names=("a file for secrets",))
+    manifest = manifest_of_lock_file(path)
     if manifest and change.op is FileOperation.EDIT:
         folder = path.rpartition("/")[0]
         if (f"{folder}/{manifest}" if folder else manifest) not in paths:
-            yield Reason(kind=ReasonKind.UNLOCKED, path=path, names=(path.rpartition("/")[2],))
+            yield AttentionReason(kind=ReasonKind.UNLOCKED, path=path, names=(path.rpartition("/")[2],))
 
 
-def _stands_last(file: EditedFile) -> list[Reason]:
+def _stands_last(file: EditedFile) -> list[AttentionReason]:
     """Return the reasons why a file is read last; empty for most."""
-    if source_of_lock_file(file.path) is not None:
-        return [Reason(kind=ReasonKind.LOCK, path=file.path)]
+    if manifest_of_lock_file(file.path) is not None:
+        return [AttentionReason(kind=ReasonKind.LOCK, path=file.path)]
     generated = is_generated(file.path, file.old)
-    return [Reason(kind=ReasonKind.GENERATED, path=file.path)] if generated else []
+    return [AttentionReason(kind=ReasonKind.GENERATED, path=file.path)] if generated else []
 
 
 def _rights(change: FileChange) -> str:

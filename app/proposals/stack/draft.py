@@ -12,13 +12,13 @@ from app.proposals.locate.carry_over import encode_content
 from app.proposals.locate.matching import Replacement, apply_replacements
 from app.proposals.overlay.file_changes import count_lines, file_operation
 from app.proposals.overlay.overlay import Contents, Overlay, OverlayFile, pending_files
-from app.proposals.patch.parts import ReadPatch
+from app.proposals.patch.parts import ParsedPatch
 from app.proposals.stack.draft_files import DraftFile, DraftFiles
 from app.proposals.stack.rebase import merge_bytes
 from app.proposals.text.diff import diff_lines
 from app.proposals.text.document import MAX_BYTES, Document, encode_utf8
 from app.proposals.text.file_warnings import describe_match
-from app.proposals.text.line_comparison import LineSpan, lines_unlike_all
+from app.proposals.text.line_comparison import LineSpan, lines_in_no_version
 from app.proposals.values.decision_facts import FileStat
 from app.proposals.values.models import EditMatch, EditReport, FileOperation, FileVersion, MatchLevel
 from app.proposals.values.origin import CommandRecipe, Origin, OriginKind
@@ -220,7 +220,7 @@ class Draft:
             overlay = self._overlay()
             data = self._files.content(overlay, real, self._workspace.read_limit)
             pending = overlay.pending_proposals_at(real)
-            names = overlay.earlier_names_by_others(real, self.session)
+            names = overlay.paths_before_moves_by_others(real, self.session)
             if self.changed_paths.get(real):
                 pending = (*pending, *([self._id] if self._id else []))
         if data is None:
@@ -242,7 +242,7 @@ class Draft:
         known = [self._contents.find_by_prefix(version) if version else b"" for version in versions]
         if any(data is None for data in known):
             return None
-        return lines_unlike_all([diff_lines(Document(data or b"").lines, now.lines) for data in known])
+        return lines_in_no_version([diff_lines(Document(data or b"").lines, now.lines) for data in known])
 
     def read_bytes_and_mode(self, path: str, limit: int | None = None) -> tuple[bytes, int] | None:
         """The bytes and permission bits of a file as `read` shows it; None if there is none.
@@ -309,7 +309,7 @@ class Draft:
             real, notes = self._locate(path)
             data = self._files.content(overlay, real)
             if data is None:
-                self._files.check_free(overlay, real)
+                self._files.check_path_free(overlay, real)
                 return self._put(overlay, real, encode_utf8(content), [], notes)
             self._files.check_no_link(overlay, real)
             after = encode_content(Document(data), content)
@@ -336,7 +336,7 @@ class Draft:
                 raise EditRefused(f"{real} already has this name.")
             if self._files.content(overlay, target) is not None:
                 raise EditRefused(f"{target} exists already.", "Delete it first, or choose another name.")
-            self._files.check_free(overlay, target, leaving=real)
+            self._files.check_path_free(overlay, target, leaving=real)
             self.recipe = None
             old = self._files.get_or_add(overlay, real)
             new = self._files.get_or_add(overlay, target)
@@ -346,7 +346,7 @@ class Draft:
             stat = FileStat(path=target, op=FileOperation.RENAME, added=0, removed=0)
             return EditReport((stat,), f"{real} → {target}", f"{real} → {target}")
 
-    def read_patch(self, text: str, folder: str = "", *, whole: bool = True) -> ReadPatch:
+    def read_patch(self, text: str, folder: str = "", *, whole: bool = True) -> ParsedPatch:
         """Read a patch (unified diff or `*** Begin Patch`) without looking into any file.
 
         `folder` is where the workspace lies in its repository: a patch of the whole repository names it in each path.
@@ -355,9 +355,9 @@ class Draft:
         from app.proposals.patch.patching import read_patch
 
         with self._lock:
-            return ReadPatch(tuple(read_patch(self, text, folder, whole=whole)))
+            return ParsedPatch(tuple(read_patch(self, text, folder, whole=whole)))
 
-    def apply_patch(self, patch: ReadPatch) -> EditReport:
+    def apply_patch(self, patch: ParsedPatch) -> EditReport:
         """Apply a patch over any number of files, all or nothing."""
         from app.proposals.patch.patching import apply_patch
 
@@ -437,7 +437,7 @@ class Draft:
             overlay = self._overlay()
             real, notes = self._locate(path)
             if self._files.content(overlay, real) is None:
-                self._files.check_free(overlay, real)
+                self._files.check_path_free(overlay, real)
             else:
                 self._files.check_no_link(overlay, real)
             report = self._put(overlay, real, data, matches, notes)

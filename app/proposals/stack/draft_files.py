@@ -104,7 +104,7 @@ class DraftFiles:
         if stat.S_ISLNK(mode):
             raise EditRefused(f"{path} is a symbolic link; a command can change where it leads.")
 
-    def check_free(self, overlay: Overlay, path: str, leaving: str = "") -> None:
+    def check_path_free(self, overlay: Overlay, path: str, leaving: str = "") -> None:
         """Refuse a path at which no file can be made; `leaving` is a file that goes away by the same edit."""
         if blocking := next(
             (folder for folder in parent_folders(path) if folder != leaving and self._puts(folder)), ""
@@ -112,9 +112,9 @@ class DraftFiles:
             raise EditRefused(f"{path} can't be made: {blocking} is a file, not a folder.")
         if any(name != leaving and self._puts(name) for name in self._below(path)):
             raise EditRefused(f"{path} can't be made: {path} is a folder.")
-        if overlay.creation_obstacle(path):
+        if overlay.find_creation_obstacle(path):
             gone = {name for name, held in self.by_path.items() if held.data is None} | {leaving}
-            if obstacle := overlay.creation_obstacle(path, gone):
+            if obstacle := overlay.find_creation_obstacle(path, gone):
                 raise EditRefused(f"{path} can't be made: {obstacle}.")
         clash = find_case_clash(overlay.filesystem, path, overlay.listings)
         if clash and clash != leaving and self.content(overlay, clash) is not None:

@@ -8,13 +8,13 @@ from app.concurrency import iterate_cooperatively
 from app.proposals.overlay.file_changes import describe_link_change, find_file_facts, make_change, next_hunk_number
 from app.proposals.overlay.overlay import Contents, Overlay, same_version
 from app.proposals.risk.change_summary import describe_changes, is_command_summary
-from app.proposals.risk.risk_reasons import add_reasons
+from app.proposals.risk.risk_reasons import add_risk_reasons
 from app.proposals.stack.draft import Draft
 from app.proposals.stack.draft_files import DraftFile
 from app.proposals.stack.locked_proposals import LockedProposals
 from app.proposals.stack.rebase import rebase_proposal
 from app.proposals.stack.stacking import StackCache, proposal_paths, related_pending_proposals, restack_proposals
-from app.proposals.text.hunks import set_states
+from app.proposals.text.hunks import set_hunk_states
 from app.proposals.values.decision_facts import ExcludedHunks
 from app.proposals.values.models import (
     FileChange,
@@ -22,7 +22,7 @@ from app.proposals.values.models import (
     HunkState,
     Proposal,
     ProposalState,
-    binary_note,
+    binary_files_note,
     set_state,
 )
 from app.proposals.values.origin import CommandRecipe, OriginKind
@@ -73,7 +73,7 @@ def stage_draft(
     held, recipe = draft.changed_paths, None if part else draft.recipe
     if old and old.state.is_pending:
         held, recipe = merge_superseded(contents, old, overlay, held), None
-    changes = compile_changes(contents, held)
+    changes = make_file_changes(contents, held)
     if on_disk:
         changes = tuple(change.model_copy(update={"on_disk": True}) for change in changes)
     if not summary and draft.origin.kind in (OriginKind.PATCH, OriginKind.DISK):
@@ -90,13 +90,13 @@ def stage_draft(
             "version": old.version + 1 if old else 1,
         }
     )
-    proposal = mark_repeats(rebase_proposal(overlay, proposal), [*store.decided_on_paths(paths), *denied])
+    proposal = mark_denied_before(rebase_proposal(overlay, proposal), [*store.decided_on_paths(paths), *denied])
     if part and comparable_outcome(part.files) == comparable_outcome(proposal.files):
         return part
     if all(change.already_applied for change in proposal.files):
         raise NothingStaged("The workspace holds all of this already: there is nothing to propose.")
     grown = {"revision": part.revision + 1, "created": part.created} if part else {"revision": 1}
-    proposal = add_reasons(contents, proposal.model_copy(update=grown), draft.request, draft.read_history)
+    proposal = add_risk_reasons(contents, proposal.model_copy(update=grown), draft.request, draft.read_history)
     gone = [*([old] if old else []), *(find_redundant_proposals(store, proposal) if on_disk else ())]
     proposals.save(*(mark_superseded(each, proposal.id) for each in gone), proposal)
     if not stands_for:
@@ -116,13 +116,13 @@ def replace_changes(proposals: LockedProposals, proposal: Proposal, draft: Draft
     Raises:
         NothingStaged: nothing is left.
     """
-    files = compile_changes(proposals.contents, draft.changed_paths)
+    files = make_file_changes(proposals.contents, draft.changed_paths)
     update = {"files": files, "revision": proposal.revision + 1, "recipe": recipe, "order": ()}
     replaced = rebase_proposal(proposals.overlay_below(proposal), proposal.model_copy(update=update))
-    return add_reasons(proposals.contents, replaced)
+    return add_risk_reasons(proposals.contents, replaced)
 
 
-def compile_changes(contents: Contents, held: Mapping[str, DraftFile]) -> tuple[FileChange, ...]:
+def make_file_changes(contents: Contents, held: Mapping[str, DraftFile]) -> tuple[FileChange, ...]:
     """Return the changes of a draft, by path, compared with its bases.
 
     Edits that cancel out are left away. A file that is gone and whose content came up at a path that was free is a
@@ -149,7 +149,7 @@ def compile_changes(contents: Contents, held: Mapping[str, DraftFile]) -> tuple[
             continue
         before = origin.base_data or b""
         if base:
-            contents.add_known(base, before)
+            contents.add_known_version(base, before)
         if any(version is not None and version.is_link for version in (base, result)):
             notes = describe_link_change(contents, base, result)
         else:
@@ -233,10 +233,10 @@ def find_redundant_proposals(store: ProposalStore, proposal: Proposal) -> list[P
     for each in earlier:
         if {_ends(change) for change in each.files if is_undecided(change)} == {_ends(one) for one in proposal.files}:
             raise NothingStaged(f"{each.id} already waits with this very change; `signoff show {each.id}` shows it.")
-    return [each for each in earlier if is_covered(each, proposal_paths(proposal))]
+    return [each for each in earlier if is_pending_within(each, proposal_paths(proposal))]
 
 
-def is_covered(proposal: Proposal, paths: Collection[str]) -> bool:
+def is_pending_within(proposal: Proposal, paths: Collection[str]) -> bool:
     """Return whether everything pending of a proposal is in these files."""
     return all(change.already_applied or change.path in paths for change in proposal.files if is_undecided(change))
 
@@ -263,7 +263,7 @@ def patch_summary(changes: Sequence[FileChange], left_out: Sequence[str]) -> str
     name = changes[0].path if len(changes) == 1 else f"{len(changes)} files"
     added, removed = sum(change.added for change in changes), sum(change.removed for change in changes)
     what = "On disk" if changes[0].on_disk else "Patch"
-    return f"{what}: {name} +{added} -{removed}{binary_note(left_out)}"
+    return f"{what}: {name} +{added} -{removed}{binary_files_note(left_out)}"
 
 
 def comparable_outcome(changes: Iterable[FileChange]) -> set[tuple[str, str, str]]:
@@ -286,7 +286,9 @@ def mark_superseded(old: Proposal, by: str) -> Proposal:
         return old
     applied = any(hunk.state is HunkState.APPLIED for hunk in old.hunks)
     files = tuple(
-        change.model_copy(update={"hunks": set_states(change.hunks, HunkState.DENIED), "state": HunkState.DENIED})
+        change.model_copy(
+            update={"hunks": set_hunk_states(change.hunks, HunkState.DENIED), "state": HunkState.DENIED}
+        )
         if is_undecided(change)
         else change
         for change in old.files
@@ -295,7 +297,7 @@ def mark_superseded(old: Proposal, by: str) -> Proposal:
     return set_state(old.model_copy(update={"files": files}), state, f"superseded by {by}")
 
 
-def mark_repeats(proposal: Proposal, earlier: Iterable[Proposal]) -> Proposal:
+def mark_denied_before(proposal: Proposal, earlier: Iterable[Proposal]) -> Proposal:
     """Return the proposal with the hunks marked that the user has denied before."""
     denied = {hunk.id: other.id for other in earlier for hunk in other.hunks if hunk.state is HunkState.DENIED}
     if not denied:

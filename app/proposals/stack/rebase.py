@@ -174,7 +174,7 @@ def _moved(overlay: Overlay, change: FileChange, number: int, leaving: Collectio
         base, result, applied = _moved_edit(overlay, change, current, target, leaving)
     stacked_on = overlay.pending_proposals_at(source)
     if not same_version(base, change.base):
-        overlay.keep_disk_content(source)
+        overlay.store_disk_content(source)
     facts = {
         "base": base,
         "result": result,
@@ -212,7 +212,7 @@ def _moved_on_disk(overlay: Overlay, change: FileChange, number: int) -> FileCha
         return change
     moved = change.model_copy(update=facts | {"op": file_operation(change.old_path, base, current)})
     if current is not None and not same_version(current, change.result):
-        overlay.keep_disk_content(change.path)
+        overlay.store_disk_content(change.path)
     return recompute_hunks(overlay.contents, moved, next_number=number)
 
 
@@ -235,7 +235,7 @@ def _moved_create(
 ) -> tuple[FileVersion | None, FileVersion | None, bool]:
     result = change.origin_result
     if current is None:
-        if obstacle := overlay.creation_obstacle(change.path, leaving):
+        if obstacle := overlay.find_creation_obstacle(change.path, leaving):
             raise RebaseConflict(f"{change.path} can't be made: {obstacle}")
         return None, result, False
     if _same_bytes(current, result):
@@ -273,7 +273,7 @@ def _moved_edit(
     if change.old_path and fold_case_and_form(change.old_path) != fold_case_and_form(change.path):
         if target is not None:
             raise RebaseConflict(f"{change.path} exists now, so {source} can't be moved there")
-        if obstacle := overlay.creation_obstacle(change.path, leaving):
+        if obstacle := overlay.find_creation_obstacle(change.path, leaving):
             raise RebaseConflict(f"{source} can't be moved to {change.path}: {obstacle}")
     if current.is_link != origin.is_link:
         raise RebaseConflict(f"{source} is {'a symbolic link' if current.is_link else 'no symbolic link'} now")

@@ -250,7 +250,7 @@ class Document:
         """The bytes of a line ending in this file's encoding."""
         return ending.encode(self.encoding if self.is_utf16 else "ascii")
 
-    def ending_near(self, near: int) -> str:
+    def ending_for_line(self, near: int) -> str:
         """The ending of a new line at line `near` (from 0): that line's, else a neighbour's, else the majority's."""
         for index in (near, near - 1, near + 1):
             if 0 <= index < len(self.endings) and self.endings[index]:
@@ -259,10 +259,10 @@ class Document:
 
     def encode_line(self, text: str, near: int) -> bytes:
         """A new line of `text` (without ending) for line `near` (from 0), with the ending of its surroundings."""
-        return self.encode_text(text) + self.encode_ending(self.ending_near(near))
+        return self.encode_text(text) + self.encode_ending(self.ending_for_line(near))
 
 
-def display_both(old: Document, new: Document) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def display_both_texts(old: Document, new: Document) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return both texts as display lines; lines that differ in bytes also look different where that is possible.
 
     Carriage returns are shown unless each document has one style of ending and it is the same; a byte order mark that

@@ -89,7 +89,7 @@ def file_cautions(change: FileChange) -> Iterator[str]:
         yield f"Repeats an edit that you denied in {repeated} (↻)."
 
 
-def all_cautions(proposal: Proposal) -> Iterator[tuple[str, str]]:
+def proposal_cautions(proposal: Proposal) -> Iterator[tuple[str, str]]:
     """Return the cautions of all files, deceptive text included, each with its path."""
     for change in proposal.files:
         for words in (*change.warnings, *file_cautions(change)):
@@ -135,7 +135,9 @@ def _special(version: FileVersion) -> str:
     return " and ".join(name for bit, name in _SPECIAL_BITS if version.mode & bit)
 
 
-def find_deceptions(path: str, result: Document, hunks: Sequence[Hunk]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def find_deceptive_parts(
+    path: str, result: Document, hunks: Sequence[Hunk]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return what a reader cannot see or could misread in a file's name and added lines, and lesser remarks."""
     # Imported here: opening a session comes by this module, and looks at no text.
     from app.text.deceiving_text import merge_findings

@@ -160,7 +160,7 @@ def hunk_header(hunk: Hunk) -> str:
     return f"@@ -{_range(hunk.old_start, hunk.old_count)} +{_range(hunk.new_start, hunk.new_count)} @@"
 
 
-def set_states(hunks: Iterable[Hunk], state: HunkState, ids: Collection[str] | None = None) -> tuple[Hunk, ...]:
+def set_hunk_states(hunks: Iterable[Hunk], state: HunkState, ids: Collection[str] | None = None) -> tuple[Hunk, ...]:
     """Return the hunks with those of `ids` (all, if None) that were pending in another state."""
     return tuple(
         hunk.model_copy(update={"state": state})
@@ -170,7 +170,7 @@ def set_states(hunks: Iterable[Hunk], state: HunkState, ids: Collection[str] | N
     )
 
 
-def mark_decided(hunks: Iterable[Hunk], chosen: Collection[str], state: HunkState) -> tuple[Hunk, ...]:
+def mark_hunks_decided(hunks: Iterable[Hunk], chosen: Collection[str], state: HunkState) -> tuple[Hunk, ...]:
     """Return the hunks once some are decided: these mark their place, the others stay as they were shown.
 
     What is applied is part of the base from then on, and what is denied no part of the result.

@@ -15,7 +15,7 @@ class LineSpan:
     end: int
 
 
-def lines_unlike_all(known: Sequence[Sequence[LineChange]]) -> tuple[LineSpan, ...]:
+def lines_in_no_version(known: Sequence[Sequence[LineChange]]) -> tuple[LineSpan, ...]:
     """Return the lines that differ from every known version.
 
     Args:
@@ -60,7 +60,7 @@ def changed_words(old_line: str, new_line: str) -> tuple[Ranges, Ranges]:
     Equal ends are set aside at token boundaries, then tokens (words, runs of space, single marks) are compared. Two
     ranges with nothing but space between them are joined, because a reader takes them as one.
     """
-    head, tail = common_ends(old_line, new_line)
+    head, tail = common_prefix_and_suffix(old_line, new_line)
     if max(len(old_line), len(new_line)) > MAX_CHARACTERS:
         return _whole(old_line, head, tail), _whole(new_line, head, tail)
     head, tail = _at_boundaries(old_line, new_line, head, tail)
@@ -73,7 +73,7 @@ def changed_words(old_line: str, new_line: str) -> tuple[Ranges, Ranges]:
     )
 
 
-def common_ends(old: str, new: str) -> tuple[int, int]:
+def common_prefix_and_suffix(old: str, new: str) -> tuple[int, int]:
     """Return how many characters two texts have in common at the start, and how many of the rest at the end."""
     head = _equal_start(old, new)
     return head, _equal_start(old[head:][::-1], new[head:][::-1])
@@ -145,7 +145,7 @@ def common_subsequence_length(first: str, second: str) -> int:
     return len(first) - row.bit_count()
 
 
-def is_alike(first: str, second: str, least: float) -> bool:
+def has_similarity(first: str, second: str, least: float) -> bool:
     """Whether the lines have a similarity (twice the common length over both lengths) of at least `least`."""
     first, second = first[:MAX_CHARACTERS], second[:MAX_CHARACTERS]
     total = len(first) + len(second)
@@ -190,7 +190,7 @@ def pair_lines(old: Sequence[str], new: Sequence[str]) -> list[Pair]:
     return pairs
 
 
-def are_similar(old: str, new: str) -> bool:
+def are_versions_of_one_line(old: str, new: str) -> bool:
     """Return whether two lines count as one changed line."""
     return _similarity(set(_WORD.findall(old)), set(_WORD.findall(new))) > 0
 

@@ -115,7 +115,7 @@ def _line_edit(document: Document, start: int, end: int, new: Sequence[NewLine])
         endings[-1] = ""
     encoded = tuple(line + document.encode_ending(ending) for line, ending in zip(lines, endings, strict=True))
     if open_end and new and start == end and start:
-        last = document.lines_without_mark[start - 1] + document.encode_ending(document.ending_near(start - 1))
+        last = document.lines_without_mark[start - 1] + document.encode_ending(document.ending_for_line(start - 1))
         return LineEdit(start - 1, end, (last, *encoded))
     return LineEdit(start, end, encoded)
 
@@ -123,4 +123,4 @@ def _line_edit(document: Document, start: int, end: int, new: Sequence[NewLine])
 def _ending(document: Document, start: int, end: int, index: int, line: NewLine) -> str:
     if line.ending is not None:
         return line.ending
-    return document.ending_near(min(start + index, end - 1) if start < end else start)
+    return document.ending_for_line(min(start + index, end - 1) if start < end else start)

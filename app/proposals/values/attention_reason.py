@@ -71,7 +71,7 @@ class LineReference(FrozenModel):
     """Lines below the first of the hunk on that side."""
 
 
-class Reason(FrozenModel):
+class AttentionReason(FrozenModel):
     """One reason, for one file."""
 
     kind: ReasonKind

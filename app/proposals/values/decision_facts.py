@@ -24,7 +24,7 @@ class FileStat(FrozenModel):
     removed: int
 
 
-class HunkFact(FrozenModel):
+class HunkOutcome(FrozenModel):
     """The outcome of one hunk, in terms that the model can use."""
 
     path: str
@@ -80,7 +80,7 @@ class LineComment(FrozenModel):
     text: str
 
 
-class CheckFact(FrozenModel):
+class RecordedCheck(FrozenModel):
     """The result of a check at the time of the decision."""
 
     name: str
@@ -154,7 +154,7 @@ class HunkEvidence(FrozenModel):
         return f"{said}, taken out with hunk{'s' * (len(self.together) > 1)} {others}" if others else said
 
 
-class EvidenceFact(FrozenModel):
+class RecordedEvidence(FrozenModel):
     """The evidence of a proposal's hunks at the time of the decision."""
 
     check: str
@@ -197,14 +197,14 @@ class DecisionContext(FrozenModel):
     """How many of the changed lines that it was about were never on the screen; None where no screen was watched."""
     unseen_files: tuple[str, ...] = ()
     """The files of which something was not."""
-    checks: tuple[CheckFact, ...] = ()
-    evidence: EvidenceFact | None = None
+    checks: tuple[RecordedCheck, ...] = ()
+    evidence: RecordedEvidence | None = None
     """What notices if hunks are missing; None where nothing current was known of it."""
     caller: CommandCaller | None = None
     """Of a command that decided; None for the app, and for what earlier versions recorded."""
 
 
-UNKNOWN = DecisionContext()
+UNKNOWN_CONTEXT = DecisionContext()
 """Nothing is known of them."""
 
 
@@ -225,4 +225,4 @@ class LastDecision(FrozenModel):
     """What the user attached to these words."""
     stale: str = ""
     """Why it could not be approved, with what its files held, where a stale one was denied; for the model."""
-    circumstances: DecisionContext = UNKNOWN
+    circumstances: DecisionContext = UNKNOWN_CONTEXT

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from app.images.image import Image
-from app.proposals.values.attention_reason import Reason
+from app.proposals.values.attention_reason import AttentionReason
 from app.proposals.values.decision_facts import (
-    UNKNOWN,
+    UNKNOWN_CONTEXT,
     DecisionContext,
     ExcludedHunks,
     FileStat,
     FrozenModel,
-    HunkFact,
+    HunkOutcome,
     LastDecision,
     LineComment,
 )
@@ -267,7 +267,7 @@ class Proposal(FrozenModel):
     """Grows whenever what an approval would write, or can write a part of, has changed."""
     files: tuple[FileChange, ...]
     """By path."""
-    reasons: tuple[Reason, ...] = ()
+    reasons: tuple[AttentionReason, ...] = ()
     """What of it deserves eyes, as it was staged or edited; earlier versions did not look."""
     order: tuple[str, ...] = ()
     """The paths in the order in which they should be read, fixed when it was staged."""
@@ -293,7 +293,7 @@ class Proposal(FrozenModel):
         hunks: Collection[str] = (),
         feedback: str = "",
         comments: Sequence[LineComment] = (),
-        circumstances: DecisionContext = UNKNOWN,
+        circumstances: DecisionContext = UNKNOWN_CONTEXT,
         images: Sequence[Image] = (),
         stale: str = "",
     ) -> "Proposal":
@@ -312,7 +312,7 @@ class Proposal(FrozenModel):
         return self.model_copy(update={"last": last})
 
     @property
-    def ignored_words(self) -> str:
+    def ignored_files_note(self) -> str:
         """Return a line about ignored files that were written besides; empty if there were none."""
         return describe_ignored_paths(self.ignored)
 
@@ -398,7 +398,7 @@ class FileDiff(FrozenModel):
     new: tuple[str, ...]
     old_final_newline: bool = True
     new_final_newline: bool = True
-    reasons: tuple[Reason, ...] = ()
+    reasons: tuple[AttentionReason, ...] = ()
     """Those of the proposal that are about this file."""
 
     @property
@@ -524,7 +524,7 @@ class EditReport:
     """Files whose part of a patch was passed over."""
 
 
-def binary_note(paths: Sequence[str]) -> str:
+def binary_files_note(paths: Sequence[str]) -> str:
     """Return what to add to a summary for the binary files that were left out of a patch."""
     if not paths:
         return ""
@@ -540,7 +540,7 @@ class DecisionResult:
     """As it stands now."""
     files: tuple[FileStat, ...] = ()
     """The files that the decision was about, with the lines that it wrote or discarded."""
-    hunks: tuple[HunkFact, ...] = ()
+    hunks: tuple[HunkOutcome, ...] = ()
     """Every hunk that was pending, if the decision was not on the whole proposal."""
     changed: tuple[Proposal, ...] = ()
     """Other proposals that were re-based or turned stale because of it."""

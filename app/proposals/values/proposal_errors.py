@@ -92,7 +92,7 @@ class StaleProposal(ProposalError):
     """The disk has moved on in a way that cannot be merged."""
 
 
-class ChangedSinceSeen(ProposalError):
+class ChangedSinceShown(ProposalError):
     """An approval would write something other than what was shown."""
 
 
@@ -136,7 +136,7 @@ class WorkspaceBusy(ProposalError):
     """Another process is writing in this workspace."""
 
 
-class UnreadablePatch(ProposalError):
+class UnexportablePatch(ProposalError):
     """The change can't be written as a patch that every reader takes for the same."""
 
 
@@ -164,7 +164,7 @@ class PatchRefused(ProposalError):
     """A patch from elsewhere does not fit this workspace."""
 
 
-class EditRejected(ProposalError):
+class InvalidUserText(ProposalError):
     """The text that the user gave can't be the proposed content."""
 
 

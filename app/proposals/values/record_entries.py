@@ -11,7 +11,13 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from app.images.image import Image
-from app.proposals.values.decision_facts import UNKNOWN, DecisionContext, FrozenModel, LastDecision, LineComment
+from app.proposals.values.decision_facts import (
+    UNKNOWN_CONTEXT,
+    DecisionContext,
+    FrozenModel,
+    LastDecision,
+    LineComment,
+)
 from app.proposals.values.models import FileOperation, FileVersion, HunkState, Proposal
 from app.proposals.values.origin import CommandRecipe, Origin
 from app.proposals.values.proposal_store import JournalEntry, ProposalStore
@@ -89,7 +95,7 @@ class DecisionRecordEntry(FrozenModel):
     """The files in which the user had changed the proposed text."""
     words: str = ""
     """SHA-256 of what the user said with it, if anything; the words themselves are kept apart."""
-    circumstances: DecisionContext = UNKNOWN
+    circumstances: DecisionContext = UNKNOWN_CONTEXT
     state: str = ""
     """`ProposalState` after the decision."""
     left: str = ""
@@ -98,7 +104,7 @@ class DecisionRecordEntry(FrozenModel):
     """`decision_hash` of it, with all that is kept with the proposal."""
 
     @property
-    def recipe_words(self) -> str:
+    def recipe_description(self) -> str:
         """Return `command make fmt on tree 1a2b3c, reproduced, 3 of 412 files seen`; empty without a command."""
         if self.recipe is None:
             return ""
@@ -205,7 +211,7 @@ def make_record_entry(
         or tuple(RecordedFile(path=file.path) for file in last.files),
         hunks=record_hunk_states(decided),
         edited=tuple(change.path for change in decided.files if change.edited),
-        words=words_hash(last.feedback, last.comments, last.images),
+        words=feedback_hash(last.feedback, last.comments, last.images),
         circumstances=last.circumstances,
         state=decided.state,
         left=proposal_hash(decided),
@@ -247,7 +253,7 @@ def content_hash(proposal: Proposal) -> str:
     return digest.hexdigest()
 
 
-def words_hash(feedback: str, comments: Iterable[LineComment], images: Iterable[Image] = ()) -> str:
+def feedback_hash(feedback: str, comments: Iterable[LineComment], images: Iterable[Image] = ()) -> str:
     """Return the SHA-256 of the user's words and images with a decision; empty without any."""
     said = "\0".join((feedback, *(one.model_dump_json() for one in (*comments, *images))))
     return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest() if said else ""

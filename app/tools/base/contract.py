@@ -19,7 +19,7 @@ from app.workspace.paths import Workspace
 
 if TYPE_CHECKING:
     from app.proposals.locate.matching import Replacement
-    from app.proposals.patch.parts import ReadPatch
+    from app.proposals.patch.parts import ParsedPatch
 
 MAX_RESULT_CHARACTERS = 100_000
 """Characters of one result that the model gets; tools stay well below it by their own limits."""
@@ -213,11 +213,11 @@ class DraftEdits(Protocol):
         """Undo the latest `add_changes`."""
         ...
 
-    def read_patch(self, text: str) -> "ReadPatch":
+    def read_patch(self, text: str) -> "ParsedPatch":
         """Read a patch without looking into any file; raises EditRefused."""
         ...
 
-    def apply_patch(self, patch: "ReadPatch") -> EditReport:
+    def apply_patch(self, patch: "ParsedPatch") -> EditReport:
         """Apply the result of `read_patch`, over any number of files; raises EditRefused."""
         ...
 

@@ -29,7 +29,7 @@ from app.tools.search.list_files import compile_path_matcher as glob_matcher
 from app.tools.search.list_files import list_overlay_files, run_with_time_limit
 from app.tools.search.ripgrep_filter import RipgrepFilter, find_ripgrep, required_texts
 from app.workspace.path_rules import WorkspaceError
-from app.workspace.paths import FoundFile, LinkInPath
+from app.workspace.paths import LinkInPath, WalkedFile
 from app.workspace.secrets import secret_path_reason
 
 LineMatch = tuple[int, int, str]
@@ -246,7 +246,7 @@ class _SearchedFile:
 
     path: str
     document: Document
-    on_disk: FoundFile | None
+    on_disk: WalkedFile | None
     """As it was read; None if it is read with pending edits."""
 
 
@@ -268,7 +268,7 @@ class FileSearch:
         """Search; raises ToolError for a path or pattern that makes no sense."""
         try:
             self.matcher.prepare()
-            with self.context.workspace.found_file_reader() as read:
+            with self.context.workspace.walked_file_reader() as read:
                 for batch in self._batches(read):
                     for file, hits in zip(
                         batch, self.matcher.find_hits([file.document for file in batch]), strict=True
@@ -313,7 +313,7 @@ class FileSearch:
             self.findings.files_searched += 1
             yield path
 
-    def _batches(self, read: Callable[[str], FoundFile]) -> Iterator[list[_SearchedFile]]:
+    def _batches(self, read: Callable[[str], WalkedFile]) -> Iterator[list[_SearchedFile]]:
         """Give the files in which a line may match, in batches.
 
         The first batches are small. Where an expression takes too long in one file, what was found in its batch is
@@ -335,7 +335,7 @@ class FileSearch:
         if batch:
             yield batch
 
-    def _read_on_disk(self, path: str, read: Callable[[str], FoundFile]) -> _SearchedFile | None:
+    def _read_on_disk(self, path: str, read: Callable[[str], WalkedFile]) -> _SearchedFile | None:
         try:
             file = read(path)
         except LinkInPath:
@@ -358,7 +358,7 @@ class FileSearch:
             return None
         return None if file.content is None else self._searched(path, file.content, None)
 
-    def _searched(self, path: str, content: bytes, on_disk: FoundFile | None) -> _SearchedFile | None:
+    def _searched(self, path: str, content: bytes, on_disk: WalkedFile | None) -> _SearchedFile | None:
         if not self.matcher.can_match(content):
             return None
         document = Document(content)

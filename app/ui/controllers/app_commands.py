@@ -359,10 +359,10 @@ class CommandRunner:
 
     async def open_asking_session(self) -> None:
         """Open another session whose model waits for an answer, or say in which window it waits for you."""
-        from app.runtime.model_connection import find_asking_session
+        from app.runtime.model_connection import find_waiting_session
 
         session = self._session.current
-        found = await asyncio.to_thread(find_asking_session, self._runtime, session.id if session else "")
+        found = await asyncio.to_thread(find_waiting_session, self._runtime, session.id if session else "")
         if found is None:
             self._app_context.notify("Nothing needs you in this workspace.")
         elif found.is_open:

@@ -383,7 +383,7 @@ class ReviewActions:
         """Let the user edit the proposed text of a file, and store the result."""
         from app.proposals.decide.conflicts import UnsavedText
         from app.proposals.values.models import ProposalState
-        from app.proposals.values.proposal_errors import ChangedSinceSeen, StaleProposal
+        from app.proposals.values.proposal_errors import ChangedSinceShown, StaleProposal
         from app.review.hunk_lines import proposed_text
         from app.ui.screens.edit_screens import EditScreen
 
@@ -406,7 +406,7 @@ class ReviewActions:
             decisions = self._session.open_session.decisions
             try:
                 await decisions.edit_proposal(name, event.path, text, revision)
-            except (StaleProposal, ChangedSinceSeen):
+            except (StaleProposal, ChangedSinceShown):
                 # What can't be merged by hand is told while the text is still on the screen.
                 mine = UnsavedText(text, proposed_text(diff, before=True))
                 conflict = await asyncio.to_thread(service.open_conflict, name, event.path, mine)

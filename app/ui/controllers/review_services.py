@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from app.agent.updates import EventRecorded, SideDiscarded, SideStreamed, Update
 from app.config.settings import WORKSPACE_FILE
 from app.conversation.events import SideAnswer, SideQuestion
-from app.review.note_store import KeptChecks
+from app.review.review_stores import CheckResultStore
 from app.storage.storage_errors import StorageError
 from app.ui.context.app_context import AppContext, Notify
 from app.ui.context.current_session import CurrentSession
@@ -148,7 +148,7 @@ class CheckController:
     def _publish(self, checked: "ProposalChecks") -> None:
         self._review.set_checks(checked)
         if not checked.is_running:
-            kept = KeptChecks(self._runtime.sessions, self._runtime.signal)
+            kept = CheckResultStore(self._runtime.sessions, self._runtime.signal)
             self._app_context.run(lambda: asyncio.to_thread(kept.keep, checked), group="kept checks")
         if self._evidence is not None:
             self._evidence.start_after_checks(checked)

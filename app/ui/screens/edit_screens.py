@@ -178,7 +178,7 @@ class ConflictScreen(EditScreen):
 
     Args:
         conflict: The file.
-        save: Puts the answer into the proposal, given what the user saw on disk; raises ChangedSinceSeen if
+        save: Puts the answer into the proposal, given what the user saw on disk; raises ChangedSinceShown if
             something else is there now, other ProposalErrors or StorageError.
         again: Gives the conflict as it is now, with the user's text merged in if there is one.
         editor: The user's own.
@@ -331,7 +331,7 @@ class ConflictScreen(EditScreen):
     @work(group="save", exclusive=True, exit_on_error=False, description="save a resolved conflict")
     async def action_save(self) -> None:
         """Put the answer into the proposal, unless something is still open."""
-        from app.proposals.values.proposal_errors import ChangedSinceSeen, ProposalError
+        from app.proposals.values.proposal_errors import ChangedSinceShown, ProposalError
         from app.storage.storage_errors import StorageError
 
         answer = self._answer()
@@ -340,7 +340,7 @@ class ConflictScreen(EditScreen):
         try:
             try:
                 await self._save_answer(answer, self._conflict.disk)
-            except ChangedSinceSeen as error:
+            except ChangedSinceShown as error:
                 await self._begin_again(str(error))
                 return
         except (ProposalError, StorageError) as error:

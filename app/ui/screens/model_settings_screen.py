@@ -16,7 +16,7 @@ from app.config.toml import parse_toml
 from app.llm.capabilities.model_list import ListedModel, find_price
 from app.llm.capabilities.profiles import LearnedField, read_valid_fields, seed_profile
 from app.llm.values.address import parse_address
-from app.runtime.model_connection import LearnedProfiles, find_base_url
+from app.runtime.model_connection import ProfileStore, find_base_url
 from app.runtime.open_workspace import OpenWorkspace
 from app.text.safe_text import escape_unsafe
 from app.ui.screens.dialog import DialogKey, ValuesDialog
@@ -122,7 +122,7 @@ class _Known:
         address = parse_address(find_base_url(settings)).url
         self._seed = seed_profile(address, model.id)
         self._beliefs: dict[str, LearnedField] = {
-            belief.field: belief for belief in read_valid_fields(LearnedProfiles(runtime.sessions), address, model.id)
+            belief.field: belief for belief in read_valid_fields(ProfileStore(runtime.sessions), address, model.id)
         }
         self._listed = {
             "context_window": model.context_window,

@@ -20,7 +20,7 @@ from app.llm.capabilities.profiles import resolve_profile, store_diagnosis
 from app.llm.endpoint_doctor import CHECKS, Diagnosis, EndpointCheck, describe_learned_fields, examine_endpoint
 from app.llm.values.requests_and_updates import Endpoint
 from app.prompts.skills import Skill, Skills
-from app.runtime.model_connection import LearnedProfiles
+from app.runtime.model_connection import ProfileStore
 from app.runtime.open_workspace import OpenWorkspace
 from app.runtime.prompt_sources import check_prompt_sources
 from app.sandbox.confinement import SandboxMode
@@ -102,7 +102,7 @@ class DoctorScreen(Dialog[bool]):
     async def _examine(self) -> None:
         begun = time.monotonic()
         summary = self.query_one("#doctor-summary", Static)
-        cache = LearnedProfiles(self._runtime.sessions)
+        cache = ProfileStore(self._runtime.sessions)
         try:
             profile = await asyncio.to_thread(
                 resolve_profile, self._endpoint.base_url, self._endpoint.model, cache=cache, overrides=None

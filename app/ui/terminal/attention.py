@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from textual import events
 from textual.keys import KEY_NAME_REPLACEMENTS
 
-from app.runtime.typed_ahead import restore_terminal, take_typed_lines
+from app.runtime.typed_ahead import pop_typed_lines, restore_terminal
 from app.text.safe_text import strip_unsafe
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class TerminalNotifier:
             def start_application_mode(self) -> None:
                 # To what it finds here Textual goes back, for an editor too.
                 restore_terminal()
-                for key in make_key_events(take_typed_lines()):
+                for key in make_key_events(pop_typed_lines()):
                     self.process_message(key)
                 super().start_application_mode()
                 attention._driver = self

@@ -56,7 +56,7 @@ def test_an_answer_to_feedback_takes_the_place_of_what_it_answers() -> None:
     assert known(*answered, decided("P2", Decision.APPROVED)) == ("3",)
 
 
-def test_what_stacks_on_a_denied_edit_may_be_mixed_with_what_was_before() -> None:
+def test_edit_stacked_on_a_denied_one_leaves_both_versions_known() -> None:
     stacked = (read("1"), staged("P1", "2"), staged("P2", "3"), decided("P2", Decision.APPROVED))
     assert known(*stacked) == ("3",)
     assert known(*stacked, decided("P1", Decision.DENIED)) == ("1", "3")
@@ -67,12 +67,12 @@ def test_a_read_makes_all_before_it_old_unless_something_waits() -> None:
     assert known(read("1"), staged("P1", "2"), read("3"), decided("P1", Decision.DENIED)) == ("1", "3")
 
 
-def test_what_was_told_is_known() -> None:
+def test_reported_file_changes_are_known() -> None:
     told = Intervention(kind=InterventionKind.FILES_CHANGED, text="", files={"a.py": ""})
     assert known(read("1"), told) == ("",)
 
 
-def test_what_a_command_makes_of_a_file_that_was_not_read_is_not_known() -> None:
+def test_command_result_of_an_unread_file_is_not_known() -> None:
     assert known(staged("P1", "2", by=OriginKind.COMMAND)) == ()
     assert known(staged("P1", "2")) == ("2",)
     assert known(staged("P1", "2"), decided("P1", Decision.DENIED)) == ()

@@ -53,7 +53,7 @@ logs = st.lists(st.one_of(st.just(START), st.integers(1, 9).map(staged), st.samp
 @pytest.mark.parametrize(
     ("policy", "steps"), [(GatePolicy(), 1), (GatePolicy("chain", 3), 3), (GatePolicy("chain", 0), 1)]
 )
-def test_it_closes_after_as_many_staging_steps_as_the_policy_says(policy: GatePolicy, steps: int) -> None:
+def test_gate_closes_after_the_staging_steps_of_the_policy(policy: GatePolicy, steps: int) -> None:
     events: list[Event] = [START]
     for number in range(1, steps + 1):
         assert not gate_closed(events, policy)
@@ -97,7 +97,7 @@ def test_the_fold_agrees_with_counting(events: list[Event], policy: GatePolicy) 
     assert gate_closed(events, policy) is (count >= max(1, policy.chain_steps if policy.kind == "chain" else 1))
 
 
-def test_it_names_what_was_staged_and_follows_a_changed_policy() -> None:
+def test_gate_names_staged_proposals_and_follows_the_policy() -> None:
     gate = Gate(GatePolicy("chain", 3))
     for event in (START, staged(1), staged(2, "b.py")):
         gate.apply(event)
@@ -117,6 +117,6 @@ def test_a_decision_opens_it_only_between_turns(decision: Decision) -> None:
 
 
 @pytest.mark.parametrize("decision", [Decision.UNDONE, Decision.REDONE, Decision.REOPENED, Decision.EDITED])
-def test_what_is_no_verdict_leaves_it_closed(decision: Decision) -> None:
+def test_decision_that_is_no_verdict_leaves_the_gate_closed(decision: Decision) -> None:
     changed = ProposalDecided(proposal="P1", decision=decision)
     assert gate_closed([START, staged(1), TurnEnded(stopped="staged"), changed], GatePolicy())

@@ -82,7 +82,7 @@ def test_nudges_are_for_one_request_and_differ() -> None:
     assert "none of its tool calls ran" in told[2].text
 
 
-def test_what_is_pending_is_one_message_for_this_turn() -> None:
+def test_pending_note_is_one_message_for_this_turn() -> None:
     told = pending_note(
         [
             proposal(1),
@@ -234,7 +234,7 @@ def test_line_comments_are_feedback() -> None:
     assert after(ProposalDecided(proposal="P1", decision=Decision.DENIED, comments=(comment,))).undelivered
 
 
-def test_it_is_answered_by_the_proposal_that_revises_and_by_no_other() -> None:
+def test_denial_is_answered_only_by_the_proposal_that_revises_it() -> None:
     assert after(DENIED, RequestSent()).unanswered == ("P1",)
     assert after(DENIED, RequestSent(), staged("P2")).unanswered == ("P1",)
     assert after(DENIED, RequestSent(), staged("P3", supersedes="P1")).unanswered == ()
@@ -246,7 +246,7 @@ def test_the_latest_unanswered_denial_comes_first() -> None:
     assert after(DENIED, other, DENIED).unanswered == ("P1", "P2")
 
 
-def test_what_is_taken_back_stays_said_but_is_answered_by_nothing() -> None:
+def test_reopened_denial_is_delivered_but_needs_no_answer() -> None:
     reopened = ProposalDecided(proposal="P1", decision=Decision.REOPENED)
     assert after(DENIED, reopened).undelivered
     assert after(DENIED, RequestSent(), reopened).unanswered == ()

@@ -194,7 +194,7 @@ def test_each_rung(given_state: LadderState, action: Action) -> None:
         (state(last=LastStep.EMPTY, empty_nudges=1), "failed"),
     ],
 )
-def test_where_it_stops_and_says_why(given_state: LadderState, stopped: str) -> None:
+def test_ladder_stops_with_a_reason(given_state: LadderState, stopped: str) -> None:
     action = decide(given_state).action
     assert isinstance(action, Stop)
     assert action.stopped == stopped
@@ -206,7 +206,7 @@ def test_where_it_stops_and_says_why(given_state: LadderState, stopped: str) -> 
     ("finish", "words"),
     [("length", "Raise the output limit"), (None, "the connection ended it"), ("error", "the connection ended it")],
 )
-def test_what_is_said_of_a_response_that_was_cut_twice_is_what_cut_it(finish: str | None, words: str) -> None:
+def test_response_cut_twice_names_what_cut_it(finish: str | None, words: str) -> None:
     action = decide(state(last=LastStep.CUT_TEXT, truncated_nudges=1, finish_reason=finish)).action
     assert isinstance(action, Stop) and words in action.message
 

@@ -18,7 +18,7 @@ from tests.unit.conversation.test_images import image
 DAY = date(2026, 3, 4)
 
 
-def test_it_is_the_same_for_the_same_facts_and_holds_no_time() -> None:
+def test_system_prompt_is_the_same_for_the_same_facts() -> None:
     prompt = make_system_prompt(workspace="shop", today=DAY, branch="main")
     assert prompt == make_system_prompt(workspace="shop", today=DAY, branch="main")
     assert "2026-03-04" in prompt
@@ -26,7 +26,7 @@ def test_it_is_the_same_for_the_same_facts_and_holds_no_time() -> None:
     assert "main" in prompt
 
 
-def test_it_says_that_edits_are_staged_and_handed_over() -> None:
+def test_system_prompt_says_that_edits_are_staged() -> None:
     prompt = make_system_prompt(workspace="shop", today=DAY)
     assert "change nothing on disk" in prompt
     assert "Once an edit is staged, stop" in prompt
@@ -51,7 +51,7 @@ def test_a_chain_is_announced() -> None:
     assert "up to" not in make_system_prompt(workspace="shop", today=DAY)
 
 
-def test_it_is_made_once_for_each_profile() -> None:
+def test_payload_is_made_once_for_each_profile() -> None:
     profiles: list[Profile] = []
     sent: list[SentRequest] = []
 

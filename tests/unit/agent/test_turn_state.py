@@ -118,7 +118,7 @@ def test_steps_without_effect_are_counted_in_a_row() -> None:
     assert after(*failing, *step(3)).fruitless_steps == 0
 
 
-def test_what_is_told_of_a_turn_without_progress_is_what_happened_in_it() -> None:
+def test_turn_without_progress_is_described_by_its_calls() -> None:
     turn = after(*step(1, a=1), *step(2, b="x" * 500), *step(3, a=1), *step(4, CallOutcome.ERROR, a=1))
     told = turn.progress(50)
     assert (told.step, told.step_limit, told.times, told.fruitless_steps) == (4, 50, 3, 1)

@@ -75,7 +75,7 @@ async def test_the_trees_of_a_draft_are_those_of_its_proposal(runtime: OpenWorks
 
 
 @pytest.mark.layer
-async def test_what_a_check_writes_is_thrown_away_and_no_time_changes(runtime: OpenWorkspace) -> None:
+async def test_writes_of_a_check_are_discarded_and_no_mtime_changes(runtime: OpenWorkspace) -> None:
     root = runtime.workspace.root
     (root / ".gitignore").write_text("out\n")
     proposal = stage(runtime, a="a1\n")
@@ -165,7 +165,7 @@ async def test_a_check_is_nice_and_gets_no_key(runtime: OpenWorkspace, monkeypat
     assert "very-secret" not in result.outcome.output
 
 
-async def test_where_there_is_no_layer_nothing_runs_and_it_is_said_why(runtime: OpenWorkspace) -> None:
+async def test_without_a_layer_no_check_runs_and_the_reason_is_shown(runtime: OpenWorkspace) -> None:
     sandbox = Sandbox(runtime.workspace, runtime.dirs.runs, own_folders=(), modes=(SandboxMode.IN_PLACE,))
     runner = CheckRunner(lambda: sandbox, runtime.workspace)
     assert "checks need a layer" in await runner.unavailable_reason()

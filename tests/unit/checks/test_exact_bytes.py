@@ -18,7 +18,7 @@ from app.automation.check_results import CheckResult, CheckState, ProposalChecks
 from app.automation.check_scheduler import CheckScheduler, workspace_changes
 from app.config.settings import CheckTable
 from app.proposals.values.models import HunkState, Proposal
-from app.proposals.values.proposal_errors import ChangedSinceSeen, StackedProposal, StaleProposal
+from app.proposals.values.proposal_errors import ChangedSinceShown, StackedProposal, StaleProposal
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from tests.examples import at_most
 from tests.waiting import until
@@ -211,7 +211,7 @@ async def test_without_watches_files_are_polled(home: Path, monkeypatch: pytest.
 
 
 @pytest.mark.layer
-async def test_what_runs_on_approval_runs_on_what_is_written_and_on_the_disk_as_it_is_then(site: Site) -> None:
+async def test_check_on_approval_runs_on_the_written_text_and_current_disk(site: Site) -> None:
     site.checks = (CheckTable(name="x", run=DISAGREE, when="approve"),)
     proposal = site.stage(a=edited(*HUNKS))
     site.shown = proposal.id
@@ -271,7 +271,7 @@ operations = st.one_of(
     shown=st.sampled_from(("P1", "P2", "P3")),
     steps=st.lists(operations, max_size=3),
 )
-def test_what_is_shown_as_current_is_the_result_on_what_the_approval_leaves(
+def test_current_check_result_is_that_of_the_approved_bytes(
     home: Path,
     in_git: bool,
     edits: list[tuple[str, set[int]]],
@@ -315,7 +315,7 @@ async def carry_out(site: Site, kind: str, what: str | set[int], line: int = 0) 
             old = path.read_text() if path.exists() else ""
             path.write_text(old.replace(f"line {line}\n", f"disk {line}\n") or "new\n")
         case _ if what != site.shown and service.get(str(what)).state.is_pending:
-            with suppress(StackedProposal, StaleProposal, ChangedSinceSeen):
+            with suppress(StackedProposal, StaleProposal, ChangedSinceShown):
                 (service.approve if kind == "approve" else service.deny)(str(what))
     await site.look()
 

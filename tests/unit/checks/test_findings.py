@@ -40,7 +40,7 @@ ROOT = Path("/work space/ws")
         ("error: nothing to do", None),
     ],
 )
-def test_what_is_a_finding(line: str, expected: tuple[str, int, str] | None) -> None:
+def test_lines_that_are_findings(line: str, expected: tuple[str, int, str] | None) -> None:
     found = [(each.path, each.line, each.text) for each in parse_findings(f"noise\n{line}\n", ROOT)]
     assert found == ([expected] if expected else [])
 
@@ -72,7 +72,7 @@ def test_long_output_takes_no_longer_than_it_is_long() -> None:
         ("all is well", None),
     ],
 )
-def test_how_many_failed(output: str, expected: tuple[int, str] | None) -> None:
+def test_failures_are_counted(output: str, expected: tuple[int, str] | None) -> None:
     assert count_failures(output) == expected
 
 
@@ -108,7 +108,7 @@ def test_failures_of_a_proposal(outcome: CheckOutcome, before: CheckOutcome | No
 
 
 @pytest.mark.parametrize(("state", "words"), [(CheckState.CANCELLED, "ended by you"), (CheckState.WAITING, "")])
-def test_what_has_not_ended_says_no_more_than_that(state: CheckState, words: str) -> None:
+def test_unfinished_check_has_only_its_state_as_summary(state: CheckState, words: str) -> None:
     assert CheckResult("tests", state).summary == words
 
 

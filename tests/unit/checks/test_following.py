@@ -147,7 +147,7 @@ async def test_without_known_checks_there_is_nothing_to_run(runner: Any, followi
 
 
 @pytest.mark.parametrize("checks", [(), (CHECK.model_copy(update={"files": ("*.rs",)}),)], ids=["none", "of others"])
-async def test_where_no_check_is_about_a_proposal_nothing_is_said_of_it(checks: tuple[CheckTable, ...]) -> None:
+async def test_proposal_without_checks_is_not_reported(checks: tuple[CheckTable, ...]) -> None:
     looked: list[str] = []
     said: list[ProposalChecks] = []
 
@@ -209,7 +209,7 @@ class Runner:
         return await DraftChecks(lambda: runner, lambda: checks, self.trees)(DRAFT)
 
 
-async def test_where_no_check_feeds_nobody_looks_at_the_draft() -> None:
+async def test_draft_is_not_read_without_a_feeding_check() -> None:
     runner = Runner()
     assert (
         await runner.told(

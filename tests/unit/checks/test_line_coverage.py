@@ -29,7 +29,9 @@ PROPOSED = SHOP.replace(
 """Line 3 and 4 are run by no test; line 12 and 13 are in the second hunk."""
 TEST = "import shop\nassert shop.total([1, 2]) == 3\nshop.last()\n"
 COVERAGE = f"{shlex.quote(sys.executable)} -m coverage"
-RUN = f"{COVERAGE} run --data-file=.data test_shop.py && {COVERAGE} xml -q --data-file=.data"
+COVERAGE_PY = f"{COVERAGE} run --data-file=.data test_shop.py && {COVERAGE} xml -q --data-file=.data"
+RUN = "printf 'SF:shop.py\\nDA:2,1\\nDA:3,0\\nDA:4,0\\nDA:5,1\\nDA:13,1\\nDA:14,1\\n' > lcov.info"
+"""Writes what coverage.py finds, in a tenth of its time."""
 
 
 @pytest.fixture
@@ -72,9 +74,10 @@ def problem(result: CheckResult) -> str:
 @pytest.mark.parametrize(
     "command",
     [
+        COVERAGE_PY,
+        COVERAGE_PY.replace("xml -q", "lcov -q -o lcov.info"),
+        COVERAGE_PY.replace("coverage run", "coverage run --source=."),
         RUN,
-        RUN.replace("xml -q", "lcov -q -o lcov.info"),
-        RUN.replace("coverage run", "coverage run --source=."),
     ],
 )
 def test_coverage_py_on_the_layer_tells_the_changed_lines_that_no_test_runs(
@@ -91,13 +94,13 @@ def test_coverage_py_on_the_layer_tells_the_changed_lines_that_no_test_runs(
 def test_lines_stand_in_their_hunks_whatever_else_was_left_out(runtime: OpenWorkspace) -> None:
     proposal = stage(runtime)
     first, second = proposal.hunks
-    (runtime.workspace.root / "test_shop.py").write_text("import shop\n")
-    alone = run(runtime, hunks=(second.id,))
+    report = write("SF:shop.py\n" + "".join(f"DA:{line},0\n" for line in range(1, 15)), "lcov.info")
+    alone = run(runtime, report, hunks=(second.id,))
     assert [(one.line, one.hunk, one.offset) for one in alone.changed_lines(is_run=False)] == [
         (10, second.id, 0),
         (11, second.id, 1),
     ]
-    assert {one.hunk for one in run(runtime).changed_lines(is_run=False)} == {first.id, second.id}
+    assert {one.hunk for one in run(runtime, report).changed_lines(is_run=False)} == {first.id, second.id}
 
 
 def test_an_old_report_on_disk_says_nothing(runtime: OpenWorkspace) -> None:

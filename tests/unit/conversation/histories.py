@@ -38,7 +38,7 @@ from app.conversation.events import (
 from app.images.image import Image
 from app.llm.values.profile import Profile
 from app.llm.wires.wire import NOTE_CLOSING, NOTE_OPENING, OPAQUE_BLOCKS
-from app.proposals.values.decision_facts import FileStat, HunkFact, LineComment
+from app.proposals.values.decision_facts import FileStat, HunkOutcome, LineComment
 from tests.unit.conversation.validity import Rules
 
 MARK = re.compile(r"⟪([UPMT]\d+)⟫")
@@ -227,7 +227,7 @@ class Simulation:
     def _decide(self, *, feedback: bool) -> None:
         proposal = self._pending.pop() if self._pending and self.chance(80) else "P99"
         decision = one_of(self.draw, list(Decision))
-        hunk = HunkFact(path="a.py", hunk="h1", header="@@ -1 +1 @@", landed=self.chance(50), reason="asked to")
+        hunk = HunkOutcome(path="a.py", hunk="h1", header="@@ -1 +1 @@", landed=self.chance(50), reason="asked to")
         comment = LineComment(path="a.py", line=3, side="new", quote="+```", text=self.marks.text("U"))
         self.add(
             ProposalDecided(

@@ -147,7 +147,7 @@ def test_output_that_has_gone_is_not_cut_again() -> None:
 
 
 @pytest.mark.parametrize("outcome", [None, Compacted(id=3, upto=0, summary="short", method="summary")])
-def test_where_nothing_is_cut_nothing_is_said_to_be(outcome: Event | None) -> None:
+def test_history_without_cuts_has_no_omissions(outcome: Event | None) -> None:
     log = Log()
     log.turn("one")
     marks = read_omissions([*log.events, *([outcome] if outcome else [])])

@@ -92,7 +92,7 @@ def test_a_message_without_images_is_a_text_as_ever(wire: str) -> None:
         ),
     ],
 )
-def test_what_does_not_go_out_is_said_by_the_program_and_why(
+def test_unsent_image_is_named_by_the_program_with_the_reason(
     wire: str, events: list[Event], facts: PayloadInputs, profile: dict[str, Any], reason: str
 ) -> None:
     body = body_of(events, wire, facts, **profile)
@@ -167,7 +167,7 @@ def test_the_oldest_image_goes_first_and_only_as_many_as_have_to() -> None:
     assert isinstance(step := plan_compaction(pruned, budget(60_000, 59_000)), Prune) and step.images == (3,)
 
 
-def test_what_the_model_has_not_seen_goes_last() -> None:
+def test_unseen_image_is_pruned_last() -> None:
     pruned = [*SEEN, Pruned(id=6, images=(1, 3))]
     assert plan_compaction(pruned, budget(6_000, 5_000, 100_000), summarise=False) is None
     assert plan_compaction(pruned, budget(6_000, 5_000, None), summarise=False) is None

@@ -83,7 +83,7 @@ CHANGES: dict[str, Callable[[State], State]] = {
 
 
 @pytest.mark.parametrize("change", list(CHANGES))
-def test_what_changes_the_beginning_is_projected_anew(change: str) -> None:
+def test_change_of_the_beginning_is_projected_anew(change: str) -> None:
     profile = Profile(images_supported=True, mid_system="fold_user", reasoning_echo="same_model")
     state: State = (log(), profile, FACTS)
     kept = CachedProjection()
@@ -148,7 +148,7 @@ UNSETTLED: dict[str, list[Event]] = {
 
 
 @pytest.mark.parametrize("name", list(UNSETTLED))
-def test_what_a_later_event_may_change_is_not_kept(name: str) -> None:
+def test_open_parts_of_a_projection_are_not_cached(name: str) -> None:
     """The log grows event by event: what is open at a request is projected again with what comes after it."""
     events, profile = numbered([*log(), *UNSETTLED[name]]), Profile(images_supported=True)
     kept = CachedProjection()
@@ -175,7 +175,7 @@ def test_a_side_question_leaves_nothing() -> None:
         assert kept.project(events, profile, asked) == project(events, profile, asked)
 
 
-def test_what_is_kept_is_not_written_anew() -> None:
+def test_cached_messages_are_reused() -> None:
     events, profile = log(), Profile(images_supported=True)
     asked = replace(FACTS, aside=SideRequestInputs("of a hunk", "why?"))
     kept = CachedProjection()

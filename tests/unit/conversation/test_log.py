@@ -86,7 +86,7 @@ async def test_nothing_changes_if_the_store_refuses() -> None:
     assert seen.ids == [1]
 
 
-async def test_what_is_deferred_goes_in_front_of_the_next_batch_also_after_a_refusal() -> None:
+async def test_deferred_events_precede_the_next_batch_also_after_a_failure() -> None:
     store = Store()
     log = EventLog(store)
     log.append_with_next(said("a"))
@@ -120,7 +120,7 @@ async def test_a_fold_sees_old_and_new_events_once() -> None:
     assert seen.ids == [7, 9]
 
 
-def test_what_comes_late_takes_its_place_by_its_id() -> None:
+def test_late_event_is_placed_by_its_id() -> None:
     log = EventLog(Store(), [said("5").model_copy(update={"id": 5})])
     seen = log.attach(Seen())
     late = [said(str(number)).model_copy(update={"id": number}) for number in (9, 3, 7, 9)]
@@ -129,7 +129,7 @@ def test_what_comes_late_takes_its_place_by_its_id() -> None:
     assert (seen.ids, log.last_id) == ([5, 3, 7, 9], 9)
 
 
-async def test_what_another_process_wrote_comes_before_what_is_written_after_it() -> None:
+async def test_events_of_another_process_keep_the_store_order() -> None:
     store = Store()
     ours, theirs = EventLog(store), EventLog(store)
     seen = ours.attach(Seen())
@@ -143,7 +143,7 @@ async def test_what_another_process_wrote_comes_before_what_is_written_after_it(
     assert list(theirs.events) == store.kept
 
 
-async def test_what_a_store_cannot_encode_is_replaced_not_lost() -> None:
+async def test_unencodable_text_is_replaced_not_lost() -> None:
     store = Store()
     call = ToolCall(uid="c1.0", name="x", arguments={"text": ["half \ud83d pair"]})
     await EventLog(store).append(said("half \ud83d pair"), AssistantMessage(calls=(call,)))
@@ -151,7 +151,7 @@ async def test_what_a_store_cannot_encode_is_replaced_not_lost() -> None:
         assert "half" in event.model_dump_json()
 
 
-def test_what_a_question_and_its_answer_are_about() -> None:
+def test_side_questions_are_found_by_their_hunk() -> None:
     events = [
         UserMessage(id=1, text="a"),
         SideQuestion(id=2, uid="q1", proposal="P1", path="a.py", hunk="h", text="why?"),
@@ -178,7 +178,7 @@ def started() -> TurnStarted:
     return TurnStarted(cause="message")
 
 
-async def test_what_is_for_nobody_is_in_memory_for_the_last_turn_alone() -> None:
+async def test_events_for_nobody_stay_in_memory_for_the_last_turn_only() -> None:
     store = Store()
     log = EventLog(store)
     for number in range(3):
@@ -190,7 +190,7 @@ async def test_what_is_for_nobody_is_in_memory_for_the_last_turn_alone() -> None
     assert len(store.kept) == 12
 
 
-async def test_what_is_for_nobody_stays_where_no_turn_has_begun() -> None:
+async def test_events_for_nobody_stay_before_the_first_turn() -> None:
     store = Store()
     log = EventLog(store)
     await log.append(said("a"), move())

@@ -28,13 +28,13 @@ EVENTS_OF_THE_PROGRAM: list[Event] = [
 ]
 
 
-def test_what_the_program_says_is_told_with_its_source_and_its_audience() -> None:
+def test_record_shows_source_and_audience_of_program_messages() -> None:
     record = export_markdown("Title", "model", EVENTS_OF_THE_PROGRAM, {})
     assert "> signoff → model (fact): P1 was undone." in record
     assert "> signoff → you: The profile was corrected." in record
 
 
-def test_what_the_user_said_of_a_denied_call_is_quoted_as_the_users() -> None:
+def test_record_quotes_the_users_words_on_a_denied_call() -> None:
     denied = CallDenied(call="c1.0", asked="command", subject="make", feedback="Not now.\nUse ninja.")
     record = export_markdown("Title", "model", [denied], {})
     assert "## You denied a call" in record and "`make`. It did not run." in record

@@ -29,7 +29,7 @@ from app.conversation.payload import missing_results as missing
 from app.conversation.payload.history import CONTINUE, INTERRUPTED
 from app.conversation.payload.projection import BRIDGE, PayloadInputs, project
 from app.llm.values.profile import Profile, tool_key
-from app.proposals.values.decision_facts import FileStat, HunkFact, LineComment
+from app.proposals.values.decision_facts import FileStat, HunkOutcome, LineComment
 
 FACTS = PayloadInputs("prompt", [{"type": "function"}])
 HELLO = (UserMessage(text="hello"), TurnStarted(cause="message"))
@@ -124,7 +124,7 @@ class TestMissingResults:
         (text,) = contents(messages(*HELLO, response(broken)), "tool")
         assert text.endswith("xxx… (50010 characters)") and len(text) < 2_500
 
-    def test_what_follows_a_question_in_its_batch_was_not_run(self) -> None:
+    def test_calls_after_a_question_were_not_run(self) -> None:
         asked = Question(call="c1.0", text="which?")
         sent = messages(*HELLO, response(call(), call(1, 1)), asked, TurnEnded(stopped="question"))
         assert contents(sent, "tool") == [missing.UNANSWERED, missing.AFTER_QUESTION]
@@ -175,14 +175,14 @@ class TestClosingRequest:
 
     LOG = (*HELLO, response(call(), call(1, 1)), done("c1.0"), done("c1.1"), STAGED, STOP)
 
-    def test_it_is_a_system_message_after_all_results(self) -> None:
+    def test_closing_note_is_a_system_message_after_all_results(self) -> None:
         payload = project(self.LOG, Profile(), PayloadInputs("prompt", FACTS.tools, closing=True))
         assert shape(payload.messages) == "system user assistant tool tool system"
         assert payload.messages[-1] == {"role": "system", "content": STOP.text}
         assert payload.tool_choice == "none"
         assert payload.tools is FACTS.tools
 
-    def test_it_is_last_whatever_else_is_told(self) -> None:
+    def test_closing_note_is_last(self) -> None:
         other = Intervention(kind=InterventionKind.NO_PROGRESS, text="stuck", scope="request")
         fact = Intervention(kind=InterventionKind.FACT, text="fact")
         assert messages(*self.LOG, other, fact)[-1]["content"] == STOP.text
@@ -195,10 +195,10 @@ class TestClosingRequest:
             TurnStarted(cause="continue"),
         ],
     )
-    def test_it_is_gone_afterwards(self, after: Event) -> None:
+    def test_closing_note_is_gone_in_the_next_request(self, after: Event) -> None:
         assert STOP.text not in str(messages(*self.LOG, RequestSent(closing=True), after))
 
-    def test_it_stays_while_the_same_request_is_repeated(self) -> None:
+    def test_closing_note_stays_while_its_request_is_repeated(self) -> None:
         repeated = (RequestSent(closing=True), response(text="half", state="discarded"))
         assert messages(*self.LOG, *repeated)[-1]["content"] == STOP.text
 
@@ -264,8 +264,8 @@ class TestDecisions:
 
     def test_a_partial_decision_names_each_hunk(self) -> None:
         hunks = (
-            HunkFact(path="a.py", hunk="h1", header="@@ -1 +1 @@", landed=True, excerpt="1 x = 1"),
-            HunkFact(path="a.py", hunk="h2", header="@@ -9 +9 @@", landed=False, reason="denied"),
+            HunkOutcome(path="a.py", hunk="h1", header="@@ -1 +1 @@", landed=True, excerpt="1 x = 1"),
+            HunkOutcome(path="a.py", hunk="h2", header="@@ -9 +9 @@", landed=False, reason="denied"),
         )
         decided = ProposalDecided(proposal="P1", decision=Decision.PARTLY_APPROVED, hunks=hunks, still_pending=True)
         (facts,) = contents(messages(*HELLO, decided), "system")[1:]
@@ -333,7 +333,7 @@ class TestCompaction:
         assert ("new output" in str(sent)) == ('"w20"' in str(sent).replace("'", '"'))
         assert "hello" in str(contents(sent, "user"))
 
-    def test_it_covers_nothing_that_came_after_it_or_was_never_stored(self) -> None:
+    def test_compaction_covers_no_later_or_unstored_event(self) -> None:
         compacted = Compacted(upto=999, summary="s", method="summary")
         sent = messages(*HELLO, response(text="old"), compacted, response(text="new"))
         assert contents(sent, "assistant") == ["new"]
@@ -535,12 +535,12 @@ class TestWhileARequestIsOut:
         "after",
         [TurnEnded(stopped="staged"), TurnStarted(cause="feedback"), RequestSent(), response(state="discarded")],
     )
-    def test_it_is_not_lost_without_a_response(self, after: Event) -> None:
+    def test_answer_after_results_is_not_lost_without_a_response(self, after: Event) -> None:
         sent = messages(*self.LOG, after, profile=Profile(bridge_tool_user=False))
         assert shape(sent).startswith("system user assistant tool system user")
         assert sent[5]["content"] == "rather not"
 
-    def test_it_follows_the_results_of_that_responses_calls(self) -> None:
+    def test_answer_follows_the_results_of_its_response(self) -> None:
         sent = messages(*self.LOG, response(call(2)), done("c2.0"), UserMessage(text="more"))
         assert shape(sent).endswith("tool assistant tool system user")
         assert sent[-1]["content"] == "rather not\n\nmore"

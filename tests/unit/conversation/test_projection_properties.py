@@ -257,7 +257,7 @@ def _held(fold: Any) -> str:
 
 @thorough
 @given(st.one_of(sessions().map(lambda session: list(session.events)), damaged_logs()), st.data())
-def test_what_is_kept_of_a_projection_changes_nothing(events: list[Event], data: st.DataObject) -> None:
+def test_cached_and_fresh_projections_are_equal(events: list[Event], data: st.DataObject) -> None:
     """A log grows event by event, while profile, prompt, model and images change now and then."""
     profile, facts = data.draw(profiles), replace(FACTS, images=CONTENTS)
     kept, meter = CachedProjection(), TokenMeter()

@@ -143,7 +143,7 @@ def takes_the_last_one(messages: Messages) -> str:
     return templates.takes_all([last, *(one for one in messages if one["role"] != "system")])
 
 
-def test_what_was_right_before_is_not_learned_again() -> None:
+def test_correct_placement_is_not_learned_again() -> None:
     """A refusal may have taught better while the server was asked."""
     assert found(templates.takes_all).changes == {"mid_system": "inline"}
     assert found(templates.system_beside_the_last_user).changes == {"mid_system": "fold_user", "tool_id": "alnum9"}
@@ -156,7 +156,7 @@ def takes_first_and_last(messages: Messages) -> str:
 
 
 @pytest.mark.parametrize("template", [takes_the_last_one, takes_first_and_last])
-def test_that_only_the_gates_words_are_kept_is_not_enough(template: Template) -> None:
+def test_placement_that_loses_other_system_text_is_not_taken(template: Template) -> None:
     """The system prompt, or what the user has decided, would be lost."""
     assert found(template).placement == "fold_first"
 

@@ -29,7 +29,7 @@ def said(events: list[Event]) -> list[str]:
     return [message["content"] for message in payload(events) if message["role"] == "user"]
 
 
-def test_of_claude_code_the_users_words_stay_the_users_and_all_else_does_not_become_so(tmp_path: Path) -> None:
+def test_claude_code_import_keeps_user_words_apart(tmp_path: Path) -> None:
     found = read_transcript(transcripts.claude(tmp_path / "s.jsonl"))
     assert found.program == "Claude Code"
     messages = payload(found.events)
@@ -131,27 +131,29 @@ def test_damage_in_a_line_is_counted(tmp_path: Path, data: bytes, repairs: dict[
         (lambda: b"\0" * 1000, "is no transcript"),
         (lambda: b"[]", "is no transcript"),
         (lambda: b'{"messages": [{"role": "system", "content": "x"}]}', "is no transcript"),
-        (lambda: b"[" * 900_000, "damaged or larger than 16 MB"),
+        (lambda: b"[" * 9_000, "damaged or larger than 16 MB"),
         (lambda: b"[" + b"{}," * 6_000_000, "damaged or larger than 16 MB"),
-        (lambda: b"[" + b"1," * 5_100_000 + b"{}]", "holds more than 5,000,000 JSON values"),
-        (lambda: b"[" + b"{}," * 1_000_000 + b"{}]", "holds more than 1,000,000 JSON values in one line"),
+        (lambda: b"[" + b"1," * 51_000 + b"{}]", "holds more than 50,000 JSON values"),
+        (lambda: b"[" + b"{}," * 10_000 + b"{}]", "holds more than 10,000 JSON values in one line"),
         (lambda: b'{"role": "user", "content": "' + b"x" * (1 << 24) + b'"}', r"lines of more than 16 MB \(1\)"),
         (lambda: b'{"messages": [{"role": "user"}]}\n' * 2, "holds several conversations"),
-        (lambda: b'{"role": "user"}\n' * 100_001, "holds more than 100,000 messages"),
-        (
-            lambda: (b'{"role": "user", "content": "' + b"x" * 9_000_000 + b'"}\n') * 4,
-            "more than 32,000,000 characters",
-        ),
+        (lambda: b'{"role": "user"}\n' * 1_001, "holds more than 1,000 messages"),
+        (lambda: (b'{"role": "user", "content": "' + b"x" * 90_000 + b'"}\n') * 4, "more than 320,000 characters"),
     ],
 )
-def test_a_bad_or_huge_file_is_refused(tmp_path: Path, made: Callable[[], bytes], why: str) -> None:
+def test_a_bad_or_huge_file_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: Callable[[], bytes], why: str
+) -> None:
+    bounds = {"_MOST_VALUES": 50_000, "_MOST_CONTAINERS": 10_000, "_MOST_MESSAGES": 1_000, "_MOST_TEXT": 320_000}
+    for name, bound in bounds.items():
+        monkeypatch.setattr(transcript_import, name, bound)
     (tmp_path / "t.jsonl").write_bytes(made())
     with pytest.raises(TranscriptError, match=why) as refused:
         read_transcript(tmp_path / "t.jsonl")
     assert "\n" not in str(refused.value) and len(str(refused.value)) < 400
 
 
-def test_what_is_no_regular_file_or_too_large_is_not_read(tmp_path: Path) -> None:
+def test_pipes_and_files_over_the_limit_are_not_imported(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with (tmp_path / "large").open("wb") as file:
         file.truncate(transcript_import.LARGEST_FILE + 1)

@@ -77,6 +77,6 @@ def test_each_problem_is_found(messages: list[dict[str, Any]], problem: str) -> 
         ([USER, calls("abc_efghi"), result("abc_efghi")], Rules(alnum9=True)),
     ],
 )
-def test_what_only_some_servers_refuse_is_found_by_their_rules(messages: list[dict[str, Any]], rules: Rules) -> None:
+def test_rules_of_single_servers_find_their_problems(messages: list[dict[str, Any]], rules: Rules) -> None:
     assert violations(messages) == []
     assert len(violations(messages, rules)) == 1

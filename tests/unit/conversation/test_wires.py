@@ -160,7 +160,7 @@ def _closes(event: Event) -> bool:
 
 @thorough
 @given(sessions(scoped=False))
-def test_what_was_cached_stays_a_prefix_with_its_end_marked(session: Simulation) -> None:
+def test_cached_messages_stay_a_prefix_with_a_breakpoint(session: Simulation) -> None:
     """Two breakpoints move along: the later one of a request is the earlier one of the next."""
     profile = Profile(wire="anthropic")
     bodies = [
@@ -203,7 +203,7 @@ def test_openai_takes_what_it_gets_of_chat_completions(session: Simulation, clos
 @pytest.mark.parametrize("wire", ["chat", "anthropic", "responses"])
 @thorough
 @given(session=sessions(), profile=profiles, data=st.data())
-def test_where_the_users_words_stand_is_what_the_note_on_them_says(
+def test_note_names_the_place_of_the_users_words(
     wire: Literal["chat", "anthropic", "responses"], session: Simulation, profile: Profile, data: st.DataObject
 ) -> None:
     profile = profile.model_copy(update={"wire": wire, "mid_system": "inline"})

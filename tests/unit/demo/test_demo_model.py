@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.agent.interventions import repeated_denials_note
-from app.agent.side_questions import SideSubject, make_briefs
+from app.agent.side_questions import SideSubject, make_question_contexts
 from app.conversation.events import SideQuestion
 from app.conversation.payload.compaction_plan import INSTRUCTION
 from app.conversation.payload.history import INTERRUPTED
@@ -405,7 +405,7 @@ def asked(text: str, **more: Any) -> str:
         {"role": "system", "content": "You are signoff."},
         {"role": "user", "content": "Fix it"},
         {"role": "assistant", "content": "P1 is staged."},
-        {"role": "system", "content": next(make_briefs(subject(**more), question, ()))},
+        {"role": "system", "content": next(make_question_contexts(subject(**more), question, ()))},
         {"role": "user", "content": text},
     ]
     reply = reply_to_request({"messages": messages, "tools": TOOLS.schemas, "tool_choice": "none"})

@@ -54,7 +54,7 @@ def test_a_later_call_of_the_response_makes_the_same_proposal_larger(runtime: Op
     assert (runtime.workspace.root / "a.txt").read_bytes() == wanted
 
 
-def test_to_stage_twice_changes_nothing(runtime: OpenWorkspace) -> None:
+def test_staging_captured_edits_twice_changes_nothing(runtime: OpenWorkspace) -> None:
     name = capture(runtime, b"line 03\n", b"three\n")
     stage_captured_edits(runtime)
     files = runtime.captured_edits.files(name)
@@ -65,7 +65,7 @@ def test_to_stage_twice_changes_nothing(runtime: OpenWorkspace) -> None:
 
 
 @pytest.mark.parametrize("seen", [True, False])
-def test_what_is_decided_on_stays_as_it_is_and_the_rest_stands_beside_it(runtime: OpenWorkspace, seen: bool) -> None:
+def test_edits_captured_after_a_decision_become_another_proposal(runtime: OpenWorkspace, seen: bool) -> None:
     name = capture(runtime, b"line 03\n", b"three\n")
     stage_captured_edits(runtime)
     if not seen:
@@ -102,14 +102,14 @@ def test_the_disk_may_move_on_before_anyone_looks(runtime: OpenWorkspace) -> Non
     assert path.read_bytes() == b"// head\n" + BEFORE.replace(b"line 03\n", b"three\n")
 
 
-def test_what_another_has_changed_there_meanwhile_makes_it_stale(runtime: OpenWorkspace) -> None:
+def test_change_by_another_makes_the_captured_edit_stale(runtime: OpenWorkspace) -> None:
     name = capture(runtime, b"line 03\n", b"three\n")
     (runtime.workspace.root / "a.txt").write_bytes(BEFORE.replace(b"line 03\n", b"drei\n"))
     stage_captured_edits(runtime)
     assert runtime.service.get(name).state is ProposalState.STALE
 
 
-def test_what_is_on_disk_by_now_is_no_proposal_and_not_tried_again(runtime: OpenWorkspace) -> None:
+def test_captured_edit_already_on_disk_is_dropped(runtime: OpenWorkspace) -> None:
     capture(runtime, b"line 03\n", b"three\n")
     (runtime.workspace.root / "a.txt").write_bytes(BEFORE.replace(b"line 03\n", b"three\n"))
     (runtime.workspace.root / "a.txt").chmod(0o755)
@@ -136,7 +136,7 @@ def test_a_store_that_fails_is_a_line(runtime: OpenWorkspace) -> None:
     assert line.startswith("What other agents proposed can't be staged: ")
 
 
-def test_what_is_old_goes_once_it_is_staged(runtime: OpenWorkspace) -> None:
+def test_old_captured_edits_are_removed_once_staged(runtime: OpenWorkspace) -> None:
     first = capture(runtime, b"line 03\n", b"three\n")
     with runtime.database.transaction() as connection:
         connection.execute("UPDATE agent_turns SET time = 5")
@@ -185,13 +185,13 @@ def test_the_later_of_two_overlapping_calls_is_refused(runtime: OpenWorkspace) -
 
 async def test_own_writes_trigger_no_look(runtime: OpenWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
     looks: asyncio.Queue[None] = asyncio.Queue()
-    loop, look = asyncio.get_running_loop(), runtime.database.foreign_writes
+    loop, look = asyncio.get_running_loop(), runtime.database.foreign_write_counter
 
     def counted() -> int:
         loop.call_soon_threadsafe(looks.put_nowait, None)
         return look()
 
-    monkeypatch.setattr(runtime.database, "foreign_writes", counted)
+    monkeypatch.setattr(runtime.database, "foreign_write_counter", counted)
     told: list[Update] = []
     opened = OpenSession(runtime, runtime.settings, told.append)
     assert await opened.start() == []

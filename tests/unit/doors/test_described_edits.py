@@ -119,7 +119,7 @@ def test_kimi_adds_to_the_end(tmp_path: Path) -> None:
     ("before", "old"),
     [("x\nsame\nsame\n", "same"), ("one\n", "two"), (None, "two"), ("one\n", ""), ("  two\n", " two x")],
 )
-def test_what_is_not_there_once_is_refused(tmp_path: Path, agent: str, before: str | None, old: str) -> None:
+def test_text_that_does_not_occur_once_is_refused(tmp_path: Path, agent: str, before: str | None, old: str) -> None:
     with pytest.raises(NotStaged):
         edited(tmp_path, agent, before, old, "new")
 

@@ -125,7 +125,7 @@ def test_another_choice_takes_the_place_of_the_one_before() -> None:
         ({"async": True}, "does not wait for the hook"),
     ],
 )
-def test_what_lets_calls_through_is_told(agent: Agent, changed: dict[str, Any], told: str) -> None:
+def test_settings_that_let_calls_through_are_reported(agent: Agent, changed: dict[str, Any], told: str) -> None:
     if "timeout" in changed and changed["timeout"] is None and agent.default_limit < DEFAULT_LIMIT_SECONDS + 20:
         told = "is too short"
     document = json.loads(add_hook(agent, "", HookOptions()))

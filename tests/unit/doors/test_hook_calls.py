@@ -190,7 +190,7 @@ def test_copilot_calls_have_the_time_of_response(copilot_log: CopilotLog, monkey
     assert find_copilot_response("s", AT.format("02.200")) == TranscriptResponse(AT.format("02.200"))
 
 
-def test_what_a_subagent_of_copilot_does_is_of_the_users_prompt(copilot_log: CopilotLog) -> None:
+def test_copilot_subagent_calls_belong_to_the_users_prompt(copilot_log: CopilotLog) -> None:
     copilot_log.responds("01.100", "first")
     copilot_log.responds("02.200", "of the subagent", agentId="a")
     assert find_copilot_response("s", AT.format("02.200")).prompt == "first"
@@ -275,7 +275,7 @@ def test_the_response_of_kimi_is_the_step_under_way(tmp_path: Path, monkeypatch:
         "signoff approve 'P1",
     ],
 )
-def test_what_decides_is_recognised(line: str) -> None:
+def test_deciding_commands_are_recognised(line: str) -> None:
     assert is_deciding_command(line)
 
 
@@ -291,7 +291,7 @@ def test_what_decides_is_recognised(line: str) -> None:
         "signoff log",
     ],
 )
-def test_what_does_not_goes_through(line: str) -> None:
+def test_other_commands_are_not_deciding(line: str) -> None:
     assert not is_deciding_command(line)
 
 
@@ -332,7 +332,7 @@ def test_a_shell_with_a_script_is_not(line: str) -> None:
     assert not starts_shell(line)
 
 
-def test_what_stands_in_itself_ever_deeper_ends() -> None:
+def test_deeply_nested_command_is_read_in_bounded_time() -> None:
     line = "signoff show"
     for _ in range(40):
         line = f'sh -c "{line}"'

@@ -114,13 +114,13 @@ def test_the_bytes(files: Make, tool: str, arguments: dict[str, Any], before: st
         ("Write", {"file_path": "", "content": ""}, "names no file"),
     ],
 )
-def test_what_is_refused_says_why(files: Make, tool: str, arguments: dict[str, Any], why: str) -> None:
+def test_refused_edit_says_why(files: Make, tool: str, arguments: dict[str, Any], why: str) -> None:
     made = files({"f": "one\ntwo\n"})
     with pytest.raises(NotStaged, match=why):
         TOOLS[tool](made, arguments)
 
 
-def test_what_is_no_file_is_named_as_what_it_is(tmp_path: Path, files: Make) -> None:
+def test_folders_and_pipes_are_refused_by_name(tmp_path: Path, files: Make) -> None:
     made = files({})
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe")
@@ -129,7 +129,7 @@ def test_what_is_no_file_is_named_as_what_it_is(tmp_path: Path, files: Make) -> 
             TOOLS["Write"](made, {"file_path": name, "content": "x"})
 
 
-def test_what_is_not_text_is_not_damaged(tmp_path: Path, files: Make) -> None:
+def test_file_that_is_not_utf8_is_not_edited(tmp_path: Path, files: Make) -> None:
     made = files({})
     (tmp_path / "f").write_bytes(b"caf\xe9 one\n")
     for tool in ("Edit", "replace"):

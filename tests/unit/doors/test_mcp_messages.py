@@ -112,7 +112,7 @@ def test_every_request_gets_one_answer_and_nothing_else_gets_any(host: Host, mes
         ('{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"write"}}', -32602, "propose_edit"),
     ],
 )
-def test_what_is_wrong_with_a_message_is_said(host: Host, line: str | bytes, code: int, words: str) -> None:
+def test_invalid_message_gets_an_error_with_the_reason(host: Host, line: str | bytes, code: int, words: str) -> None:
     host.sent.clear()
     host.line(line)
     (answer,) = host.sent

@@ -136,7 +136,7 @@ def test_the_session_of_claude_is_in_the_environment() -> None:
     assert identify_caller({"name": 7}, {"x-codex-turn-metadata": [1]}, {}, lambda: "") == McpCaller()
 
 
-def test_where_it_comes_from_is_kept(root: Path) -> None:
+def test_proposal_keeps_agent_model_session_and_prompt(root: Path) -> None:
     host = Host(root)
     host.greet("codex-mcp-client", "2025-06-18")
     host.edit("a.txt", "line 3\n", "three\n", meta=CODEX)
@@ -202,7 +202,7 @@ def test_a_refusal_quotes_no_secret(host: Host, root: Path) -> None:
     assert "abc123secret" not in host.call("proposal_status")[0]
 
 
-def test_what_others_have_pending_is_built_on_and_named(host: Host, root: Path, user: OpenWorkspace) -> None:
+def test_edit_stacks_on_pending_proposals_and_names_them(host: Host, root: Path, user: OpenWorkspace) -> None:
     draft = user.service.new_draft("")
     draft.write("a.txt", TEXT.replace("line 3\n", "three\n"))
     user.service.stage(draft, "Theirs")
@@ -449,7 +449,7 @@ def test_two_agents_on_one_file_stack_with_separate_gates(host: Host, root: Path
     other.server.shut_down()
 
 
-def test_what_the_user_wants_on_top_can_be_proposed_where_it_does_not(host: Host) -> None:
+def test_edit_on_top_of_a_named_proposal_is_allowed(host: Host) -> None:
     host.edit("a.txt", "line 3\n", "x\n")
     assert host.edit("a.txt", "line 5\n", "x\n", on_top_of="P7")[1] is True
     assert host.edit("a.txt", "line 5\n", "x\n", on_top_of="p1")[1] is False
@@ -555,7 +555,7 @@ def test_staging_works_without_watches(host: Host, user: OpenWorkspace, monkeypa
     assert only(user).state is ProposalState.PENDING
 
 
-def test_what_was_written_of_it_when_the_time_is_over_is_told(host: Host, root: Path) -> None:
+def test_wait_that_ends_reports_written_hunks(host: Host, root: Path) -> None:
     name = waiting(host)
     assert signoff(root, "approve", "P1", "--hunks", "2") == 0
     host.server.shut_down()
@@ -654,7 +654,7 @@ def test_the_annotations_are_honest(host: Host, root: Path, user: OpenWorkspace)
     path=st.text(max_size=8) | st.sampled_from(["a.txt", "b/c.txt", ".git/x", "a.txt/x"]),
     summary=st.text(max_size=10),
 )
-def test_whatever_is_proposed_nothing_is_written(
+def test_no_proposal_writes_to_disk(
     tmp_path_factory: pytest.TempPathFactory, old: str, new: str, path: str, summary: str
 ) -> None:
     folder = tmp_path_factory.mktemp("any")

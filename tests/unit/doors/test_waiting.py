@@ -188,7 +188,7 @@ def test_unrecorded_ends_it(runtime: OpenWorkspace, proposal: Proposal, monkeypa
     assert number == 1 and WORDS in text
 
 
-def test_what_is_written_between_two_waits_is_heard(runtime: OpenWorkspace) -> None:
+def test_signal_between_two_waits_is_received(runtime: OpenWorkspace) -> None:
     with ChangeWatch(runtime.signal) as watch:
         runtime.signal.send()
         assert watch.wait(30)
@@ -253,7 +253,7 @@ def test_files_without_hunks_are_told_by_name(runtime: OpenWorkspace) -> None:
     assert report_decisions(runtime, one.id)[0].startswith("P1: hunk 1 written, old.txt → new.txt denied.")
 
 
-def test_of_what_was_on_disk_it_is_told_what_is_kept_and_what_is_taken_back(runtime: OpenWorkspace) -> None:
+def test_report_names_kept_and_reverted_hunks_on_disk(runtime: OpenWorkspace) -> None:
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.invalid", "-C", str(runtime.workspace.root)]
     for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "start"]):
         subprocess.run([*git, *words], check=True)
@@ -266,7 +266,7 @@ def test_of_what_was_on_disk_it_is_told_what_is_kept_and_what_is_taken_back(runt
     assert report_decisions(runtime, proposal.id)[0].startswith("P1: hunk 1 kept, 2 taken back off the disk.")
 
 
-def test_what_the_user_or_another_proposal_made_of_it_is_told(runtime: OpenWorkspace, proposal: Proposal) -> None:
+def test_report_names_user_edits_and_superseding_proposals(runtime: OpenWorkspace, proposal: Proposal) -> None:
     runtime.service.replace_result(proposal.id, "a.txt", "".join(["mine\n", *NUMBERS[1:]]))
     assert "The user changed the proposed text of a.txt by hand" in report_decisions(runtime, proposal.id)[0]
     draft = runtime.service.new_draft("")

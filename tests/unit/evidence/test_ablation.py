@@ -82,6 +82,10 @@ def edited(*changes: tuple[str, str], path: str = "shop.py") -> str:
 
 
 RUN = f"{sys.executable} ./pytest.py {{tests}}"
+REAL_PYTEST = (
+    f"PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 {sys.executable} -m pytest -q --no-header -p no:cacheprovider {{tests}}"
+)
+"""Without the plugins of this environment, which take longer to import than it."""
 
 
 def collect(
@@ -288,7 +292,7 @@ def test_pytest_itself_names_its_tests_in_its_report(runtime: OpenWorkspace) -> 
         SHOP["tests/test_shop.py"].replace("== 3", "== 30") + "\n\ndef test_down():\n    assert shop.down(1.5) == 1\n"
     )
     proposal = stage(runtime, shop=edited(("sum(items)", "10 * sum(items)"), ("math.floor(value)", "int(value)")))
-    found = collect(runtime, proposal, f"{sys.executable} -m pytest -q --no-header -p no:cacheprovider {{tests}}")
+    found = collect(runtime, proposal, REAL_PYTEST)
     assert words(found) == [HELD, UNNOTICED]
     assert found.tests == 2
 
@@ -297,5 +301,5 @@ def test_a_file_that_pytest_cannot_load_leaves_the_others_to_tell(runtime: OpenW
     (runtime.workspace.root / "pytest.py").unlink()
     (runtime.workspace.root / "tests/test_apart.py").write_text("import shop\nimport not_installed\n")
     proposal = stage(runtime, shop=edited(("math.floor(value)", "int(value)")))
-    found = collect(runtime, proposal, f"{sys.executable} -m pytest -q --no-header -p no:cacheprovider {{tests}}")
+    found = collect(runtime, proposal, REAL_PYTEST)
     assert words(found) == [UNNOTICED]

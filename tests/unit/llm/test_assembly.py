@@ -36,7 +36,7 @@ def assembled(chunks: list[dict[str, Any]], *, closing: bool = False) -> tuple[C
     deltas = DeltaCollector()
     for one in chunks:
         assembly.feed(one, deltas)
-        updates += deltas.take_all()
+        updates += deltas.pop_all()
     updates += assembly.flush()
     text = "".join(update.text for update in updates if isinstance(update, TextDelta))
     reasoning = "".join(update.text for update in updates if isinstance(update, ReasoningDelta))

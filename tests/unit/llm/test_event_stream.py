@@ -185,7 +185,7 @@ async def test_where_nobody_else_has_anything_to_do_nothing_is_waited_for() -> N
             await asyncio.sleep(0)
 
     counting = asyncio.create_task(count())
-    await TaskYielder().yield_to_others()
+    await TaskYielder().let_others_run()
     counting.cancel()
     assert turns <= 2
 
@@ -207,8 +207,8 @@ def collected(pieces: list[Delta]) -> list[Delta]:
                 deltas.add_reasoning(text)
             case CallProgress():
                 deltas.add_call(piece)
-    taken = deltas.take_all()
-    assert deltas.take_all() == []
+    taken = deltas.pop_all()
+    assert deltas.pop_all() == []
     return taken
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from app.llm.response.response_assembly import is_complete, parse_arguments
+from app.llm.response.response_assembly import is_complete_json, parse_arguments
 from app.llm.response.response_limits import DEEPEST, parse_json
 from app.llm.transport import encode_body
 
@@ -21,7 +21,7 @@ def test_objects_come_out_as_they_went_in(value: dict[str, Any]) -> None:
     raw = json.dumps(value)
     assert parse_arguments(raw) == (value, "")
     assert parse_arguments(json.dumps(raw)) == (value, "")
-    assert is_complete(raw)
+    assert is_complete_json(raw)
 
 
 @given(OBJECTS, st.integers(1, 30))
@@ -30,7 +30,7 @@ def test_what_is_cut_off_never_runs(value: dict[str, Any], missing: int) -> None
     cut = raw[: max(1, len(raw) - missing)]
     arguments, complaint = parse_arguments(cut)
     assert arguments is None and complaint
-    assert not is_complete(cut)
+    assert not is_complete_json(cut)
 
 
 @given(st.text(max_size=40))
@@ -47,7 +47,7 @@ def test_a_number_too_long_for_python_is_a_complaint() -> None:
 
 @pytest.mark.parametrize("raw", ['{"a": }', '{"n": ' + "9" * 5000 + "}", '{"a":' * 100_000 + "1" + "}" * 100_000])
 def test_what_ends_like_an_object_and_is_none_is_not_complete(raw: str) -> None:
-    assert not is_complete(raw)
+    assert not is_complete_json(raw)
 
 
 VALUES = st.recursive(

@@ -13,14 +13,9 @@ def modules_after(code: str) -> set[str]:
     return set(done.stdout.split())
 
 
-def test_importing_the_client_does_not_load_the_sdk() -> None:
-    modules = ("client", "endpoint_doctor", "capabilities.profiles")
-    code = f"import {', '.join(f'app.llm.{module}' for module in modules)}"
-    assert not modules_after(code) & set(HEAVY)
-
-
-def test_building_a_client_does_not_either() -> None:
+def test_building_a_client_does_not_load_the_sdk() -> None:
     code = (
+        "import app.llm.endpoint_doctor, app.llm.capabilities.profiles\n"
         "from app.llm.client import ModelClient\nfrom app.llm.values.profile import Profile\n"
         "from app.llm.values.requests_and_updates import Endpoint\n"
         "ModelClient(Endpoint('http://x/v1', 'm'), Profile())"
@@ -28,7 +23,7 @@ def test_building_a_client_does_not_either() -> None:
     assert not modules_after(code) & set(HEAVY)
 
 
-def test_a_request_that_is_expected_is_loaded_for_on_a_thread() -> None:
+def test_the_sdk_is_loaded_on_a_thread_and_kept_from_the_garbage_collector() -> None:
     """With what connects, and with what reads a failure: the event loop imports none of it."""
     code = (
         "import sys, threading\nfrom app.llm.sdk import start_loading\n"
@@ -40,7 +35,9 @@ def test_a_request_that_is_expected_is_loaded_for_on_a_thread() -> None:
         "future = start_loading(encrypted=False)\nassert start_loading(encrypted=False) is future\n"
         "assert future.result(60).openai is sys.modules['openai']\nassert not on_main, on_main\n"
         "assert {'httpcore2', 'h11', 'anyio._backends._asyncio'} <= set(sys.modules)\n"
-        "assert {'app.llm.failures.classification', 'app.llm.failures.classification'} <= set(sys.modules)"
+        "assert {'app.llm.failures.classification', 'app.llm.failures.classification'} <= set(sys.modules)\n"
+        "import gc\n"
+        "assert gc.get_freeze_count() > 10 * len(gc.get_objects()), (gc.get_freeze_count(), len(gc.get_objects()))"
     )
     assert {"openai", "httpx2"} <= modules_after(code)
 
@@ -62,7 +59,7 @@ def test_a_request_needs_little_of_the_sdk() -> None:
     assert "openai" in modules_after(code)
 
 
-def test_whatever_the_sdk_gives_out_is_there_when_somebody_asks_for_it() -> None:
+def test_every_public_name_of_the_sdk_is_loaded_on_use() -> None:
     code = (
         "from app.llm.sdk import start_loading\nstart_loading(encrypted=False).result(60)\n"
         "from openai.types.responses import Response\nfrom openai.types import Batch, chat\nimport openai\n"
@@ -80,38 +77,21 @@ def test_whatever_the_sdk_gives_out_is_there_when_somebody_asks_for_it() -> None
 
 def test_certificates_are_loaded_for_connections_that_need_them() -> None:
     code = (
-        "from app.llm.sdk import start_loading\n"
-        "plain, safe = start_loading(encrypted=False).result(60), start_loading().result(60)\n"
-        "assert plain.openai is safe.openai\n"
-        "assert plain.ssl_context.verify_mode == safe.ssl_context.verify_mode\n"
-        "assert not plain.ssl_context.get_ca_certs()"
-    )
-    assert "httpx2" in modules_after(code)
-
-
-def test_certificates_are_loaded_once_a_request_is_expected() -> None:
-    code = (
-        "from app.llm import sdk\nfrom app.llm.failures.failures import FailureDescriber\n"
+        "from app.llm.failures.failures import FailureDescriber\nfrom app.llm.sdk import start_loading\n"
         "from app.llm.transport import Timeouts, Transport\n"
         "from app.llm.values.requests_and_updates import Endpoint\n"
         "endpoint = Endpoint('https://127.0.0.1:9/v1', 'm')\n"
         "transport = Transport(endpoint, Timeouts(), FailureDescriber(endpoint))\n"
-        "context = transport.preload_sdk().result(60).ssl_context\n"
-        "assert context.get_ca_certs()\n"
-        "assert context is not sdk.start_loading(encrypted=False).result().ssl_context"
+        "safe = transport.preload_sdk().result(60)\n"
+        "plain = start_loading(encrypted=False).result(60)\n"
+        "assert plain.openai is safe.openai\n"
+        "assert plain.ssl_context.verify_mode == safe.ssl_context.verify_mode\n"
+        "assert safe.ssl_context.get_ca_certs() and not plain.ssl_context.get_ca_certs()"
     )
     assert "httpx2" in modules_after(code)
 
 
-def test_what_is_loaded_is_no_more_looked_through_for_garbage() -> None:
-    code = (
-        "import gc\nfrom app.llm.sdk import start_loading\nstart_loading(encrypted=False).result(60)\n"
-        "assert gc.get_freeze_count() > 10 * len(gc.get_objects()), (gc.get_freeze_count(), len(gc.get_objects()))"
-    )
-    assert "openai" in modules_after(code)
-
-
-def test_what_could_not_be_loaded_is_told_and_tried_again() -> None:
+def test_a_failed_load_is_reported_and_tried_again() -> None:
     code = (
         "import sys\nfrom app.llm.sdk import start_loading\nsys.modules['openai'] = None\n"
         "assert isinstance(start_loading(encrypted=False).exception(60), ImportError)\n"

@@ -16,7 +16,7 @@ CHANGING = {
     "write_new",
     "exchange",
     "move_to_path",
-    "set_aside",
+    "move_to_temp",
     "remove",
     "make_folder",
     "remove_folder",

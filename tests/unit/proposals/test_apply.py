@@ -249,10 +249,10 @@ class Meddling(PosixFilesystem):
             self._meddle()
         super().exchange(path, temp)
 
-    def set_aside(self, path: str, temp: str) -> None:
+    def move_to_temp(self, path: str, temp: str) -> None:
         if path == self.path:
             self._meddle()
-        super().set_aside(path, temp)
+        super().move_to_temp(path, temp)
 
     def move_to_path(self, temp: str, path: str) -> None:
         if path == self.path:

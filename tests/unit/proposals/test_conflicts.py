@@ -13,7 +13,7 @@ from app.proposals.decide.conflicts import ConflictSide, FileConflict, UnsavedTe
 from app.proposals.text.document import Document
 from app.proposals.values.models import FileOperation, Proposal, ProposalState
 from app.proposals.values.origin import Origin, OriginKind
-from app.proposals.values.proposal_errors import ChangedSinceSeen, EditRejected, StaleProposal
+from app.proposals.values.proposal_errors import ChangedSinceShown, InvalidUserText, StaleProposal
 from app.runtime.unfinished_work import make_unrecorded_event
 from app.sandbox.captured_changes import LINK_MODE, FileOrLink, PathChange
 from tests.examples import at_most
@@ -209,7 +209,7 @@ def test_several_files_come_one_after_the_other_and_the_others_are_rebased(bench
     site.service.approve("P1", revision=saved.revision)
     assert site.read("a.txt") == b"1\n" and site.read("b.txt") == b"B\n"
     assert site.read("c.txt").decode() == numbered(9, l2="two", l8="eight")
-    with pytest.raises(ChangedSinceSeen, match="fits again"):
+    with pytest.raises(ChangedSinceShown, match="fits again"):
         site.edit("a.txt", ("1", "2"))
         site.service.open_conflict("P2")
 
@@ -262,7 +262,7 @@ def test_a_file_that_changes_again_is_told_and_the_text_is_merged_with_it(bench:
     conflict = site.service.open_conflict("P1")
     text = conflict.text_with_choices([BOTH]).replace("line 15", "by hand")
     site.put(**{"a.txt": numbered(20, l10="mine", l2="later")})
-    with pytest.raises(ChangedSinceSeen, match=r"a\.txt has changed again since you began; nothing was saved"):
+    with pytest.raises(ChangedSinceShown, match=r"a\.txt has changed again since you began; nothing was saved"):
         site.service.resolve_conflict("P1", "a.txt", text, conflict.disk)
     again = site.service.open_conflict("P1", "a.txt", UnsavedText(text, conflict.disk_text))
     assert again.regions == ()
@@ -297,7 +297,7 @@ def test_nothing_left_is_a_denial_which_saving_is_not(bench: Make) -> None:
     site.put(**{"a.txt": "c\n"})
     site.service.refresh()
     conflict = site.service.open_conflict("P1")
-    with pytest.raises(EditRejected, match=r"leaves a\.txt as it is, and nothing of P1 is left; deny it"):
+    with pytest.raises(InvalidUserText, match=r"leaves a\.txt as it is, and nothing of P1 is left; deny it"):
         resolve(site, conflict, DISK)
     assert site.service.get("P1").state is ProposalState.STALE
 
@@ -413,7 +413,7 @@ def test_a_binary_file_is_taken_from_one_side(bench: Make, side: ConflictSide) -
     site.put(**{"a.bin": b"\0c"})
     conflict = site.service.open_conflict("P1")
     assert conflict.whole and conflict.regions[0].disk == () == conflict.regions[0].proposed
-    with pytest.raises(EditRejected, match="as a whole"):
+    with pytest.raises(InvalidUserText, match="as a whole"):
         site.service.resolve_conflict("P1", "a.bin", BOTH, conflict.disk)
     saved = site.service.resolve_conflict("P1", "a.bin", side, conflict.disk)
     site.service.approve("P1", revision=saved.revision)
@@ -483,9 +483,9 @@ def test_what_can_not_be_merged_by_hand_says_what_to_do(bench: Make) -> None:
     site.put(**{"b.txt": "here\n"})
     (site.root / "new.txt").mkdir()
     (site.root / "new.txt/inside").write_text("x")
-    with pytest.raises(EditRejected, match=r"b\.txt exists now, so a\.txt can't be moved there; move one away"):
+    with pytest.raises(InvalidUserText, match=r"b\.txt exists now, so a\.txt can't be moved there; move one away"):
         site.service.open_conflict("P1")
-    with pytest.raises(EditRejected, match=r"new\.txt can't be made: new\.txt is a folder; move that away"):
+    with pytest.raises(InvalidUserText, match=r"new\.txt can't be made: new\.txt is a folder; move that away"):
         site.service.open_conflict("P2")
 
 
@@ -493,7 +493,7 @@ def test_what_is_on_disk_already_is_edited_there(bench: Make) -> None:
     site = bench({"a.txt": "new\n"})
     change = PathChange("a.txt", leaf("old\n"), leaf("new\n"))
     site.service.stage_changes([change], Origin(kind=OriginKind.DISK), "On disk", on_disk=True)
-    with pytest.raises(EditRejected, match="edit the file itself"):
+    with pytest.raises(InvalidUserText, match="edit the file itself"):
         site.service.open_conflict("P1", "a.txt", UnsavedText("mine\n", "new\n"))
 
 

@@ -38,9 +38,9 @@ class Awkward(PosixFilesystem):
         self._begin("put", path)
         super().move_to_path(temp, path)
 
-    def set_aside(self, path: str, temp: str) -> None:
-        self._begin("set_aside", path)
-        super().set_aside(path, temp)
+    def move_to_temp(self, path: str, temp: str) -> None:
+        self._begin("move_to_temp", path)
+        super().move_to_temp(path, temp)
 
     def remove(self, path: str) -> None:
         self._begin("remove", path)
@@ -200,7 +200,7 @@ def test_an_unfinished_exchange_in_steps_is_rolled_back(bench: Make, monkeypatch
     site = bench({"a.txt": "one\n"})
     proposal = site.edit("a.txt", ("one", "two"))
     with pytest.raises(Killed):
-        site.reopened(Awkward(site, "set_aside", "~", kill)).approve(proposal.id)
+        site.reopened(Awkward(site, "move_to_temp", "~", kill)).approve(proposal.id)
     assert site.read("a.txt") == b"two\n"
     (said,) = site.reopened().recover()
     assert "it was rolled back, every file is as before" in said

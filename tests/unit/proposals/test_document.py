@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from app.proposals.locate.carry_over import encode_content
 from app.proposals.text.diff import diff_lines
-from app.proposals.text.document import MAX_LINES, Document, display_both, encode_utf8, split_lines, split_text
-from app.proposals.text.line_comparison import LineSpan, lines_unlike_all
+from app.proposals.text.document import MAX_LINES, Document, display_both_texts, encode_utf8, split_lines, split_text
+from app.proposals.text.line_comparison import LineSpan, lines_in_no_version
 from app.proposals.values.proposal_errors import NotEditable
 from tests.unit.proposals.applied_changes import apply_changes
 
@@ -122,10 +122,10 @@ def test_a_lone_surrogate_has_no_bytes() -> None:
 
 def test_display_shows_endings_only_where_they_differ() -> None:
     crlf, lf = Document(b"a\r\nb\r\n"), Document(b"a\nb\n")
-    assert display_both(crlf, Document(b"a\r\nc\r\n")) == (("a", "b"), ("a", "c"))
-    assert display_both(crlf, lf) == (("a\r", "b\r"), ("a", "b"))
-    assert display_both(Document(b"\xef\xbb\xbfa\n"), Document(b"a\n")) == (("\ufeffa",), ("a",))
-    assert display_both(Document(b"\xe9\n"), Document(b"x\n")) == (("\udce9",), ("x",))
+    assert display_both_texts(crlf, Document(b"a\r\nc\r\n")) == (("a", "b"), ("a", "c"))
+    assert display_both_texts(crlf, lf) == (("a\r", "b\r"), ("a", "b"))
+    assert display_both_texts(Document(b"\xef\xbb\xbfa\n"), Document(b"a\n")) == (("\ufeffa",), ("a",))
+    assert display_both_texts(Document(b"\xe9\n"), Document(b"x\n")) == (("\udce9",), ("x",))
 
 
 LINES = st.lists(st.sampled_from(["", "a", "b", " c", "é", "\x0c", "x y"]), max_size=8)
@@ -165,7 +165,7 @@ ANY_LINES = st.lists(st.sampled_from("abcd"), max_size=12)
 
 
 def spans(now: list[str], *known: list[str]) -> tuple[LineSpan, ...]:
-    return lines_unlike_all([diff_lines(version, now) for version in known])
+    return lines_in_no_version([diff_lines(version, now) for version in known])
 
 
 def test_lines_that_came_went_and_changed() -> None:
@@ -182,7 +182,7 @@ def test_a_line_that_is_gone_from_both_is() -> None:
 
 
 def test_no_version_says_nothing() -> None:
-    assert lines_unlike_all([]) == ()
+    assert lines_in_no_version([]) == ()
 
 
 @given(st.lists(st.sampled_from(["both", "old", "new"]), max_size=20), st.data())

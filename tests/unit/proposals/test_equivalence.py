@@ -15,7 +15,7 @@ from app.proposals.locate.line_index import (
     strip_trailing_space,
 )
 from app.proposals.text.document import Document
-from app.proposals.text.line_comparison import common_subsequence_length, is_alike
+from app.proposals.text.line_comparison import common_subsequence_length, has_similarity
 
 
 def longest_common(first: str, second: str) -> int:
@@ -35,10 +35,10 @@ def test_common_length_is_the_table_s(first: str, second: str) -> None:
 
 
 def test_alike() -> None:
-    assert is_alike("return value", "return values", 0.8)
-    assert not is_alike("return value", "raise error", 0.8)
-    assert is_alike("", "", 0.8)
-    assert not is_alike("", "x", 0.8)
+    assert has_similarity("return value", "return values", 0.8)
+    assert not has_similarity("return value", "raise error", 0.8)
+    assert has_similarity("", "", 0.8)
+    assert not has_similarity("", "x", 0.8)
 
 
 def test_folded() -> None:

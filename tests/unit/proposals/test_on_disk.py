@@ -18,8 +18,8 @@ from app.proposals.values.models import FileOperation, HunkState, Proposal, Prop
 from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.proposal_errors import (
     ApplyFailed,
-    ChangedSinceSeen,
-    EditRejected,
+    ChangedSinceShown,
+    InvalidUserText,
     NothingStaged,
     NothingToUndo,
     RecoveryNeeded,
@@ -157,7 +157,7 @@ def test_what_is_changed_elsewhere_in_the_file_is_no_part_of_it(site: Bench) -> 
     name = stage(site, BEFORE).id
     more = numbered(30, l3="three", l15="fifteen", l22="mine", l28="end")
     site.put(**{"a.txt": more})
-    with pytest.raises(ChangedSinceSeen):
+    with pytest.raises(ChangedSinceShown):
         site.service.deny(name, ["2"], revision=1)
     assert site.read("a.txt") == more.encode()
     proposal = site.service.get(name)
@@ -297,7 +297,7 @@ def test_single_lines_of_a_new_and_of_a_deleted_file_are_taken_back(bench: Make)
 
 def test_it_can_not_be_edited_in_the_review(site: Bench) -> None:
     name = stage(site, BEFORE).id
-    with pytest.raises(EditRejected, match="edit the file itself"):
+    with pytest.raises(InvalidUserText, match="edit the file itself"):
         site.service.replace_result(name, "a.txt", "x\n")
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from app.proposals.patch.names import parse_git_header, quote_name, read_header_name, strip_prefixes, unquote_name
 from app.proposals.patch.parts import FilePatch
-from app.proposals.patch.patching import MAX_CHARACTERS, check_conservation, scan_patch
+from app.proposals.patch.patching import MAX_CHARACTERS, check_no_line_lost, scan_patch
 from app.proposals.values.models import FileOperation
 from app.proposals.values.proposal_errors import EditRefused, MalformedPatch, UnsupportedPatch
 
@@ -454,11 +454,11 @@ def test_quoting_is_undone(path: str) -> None:
 def test_a_lost_change_is_noticed_apart_from_the_scanner() -> None:
     files = scan_patch(PLAIN)
     lines = PLAIN.split("\n")
-    check_conservation(files, lines, 1)
+    check_no_line_lost(files, lines, 1)
     hunk = files[0].hunks[0]
     shortened = replace(files[0], hunks=(replace(hunk, lines=hunk.lines[:3]), files[0].hunks[1]))
     with pytest.raises(MalformedPatch, match=r"Of 2 lines that begin with `\+` only 1"):
-        check_conservation([shortened], lines, 1)
+        check_no_line_lost([shortened], lines, 1)
 
 
 def test_a_rename_is_named_by_its_own_lines_where_the_first_one_can_not_be_split() -> None:

@@ -19,7 +19,7 @@ from app.proposals.values.proposal_errors import (
     EditRefused,
     PatchRefused,
     ProposalError,
-    UnreadablePatch,
+    UnexportablePatch,
 )
 from app.sandbox.captured_changes import LINK_MODE, FileOrLink, PathChange
 from tests.unit.proposals.bench import Bench, Tree, numbered, tree
@@ -147,7 +147,7 @@ def test_a_patch_of_a_damaged_record_does_not_go_out(bench: Make) -> None:
     (change,) = proposal.files
     damaged = change.model_copy(update={"hunks": change.hunks[:1]})
     site.store.save_proposal(proposal.model_copy(update={"files": (damaged,)}))
-    with pytest.raises(UnreadablePatch, match=r"a\.txt reads back as another"):
+    with pytest.raises(UnexportablePatch, match=r"a\.txt reads back as another"):
         site.service.as_unified_diff(proposal.id)
 
 

@@ -6,16 +6,16 @@ from collections.abc import Callable
 import pytest
 
 from app.agent.side_questions import clip_middle, format_hunk, format_surroundings
-from app.proposals.decide.decision_outcomes import choose_files, describe_hunk_fates
+from app.proposals.decide.decision_outcomes import describe_hunk_outcomes, make_decision_scope
 from app.proposals.files.filesystem import DiskFile, PosixFilesystem
 from app.proposals.locate.matching import Replacement
 from app.proposals.overlay.file_changes import count_lines, file_operation
 from app.proposals.overlay.overlay import Contents, Overlay
 from app.proposals.stack.rebase import rebase_proposal
 from app.proposals.text.file_warnings import describe_mode_change, file_cautions
-from app.proposals.values.models import FileOperation, HunkState, Proposal, ProposalState, binary_note
+from app.proposals.values.models import FileOperation, HunkState, Proposal, ProposalState, binary_files_note
 from app.proposals.values.proposal_errors import (
-    ChangedSinceSeen,
+    ChangedSinceShown,
     EditRefused,
     NothingStaged,
     NotPending,
@@ -299,7 +299,7 @@ def test_the_user_can_edit_the_proposed_text(bench: Make) -> None:
     assert edited.files[0].edited
     assert edited.revision == proposal.revision + 1
     assert edited.hunks[0].id == proposal.hunks[0].id
-    with pytest.raises(ChangedSinceSeen):
+    with pytest.raises(ChangedSinceShown):
         site.service.approve(proposal.id, revision=proposal.revision)
     site.service.approve(proposal.id, revision=edited.revision)
     assert site.read("a.txt").decode() == numbered(20, l2="two", l15="mine", l16="too").replace("\n", "\r\n")
@@ -315,7 +315,7 @@ def test_errors_are_one_line_and_change_nothing(bench: Make) -> None:
         (UnknownHunk, lambda: site.service.approve(proposal.id, ["7"])),
         (ProposalError, lambda: site.service.replace_result(proposal.id, "a.txt", "half a \ud83d character\n")),
         (UnknownHunk, lambda: site.service.approve(proposal.id, [])),
-        (ChangedSinceSeen, lambda: site.service.approve(proposal.id, revision=9)),
+        (ChangedSinceShown, lambda: site.service.approve(proposal.id, revision=9)),
         (ProposalError, lambda: site.service.undo(proposal.id)),
         (ProposalError, lambda: site.service.redo(proposal.id)),
         (ProposalError, lambda: site.service.replace_result(proposal.id, "b.txt", "x")),
@@ -389,7 +389,7 @@ def test_a_file_that_became_binary_is_not_quoted(bench: Make, kind: str) -> None
     else:
         os.mkfifo(site.root / "a.txt")
     contents, disk = Contents(site.store), PosixFilesystem(site.root, 1 << 20)
-    facts = describe_hunk_fates(contents, disk, proposal, choose_files(proposal, ["1"]), ())
+    facts = describe_hunk_outcomes(contents, disk, proposal, make_decision_scope(proposal, ["1"]), ())
     assert [(fact.reason, fact.excerpt) for fact in facts] == [("denied", ""), ("still awaits a decision", "")]
 
 
@@ -520,9 +520,9 @@ def test_another_content_is_an_edit_whatever_the_mode() -> None:
 
 
 def test_what_a_patch_left_out_is_named_if_it_left_out_anything() -> None:
-    assert binary_note(()) == ""
-    assert binary_note(("a", "b")) == ", without a, b (binary)"
-    assert binary_note(("a", "b", "c", "d", "e")) == ", without a, b, c and 2 more (binary)"
+    assert binary_files_note(()) == ""
+    assert binary_files_note(("a", "b")) == ", without a, b (binary)"
+    assert binary_files_note(("a", "b", "c", "d", "e")) == ", without a, b, c and 2 more (binary)"
 
 
 def test_a_refusal_is_cut_only_where_it_is_too_long() -> None:

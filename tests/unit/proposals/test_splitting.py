@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from app.proposals.stack.hunk_splitting import SelectedLines
 from app.proposals.values.models import FileOperation, Hunk, HunkState, Proposal, ProposalState
 from app.proposals.values.origin import Origin
-from app.proposals.values.proposal_errors import ChangedSinceSeen, UnknownHunk
+from app.proposals.values.proposal_errors import ChangedSinceShown, UnknownHunk
 from app.sandbox.captured_changes import FileOrLink, PathChange
 from tests.unit.proposals.bench import Bench
 from tests.unit.proposals.test_subsets import contents
@@ -177,7 +177,7 @@ def test_a_cut_survives_a_change_of_the_file_elsewhere(site: Bench) -> None:
 
 def test_a_cut_is_of_what_was_shown_and_of_what_waits(site: Bench) -> None:
     proposal = site.write(**{"a.py": NEW})
-    with pytest.raises(ChangedSinceSeen):
+    with pytest.raises(ChangedSinceShown):
         site.service.split_hunks(proposal.id, SelectedLines("a.py", frozenset([1])), proposal.revision + 1)
     with pytest.raises(UnknownHunk):
         site.service.split_hunks(proposal.id, SelectedLines("b.py", frozenset([1])), proposal.revision)

@@ -12,7 +12,7 @@ from app.proposals.locate.matching import Replacement
 from app.proposals.stack.stacking import related_pending_proposals
 from app.proposals.values.models import ProposalState
 from app.proposals.values.pending_paths import PendingPaths
-from app.proposals.values.proposal_errors import ChangedSinceSeen, StackedProposal, StaleProposal
+from app.proposals.values.proposal_errors import ChangedSinceShown, StackedProposal, StaleProposal
 from app.proposals.values.proposal_store import ProposalStore
 from app.sandbox.captured_changes import LINK_MODE, FileOrLink, PathChange
 from app.storage.change_signals import ChangeSignal
@@ -105,7 +105,7 @@ def test_an_independent_upper_one_can_go_first(bench: Make) -> None:
     assert result.proposal.state is ProposalState.APPLIED
     [changed] = result.changed
     assert (changed.id, changed.files[0].rebased) == (first.id, True)
-    with pytest.raises(ChangedSinceSeen):
+    with pytest.raises(ChangedSinceShown):
         site.service.approve(first.id, revision=first.revision)
     site.service.approve(first.id, revision=changed.revision)
     assert site.read("a.txt").decode() == numbered(40, l2="two\nand more", l30="thirty")
@@ -184,7 +184,7 @@ def test_a_change_on_disk_rebases_at_once(bench: Make) -> None:
     assert changed.files[0].rebased
     assert changed.hunks[0].id == proposal.hunks[0].id
     assert site.service.refresh() == []
-    with pytest.raises(ChangedSinceSeen):
+    with pytest.raises(ChangedSinceShown):
         site.service.approve(proposal.id, revision=proposal.revision)
     site.service.approve(proposal.id, revision=changed.revision)
     assert site.read("a.txt").decode() == numbered(20, l1="first", l10="ten")
@@ -194,7 +194,7 @@ def test_an_approval_without_revision_does_not_write_what_nobody_saw(bench: Make
     site = bench({"a.txt": numbered(20)})
     proposal = site.edit("a.txt", ("line 10\n", "ten\n"))
     site.put(**{"a.txt": numbered(20, l1="first")})
-    with pytest.raises(ChangedSinceSeen):
+    with pytest.raises(ChangedSinceShown):
         site.service.approve(proposal.id)
     assert site.read("a.txt").decode() == numbered(20, l1="first")
     site.service.approve(proposal.id)

@@ -14,7 +14,7 @@ from app.conversation.events import Decision
 from app.proposals.decide.commit_trailers import decisions_leading_to
 from app.proposals.files.filesystem import PosixFilesystem
 from app.proposals.proposal_service import ProposalService
-from app.proposals.values.decision_facts import CheckFact, DecisionContext, LineComment
+from app.proposals.values.decision_facts import DecisionContext, LineComment, RecordedCheck
 from app.proposals.values.record_entries import LATEST, DecisionRecordEntry, blob_id
 from app.sandbox.captured_changes import IgnoredPath
 from app.storage.database import Database
@@ -56,7 +56,7 @@ def test_an_approval_in_part_says_which_bytes_became_which(bench: Bench) -> None
     git(bench.root, "add", "--all")
     base = git(bench.root, "rev-parse", ":a.txt").decode().strip()
     name = bench.stage("a.txt", lines(line_2="two", line_15="fifteen", line_28="no"))
-    red = CheckFact(name="tests", state="failed", words="1 failed")
+    red = RecordedCheck(name="tests", state="failed", words="1 failed")
     seen = DecisionContext(through="app", unseen_lines=2, unseen_files=("a.txt",), checks=(red,))
     bench.service.approve(name, ["1", "3"], circumstances=seen)
     bench.service.deny(name, None, "not this\none")

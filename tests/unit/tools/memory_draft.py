@@ -43,7 +43,7 @@ class Report:
 
 
 @dataclass
-class ReadPatch:
+class ParsedPatch:
     text: str
     paths: Sequence[str]
 
@@ -116,10 +116,10 @@ class MemoryDraft:
     def undo_add_changes(self) -> None:
         self.held = {}
 
-    def read_patch(self, text: str) -> ReadPatch:
-        return ReadPatch(text, created_paths(scan_patch(text)))
+    def read_patch(self, text: str) -> ParsedPatch:
+        return ParsedPatch(text, created_paths(scan_patch(text)))
 
-    def apply_patch(self, patch: ReadPatch) -> Report:
+    def apply_patch(self, patch: ParsedPatch) -> Report:
         self.patches.append(patch.text)
         return Report((Stat("a.py", "edit", 1, 0),), "a.py: found by spacing at line 3")
 

@@ -323,7 +323,7 @@ def test_what_has_become_a_link_since_it_was_found_is_not_read(bench: Bench) -> 
         (root / "f").unlink()
         (root / "f").symlink_to("hidden/needle")
 
-    with bench.workspace.found_file_reader() as read:
+    with bench.workspace.walked_file_reader() as read:
         read("c/d/e")
     found = search_text.FileSearch(bench.context, ".", "", Watched(lead_elsewhere), None).run()
     assert found.files == [("a", [(1, "needle")])]
@@ -334,7 +334,7 @@ def test_a_file_of_a_folder_that_is_open_is_the_one_that_was_found(bench: Bench)
     put(bench, "c/one", "needle\n")
     put(bench, "c/two", "needle\n")
     put(bench, "../outside/two", "needle hunter2\n")
-    with bench.workspace.found_file_reader() as read:
+    with bench.workspace.walked_file_reader() as read:
         assert read("c/one").content == b"needle\n"
         (root / "c").rename(root / "moved")
         (root / "c").symlink_to("../outside")

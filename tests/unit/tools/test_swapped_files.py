@@ -126,7 +126,7 @@ def test_a_way_that_was_open_leads_to_the_same_folders_after_a_swap(bench: Bench
         (base / way / "d").mkdir(parents=True)
         (base / way / "d/e").write_text(text)
         (base / way / "f").write_text(text)
-    with bench.workspace.found_file_reader() as read:
+    with bench.workspace.walked_file_reader() as read:
         assert read(f"{way}f").content == b"inside"
         (root / "c").rename(root / "moved")
         (root / "c").symlink_to("../outside/c")

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from app.conversation.events import Decision
 from app.images.image import Image
-from app.proposals.values.decision_facts import FileStat, HunkFact, LineComment
+from app.proposals.values.decision_facts import FileStat, HunkOutcome, LineComment
 from app.text.plural import plural
 from widgets.chat.entries.entry_base import USER_BAR, EntryMarks, TranscriptEntry, image_line
 from widgets.chat.markdown.styled_lines import (
@@ -143,7 +143,7 @@ class DecisionEntry(TranscriptEntry):
     proposal: str
     decision: Decision
     files: tuple[FileStat, ...] = ()
-    hunks: tuple[HunkFact, ...] = ()
+    hunks: tuple[HunkOutcome, ...] = ()
     feedback: str = ""
     comments: tuple[LineComment, ...] = ()
     images: tuple[Image, ...] = ()

@@ -3,7 +3,7 @@
 import pytest
 
 from app.conversation.events import Decision
-from app.proposals.values.decision_facts import FileStat, HunkFact
+from app.proposals.values.decision_facts import FileStat, HunkOutcome
 from widgets.chat.entries.proposal_entries import DecisionEntry, ProposalEntry
 from widgets.chat.entries.tool_entries import ToolEntry
 from widgets.chat.markdown.styled_lines import cell_width
@@ -31,7 +31,7 @@ def test_what_still_waits_is_said_as_it_is(decision: Decision, words: str) -> No
     ],
 )
 def test_a_denial_of_hunks_counts_discarded_lines(reasons: list[str], still_pending: bool, words: str) -> None:
-    hunks = tuple(HunkFact(path="a.py", hunk="h", header="@@", landed=False, reason=reason) for reason in reasons)
+    hunks = tuple(HunkOutcome(path="a.py", hunk="h", header="@@", landed=False, reason=reason) for reason in reasons)
     entry = DecisionEntry("d1", "P1", Decision.DENIED, hunks=hunks, still_pending=still_pending)
     assert [line.text.removeprefix("✗ ") for line in entry.rows(80, opened=False)] == [words]
 
@@ -45,7 +45,7 @@ def test_a_denial_of_hunks_counts_discarded_lines(reasons: list[str], still_pend
 )
 def test_an_approval_of_the_rest_is_not_all(landed: list[bool], still_pending: bool, words: str) -> None:
     hunks = tuple(
-        HunkFact(path="a.py", hunk=f"h{number}", header="@@", landed=yes) for number, yes in enumerate(landed)
+        HunkOutcome(path="a.py", hunk=f"h{number}", header="@@", landed=yes) for number, yes in enumerate(landed)
     )
     entry = DecisionEntry("d1", "P1", Decision.APPROVED, hunks=hunks, still_pending=still_pending)
     assert [line.text for line in entry.rows(80, opened=False)] == [words]
@@ -60,7 +60,7 @@ def test_lines_that_go_are_counted_with_the_sign_that_a_diff_has() -> None:
 
 
 def test_what_is_on_disk_and_waits_again_is_counted_in_hunks() -> None:
-    hunks = tuple(HunkFact(path="a.py", hunk=name, header="@@", landed=True) for name in "ab")
+    hunks = tuple(HunkOutcome(path="a.py", hunk=name, header="@@", landed=True) for name in "ab")
     entry = DecisionEntry("d1", "P1", Decision.REOPENED, hunks=hunks, on_disk=True, still_pending=True)
     (line,) = entry.rows(80, opened=False)
     assert "2 hunks" in line.text and "of 2" not in line.text

@@ -313,7 +313,7 @@ def test_work_per_character_does_not_grow_with_the_text(unit: str) -> None:
             work += sum(len(line.text) for line in document.lines[settled:])
         return work
 
-    assert laid_out(48_000) < max(2.6 * laid_out(24_000), 48_000)
+    assert laid_out(24_000) < max(2.6 * laid_out(12_000), 24_000)
 
 
 @pytest.mark.parametrize("start", LONG_LINES)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from app.proposals.values.models import Hunk
 from app.review.review_state import ReviewState
 from app.review.seen import SeenLines
-from app.review.unfinished_review import DraftComment, move_remark
+from app.review.unfinished_review import DraftComment, move_comment
 from tests.examples import at_most
 from tests.ui.sample_diffs import file_diff
 from tests.ui.sample_diffs import proposal as proposed
@@ -41,7 +41,7 @@ def test_a_line_is_seen_once_drawn(drawn: list[tuple[int, int]], wanted: list[tu
     if drawn:
         assert seen.is_seen(one, 0) == (not missing)
         if missing:
-            assert seen.first_missing_character(one, 0, wanted) == missing[0]
+            assert seen.first_undrawn_character(one, 0, wanted) == missing[0]
 
 
 @given(st.integers(0, 5), st.integers(0, 5), st.lists(st.integers(0, 12)))
@@ -173,8 +173,8 @@ def test_a_remark_stays_at_its_hunk_when_the_user_edits_that(tmp_path: Path) -> 
 def test_a_remark_on_a_hunk_that_waits_stays_on_its_side_and_within_what_the_user_left_of_it() -> None:
     long, short = (proposed("P1", [file_diff("a.txt", "1\n2\n3\n", f"1\n{new}3\n")]) for new in ("A\nB\nC\n", "D\n"))
     on_old, on_new = DraftComment("a.txt", "old", 1, "why?"), DraftComment("a.txt", "new", 3, "why?")
-    assert move_remark(on_old, long, short) == on_old
-    assert move_remark(on_new, long, short).line == 1
+    assert move_comment(on_old, long, short) == on_old
+    assert move_comment(on_new, long, short).line == 1
 
 
 def test_a_remark_stays_as_it_is_where_it_cannot_be_told_where_its_line_went() -> None:
@@ -183,8 +183,8 @@ def test_a_remark_stays_as_it_is_where_it_cannot_be_told_where_its_line_went() -
     rebased = proposed("P1", [file_diff("a.txt", "1\nA\nB\n2\n3\n4\n", "1\nA\nB\n2\n3\n4\n5\n")])
     elsewhere = proposed("P1", [file_diff("b.txt", "1\n", "2\n")])
     on_new, on_old = DraftComment("a.txt", "new", 4, "why?"), DraftComment("a.txt", "old", 2, "why?")
-    assert move_remark(on_new, two_more, denied).line == 2, "the third line"
-    assert move_remark(on_old, two_more, denied) == on_old
+    assert move_comment(on_new, two_more, denied).line == 2, "the third line"
+    assert move_comment(on_old, two_more, denied) == on_old
     for after in (rebased, elsewhere):
-        assert move_remark(on_new, two_more, after) == on_new
-    assert move_remark(on_new, elsewhere, two_more) == on_new
+        assert move_comment(on_new, two_more, after) == on_new
+    assert move_comment(on_new, elsewhere, two_more) == on_new

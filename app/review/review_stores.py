@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from app.automation.check_results import ProposalChecks
 from app.automation.evidence.proposal_evidence import ProposalEvidence
-from app.proposals.values.decision_facts import CheckFact
+from app.proposals.values.decision_facts import RecordedCheck
 from app.storage.change_signals import ChangeSignal
 from app.storage.session_store import SessionStore
 from app.storage.storage_errors import StorageError
@@ -31,7 +31,7 @@ def _adapter() -> "TypeAdapter[UnfinishedReview]":
     return TypeAdapter(UnfinishedReview)
 
 
-class ReviewNotes:
+class UnfinishedReviewStore:
     """Unfinished reviews of one workspace: feedback, comments, choices, ticks."""
 
     def __init__(self, store: SessionStore) -> None:
@@ -82,10 +82,10 @@ class ReviewNotes:
 
 
 _CHECKS = "checks:"
-_FACTS = TypeAdapter(list[CheckFact])
+_FACTS = TypeAdapter(list[RecordedCheck])
 
 
-class KeptChecks:
+class CheckResultStore:
     """The last results of the checks of each proposal, for other processes.
 
     Args:
@@ -108,7 +108,7 @@ class KeptChecks:
                 self._store.set_setting(key, value)
                 self._signal.send()
 
-    def load(self, waiting: Collection[str]) -> dict[str, list[CheckFact]]:
+    def load(self, waiting: Collection[str]) -> dict[str, list[RecordedCheck]]:
         """Return the results of the waiting proposals, and forget those of others."""
         kept = {key.removeprefix(_CHECKS): value for key, value in self._store.settings(_CHECKS).items()}
         for gone in kept.keys() - set(waiting):
@@ -124,7 +124,7 @@ def _evidence_adapter() -> TypeAdapter[ProposalEvidence]:
     return TypeAdapter(ProposalEvidence)
 
 
-class KeptEvidence:
+class EvidenceStore:
     """The last evidence about each proposal, which survives a restart.
 
     Args:

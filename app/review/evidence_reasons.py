@@ -4,14 +4,14 @@ from collections.abc import Iterator, Sequence
 
 from app.automation.check_results import CoverageReportLine, ProposalChecks
 from app.automation.evidence.proposal_evidence import ProposalEvidence
-from app.proposals.values.attention_reason import LineReference, Reason, ReasonKind
+from app.proposals.values.attention_reason import AttentionReason, LineReference, ReasonKind
 from app.proposals.values.models import FileDiff
 from app.review.hunk_lines import changed_line_at
 
 _FOUND = (ReasonKind.UNHELD, ReasonKind.UNCOVERED)
 
 
-def with_found_reasons(
+def add_evidence_reasons(
     diffs: Sequence[FileDiff], checked: ProposalChecks | None, found: ProposalEvidence | None
 ) -> list[FileDiff]:
     """Return the diffs with reasons for attention in the files that have hunks which nothing notices, or changed
@@ -33,12 +33,12 @@ def with_found_reasons(
     return marked
 
 
-def has_found_reason(diff: FileDiff) -> bool:
+def has_evidence_reason(diff: FileDiff) -> bool:
     """Return whether checks or tests gave a reason to look at a file."""
     return any(one.kind in _FOUND for one in diff.reasons)
 
 
-def uncovered_lines(diff: FileDiff) -> list[int]:
+def untested_lines(diff: FileDiff) -> list[int]:
     """Return the changed lines of a file, from 0 in the new text, that no test runs."""
     places = [place for one in diff.reasons if one.kind is ReasonKind.UNCOVERED for place in one.places]
     starts = {hunk.id: hunk.new_start for hunk in diff.change.hunks} if places else {}
@@ -47,17 +47,17 @@ def uncovered_lines(diff: FileDiff) -> list[int]:
 
 def _reasons(
     diff: FileDiff, unheld: frozenset[str], uncovered: dict[str, list[CoverageReportLine]]
-) -> Iterator[Reason]:
+) -> Iterator[AttentionReason]:
     hunks = diff.change.hunks if unheld or uncovered else ()
     heads = [
         LineReference(hunk=one.id, side=changed_line_at(one, 0)[0], offset=0) for one in hunks if one.id in unheld
     ]
     if heads:
-        yield Reason(kind=ReasonKind.UNHELD, path=diff.change.path, count=len(heads), places=tuple(heads))
+        yield AttentionReason(kind=ReasonKind.UNHELD, path=diff.change.path, count=len(heads), places=tuple(heads))
     lines = [
         LineReference(hunk=one.id, side="new", offset=line.offset)
         for one in hunks
         for line in uncovered.get(one.id, ())
     ]
     if lines:
-        yield Reason(kind=ReasonKind.UNCOVERED, path=diff.change.path, count=len(lines), places=tuple(lines))
+        yield AttentionReason(kind=ReasonKind.UNCOVERED, path=diff.change.path, count=len(lines), places=tuple(lines))
