@@ -222,10 +222,10 @@ def test_a_question(scene: Callable[..., None], theme: str) -> None:
 def test_streaming_with_a_queue_and_completion(scene: Callable[..., None]) -> None:
     async def before(pilot: Pilot[None]) -> None:
         pane = pilot.app.pane  # type: ignore[attr-defined]
-        pane.apply(PhaseChanged(Phase.STREAMING))
-        pane.apply(ReasoningStreamed("First this.\nThen the jitter."))
-        pane.apply(TextStreamed("I'd use **full jit"))
-        pane.apply(CallStreamed(0, "edit_file", 1234))
+        pane.apply_update(PhaseChanged(Phase.STREAMING))
+        pane.apply_update(ReasoningStreamed("First this.\nThen the jitter."))
+        pane.apply_update(TextStreamed("I'd use **full jit"))
+        pane.apply_update(CallStreamed(0, "edit_file", 1234))
         pane.flush()
         pane.composer.set_queue(["Then run the tests, please"])
         await pilot.press(*"see @fe")
@@ -238,7 +238,7 @@ def test_streaming_with_a_queue_and_completion(scene: Callable[..., None]) -> No
 def test_retrying(scene: Callable[..., None]) -> None:
     async def before(pilot: Pilot[None]) -> None:
         pane = pilot.app.pane  # type: ignore[attr-defined]
-        pane.apply(PhaseChanged(Phase.RETRYING, "rate limited", 1008.0))
+        pane.apply_update(PhaseChanged(Phase.RETRYING, "rate limited", 1008.0))
         pane.composer.editor.paste("x\n" * 340)
         await pilot.press(*" fix it", "ctrl+j", *"all")
 
@@ -249,8 +249,8 @@ def test_retrying(scene: Callable[..., None]) -> None:
 def test_a_failure_and_long_options(scene: Callable[..., None], theme: str) -> None:
     async def before(pilot: Pilot[None]) -> None:
         pane = pilot.app.pane  # type: ignore[attr-defined]
-        pane.apply(EventRecorded(TurnEnded(id=40, stopped="failed", message="The key was refused.")))
-        pane.apply(QueueChanged(("Then run the tests, please", "and tidy up")))
+        pane.apply_update(EventRecorded(TurnEnded(id=40, stopped="failed", message="The key was refused.")))
+        pane.apply_update(QueueChanged(("Then run the tests, please", "and tidy up")))
         pane.composer.restore(ComposerDraft("see " + "x\n" * 340 + " and try again", ((4, 684),)).dump())
         await pilot.pause()
 

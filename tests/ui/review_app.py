@@ -121,7 +121,8 @@ class ReviewApp(App[None]):
 
 
 _RECORDED = (
-    "approve deny approve_all deny_all undo redo edit confirmed full_screen feedback_orphaned side_question_asked"
+    "approve deny approve_all deny_all undo redo edit confirmation_answered full_screen feedback_orphaned "
+    "side_question_asked"
 )
 for _kind in _RECORDED.split():
     setattr(ReviewApp, f"on_{_kind}", ReviewApp.on_event_recorded)

@@ -438,7 +438,7 @@ async def test_a_jump_to_what_is_not_laid_out_yet_arrives() -> None:
         assert not view.layout_rows.complete
         view.action_bottom()
         assert view.layout_rows.complete
-        assert view.cursor.number == view.layout_rows.rows - 1
+        assert view.cursor.number == view.layout_rows.row_count - 1
         assert view.scroll_offset.y == view.max_scroll_y
         view.action_top()
         view.relayout()

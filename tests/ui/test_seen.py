@@ -77,7 +77,7 @@ async def test_a_glance_at_a_large_hunk_is_not_a_look_at_it_and_reading_it_by_pa
         view.show_change(shown, diffs)
         assert view.first_unread_line is None
         assert view.check_action("comment", ())
-        view.show(shown.model_copy(update={"state": ProposalState.APPLIED}), diffs)
+        view.show_change(shown.model_copy(update={"state": ProposalState.APPLIED}), diffs)
         assert view.check_action("comment", ()) is False
 
 

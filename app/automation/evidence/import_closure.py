@@ -45,12 +45,12 @@ class ImportGraph:
         return tuple(path for path in self.tests if path in reached or path.startswith(tuple(folders)))
 
 
-def build_import_graph(paths: Iterable[str], read_text: Callable[[str], str]) -> ImportGraph:
+def build_import_graph(paths: Iterable[str], load_text: Callable[[str], str]) -> ImportGraph:
     """Return the import graph of the Python files among some paths; for threads.
 
     Args:
         paths: Of the workspace, those that a variant may lack among them.
-        read_text: Gives the text of a file; empty where it can't be read.
+        load_text: Gives the text of a file; empty where it can't be read.
     """
     python = sorted(path for path in paths if path.endswith(".py"))
     packages = {path.removesuffix("/__init__.py") for path in python if path.endswith("/__init__.py")}
@@ -62,7 +62,7 @@ def build_import_graph(paths: Iterable[str], read_text: Callable[[str], str]) ->
         package = _dotted_names(path, packages)[0]
         if not path.endswith("__init__.py"):
             package = package.rpartition(".")[0]
-        for name in _imported(read_text(path), package):
+        for name in _imported(load_text(path), package):
             for target in _files_of(name, graph.modules):
                 if target != path:
                     graph.importers.setdefault(target, set()).add(path)

@@ -286,7 +286,7 @@ _NOTHING = TokenTotals()
 class InterventionEntry(FoldedEntry):
     """A message of signoff to the model; folded to one line."""
 
-    runs: ClassVar[bool] = True
+    is_compact: ClassVar[bool] = True
     triangle: ClassVar[TextStyle] = TextStyle("program-mark")
 
     kind: InterventionKind
@@ -315,7 +315,7 @@ class InterventionEntry(FoldedEntry):
 class NoticeEntry(TranscriptEntry):
     """A line from signoff to the user."""
 
-    runs: ClassVar[bool] = True
+    is_compact: ClassVar[bool] = True
 
     text: str
     level: Literal["info", "warning", "error"] = "info"

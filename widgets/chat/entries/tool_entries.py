@@ -113,7 +113,7 @@ _MARKS: dict[ToolStatus, Span] = {
 class ToolEntry(TranscriptEntry):
     """A tool call."""
 
-    runs: ClassVar[bool] = True
+    is_compact: ClassVar[bool] = True
 
     name: str
     target: str = ""
