@@ -175,8 +175,9 @@ def _brace_statements(text: str, is_go: bool) -> Iterator[Statement]:
             is_whole = _is_balanced(code) and not _BEGUN.search(code) and not _GOES_ON.match(below)
             count = int(is_whole and _SIMPLE.fullmatch(code) is not None)
         block = lines[number : number + count]
-        for at, each in enumerate(block):
-            if (mutated := _mutated(each, is_go)) is not None:
+        # The block before its condition: tests that never enter it do notice a condition that is turned around.
+        for at in (*range(1, count), *range(min(count, 1))):
+            if (mutated := _mutated(block[at], is_go)) is not None:
                 changed = (*block[:at], mutated, *block[at + 1 :])
                 yield Statement(number, count, changed, f"{_indent(line)}// taken out")
                 break
