@@ -155,7 +155,7 @@ _SWAPS = (
     (re.compile(r" \+= "), " -= "),
     (re.compile(r"\b0\b"), "1"),
     (re.compile(r"\b[1-9]\b"), "0"),
-    (re.compile(r"(?<=^return )err$"), "nil"),
+    (re.compile(r"(?<= )(?:\w+\.)?err$"), "nil"),
 )
 _CONDITION = re.compile(r"if \((?P<js>.+)\) \{|if (?P<go>[^;]+) \{")
 _RETURN = re.compile(r"return (?P<value>[^;]+)")
@@ -210,7 +210,7 @@ def _mutated(line: str, is_go: bool) -> str | None:
         return f"{indent}if !({match['go']}) {{" if is_go else f"{indent}if (!({match['js'] or match['go']})) {{"
     if not is_go and (match := _RETURN.fullmatch(code)):
         return f"{indent}return undefined"
-    if (match := _STRING.search(code)) and len(match[0]) > 2:
+    if match := _STRING.search(code):
         return f"{indent}{code[: match.end() - 1]}x{code[match.end() - 1 :]}"
     return None
 
