@@ -155,7 +155,7 @@ _SWAPS = (
     (re.compile(r" \+= "), " -= "),
     (re.compile(r"\b0\b"), "1"),
     (re.compile(r"\b[1-9]\b"), "0"),
-    (re.compile(r"(?<=^return )err$"), "nil"),
+    (re.compile(r"(?<= )(?:\w+\.)?err$"), "nil"),
 )
 _CONDITION = re.compile(r"if \((?P<js>.+)\) \{|if (?P<go>[^;]+) \{")
 _RETURN = re.compile(r"return (?P<value>[^;]+)")
@@ -175,8 +175,9 @@ def _brace_statements(text: str, is_go: bool) -> Iterator[Statement]:
             is_whole = _is_balanced(code) and not _BEGUN.search(code) and not _GOES_ON.match(below)
             count = int(is_whole and _SIMPLE.fullmatch(code) is not None)
         block = lines[number : number + count]
-        for at, each in enumerate(block):
-            if (mutated := _mutated(each, is_go)) is not None:
+        # The block before its condition: tests that never enter it do notice a condition that is turned around.
+        for at in (*range(1, count), *range(min(count, 1))):
+            if (mutated := _mutated(block[at], is_go)) is not None:
                 changed = (*block[:at], mutated, *block[at + 1 :])
                 yield Statement(number, count, changed, f"{_indent(line)}// taken out")
                 break
@@ -209,7 +210,7 @@ def _mutated(line: str, is_go: bool) -> str | None:
         return f"{indent}if !({match['go']}) {{" if is_go else f"{indent}if (!({match['js'] or match['go']})) {{"
     if not is_go and (match := _RETURN.fullmatch(code)):
         return f"{indent}return undefined"
-    if (match := _STRING.search(code)) and len(match[0]) > 2:
+    if match := _STRING.search(code):
         return f"{indent}{code[: match.end() - 1]}x{code[match.end() - 1 :]}"
     return None
 

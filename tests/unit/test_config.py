@@ -240,7 +240,7 @@ def test_saving_follows_a_link_and_keeps_it(tmp_path: Path, exists: bool) -> Non
     assert [path.name for path in (*link.parent.iterdir(), *real.parent.iterdir())] == ["config.toml", "signoff.toml"]
 
 
-def test_what_is_saved_can_never_be_read_by_others(tmp_path: Path) -> None:
+def test_saved_settings_are_never_readable_by_others(tmp_path: Path) -> None:
     """Whatever the umask: the modes are looked at whenever a file is opened, renamed or has its mode changed."""
     file = tmp_path / "config.toml"
     modes: set[int] = set()
@@ -299,7 +299,7 @@ def test_a_save_that_would_lose_a_table_is_none(tmp_path: Path) -> None:
     assert file.read_text() == text
 
 
-def test_where_a_value_comes_from_is_told_as_the_user_knows_it(tmp_path: Path) -> None:
+def test_origin_of_a_setting_is_named(tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
     flags, environment, workspace = {"model": "a"}, {"SIGNOFF_MODEL": "b"}, frozenset({"model"})
     said = partial(setting_origin, "model", user_file=file)
@@ -320,7 +320,7 @@ def test_no_value_is_the_default_one() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(ENVIRONMENT))
-def test_what_is_no_text_in_the_environment_is_told(tmp_path: Path, name: str) -> None:
+def test_environment_value_that_is_not_utf8_is_named(tmp_path: Path, name: str) -> None:
     with pytest.raises(ConfigError, match=f"{name} in the environment is not UTF-8"):
         load_configuration(user_file=tmp_path / "config.toml", project=b"", flags={}, environment={name: "\udcff"})
 
@@ -381,7 +381,7 @@ def test_a_workspace_takes_the_place_of_no_server_of_the_user_s(tmp_path: Path) 
         ("gate = 'open'", "gate: input should be 'every-edit' or 'chain'."),
     ],
 )
-def test_what_is_wrong_with_a_value_is_said_in_the_words_of_the_file(tmp_path: Path, line: str, told: str) -> None:
+def test_invalid_setting_is_named_as_in_the_file(tmp_path: Path, line: str, told: str) -> None:
     file = tmp_path / "config.toml"
     file.write_text(line)
     with pytest.raises(ConfigError) as refused:
@@ -389,7 +389,7 @@ def test_what_is_wrong_with_a_value_is_said_in_the_words_of_the_file(tmp_path: P
     assert str(refused.value) == f"{file}: {told}"
 
 
-def test_what_people_write_is_read() -> None:
+def test_ordinary_toml_is_read() -> None:
     content = b'theme = "nord"\n# ' + b"." * 300 + b'\n[headers]\n"X-Long" = "' + b"y" * 5000 + b'"\n'
     assert parse_toml(content)["theme"] == "nord"
 
@@ -405,7 +405,7 @@ def test_what_people_write_is_read() -> None:
     ],
     ids=["key", "table", "array", "bytes", "syntax"],
 )
-def test_what_is_none_or_too_much_is_refused(content: bytes, said: str) -> None:
+def test_invalid_or_huge_toml_is_refused(content: bytes, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         parse_toml(content)
 
@@ -439,7 +439,7 @@ def test_a_value_is_read_as_it_is_meant(written: str, meant: str) -> None:
     ("text", "problem"),
     [("---\ndescription: x\n", "no end"), ("---\na: b\nwhat is this\n---\n", "line 3"), ("---\n{}\n---\n", "line 2")],
 )
-def test_what_cannot_be_read_is_one_line(text: str, problem: str) -> None:
+def test_invalid_front_matter_is_one_line(text: str, problem: str) -> None:
     read = parse_front_matter(text)
     assert problem in read.problem and "\n" not in read.problem
     assert read.body == ""

@@ -38,7 +38,7 @@ def run(body: str) -> None:
     subprocess.run([sys.executable, "-c", f"{PREPARED}\n{body}"], check=True, timeout=100)
 
 
-def test_what_is_left_behind_is_collected_at_rest() -> None:
+def test_garbage_is_collected_at_rest() -> None:
     run(
         "async def main():\n"
         "    garbage_collection.pause_collection()\n"
@@ -98,7 +98,7 @@ def test_nothing_old_is_collected_while_something_happens() -> None:
     )
 
 
-def test_what_makes_a_collection_long_is_frozen() -> None:
+def test_many_live_objects_are_frozen() -> None:
     run(
         "async def main():\n"
         "    garbage_collection.pause_collection()\n"
@@ -109,7 +109,7 @@ def test_what_makes_a_collection_long_is_frozen() -> None:
     )
 
 
-def test_what_there_is_at_the_start_is_never_collected() -> None:
+def test_objects_of_the_start_are_never_collected() -> None:
     run(
         "async def main():\n"
         "    garbage_collection.pause_collection()\n"

@@ -42,7 +42,7 @@ def test_a_line_that_is_no_message_is_refused(line: bytes | None, code: int, wor
         ({"method": "m", "id": 1, "params": [1]}, INVALID_PARAMS),
     ],
 )
-def test_what_is_no_request_is_refused(message: Any, code: int) -> None:
+def test_invalid_request_is_refused(message: Any, code: int) -> None:
     with pytest.raises(RpcError) as refused:
         parse_request(message)
     assert refused.value.code == code

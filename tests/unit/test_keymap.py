@@ -63,7 +63,7 @@ def test_a_free_key_is_taken() -> None:
         ({"app.help": "y"}, "both on"),
     ],
 )
-def test_what_would_take_a_key_from_another_action_is_refused(keymap: dict[str, str], said: str) -> None:
+def test_conflicting_keymap_is_refused(keymap: dict[str, str], said: str) -> None:
     with pytest.raises(KeymapError, match=said):
         validate_keymap(keymap)
 

@@ -117,7 +117,7 @@ def test_a_workspaces_tables_wait_for_trust_and_then_add_to_the_users(tmp_path: 
         ('base_url = "http://else"', "there is no setting 'models.m.base_url'"),
     ],
 )
-def test_what_cannot_be_set_is_one_line_that_names_it(tmp_path: Path, line: str, said: str) -> None:
+def test_invalid_model_setting_is_one_line_that_names_it(tmp_path: Path, line: str, said: str) -> None:
     with pytest.raises(ConfigError) as caught:
         merged(tmp_path, f"[models.m]\n{line}\n")
     assert said in str(caught.value) and "\n" not in str(caught.value)
@@ -224,7 +224,7 @@ def test_without_key_and_address_both_variables_are_named() -> None:
         make_endpoint(settings(SIGNOFF_MODEL="m"))
 
 
-def test_where_the_key_comes_from_is_known() -> None:
+def test_origin_of_the_key_is_known() -> None:
     given = settings(ANTHROPIC_API_KEY=THEIRS, OPENAI_API_KEY=OTHERS, SIGNOFF_MODEL="claude")
     origin: Callable[[str], str] = {
         "anthropic_api_key": "$ANTHROPIC_API_KEY",

@@ -6,7 +6,7 @@ from app.proposals.values.proposal_errors import UnknownProposal
 from app.ui.context.app_context import append_to_log, error_message
 
 
-def test_what_was_foreseen_is_told_in_its_own_words_and_not_logged(tmp_path: Path) -> None:
+def test_expected_error_is_shown_in_its_words_and_not_logged(tmp_path: Path) -> None:
     log = tmp_path / "signoff.log"
     assert error_message(UnknownProposal("there is no proposal P9"), log) == "there is no proposal P9"
     assert not log.exists()
@@ -45,7 +45,7 @@ def test_the_log_does_not_grow_without_end(tmp_path: Path) -> None:
     assert log.stat().st_size < 1_000 and "the latest" in log.read_text()
 
 
-def test_what_was_kept_before_stays(tmp_path: Path) -> None:
+def test_log_keeps_earlier_entries(tmp_path: Path) -> None:
     log = tmp_path / "signoff.log"
     assert append_to_log("a message that was never sent", log) and append_to_log("a defect", log)
     assert "a message that was never sent" in log.read_text() and "a defect" in log.read_text()

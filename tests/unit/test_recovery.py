@@ -178,7 +178,7 @@ async def test_a_store_that_cannot_be_asked_is_asked_again(runtime: OpenWorkspac
     running.cancel()
 
 
-async def test_what_is_recorded_while_there_is_no_session_is_told_all_the_same(runtime: OpenWorkspace) -> None:
+async def test_decision_recorded_without_a_session_is_reported(runtime: OpenWorkspace) -> None:
     _, proposal = from_session(runtime)
     told: asyncio.Queue[Update] = asyncio.Queue()
     opened = OpenSession(runtime, runtime.settings, told.put_nowait)
@@ -202,7 +202,7 @@ async def test_a_decision_without_a_session_that_cannot_be_recorded_says_so(runt
     assert changed == [(proposal,)]
 
 
-def test_what_was_recorded_is_left_alone(runtime: OpenWorkspace) -> None:
+def test_recorded_decision_is_left_alone(runtime: OpenWorkspace) -> None:
     session, proposal = from_session(runtime)
     append_decision_to_sessions(runtime, decision_event(runtime.service.deny(proposal), Decision.DENIED))
     assert finish_unfinished_work(runtime, patience=-1) == []

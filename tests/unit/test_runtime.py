@@ -104,7 +104,7 @@ async def test_a_session_that_is_not_there_is_none(runtime: OpenWorkspace) -> No
     assert await StoredOtherSessions(runtime).record("none", []) is None
 
 
-def test_what_was_learned_and_cannot_be_read_is_learned_anew(runtime: OpenWorkspace) -> None:
+def test_unreadable_learned_profile_is_learned_anew(runtime: OpenWorkspace) -> None:
     learned = ProfileStore(runtime.sessions)
     learned["a"] = {"x": 1}
     assert learned.get("a") == {"x": 1} and learned.get("b") is None
@@ -132,7 +132,7 @@ def test_no_untrusted_commands_are_not_mentioned(runtime: OpenWorkspace) -> None
     assert untrusted_commands_notice(runtime, CommandCatalogue()) == ""
 
 
-async def test_what_is_closed_starts_no_server_any_more(runtime: OpenWorkspace) -> None:
+async def test_closed_mcp_manager_starts_no_server(runtime: OpenWorkspace) -> None:
     (runtime.workspace.root / ".mcp.json").write_text('{"mcpServers": {"a": {"command": "true"}}}')
     told: list[str] = []
     served = McpManager(runtime, told.append)
@@ -156,7 +156,7 @@ def test_an_end_that_fails_is_one_all_the_same() -> None:
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, check=False).returncode == 7
 
 
-def test_what_is_no_terminal_is_asked_for_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_typed_keys_are_not_read_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     with Path(os.devnull).open() as nothing:
         monkeypatch.setattr(sys, "__stdin__", nothing)
         with typed_ahead.capture_typed_keys():
@@ -212,7 +212,7 @@ async def test_once_there_is_a_session_it_carries_out_what_the_user_decides(runt
     await opened.close()
 
 
-def test_to_stage_loads_neither_settings_nor_what_runs_commands_where_there_are_none(root: Path) -> None:
+def test_staging_imports_neither_settings_nor_sandbox(root: Path) -> None:
     """Each takes longer than all else that a command does."""
     code = f"""
 import sys
@@ -287,7 +287,7 @@ def test_a_screen_that_does_not_hear_is_told_again() -> None:
     assert list(inbox.take_updates()) == [TextStreamed("ab")]
 
 
-async def test_what_takes_long_to_show_is_taken_in_slices_in_its_order() -> None:
+async def test_slow_updates_are_shown_in_slices_in_order() -> None:
     shown: list[Update] = []
     slices = 0
 
@@ -310,7 +310,7 @@ async def test_what_takes_long_to_show_is_taken_in_slices_in_its_order() -> None
     assert slices > 3
 
 
-async def test_what_is_said_later_waits_for_what_is_being_done_and_nothing_else_does() -> None:
+async def test_updates_wait_only_for_the_one_being_shown() -> None:
     shown: list[Update] = []
     doing, done = asyncio.Event(), asyncio.Event()
     tasks: set[asyncio.Task[None]] = set()

@@ -138,7 +138,7 @@ def test_findings_are_counted_by_kind() -> None:
 
 
 @pytest.mark.parametrize("character", "\u200c\u200d\ufe0f")
-def test_what_joins_nothing_to_what_follows_is_shown(character: str) -> None:
+def test_joiner_that_joins_nothing_is_shown(character: str) -> None:
     assert escape_unsafe(f"{character}می") == f"{INVISIBLE_GLYPH}می"
     assert find_deceptive(f"{character}می").invisible == 1
 
@@ -220,7 +220,7 @@ def test_findings_are_themselves_safe_to_show() -> None:
         ("рау = 1  # здесь цена", ["рау"]),
     ],
 )
-def test_what_reads_as_another_word_is_named(line: str, words: list[str]) -> None:
+def test_lookalike_words_are_named(line: str, words: list[str]) -> None:
     findings = find_deceptive(f"ok\n{line}\nfine")
     assert list(findings.lookalikes) == words
     assert findings
@@ -336,7 +336,7 @@ TEXTS: dict[str, Callable[[], object]] = {
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_it_ends(name: str) -> None:
+def test_escaping_ends_for_any_text(name: str) -> None:
     TEXTS[name]()
 
 

@@ -141,7 +141,7 @@ def test_the_first_picture_has_the_configured_theme(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["theme = 3", "theme = [", 'theme = "../elsewhere"', 'theme = "none"', ""])
-def test_whatever_the_files_say_there_is_a_first_theme(tmp_path: Path, text: str) -> None:
+def test_first_theme_exists_whatever_the_files_hold(tmp_path: Path, text: str) -> None:
     where = places(tmp_path)
     where.themes.mkdir(parents=True)
     where.config_file.write_text(text)

@@ -85,7 +85,7 @@ async def test_the_fix_reads_the_tests_before_the_code(player: Player) -> None:
     ]
 
 
-async def test_it_reads_some_of_many_files_and_says_so(player: Player) -> None:
+async def test_demo_reads_some_of_many_files_and_says_so(player: Player) -> None:
     for number in range(20):
         (player.folder / f"test_{number}.py").write_text(f"from module_{number} import nothing\n")
         (player.folder / f"module_{number}.py").write_text("")
@@ -94,7 +94,7 @@ async def test_it_reads_some_of_many_files_and_says_so(player: Player) -> None:
     assert "nothing that I can mend" in answer.text
 
 
-async def test_where_the_bug_is_gone_it_says_so(player: Player) -> None:
+async def test_demo_says_that_the_bug_is_gone(player: Player) -> None:
     await player.say(FIX)
     player.approve()
     answer = await player.say("Fix the bug")
@@ -271,7 +271,7 @@ async def test_a_refused_edit_is_told_and_not_repeated(player: Player) -> None:
     assert "Nothing was staged: the text was not found." in answer.text
 
 
-async def test_it_goes_on_after_an_interruption(player: Player) -> None:
+async def test_demo_continues_after_an_interruption(player: Player) -> None:
     player.messages.append({"role": "user", "content": FIX})
     step = await player.request()
     player.messages.append({"role": "tool", "tool_call_id": step.calls[0]["id"], "content": ABORTED_BEFORE})
@@ -280,7 +280,7 @@ async def test_it_goes_on_after_an_interruption(player: Player) -> None:
     assert step.edited == ["tideline/moon.py", "tideline/tides.py"]
 
 
-async def test_it_goes_on_where_its_words_were_interrupted(player: Player) -> None:
+async def test_demo_continues_an_interrupted_text(player: Player) -> None:
     player.messages.append({"role": "user", "content": FIX})
     await player.run(await player.request())
     player.messages.append({"role": "assistant", "content": "The tests say what is expected, so"})
@@ -323,7 +323,7 @@ async def test_a_program_that_asks_for_a_summary_gets_one(player: Player) -> Non
         assert fact in answer.text
 
 
-def test_it_says_that_it_has_no_eyes_and_does_what_needs_none() -> None:
+def test_demo_says_that_it_sees_no_images() -> None:
     def replied(words: str) -> DemoReply:
         content = [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}]
         tools = [{"type": "function", "function": {"name": name}} for name in ("list_files", "read_file")]
@@ -343,7 +343,7 @@ async def test_classes_are_described(player: Player) -> None:
     assert "| `class SmallBuoy` | 1 | — |" in answer.text
 
 
-async def test_what_is_no_python_is_explained(player: Player) -> None:
+async def test_demo_says_that_a_file_is_no_valid_python(player: Player) -> None:
     (player.folder / "tideline" / "half.py").write_text("def half(:\n")
     answer = await player.say("Explain tideline/half.py")
     assert "This is no valid Python." in answer.text
@@ -373,7 +373,7 @@ async def test_an_empty_workspace_is_called_empty(player: Player, tmp_path: Path
 
 
 @pytest.mark.parametrize("before", ["", "from sea.sky import LUNAR_DAY\n"], ids=["no imports", "imported already"])
-async def test_what_the_fix_needs_is_imported_once(player: Player, tmp_path: Path, before: str) -> None:
+async def test_demo_fix_adds_its_import_once(player: Player, tmp_path: Path, before: str) -> None:
     sea = tmp_path / "other" / "src" / "sea"
     sea.mkdir(parents=True)
     (sea / "sky.py").write_text("from datetime import timedelta\n\nLUNAR_DAY = timedelta(hours=24)\n")
@@ -421,7 +421,7 @@ def asked(text: str, **more: Any) -> str:
         ("explain it", "LUNAR_DAY = timedelta(hours=24, minutes=50)"),
     ],
 )
-def test_it_answers_from_the_hunk_and_what_is_around_it(text: str, said: str) -> None:
+def test_demo_answers_from_the_hunk_and_its_surroundings(text: str, said: str) -> None:
     assert said in asked(text)
 
 
@@ -434,7 +434,7 @@ def test_without_a_hunk_it_says_what_it_can_do() -> None:
     [("LUNAR_DAY = 2", "Nothing that I have read names `LUNAR_DAY`"), ("spring = 2", "neither defines anything")],
     ids=["named, and used nowhere", "without a name"],
 )
-def test_it_says_so_where_nothing_is_found(line: str, said: str) -> None:
+def test_demo_says_so_when_nothing_is_found(line: str, said: str) -> None:
     assert said in asked("what calls this?", old=("", "", "neap = 1"), new=("", "", line))
 
 

@@ -40,7 +40,7 @@ def test_its_tests_fail_because_of_the_bug_and_nothing_else(sample: Path) -> Non
     assert "ERROR" not in result.stderr
 
 
-def test_it_runs(sample: Path) -> None:
+def test_sample_program_runs(sample: Path) -> None:
     shown = subprocess.run(
         [sys.executable, "-B", "-m", "tideline", "sandwick", "2026-05-01", "--feet"],
         cwd=sample,
@@ -52,7 +52,7 @@ def test_it_runs(sample: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
-def test_it_is_a_clean_repository_with_a_history(sample: Path) -> None:
+def test_sample_is_a_clean_repository_with_a_history(sample: Path) -> None:
     assert git(sample, "status", "--porcelain") == ""
     assert git(sample, "branch", "--show-current") == "main\n"
     assert len(git(sample, "log", "--format=%s").splitlines()) == 3
@@ -106,12 +106,12 @@ def test_a_git_that_fails_leaves_a_plain_folder(tmp_path: Path, monkeypatch: pyt
     assert (folder / "README.md").is_file()
 
 
-def test_it_never_writes_into_a_folder_that_is_there(tmp_path: Path, sample: Path) -> None:
+def test_sample_never_writes_into_an_existing_folder(tmp_path: Path, sample: Path) -> None:
     with pytest.raises(FileExistsError):
         create_sample(tmp_path)
 
 
-def test_it_makes_a_temporary_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sample_makes_its_own_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     folder = create_sample()
     assert folder.name == "tideline"

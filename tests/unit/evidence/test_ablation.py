@@ -139,7 +139,7 @@ def test_code_that_the_tests_need_to_load_says_nothing_of_behaviour(runtime: Ope
     assert words(collect(runtime, proposal)) == ["needed to load"]
 
 
-def test_what_loads_only_together_is_taken_out_together(runtime: OpenWorkspace) -> None:
+def test_hunks_that_load_only_together_are_removed_together(runtime: OpenWorkspace) -> None:
     """A function and a call of it at the top of the module, of which neither goes without the other."""
     old = "def make(a):\n    return a\n\n\nKEPT = 0\n\n\nMADE = make(1)\n"
     (runtime.workspace.root / "shop.py").write_text(old)
@@ -218,7 +218,7 @@ def test_results_belong_to_exact_bytes_and_are_not_obtained_twice(
     assert len(executed) == 4, "the first hunk alone is what was left without the second; only the disk is new"
 
 
-def test_what_there_is_no_time_for_is_told_and_found_out_by_the_next_call(runtime: OpenWorkspace) -> None:
+def test_evidence_without_time_is_reported_and_found_by_the_next_call(runtime: OpenWorkspace) -> None:
     proposal = stage(runtime, shop=edited(("sum(items)", "sum(items) + 0"), ("math.floor(value)", "int(value)")))
     found = collect(runtime, proposal, f"sleep 0.4; {RUN}", seconds=1.0)
     assert words(found).count("not run: no time was left") >= 1
@@ -265,7 +265,7 @@ def test_a_check_ends_the_run_that_goes_on_and_goes_first(runtime: OpenWorkspace
     assert order == ["check", "evidence"]
 
 
-def test_what_is_on_disk_already_is_tried_without_each_hunk_too(runtime: OpenWorkspace) -> None:
+def test_evidence_is_found_for_proposals_on_disk(runtime: OpenWorkspace) -> None:
     root = runtime.workspace.root
     (root / "tests/test_shop.py").write_text(SHOP["tests/test_shop.py"].replace("== 3", "== 30"))
     old = {"shop.py": FileOrLink(SHOP["shop.py"].encode(), 0o644)}
@@ -277,7 +277,7 @@ def test_what_is_on_disk_already_is_tried_without_each_hunk_too(runtime: OpenWor
     assert (root / "shop.py").read_text() == new
 
 
-def test_what_nothing_notices_is_quoted_for_the_model(runtime: OpenWorkspace) -> None:
+def test_unnoticed_hunks_are_quoted_for_the_model(runtime: OpenWorkspace) -> None:
     proposal = stage(runtime, shop=edited(("sum(items)", "sum(items) + 0")))
     found = collect(runtime, proposal)
     said = unheld_hunks_as_feedback(found, runtime.service.file_diffs(proposal.id))

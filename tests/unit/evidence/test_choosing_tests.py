@@ -93,7 +93,7 @@ def test_a_proposed_test_counts_as_it_will_be(workspace: Workspace) -> None:
 
 
 @pytest.mark.parametrize("path", ["data.json", "src/shop/unreached.py"])
-def test_where_it_cannot_be_told_all_tests_run(workspace: Workspace, path: str) -> None:
+def test_all_tests_run_when_none_can_be_chosen(workspace: Workspace, path: str) -> None:
     assert selector(workspace, "pytest {tests}").select([path], {}).names is None
     assert selector(workspace, "pytest").select(["src/shop/tax.py"], {}).names is None
 

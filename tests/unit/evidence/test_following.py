@@ -135,7 +135,7 @@ async def test_a_check_that_says_so_begins_it_once_it_has_passed_on_what_would_b
     await scene.follower.close()
 
 
-async def test_what_was_found_on_other_files_is_dropped(scene: Scene) -> None:
+async def test_evidence_found_on_other_files_is_dropped(scene: Scene) -> None:
     scene.runner.go.set()
     scene.follower.start_or_stop("P1")
     await until(lambda: bool(scene.said["P1"].marks) and not scene.said["P1"].is_running, "evidence")

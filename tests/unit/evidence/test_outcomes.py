@@ -76,7 +76,7 @@ def test_a_document_type_alone_is_no_harm_and_nothing_is_fetched_for_it() -> Non
     ],
     ids=["pytest", "unittest", "jest", "vitest", "mocha", "go", "cargo", "tap", "node", "node in words", "unknown"],
 )
-def test_what_failed_is_read_from_what_is_printed(output: str, names: list[str]) -> None:
+def test_failed_tests_are_read_from_printed_output(output: str, names: list[str]) -> None:
     assert list(read_suite_outcome(failed(output), b"").failed) == names
 
 
@@ -121,11 +121,11 @@ BEFORE = named({}, "a", "b")
     ],
     ids=["a name", "one by an assertion", "one passes", "a single one", "a crash on the way", "none"],
 )
-def test_where_all_tests_miss_a_name_nothing_is_said_of_behaviour(outcome: SuiteOutcome, loads: bool) -> None:
+def test_load_failures_alone_say_nothing_of_behaviour(outcome: SuiteOutcome, loads: bool) -> None:
     assert outcome.has_only_load_failures(BEFORE) is loads
 
 
-def test_what_failed_before_is_no_news() -> None:
+def test_earlier_failures_are_not_new() -> None:
     before = named({"a": "x"}, "b")
     assert named({"a": "x", "b": "y"}).new_failures(before) == ("b",)
 

@@ -50,7 +50,7 @@ def test_hunks_of_which_one_breaks_the_file_without_the_other_go_together() -> N
     ],
     ids=["comment", "docstring", "other language", "prose", "lock file"],
 )
-def test_what_no_test_could_notice_is_left_out(path: str, old: str, new: str) -> None:
+def test_hunks_that_no_test_could_notice_are_left_out(path: str, old: str, new: str) -> None:
     assert plan(diff(path, old, new)) == AblationPlan((), ())
 
 

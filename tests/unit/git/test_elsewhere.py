@@ -297,7 +297,7 @@ def test_without_a_commit_there_is_nothing_to_compare(opened: Open, bare: Path, 
         push_proposal(runtime, name, str(bare), "", force=False)
 
 
-def test_what_the_last_commit_has_already_or_cannot_take_is_not_pushed(opened: Open, root: Path, bare: Path) -> None:
+def test_proposal_that_the_last_commit_has_or_cannot_take_is_not_pushed(opened: Open, root: Path, bare: Path) -> None:
     runtime = opened(root)
     (root / "strange.txt").write_text("s\n")
 
@@ -349,7 +349,7 @@ def test_a_name_that_is_none_stands_for_no_reference(root: Path) -> None:
         assert borrowed.full_reference_name("nowhere") == ""
 
 
-def test_where_git_has_no_room_to_work_it_says_so_and_leaves_nothing(root: Path) -> None:
+def test_full_disk_makes_git_fail_and_leaves_nothing(root: Path) -> None:
     borrowed = BorrowedRepository(root)
     borrowed.own.rmdir()
     borrowed.own.touch()

@@ -101,7 +101,9 @@ async def test_a_program_named_relatively_is_not_the_workspaces(
     assert not (tmp_path / "ran").exists()
 
 
-async def test_it_is_called_like_by_git_without_secrets(tmp_path: Path, environment: dict[str, str]) -> None:
+async def test_diff_program_is_called_like_by_git_without_secrets(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
     sides = DiffSides("src/-a b.py", b"x = 1\n", b"x = '\x1b[8m'\n")
     printed = await run(tool(tmp_path), environment, sides)
     assert printed.problem == ""
@@ -131,7 +133,9 @@ async def test_a_git_process_that_hangs_is_killed_with_its_children(
     await until(lambda: not Path(f"/proc/{number.read_text().strip()}").exists(), "its end")
 
 
-async def test_what_it_prints_is_bounded(environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_output_of_a_diff_program_is_bounded(
+    environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "LARGEST_OUTPUT", 2 << 20)
     printed = await run("head -c 4000000 /dev/zero | tr '\\0' x; :", environment, DiffSides("a", b"", b""))
     assert len(printed.output) == 2 << 20
@@ -151,20 +155,20 @@ def test_without_git_it_says_what_else_there_is(tmp_path: Path) -> None:
         run_git(tmp_path, ["version"], {"PATH": "."})
 
 
-def test_where_it_can_not_be_started_it_says_why(tmp_path: Path) -> None:
+def test_git_that_cannot_start_says_why(tmp_path: Path) -> None:
     with pytest.raises(GitFailed, match=r"Git can't be run \(No such file or directory\)"):
         run_git(tmp_path / "gone", ["version"], os.environ)
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
-async def test_it_is_ended_at_its_limit_with_all_that_it_started(tmp_path: Path) -> None:
+async def test_git_is_ended_at_its_limit_with_its_children(tmp_path: Path) -> None:
     mark = f"{random.randrange(10**6, 10**7)}.75"
     with pytest.raises(GitFailed, match="Git took longer than 0 s; nothing was done"):
         run_git(tmp_path, ["-c", f"alias.slow=!sleep {mark}", "slow"], os.environ, seconds=0.2)
     await until(lambda: not running(mark), "the end of all")
 
 
-def test_it_runs_where_files_are_limited_to_less_already() -> None:
+def test_git_runs_under_a_lower_file_size_limit() -> None:
     def ask() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
         if can_be(OTHER):

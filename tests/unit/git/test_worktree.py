@@ -67,7 +67,7 @@ def test_the_index_is_what_git_diff_compares_with_and_a_commit_goes_further_back
         stage_worktree(runtime, [], "nowhere")
 
 
-def test_it_is_limited_to_paths_and_to_the_folder_that_was_opened(opened: Open, root: Path) -> None:
+def test_worktree_proposal_is_limited_to_paths_and_folder(opened: Open, root: Path) -> None:
     change_all(root)
     (root / "sub/more.txt").write_text("more\n")
     runtime = opened(root)
@@ -113,7 +113,7 @@ def test_line_endings_are_compared_as_git_checks_them_out(opened: Open, root: Pa
     assert subprocess.check_output(["git", "-C", root, "diff"]) == b""
 
 
-def test_what_only_a_program_can_compare_is_named_and_left_out(opened: Open, root: Path) -> None:
+def test_files_with_a_git_filter_are_named_and_left_out(opened: Open, root: Path) -> None:
     (root / ".gitattributes").write_text("*.big filter=lfs\n")
     (root / "x.big").write_text("pointer\n")
     git(root, "add", "--all")
@@ -197,7 +197,7 @@ def test_a_part_of_what_is_on_disk_is_not_committed_before_the_rest_is_decided(o
     assert service.approve(name).proposal.can_be_committed
 
 
-def test_what_can_not_be_proposed_is_named_with_the_reason(opened: Open, root: Path, tmp_path: Path) -> None:
+def test_files_that_cannot_be_proposed_are_named_with_the_reason(opened: Open, root: Path, tmp_path: Path) -> None:
     (root / "dir").mkdir()
     (root / "dir/x").write_text("x\n")
     (root / "grown").write_text("g" * 2_000)

@@ -138,7 +138,7 @@ def test_an_end_that_comes_before_a_command_has_begun_waits_for_none(tmp_path: P
         sys.setswitchinterval(before)
 
 
-def test_what_happens_after_the_end_runs_nothing(tmp_path: Path) -> None:
+def test_events_after_the_end_run_no_hook(tmp_path: Path) -> None:
     hooks, told = runner(tmp_path)
     first, later = HookTable(on="turn_ended", run="touch first"), HookTable(on="turn_ended", run="touch later")
     hooks.queue_event([first], ended())
@@ -158,7 +158,7 @@ def test_a_path_that_is_no_text_is_told_in_ascii(tmp_path: Path) -> None:
     assert told.lines == []
 
 
-def test_what_keeps_hooks_from_being_told_fails_nothing_else(tmp_path: Path) -> None:
+def test_unreadable_hook_table_fails_nothing_else(tmp_path: Path) -> None:
     def broken() -> list[HookTable]:
         raise OSError("no such luck")
 
@@ -171,7 +171,7 @@ def test_what_keeps_hooks_from_being_told_fails_nothing_else(tmp_path: Path) -> 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads /proc")
 @pytest.mark.parametrize("why", ["limit", "exit"])
-def test_it_is_ended_with_all_that_it_started(tmp_path: Path, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hook_is_ended_with_its_children(tmp_path: Path, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
     broken: list[object] = []
     monkeypatch.setattr(threading, "excepthook", broken.append)
     mark = f"{random.randrange(10**6, 10**7)}.5"

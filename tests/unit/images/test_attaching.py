@@ -112,7 +112,7 @@ def test_unsupported_images_are_refused(files: ImageFiles, root: Path, data: byt
         files.load(candidate, wire)
 
 
-def test_what_one_wire_takes_may_be_too_large_for_another() -> None:
+def test_image_limits_differ_between_wires() -> None:
     image = Image.from_bytes("shot.png", png(padding=4_500_000))
     assert refusal_reason(image, "chat") == ""
     assert refusal_reason(image, "anthropic") == "has 4.5 MB, and at most 3.9 MB are taken"
@@ -138,7 +138,7 @@ def test_a_message_takes_only_so_many(files: ImageFiles, root: Path) -> None:
         mentioned(files, *(f"{number}.png" for number in range(11)))
 
 
-def test_what_the_user_may_not_mean_is_asked_about(files: ImageFiles, root: Path, tmp_path: Path) -> None:
+def test_doubtful_images_are_asked_about(files: ImageFiles, root: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere.png").write_bytes(png())
     (root / ".ssh").mkdir()
     (root / ".ssh/code.png").write_bytes(png())
@@ -303,7 +303,7 @@ def test_a_size_is_said_for_people(size: int, said: str) -> None:
     assert format_bytes(size) == said
 
 
-def test_what_is_between_the_segments_of_a_jpeg_is_no_segment() -> None:
+def test_bytes_between_jpeg_segments_are_no_segment() -> None:
     frame = b"\xc0\0\x11\x08\0\x14\0\x1e" + bytes(10)
     assert read_format(b"\xff\xd8\xff\xe0\0\2\xff" + frame + b"\xff\xd9")[1:] == (30, 20)
     with pytest.raises(NotAnImage, match="damaged"):

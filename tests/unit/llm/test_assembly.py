@@ -101,7 +101,7 @@ A_CALL = {"function": {"name": "edit_file"}}
         [{"function": {"name": "edit"}}, {"function": {"name": "_file"}}, {"function": {"arguments": '{"a": 1}'}}],
     ],
 )
-def test_what_names_no_other_call_goes_on_with_this_one(pieces: list[dict[str, Any]]) -> None:
+def test_call_piece_without_an_index_continues_the_current_call(pieces: list[dict[str, Any]]) -> None:
     completed, _, _ = assembled([chunk(tool_calls=[piece]) for piece in pieces])
     assert [(call.name, call.arguments) for call in completed.calls] == [("edit_file", {"a": 1})]
 
@@ -119,7 +119,7 @@ def test_a_whole_message_is_taken_in_any_of_its_forms() -> None:
 
 
 @pytest.mark.parametrize("said", [{"x_groq": {"id": "req_1"}}, {"usage": "none", "x_groq": 3}, {"usage": [7]}])
-def test_what_counts_no_tokens_is_no_usage(said: dict[str, Any]) -> None:
+def test_usage_without_tokens_is_no_usage(said: dict[str, Any]) -> None:
     assert assembled([{**chunk(content="Hi"), **said}])[0].usage is None
 
 

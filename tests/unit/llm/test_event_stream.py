@@ -141,7 +141,7 @@ async def test_small_pieces_that_are_there_are_taken_together() -> None:
     assert len(await taken(Body([b"token "] * 1_000))) < 50
 
 
-async def test_what_came_before_a_failure_is_taken_first() -> None:
+async def test_bytes_before_a_failure_are_read_first() -> None:
     async with BackgroundBodyReader(Body([b"some", b"thing"], ValueError("cut"))()) as arrivals:
         assert await arrivals.read_available() == b"something"
         for _ in range(2):
@@ -175,7 +175,7 @@ async def test_the_rest_of_a_body_is_waited_for_in_vain_without_a_word() -> None
         await arrivals.wait_for_end(0)
 
 
-async def test_where_nobody_else_has_anything_to_do_nothing_is_waited_for() -> None:
+async def test_yielding_alone_waits_for_nothing() -> None:
     turns = 0
 
     async def count() -> None:

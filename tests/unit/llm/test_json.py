@@ -25,7 +25,7 @@ def test_objects_come_out_as_they_went_in(value: dict[str, Any]) -> None:
 
 
 @given(OBJECTS, st.integers(1, 30))
-def test_what_is_cut_off_never_runs(value: dict[str, Any], missing: int) -> None:
+def test_arguments_cut_off_never_run(value: dict[str, Any], missing: int) -> None:
     raw = json.dumps(value)
     cut = raw[: max(1, len(raw) - missing)]
     arguments, complaint = parse_arguments(cut)
@@ -46,7 +46,7 @@ def test_a_number_too_long_for_python_is_a_complaint() -> None:
 
 
 @pytest.mark.parametrize("raw", ['{"a": }', '{"n": ' + "9" * 5000 + "}", '{"a":' * 100_000 + "1" + "}" * 100_000])
-def test_what_ends_like_an_object_and_is_none_is_not_complete(raw: str) -> None:
+def test_text_that_only_ends_like_an_object_is_not_complete(raw: str) -> None:
     assert not is_complete_json(raw)
 
 
@@ -79,7 +79,7 @@ def test_every_value_is_read_as_it_was_written(text: str) -> None:
 @example("[NaN, Infinity, -Infinity, 1e999]")
 @example("9" * 5_000)
 @example("\ufeff{}")
-def test_what_is_hardly_json_is_read_or_refused_alike(text: str) -> None:
+def test_odd_json_is_read_or_refused_alike(text: str) -> None:
     assert read(text, own=True) == read(text, own=False)
 
 
@@ -107,6 +107,6 @@ def test_a_body_is_one_compact_json_object_in_utf8(fields: dict[str, Any]) -> No
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), "\ud800", {"deep": [float("-inf")]}, ["\udfff"]])
 @pytest.mark.parametrize("place", [lambda value: value, lambda value: [*range(40), value]])
-def test_what_has_no_form_in_json_or_utf8_is_an_error(value: object, place: Any) -> None:
+def test_value_without_a_json_form_is_an_error(value: object, place: Any) -> None:
     with pytest.raises(ValueError, match=r".+"):
         encode_body({"messages": place(value)})

@@ -52,7 +52,7 @@ def test_the_kind_of_a_server(base_url: str, model: str, kind: str) -> None:
     assert SEEDS[kind].name == kind
 
 
-def test_what_was_learned_goes_over_the_seed_and_the_user_over_both() -> None:
+def test_learned_fields_override_the_seed_and_the_user_both() -> None:
     cache: dict[str, dict[str, Any]] = {}
     endpoint = Endpoint("http://localhost:11434/v1/", "q")
     known = resolve_profile(endpoint.base_url, "q", cache=cache)
@@ -83,7 +83,7 @@ def test_an_examination_replaces_what_was_learned() -> None:
     )
 
 
-def test_what_was_learned_is_forgotten_after_a_while_and_soon_where_it_costs_much() -> None:
+def test_learned_fields_expire_and_costly_ones_sooner() -> None:
     endpoint = Endpoint("http://x/v1", "m")
     cache: dict[str, dict[str, Any]] = {}
     today = 2_000_000_000.0
@@ -117,7 +117,7 @@ def test_what_was_learned_is_forgotten_after_a_while_and_soon_where_it_costs_muc
         {"mid_system": "fold_first", "learned_at": 7},
     ],
 )
-def test_what_another_version_stored_does_no_harm(stored: dict[str, Any]) -> None:
+def test_profile_of_another_version_does_no_harm(stored: dict[str, Any]) -> None:
     if "learned_at" not in stored:
         stored = {**stored, "learned_at": dict.fromkeys(stored, time.time())}
     cache = {cache_key("http://x/v1", "m"): stored}

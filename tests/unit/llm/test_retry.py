@@ -58,7 +58,7 @@ def test_a_busy_server_has_half_a_minute_and_growing_gaps(kind: FailureKind, luc
 
 
 @given(st.integers(1, 6), MOMENTS)
-def test_what_cannot_pass_is_not_repeated(attempt: int, elapsed: float) -> None:
+def test_permanent_failure_is_not_retried(attempt: int, elapsed: float) -> None:
     assert RetryPolicy().delay(failure(retryable=False), attempt, elapsed) is None
 
 

@@ -45,7 +45,7 @@ def test_reasoning_that_is_not_wanted_back_is_not_sent(calls: tuple[CallWithResu
         assert ("reasoning_details" in messages[1]) == (wanted != "never")
 
 
-def test_what_the_program_says_in_mid_conversation_stays_there() -> None:
+def test_system_text_in_mid_conversation_keeps_its_place() -> None:
     items: list[Item] = [
         SystemText("You are signoff."),
         UserText("x"),
@@ -182,7 +182,7 @@ def test_no_secret_is_left_in_what_is_seen(user: str, password: str, key: str) -
         ),
     ],
 )
-def test_what_is_private_is_told_by_the_address_alone(base_url: str, private: bool) -> None:
+def test_private_endpoints_are_recognised_by_address(base_url: str, private: bool) -> None:
     assert is_private(base_url) is private
 
 

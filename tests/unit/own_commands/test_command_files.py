@@ -54,7 +54,7 @@ def test_signoffs_own_come_first_then_the_users_then_the_workspaces(root: Path, 
     ]
 
 
-def test_what_the_workspace_brings_along_waits_for_trust(root: Path, tmp_path: Path) -> None:
+def test_workspace_commands_wait_for_trust(root: Path, tmp_path: Path) -> None:
     put(root, ".claude/commands/theirs.md", ".claude/commands/help.md", ".claude/commands/b ad.md")
     held = known(root, tmp_path / "none", trusted=False)
     assert (dict(held.commands), held.held, held.problems) == ({}, ("theirs",), ())
@@ -157,7 +157,7 @@ def test_arguments_are_filled_in_once(body: str, argument: str, message: str) ->
 
 
 @given(st.text().filter(lambda text: "$" not in text), st.text())
-def test_what_is_typed_is_in_the_message_and_not_looked_through(body: str, argument: str) -> None:
+def test_command_arguments_are_not_expanded_again(body: str, argument: str) -> None:
     assert expand_arguments(f"{body}<$ARGUMENTS>", argument) == f"{body}<{argument.strip()}>".strip()
 
 

@@ -67,7 +67,9 @@ def on(line: int, side: str = "new", quote: str = "", path: str = "a.py") -> Lin
         ("one\ndeux\nthree\nvier\nfive\n", on(1, path="b.py"), CommentFollowUp.UNKNOWN),
     ],
 )
-def test_what_became_of_the_line(revise: Revise, second: str, comment: LineComment, answer: CommentFollowUp) -> None:
+def test_comments_follow_their_line_into_the_next_version(
+    revise: Revise, second: str, comment: LineComment, answer: CommentFollowUp
+) -> None:
     _, store, proposal = revise({"a.py": second})
     assert follow_up_comments(store, proposal, [comment]) == (answer,)
 

@@ -440,7 +440,7 @@ def test_content_is_flushed_before_names_and_names_before_the_record(
     assert disk.nodes_of("", "sub") <= set(disk.before("close_journal_record", "mark_journal_prepared"))
 
 
-def test_what_was_taken_back_is_on_disk_before_the_record_is_closed(flushed: tuple[Bench, Flushed, str]) -> None:
+def test_rollback_is_flushed_before_its_record_is_closed(flushed: tuple[Bench, Flushed, str]) -> None:
     site, disk, proposal = flushed
     before = site.tree()
     disk.fails_at = "close_journal_record"
@@ -467,7 +467,7 @@ def test_a_folder_that_cannot_be_written_is_noticed_before_anything_is(bench: Ma
 
 
 @pytest.mark.parametrize("kind", ["file", "link", "broken link"])
-def test_what_has_the_name_of_a_new_file_is_never_written_to(tmp_path: Path, kind: str) -> None:
+def test_new_file_never_overwrites_an_existing_name(tmp_path: Path, kind: str) -> None:
     theirs = tmp_path / "theirs"
     if kind != "broken link":
         theirs.write_bytes(b"theirs")
@@ -608,7 +608,7 @@ def test_a_file_saved_during_a_revert_stays_in_place(bench: Make) -> None:
     assert list(found.values()) == [b"one\n"]
 
 
-def test_what_is_another_file_is_not_opened_to_see_whether_it_is_ours(bench: Make) -> None:
+def test_file_with_another_identity_is_not_opened(bench: Make) -> None:
     class Unread(PosixFilesystem):
         def read(self, path: str, limit: int | None = None) -> DiskFile | None:
             raise AssertionError(path)

@@ -110,7 +110,7 @@ def merged(base: object, ours: object, theirs: object) -> object:
 
 @settings(max_examples=at_most(60), deadline=None)
 @given(triples(), STYLES, STYLES, STYLES, st.data())
-def test_what_is_approved_is_the_text_that_was_saved_and_nothing_changes_before(
+def test_resolved_text_is_what_is_approved(
     triple: tuple[list[str], list[str], list[str]], base: Style, ours: Style, theirs: Style, data: st.DataObject
 ) -> None:
     styles = (base, ours, theirs)
@@ -164,7 +164,7 @@ def test_a_resolved_one_waits_again_on_what_is_on_disk(bench: Make) -> None:
     assert site.read("a.txt").decode() == numbered(20, l3="three", l10="mine\nten", l18="also mine")
 
 
-def test_it_is_rebased_like_any_other_once_it_is_resolved(bench: Make) -> None:
+def test_resolved_proposal_is_rebased_like_any_other(bench: Make) -> None:
     site = bench({"a.txt": numbered(20)})
     site.edit("a.txt", ("line 10\n", "ten\n"))
     site.put(**{"a.txt": numbered(20, l10="mine")})
@@ -179,7 +179,7 @@ def test_it_is_rebased_like_any_other_once_it_is_resolved(bench: Make) -> None:
     assert (region.base, region.disk, region.proposed) == (("mine",), ("another",), ("ten",))
 
 
-def test_what_it_is_based_on_is_kept_for_the_next_start(bench: Make) -> None:
+def test_base_of_a_resolved_proposal_survives_a_restart(bench: Make) -> None:
     site = bench({"a.txt": "a\n"})
     site.edit("a.txt", ("a", "b"))
     site.put(**{"a.txt": "c\n"})
@@ -214,7 +214,7 @@ def test_several_files_come_one_after_the_other_and_the_others_are_rebased(bench
         site.service.open_conflict("P2")
 
 
-def test_what_stood_on_a_denied_one_is_resolved_against_the_disk(bench: Make) -> None:
+def test_proposal_stacked_on_a_denied_one_is_resolved_against_the_disk(bench: Make) -> None:
     site = bench({"a.txt": numbered(9)})
     site.edit("a.txt", ("line 2\n", "two\n"))
     site.edit("a.txt", ("two\n", "the second\n"))
@@ -227,7 +227,7 @@ def test_what_stood_on_a_denied_one_is_resolved_against_the_disk(bench: Make) ->
     assert site.read("a.txt").decode() == numbered(9, l2="the second")
 
 
-def test_what_conflicts_with_one_that_still_waits_says_so_and_stacks_on_it(bench: Make) -> None:
+def test_resolved_conflict_with_a_pending_proposal_stacks_on_it(bench: Make) -> None:
     site = bench({"a.txt": numbered(9)})
     site.edit("a.txt", ("line 2\n", "two\n"))
     site.edit("a.txt", ("two\n", "the second\n"))
@@ -242,7 +242,7 @@ def test_what_conflicts_with_one_that_still_waits_says_so_and_stacks_on_it(bench
     assert site.read("a.txt").decode() == numbered(9, l2="zwei\nthe second")
 
 
-def test_what_was_written_of_it_stays_written_and_can_be_undone(bench: Make) -> None:
+def test_written_hunks_of_a_resolved_proposal_stay_and_can_be_undone(bench: Make) -> None:
     site = bench({"a.txt": numbered(30)})
     site.edit("a.txt", ("line 3\n", "three\n"), ("line 20\n", "twenty\n"))
     site.service.approve("P1", ["1"])
@@ -355,7 +355,7 @@ def test_the_proposed_text_of_a_file_that_is_gone_makes_it(bench: Make) -> None:
     assert site.tree() == {"a.txt": (b"b\n", 0o755)}
 
 
-def test_what_was_left_as_it_is_follows_the_disk(bench: Make) -> None:
+def test_unresolved_files_follow_the_disk(bench: Make) -> None:
     site = bench({"a.txt": "a\n", "b.txt": "b\n"})
     site.write(**{"a.txt": "A\n", "b.txt": "B\n"})
     (site.root / "a.txt").unlink()
@@ -474,7 +474,7 @@ def test_a_file_that_somebody_else_moved_there_is_merged_with(bench: Make) -> No
     assert site.read("b.txt").decode() == numbered(9, l1="first", l5="five")
 
 
-def test_what_can_not_be_merged_by_hand_says_what_to_do(bench: Make) -> None:
+def test_conflict_without_text_says_what_to_do(bench: Make) -> None:
     site = bench({"a.txt": "a\n"})
     draft = site.service.new_draft("session")
     draft.rename("a.txt", "b.txt")
@@ -489,7 +489,7 @@ def test_what_can_not_be_merged_by_hand_says_what_to_do(bench: Make) -> None:
         site.service.open_conflict("P2")
 
 
-def test_what_is_on_disk_already_is_edited_there(bench: Make) -> None:
+def test_proposal_on_disk_is_edited_on_disk(bench: Make) -> None:
     site = bench({"a.txt": "new\n"})
     change = PathChange("a.txt", leaf("old\n"), leaf("new\n"))
     site.service.stage_changes([change], Origin(kind=OriginKind.DISK), "On disk", on_disk=True)

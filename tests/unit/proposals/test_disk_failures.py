@@ -92,7 +92,7 @@ def test_a_store_that_takes_no_record_is_said_and_nothing_has_changed(bench: Mak
 
 
 @pytest.mark.parametrize("action", ["approve", "undo"])
-def test_what_was_taken_back_but_not_recorded_is_recorded_at_the_next_start(bench: Make, action: str) -> None:
+def test_unrecorded_rollback_is_recorded_at_the_next_start(bench: Make, action: str) -> None:
     store = MemoryStore()
     site = bench({"a.txt": "one\n"}, store=store)
     proposal = site.edit("a.txt", ("one", "two"))
@@ -182,7 +182,7 @@ def test_a_file_made_during_a_restore_stays_and_the_old_is_kept(bench: Make) -> 
     assert list(found.values()) == [b"one\n"]
 
 
-def test_what_was_done_but_not_recorded_is_completed(bench: Make) -> None:
+def test_unrecorded_apply_is_completed(bench: Make) -> None:
     store = MemoryStore()
     site = bench({"a.txt": "one\n", "gone.txt": "g\n"}, store=store)
     proposal = site.write(**{"a.txt": "two\n", "gone.txt": None, "new.txt": "n\n"})
@@ -221,7 +221,7 @@ def test_a_file_of_somebody_else_with_the_same_text_is_not_taken_for_ours(bench:
     assert list(found.values()) == [b"one\n"]
 
 
-def test_what_comes_back_from_a_folder_that_is_somebody_s_file_by_now_is_kept(bench: Make) -> None:
+def test_backup_is_kept_when_its_folder_became_a_file(bench: Make) -> None:
     store = MemoryStore()
     site = bench({"stuff/a": "a\n"}, store=store)
     draft = site.service.new_draft("session")
@@ -236,7 +236,7 @@ def test_what_comes_back_from_a_folder_that_is_somebody_s_file_by_now_is_kept(be
     assert found.pop("stuff") == b"theirs\n" and list(found.values()) == [b"a\n"]
 
 
-def test_what_is_kept_replaces_nothing(bench: Make) -> None:
+def test_kept_backup_replaces_no_file(bench: Make) -> None:
     store = MemoryStore()
     site = bench({"a.txt": "one\n"}, store=store)
     proposal = site.write(**{"a.txt": None, "b.txt": "two\n"})
@@ -315,7 +315,7 @@ def test_a_decision_stands_also_if_the_others_can_t_be_re_based_just_then(bench:
 # What an undo finds
 
 
-def test_what_the_user_has_undone_by_hand_is_undone(bench: Make) -> None:
+def test_files_restored_by_hand_count_as_undone(bench: Make) -> None:
     site = bench({"gone.txt": "g\n"})
     proposal = site.write(**{"made.txt": "m\n", "gone.txt": None})
     site.service.approve(proposal.id)
@@ -349,7 +349,7 @@ def test_permissions_are_taken_back_off_a_binary_file_that_has_changed_since(ben
     assert site.tree() == {"a.bin": (b"\0two", 0o644)}
 
 
-def test_what_can_t_be_read_is_not_undone(bench: Make) -> None:
+def test_unreadable_file_is_not_undone(bench: Make) -> None:
     site = bench({"a.txt": "one\n"})
     site.service.approve(site.edit("a.txt", ("one", "two")).id)
     (site.root / "a.txt").unlink()

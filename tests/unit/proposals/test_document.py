@@ -172,7 +172,7 @@ def test_lines_that_came_went_and_changed() -> None:
     assert spans(list("aXcdfgY"), list("abcdefg")) == (LineSpan(1, 2), LineSpan(4, 4), LineSpan(6, 7))
 
 
-def test_what_comes_from_either_version_is_no_news() -> None:
+def test_lines_of_either_version_are_not_new() -> None:
     assert spans(list("aXcde"), list("abcde"), list("aXcYe")) == ()
     assert spans(list("aXcdZ"), list("abcde"), list("aXcYe")) == (LineSpan(4, 5),)
 

@@ -157,7 +157,7 @@ EQUAL = "a\n\n" + "b\n" * 20 + "a\n"
         ),
     ],
 )
-def test_how_an_inexact_place_was_found_is_said_once_to_the_model_and_the_user(
+def test_inexact_match_is_explained_once_to_model_and_user(
     bench: Make, text: str, edit: Replacement, rung: MatchLevel, model: str, user: str
 ) -> None:
     site = bench({"a.py": text})
@@ -280,7 +280,7 @@ def test_a_file_is_not_moved_over_one_that_the_same_step_made(bench: Make) -> No
     assert draft.read("new.txt").content == b"new\n"
 
 
-def test_what_a_draft_makes_and_what_waits_are_in_the_way_of_what_it_makes_next(bench: Make) -> None:
+def test_drafted_and_pending_files_block_conflicting_paths(bench: Make) -> None:
     site = bench({})
     site.write(**{"waiting": "w\n", "below/here.txt": "h\n"})
     draft = site.service.new_draft("session")
@@ -299,14 +299,14 @@ def test_what_a_draft_makes_and_what_waits_are_in_the_way_of_what_it_makes_next(
     draft.write("folder", "free again\n")
 
 
-def test_what_can_t_be_read_can_t_be_edited(bench: Make) -> None:
+def test_unreadable_file_cannot_be_edited(bench: Make) -> None:
     site = bench({})
     os.mkfifo(site.root / "pipe")
     with pytest.raises(NotEditable, match="pipe can't be edited: not a regular file"):
         site.service.new_draft("session").edit("pipe", [Replacement("a", "b")])
 
 
-def test_how_a_file_differs_from_what_was_read_can_t_always_be_told(bench: Make) -> None:
+def test_changed_lines_since_a_read_may_be_unknown(bench: Make) -> None:
     site = bench({"a.txt": "one\ntwo\n", "b.bin": b"\0"})
     draft = site.service.new_draft("session")
     before = draft.read("a.txt").version
@@ -383,7 +383,7 @@ def test_proposals_of_several_agents_stack_and_are_re_based_as_those_of_one(tmp_
     assert bench.read("a.txt").decode() == wanted
 
 
-def test_what_stands_on_another_agents_denied_lines_turns_stale(tmp_path: Path) -> None:
+def test_edit_stacked_on_another_agents_denied_lines_turns_stale(tmp_path: Path) -> None:
     bench = Bench(tmp_path, {"a.txt": LINES})
     first = staged_by(bench, CLAUDE, 3, "three\n")
     draft = bench.service.new_draft("")

@@ -29,7 +29,7 @@ def data_of(disk: PosixFilesystem, path: str) -> bytes | None:
     return file.data if file else None
 
 
-def test_what_there_is_of_each_kind(disk: PosixFilesystem, tmp_path: Path) -> None:
+def test_disk_tells_files_folders_and_links_apart(disk: PosixFilesystem, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     names = ("a.txt", "folder", "link", "pipe", "none", "none/x", "a.txt/x", "link/b.txt")
     kinds = ["file", "folder", "link", "other", "missing", "missing", "missing", "missing"]
@@ -172,7 +172,7 @@ def test_an_observation_holds_until_a_change(disk: PosixFilesystem, tmp_path: Pa
     assert observed.is_current() is not changed
 
 
-def test_what_could_not_be_read_may_be_otherwise_the_next_time(disk: PosixFilesystem, tmp_path: Path) -> None:
+def test_failed_read_is_not_remembered(disk: PosixFilesystem, tmp_path: Path) -> None:
     (tmp_path / "large").write_bytes(b"x" * 200)
     observed, taking_over = RecordingReader(disk), RecordingReader(disk)
     with pytest.raises(OSError, match="larger than 100 bytes"):
@@ -190,7 +190,7 @@ def test_a_busy_workspace_is_said_in_one_line(tmp_path: Path) -> None:
         pass
 
 
-def test_what_could_not_be_locked_is_not_left_open(tmp_path: Path) -> None:
+def test_failed_lock_leaves_no_descriptor_open(tmp_path: Path) -> None:
     descriptors = Path("/dev/fd")
     with WorkspaceLock(tmp_path / "lock").hold():
         before = len(list(descriptors.iterdir()))
@@ -199,7 +199,7 @@ def test_what_could_not_be_locked_is_not_left_open(tmp_path: Path) -> None:
         assert len(list(descriptors.iterdir())) == before
 
 
-def test_it_is_free_again_after_an_error_and_can_be_nested(tmp_path: Path) -> None:
+def test_workspace_lock_is_freed_after_an_error_and_can_be_nested(tmp_path: Path) -> None:
     lock = WorkspaceLock(tmp_path / "made" / "lock", wait_seconds=0.01)
     with pytest.raises(RuntimeError), lock.hold(), lock.hold():
         raise RuntimeError

@@ -174,7 +174,7 @@ class TestLikePlaces:
             ("):\n    check()\n    go()", 6, None),
         ],
     )
-    def test_it_is_in_doubt(self, old: str, line: int, other: int | None) -> None:
+    def test_match_among_similar_places_is_doubtful(self, old: str, line: int, other: int | None) -> None:
         result, match = edit(self.TWICE, old, old.replace("go", "run"))
         assert result == changed(self.TWICE, old, old.replace("go", "run"))
         assert match.line == line
@@ -437,7 +437,7 @@ class TestMalformed:
         assert (result, match.rung) == ("def g():\n    ...  \n", MatchLevel.TRAILING_SPACE)
 
     @pytest.mark.parametrize("line", ["    ...", "x = [...]", "# and so on ...", "# the rest is easy", "..."])
-    def test_what_is_no_elision(self, line: str) -> None:
+    def test_comment_that_is_no_elision_is_kept(self, line: str) -> None:
         assert edit(SOURCE, "import os\n", f"import ast\n{line}\n")[0].startswith(f"import ast\n{line}\n")
 
     def test_blank_lines_alone_are_no_place(self) -> None:
@@ -484,7 +484,7 @@ class TestSeveralEdits:
         with pytest.raises(NoMatch, match="not in the file"):
             apply("a\nb\n", Replacement("a", "x  "), Replacement("x\nb", "x\ny"))
 
-    def test_what_was_ambiguous_stays_so_when_an_earlier_one_has_changed_one_of_the_places(self) -> None:
+    def test_ambiguous_match_stays_ambiguous_after_an_earlier_edit(self) -> None:
         with pytest.raises(AmbiguousMatch, match=r"^Edit 2 of 2 .*occurs 2 times"):
             apply("a\nb\na\n", Replacement("a\nb", "c\nb"), Replacement("a", "z"))
 

@@ -153,7 +153,7 @@ def test_a_denial_that_was_undone_is_redone(site: Bench) -> None:
     assert found(site.root) == BEFORE
 
 
-def test_what_is_changed_elsewhere_in_the_file_is_no_part_of_it(site: Bench) -> None:
+def test_later_change_elsewhere_in_the_file_is_no_part_of_the_proposal(site: Bench) -> None:
     name = stage(site, BEFORE).id
     more = numbered(30, l3="three", l15="fifteen", l22="mine", l28="end")
     site.put(**{"a.txt": more})
@@ -168,7 +168,7 @@ def test_what_is_changed_elsewhere_in_the_file_is_no_part_of_it(site: Bench) -> 
     assert site.read("a.txt") == more.encode()
 
 
-def test_what_is_changed_in_its_own_lines_is_a_part_of_it(site: Bench) -> None:
+def test_later_change_of_the_same_lines_becomes_part_of_the_proposal(site: Bench) -> None:
     name = stage(site, BEFORE).id
     site.put(**{"a.txt": numbered(30, l3="three", l15="FIFTEEN", l28="end")})
     (moved,) = site.service.refresh()
@@ -180,7 +180,7 @@ def test_what_is_changed_in_its_own_lines_is_a_part_of_it(site: Bench) -> None:
     assert site.read("a.txt") == numbered(30, l3="three", l28="end").encode()
 
 
-def test_what_somebody_took_back_already_is_left_alone(site: Bench) -> None:
+def test_lines_reverted_by_somebody_are_left_alone(site: Bench) -> None:
     name = stage(site, BEFORE).id
     site.put(**{"a.txt": numbered(30)})
     (moved,) = site.service.refresh()
@@ -241,7 +241,7 @@ def test_a_renamed_file_that_went_on_is_stale(bench: Make, spoil: Callable[[Path
     assert stale.reason.startswith(reason), stale.reason
 
 
-def test_what_is_changed_elsewhere_in_a_binary_file_is_a_part_of_it(bench: Make) -> None:
+def test_later_change_of_a_binary_file_becomes_part_of_the_proposal(bench: Make) -> None:
     site = bench({"bin": b"\0a\nb\n"})
     name = stage(site, {"bin": FileOrLink(b"\0x\nb\n", 0o644)}).id
     site.put(bin=b"\0a\nb\nc\n")
@@ -250,7 +250,7 @@ def test_what_is_changed_elsewhere_in_a_binary_file_is_a_part_of_it(bench: Make)
     assert site.read("bin") == b"\0x\nb\n"
 
 
-def test_what_was_changed_between_two_decisions_was_kept_in_neither(site: Bench) -> None:
+def test_change_between_two_decisions_belongs_to_neither(site: Bench) -> None:
     before = {"a.txt": BEFORE["a.txt"], **{name: AFTER[name] for name in ("new/x.txt", "run.sh", "bin")}}
     name = stage(site, before).id
     site.service.approve(name, ["1"])
@@ -262,7 +262,7 @@ def test_what_was_changed_between_two_decisions_was_kept_in_neither(site: Bench)
     assert [hunk.old_start + 1 for hunk in again.hunks] == [22]
 
 
-def test_what_failed_to_be_taken_back_is_not_what_a_later_decision_did(bench: Make) -> None:
+def test_failed_revert_is_not_credited_to_a_later_decision(bench: Make) -> None:
     store = MemoryStore()
     site = bench({"a.txt": "two\n"}, store=store)
     name = stage(site, {"a.txt": text("one\n")}).id
@@ -295,7 +295,7 @@ def test_single_lines_of_a_new_and_of_a_deleted_file_are_taken_back(bench: Make)
     assert found(site.root) == {"new.txt": text("1\n2\n3\n")}
 
 
-def test_it_can_not_be_edited_in_the_review(site: Bench) -> None:
+def test_proposal_on_disk_cannot_be_edited_in_the_review(site: Bench) -> None:
     name = stage(site, BEFORE).id
     with pytest.raises(InvalidUserText, match="edit the file itself"):
         site.service.replace_result(name, "a.txt", "x\n")

@@ -126,7 +126,7 @@ def test_additions_that_show_no_place_go_to_the_end_of_the_file() -> None:
         apply(SOURCE, BEGIN.format("@@ class Z:\n+    x = 1\n"))
 
 
-def test_what_a_hunk_adds_at_the_end_does_not_order_the_ones_after_it() -> None:
+def test_hunk_added_at_the_end_does_not_order_later_hunks() -> None:
     data, _ = apply("a\nb\na\nc\n", BEGIN.format("@@\n a\n-b\n+x\n@@\n+end\n@@\n-a\n+y\n c\n"))
     assert data == b"a\nx\ny\nc\nend\n"
 
@@ -148,7 +148,7 @@ def test_a_number_that_fits_wins_over_the_order_of_the_hunks() -> None:
     assert matches[1].rung is MatchLevel.EXACT, "number and order agree"
 
 
-def test_where_no_number_fits_the_order_decides_with_a_doubt() -> None:
+def test_hunk_without_a_fitting_number_is_placed_by_order_with_a_doubt() -> None:
     mid = "@@ -4,3 +4,3 @@\n x\n-mid\n+MID\n y\n"
     data, matches = apply(REPEATED, f"--- a/x\n+++ b/x\n{mid}{numbered_hunk(5)}")
     assert data.endswith(b"begin\nWORK\nend\n")
@@ -323,7 +323,7 @@ def test_a_patch_may_be_cut_off_in_the_mark_of_the_next_header() -> None:
         scan_patch(whole + "--- a/y\n")
 
 
-def test_what_an_earlier_hunk_made_is_only_taken_for_the_place_where_it_is_the_same() -> None:
+def test_lines_of_an_earlier_hunk_match_only_exactly() -> None:
     with pytest.raises(NoMatch):
         apply("a\nz\n", hunk("-a\n+x  y\n z\n@@\n-x y\n+w\n"))
 

@@ -38,7 +38,7 @@ def test_lines_for_a_file_that_is_not_there_make_it(bench: Make) -> None:
     assert (change.path, change.op) == ("sub/new.txt", FileOperation.CREATE)
 
 
-def test_what_changes_nothing_is_refused(bench: Make) -> None:
+def test_patch_that_changes_nothing_is_refused(bench: Make) -> None:
     site = bench({"a.txt": "old\n"})
     with pytest.raises(PatchRefused, match=r"The part for a\.txt changes nothing"):
         site.service.stage_patch("--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-old\n+old\n")
@@ -64,7 +64,7 @@ def test_paths_are_from_the_top_of_the_repository_where_all_can_be(tmp_path: Pat
     assert {change.path for change in both} == {"workspace/two.txt", "three.txt"}
 
 
-def test_what_the_disk_does_not_give_is_one_line(bench: Make) -> None:
+def test_unreadable_file_makes_a_patch_fail_in_one_line(bench: Make) -> None:
     site = bench({"a.txt": "old\n"})
     os.truncate(site.root / "a.txt", 1 << 31)
     with pytest.raises(PatchRefused, match=r"The patch was not taken: .*"):
@@ -126,7 +126,7 @@ def test_a_patch_that_waits_already_is_not_staged_twice(bench: Make) -> None:
         site.service.stage_patch(patch)
 
 
-def test_what_fits_the_disk_the_other_way_only_nearly_is_not_on_it(bench: Make) -> None:
+def test_nearly_applied_patch_is_not_taken_as_on_disk(bench: Make) -> None:
     """Its lines are found with other blanks alone: what would be taken back is not what the patch made."""
     site = bench({"a.txt": "one\ntwo  \nthree\n"})
     with pytest.raises(PatchRefused):

@@ -99,7 +99,7 @@ def test_text_around_a_patch_is_told_from_it(text: str) -> None:
         PLAIN.replace(" y = 1\n", "```\n-x = 3\n").replace("-1,4 +1,4", "-1,5 +1,4"),
     ],
 )
-def test_what_may_be_a_change_is_never_taken_for_text_around_it(text: str) -> None:
+def test_possible_change_is_never_read_as_surrounding_text(text: str) -> None:
     try:
         files = scan_patch(text)
     except MalformedPatch:
@@ -258,7 +258,7 @@ def test_git_header_lines() -> None:
         ("*** a\n--- b\n***************\n*** 1 ****\n! x\n--- 1 ----\n! y\n", "context diff"),
     ],
 )
-def test_what_is_not_taken_is_named(text: str, match: str) -> None:
+def test_unsupported_patch_is_named(text: str, match: str) -> None:
     with pytest.raises(UnsupportedPatch, match=match):
         scan_patch(text)
 
@@ -266,7 +266,7 @@ def test_what_is_not_taken_is_named(text: str, match: str) -> None:
 @pytest.mark.parametrize(
     "text", ["", "hello\n", "@@ -1 +1 @@\n-a\n+b\n", "--- a/x\n+++ b/x\n", "diff --git a/x b/x\n"]
 )
-def test_what_is_no_patch_is_refused(text: str) -> None:
+def test_text_without_a_patch_is_refused(text: str) -> None:
     with pytest.raises(MalformedPatch):
         scan_patch(text)
 
@@ -363,7 +363,7 @@ def test_the_other_sides_prefix_is_no_folder() -> None:
 @pytest.mark.parametrize(
     "epoch", ["1970-01-01 00:00:00.000000000 +0000", "1969-12-31 19:00:00 -0500", "1970-01-01 05:30:00 +05:30"]
 )
-def test_what_diff_says_of_two_folders(gap: str, epoch: str) -> None:
+def test_recursive_diff_of_two_folders_is_read(gap: str, epoch: str) -> None:
     files = scan_patch(
         recursive("linux-1/f g.c", "linux-2/f g.c", gap=gap)
         + "@@ -1 +1 @@\n-a\n+b\n"

@@ -116,7 +116,7 @@ def test_git_and_patch_make_of_an_exported_proposal_what_an_approval_does(bench:
     assert site.service.as_unified_diff(proposal.id).encode("utf-8", "surrogateescape") == exported
 
 
-def test_what_is_exported_is_what_is_left(bench: Make) -> None:
+def test_exported_patch_holds_only_waiting_hunks(bench: Make) -> None:
     site = bench({"a.txt": numbered(30)})
     proposal = site.edit("a.txt", ("line 3\n", "three\n"), ("line 25\n", "last\n"))
     site.service.approve(proposal.id, ["1"])
@@ -443,7 +443,7 @@ def test_a_folder_becomes_a_file_and_a_file_a_folder(bench: Make) -> None:
     assert git(site.root, "status", "--porcelain") == b""
 
 
-def test_what_does_not_fit_is_said_in_one_line(bench: Make) -> None:
+def test_patch_that_does_not_fit_is_one_line(bench: Make) -> None:
     site = bench({"a.txt": numbered(9)})
     misses = "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-no such line\n+x\n"
     for patch in ("", "hello\n" * 100_000, misses, misses.replace("a.txt", "../a.txt")):

@@ -193,7 +193,7 @@ def test_a_denied_hunk_does_not_come_back_where_the_user_has_written_another_tex
         site.service.undo(proposal.id)
 
 
-def test_what_a_file_was_at_first_has_the_mode_that_it_had_at_first(bench: Make) -> None:
+def test_reopened_file_has_its_first_mode(bench: Make) -> None:
     site = bench({"a.sh": numbered(20)})
     draft = site.service.new_draft("session")
     after = numbered(20, l2="two", l12="twelve").encode()

@@ -74,7 +74,7 @@ def test_a_rename_with_edits_is_shown_with_the_edits(bench: Make, edit_first: bo
     assert (change.added, change.removed) == (1, 1)
 
 
-def test_what_the_preview_shows_is_what_is_written(bench: Make) -> None:
+def test_approval_writes_what_the_preview_shows(bench: Make) -> None:
     site = bench({"a.txt": numbered(40)})
     proposal = site.edit("a.txt", ("line 3\n", "three\n"), ("line 30\n", "thirty\nand more\n"))
     [shown] = site.service.file_diffs(proposal.id)
@@ -265,7 +265,7 @@ def test_superseding_one_that_waits_takes_its_edits_over(bench: Make) -> None:
     assert set(site.tree()) == {"a.txt", "c.txt"}
 
 
-def test_what_stood_on_a_superseded_one_no_longer_fits_at_once(bench: Make) -> None:
+def test_proposal_on_a_superseded_one_turns_stale_at_once(bench: Make) -> None:
     site = bench({})
     lower = site.write(**{"a.txt": "one\n"})
     upper = site.edit("a.txt", ("one", "two"))
@@ -355,7 +355,7 @@ def test_a_text_that_is_left_as_it_was_changes_nothing(bench: Make) -> None:
     assert site.service.get(proposal.id) == proposal
 
 
-def test_what_can_be_chosen_is_offered_also_where_it_has_no_hunks(bench: Make) -> None:
+def test_file_without_hunks_can_be_chosen(bench: Make) -> None:
     site = bench({"a.bin": b"\0", "b.txt": numbered(5)})
     proposal = site.write(**{"a.bin": None, "b.txt": numbered(5, l2="two")})
     with pytest.raises(UnknownHunk, match=r"no hunk 9 that waits; those that wait are 1, a\.bin"):
@@ -365,7 +365,7 @@ def test_what_can_be_chosen_is_offered_also_where_it_has_no_hunks(bench: Make) -
         site.service.approve(proposal.id, ["1"])
 
 
-def test_of_a_whole_decision_the_model_needs_no_facts_and_of_a_part_those_of_its_files(bench: Make) -> None:
+def test_partial_decision_reports_facts_of_its_files(bench: Make) -> None:
     site = bench({"a.txt": numbered(20), "b.txt": numbered(20)})
     draft = site.service.new_draft("session")
     for name in ("a.txt", "b.txt"):
@@ -496,7 +496,7 @@ LINK, OTHER_LINK = FileOrLink(b"there", LINK_MODE), FileOrLink(b"elsewhere", LIN
         (FILE, None, "", ["The file is deleted."]),
     ],
 )
-def test_what_becomes_of_the_mode_and_of_links(
+def test_mode_and_link_changes_are_described(
     bench: Make, before: FileOrLink | None, after: FileOrLink | None, mode: str, cautions: list[str]
 ) -> None:
     site = bench({})
@@ -519,7 +519,7 @@ def test_another_content_is_an_edit_whatever_the_mode() -> None:
     assert count_lines(contents, text, binary) == count_lines(contents, binary, None) == (0, 0)
 
 
-def test_what_a_patch_left_out_is_named_if_it_left_out_anything() -> None:
+def test_binary_files_left_out_of_a_patch_are_named() -> None:
     assert binary_files_note(()) == ""
     assert binary_files_note(("a", "b")) == ", without a, b (binary)"
     assert binary_files_note(("a", "b", "c", "d", "e")) == ", without a, b, c and 2 more (binary)"

@@ -93,7 +93,7 @@ def test_an_approval_of_a_part_signs_that_part(bench: Make) -> None:
     assert hunks(site, stage(site, a=BEFORE)) == [(("line 15",), ("fifteen",))]
 
 
-def test_what_was_undone_is_no_longer_signed(bench: Make) -> None:
+def test_undone_change_is_no_longer_signed(bench: Make) -> None:
     site = bench({"a": BEFORE})
     first = site.edit("a", ("line 3\n", "three\n")).id
     site.service.approve(first)

@@ -69,7 +69,7 @@ LINE = st.text(st.sampled_from("ab \t+-\"'`\\(,#.é\u00a0"), max_size=14)
 
 
 @given(st.sampled_from(["a.go", "a.py", "a.css", "x.md", "Makefile", "none"]), LINE, LINE)
-def test_what_counts_as_the_same_has_the_same_characters_and_words(path: str, old: str, new: str) -> None:
+def test_lines_equal_but_for_space_have_the_same_words(path: str, old: str, new: str) -> None:
     if are_equal_ignoring_space(old, new, whitespace_rules(path)):
         assert re.sub(r"[ \t\r\f]", "", old) == re.sub(r"[ \t\r\f]", "", new)
         assert re.findall(r"\w+", old) == re.findall(r"\w+", new)
@@ -79,7 +79,7 @@ LINES = st.lists(st.sampled_from(["a", " a", "a ", "b(c)", "b( c )", "", "  ", "
 
 
 @given(st.sampled_from(["a.go", "a.py"]), LINES, LINES)
-def test_what_is_left_of_a_hunk_and_what_is_left_out_are_all_of_it(path: str, old: list[str], new: list[str]) -> None:
+def test_shown_and_hidden_parts_make_up_the_whole_hunk(path: str, old: list[str], new: list[str]) -> None:
     meaning = whitespace_rules(path)
     rest = find_non_space_changes(old, new, meaning)
     if rest is None:
@@ -104,13 +104,13 @@ def test_what_is_left_of_a_hunk_and_what_is_left_out_are_all_of_it(path: str, ol
         (["a ", " b"], ["a", "b"], ([LineChange(1, 2, 1, 2)], 1, 1)),
     ],
 )
-def test_what_is_left_of_a_hunk_is_all_of_it_unless_something_is_left_out(
+def test_hunk_is_whole_unless_space_changes_are_hidden(
     old: list[str], new: list[str], rest: tuple[Sequence[LineChange], int, int] | None
 ) -> None:
     assert find_non_space_changes(old, new, whitespace_rules("a.py")) == rest
 
 
-def test_where_all_white_space_says_something_nothing_is_left_out() -> None:
+def test_significant_white_space_is_never_hidden() -> None:
     assert find_non_space_changes(["a "], ["a"], whitespace_rules("a.csv")) is None
     assert find_non_space_changes([], ["a"], whitespace_rules("a.go")) is None
 

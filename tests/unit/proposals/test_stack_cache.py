@@ -59,7 +59,7 @@ def test_the_next_proposal_on_a_file_does_not_look_at_those_that_wait(bench: Mak
     assert b"".join(site.read(name) for name in names).count(b"changed") == MANY - 1
 
 
-def test_what_was_denied_in_part_is_still_known_to_be_repeated(bench: Make) -> None:
+def test_edit_repeated_after_a_partial_denial_is_known(bench: Make) -> None:
     site = bench({"a.txt": numbered(30)})
     site.edit("a.txt", ("line 5\n", "five\n"), ("line 25\n", "twenty-five\n"))
     site.service.deny("P1", ["1"])
@@ -86,7 +86,7 @@ def test_stacks_that_a_proposal_ties_together_are_looked_at_together(bench: Make
 
 
 @pytest.mark.parametrize("change", ["a file has the folder's name", "one more file in the folder"])
-def test_what_comes_into_the_way_of_a_new_file_is_noticed(bench: Make, change: str) -> None:
+def test_path_that_blocks_a_new_file_is_noticed(bench: Make, change: str) -> None:
     site = bench({"x/y.txt": "old\n"})
     if change == "one more file in the folder":
         site.write(**{"x/y.txt": None, "x": numbered(9)})
@@ -235,9 +235,7 @@ def test_a_proposal_alone_lies_on_those_that_it_stacks_on_and_on_no_others(tmp_p
     assert texts(third) == {"a": b"1\n2\n3\n"}
 
 
-def test_what_the_store_has_is_let_go_once_it_is_old(
-    bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_old_cached_contents_are_dropped(bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch) -> None:
     store = bench().store
     contents = Contents(store)
     read = make_file_version(b"read and nowhere else", 0o644)

@@ -87,7 +87,7 @@ def test_stacked_edits_land_in_order(bench: Make) -> None:
     assert site.read("a.txt").decode() == numbered(9, l2="the second")
 
 
-def test_what_stands_on_an_approved_one_keeps_its_hunks_between_lines_that_are_alike(bench: Make) -> None:
+def test_stacked_proposal_keeps_its_hunks_among_similar_lines(bench: Make) -> None:
     site = bench({"a.txt": numbered(9) + "a\nb\nb\n"})
     first = site.edit("a.txt", ("line 2\n", "two\n"))
     second = site.write(**{"a.txt": numbered(9, l2="two") + "b\na\nb\na\n"})
@@ -247,7 +247,7 @@ def test_a_rename_that_the_user_has_made_is_approved_and_nothing_moves(bench: Ma
     assert site.tree() == {"b.txt": (numbered(20, l2="two").encode(), 0o644)}
 
 
-def test_what_stands_on_edits_that_cancel_out_can_be_decided_before_them(bench: Make) -> None:
+def test_proposal_on_edits_that_cancel_out_can_be_decided_first(bench: Make) -> None:
     site = bench({"a.txt": numbered(20)})
     site.edit("a.txt", ("line 2\n", "two\n"))
     above = site.write(**{"a.txt": None})
@@ -282,7 +282,9 @@ def test_one_hunk_made_by_hand_leaves_the_other(bench: Make) -> None:
         (numbered(19).encode(), ProposalState.PENDING, ""),
     ],
 )
-def test_what_the_disk_can_do_to_an_edit(bench: Make, disk: bytes | None, state: ProposalState, reason: str) -> None:
+def test_edit_follows_or_conflicts_with_disk_changes(
+    bench: Make, disk: bytes | None, state: ProposalState, reason: str
+) -> None:
     site = bench({"a.txt": numbered(20)})
     site.edit("a.txt", ("line 10\n", "ten\n"))
     if disk is None:
@@ -339,7 +341,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> ProposalStore:
     return SqliteProposalStore(Database(tmp_path / "db"), "here", ChangeSignal(tmp_path, "here"))
 
 
-def test_what_has_to_do_with_a_file_is_found(bench: Make, store: ProposalStore) -> None:
+def test_related_proposals_of_a_path_are_found(bench: Make, store: ProposalStore) -> None:
     files = {f"f{number}.txt": numbered(3) for number in range(5)}
     site = bench({**files, "d/a.txt": numbered(3), "d-b.txt": numbered(3)}, store=store)
     site.write(**{"f0.txt": "1\n", "f1.txt": "1\n"})
@@ -429,7 +431,7 @@ def test_a_proposal_revises_only_one_whose_files_it_touches(bench: Make) -> None
     assert (answer.supersedes, answer.version) == ("P1", 2)
 
 
-def test_what_waits_in_part_is_not_folded_into_an_edit_of_other_files(bench: Make) -> None:
+def test_partly_approved_proposal_is_not_merged_into_other_edits(bench: Make) -> None:
     site = bench({"a.txt": numbered(30), "b.txt": "b\n"})
     first = site.edit("a.txt", ("line 2\n", "two\n"), ("line 25\n", "twenty-five\n"))
     site.service.deny(first.id, [first.hunks[0].id], "Not that one.")
@@ -495,7 +497,7 @@ def as_link(path: Path, target: str) -> None:
         (lambda root: as_link(root / "a.txt", "c"), "a.txt is a symbolic link now"),
     ],
 )
-def test_what_comes_in_the_way_of_a_change_is_said(bench: Make, spoil: Callable[[Path], object], reason: str) -> None:
+def test_stale_proposal_says_what_blocks_it(bench: Make, spoil: Callable[[Path], object], reason: str) -> None:
     site = bench({"a.txt": "a\n", "move": "m\n"})
     (site.root / "link").symlink_to("a.txt")
     draft = site.service.new_draft("session")
@@ -511,7 +513,7 @@ def test_what_comes_in_the_way_of_a_change_is_said(bench: Make, spoil: Callable[
         site.service.approve(proposal.id)
 
 
-def test_what_happens_to_a_file_once_it_is_decided_does_not_matter_to_the_rest(bench: Make) -> None:
+def test_decided_file_does_not_make_the_rest_stale(bench: Make) -> None:
     site = bench({"a.txt": "a\n", "b.txt": "b\n"})
     draft = site.service.new_draft("session")
     draft.write("a.txt", "A\n")
@@ -546,7 +548,7 @@ def test_a_version_that_answers_one_decided_in_part_takes_over_what_waits(bench:
     assert [change.path for change in second.files] == ["b.txt", "c.txt"]
 
 
-def test_what_is_known_of_a_path_is_not_read_again(bench: Make) -> None:
+def test_pending_proposals_of_a_path_are_read_once(bench: Make) -> None:
     asked: list[object] = []
     paths = PendingPaths(lambda wanted: asked.append(wanted) or ())  # type: ignore[func-returns-value]
     for _ in range(2):

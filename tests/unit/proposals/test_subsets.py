@@ -116,7 +116,7 @@ def pending(site: Bench, proposal: Proposal) -> list[tuple[int, str, str, tuple[
 
 @pytest.mark.parametrize("on_disk", [False, True])
 @pytest.mark.parametrize("decision", ["approve", "deny"])
-def test_what_is_left_beside_lines_like_it_is_what_was_shown(tmp_path: Path, decision: str, on_disk: bool) -> None:
+def test_remaining_hunk_among_similar_lines_is_as_shown(tmp_path: Path, decision: str, on_disk: bool) -> None:
     base, result = b"x\ny\nx\ny\ny\n", b"y\ny\ny\nx\n"
     site = Bench(tmp_path, {"f": result if on_disk else base})
     change = PathChange("f", FileOrLink(base, 0o644), FileOrLink(result, 0o644))
@@ -128,7 +128,7 @@ def test_what_is_left_beside_lines_like_it_is_what_was_shown(tmp_path: Path, dec
 
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(contents(), st.sampled_from(["approve", "deny"]), st.booleans(), st.randoms(use_true_random=False))
-def test_what_is_left_of_a_partial_decision_is_what_was_shown(
+def test_remaining_hunks_after_a_partial_decision_are_as_shown(
     pair: tuple[bytes, bytes], decision: str, on_disk: bool, dice: random.Random
 ) -> None:
     base, result = pair

@@ -96,7 +96,7 @@ def test_a_conflict_is_refused_and_nothing_changes(bench: Make) -> None:
         (lambda root: (root / "new.txt").unlink(), "new.txt is gone"),
     ],
 )
-def test_what_stands_in_the_way(bench: Make, spoil: Callable[..., object], message: str) -> None:
+def test_file_in_the_way_refuses_the_undo(bench: Make, spoil: Callable[..., object], message: str) -> None:
     site = bench({"gone.txt": "g\n", "old.txt": "o\n"})
     draft = site.service.new_draft("session")
     draft.write("made.txt", "m\n")
@@ -287,7 +287,7 @@ def test_a_part_that_no_longer_fits_is_denied_before_the_rest_is_undone(bench: M
     assert site.read("a.txt").decode() == numbered(40, l30="theirs")
 
 
-def test_what_was_binary_is_not_merged(bench: Make) -> None:
+def test_binary_file_is_not_merged_on_undo(bench: Make) -> None:
     site = bench({"a.bin": b"\0head\n" + numbered(20).encode()})
     proposal = site.write(**{"a.bin": "head\n" + numbered(20)})
     site.service.approve(proposal.id)

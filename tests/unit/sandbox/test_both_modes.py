@@ -40,7 +40,7 @@ async def printed(run: SandboxRun, command: str) -> str:
     return b"".join(parts).decode()
 
 
-async def test_what_waits_is_not_laid_through_a_link_that_leads_out(tmp_path: Path) -> None:
+async def test_pending_files_are_not_written_through_a_link_outside(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "out").mkdir()
     (tmp_path / "out/gone").write_text("stays")
@@ -52,7 +52,7 @@ async def test_what_waits_is_not_laid_through_a_link_that_leads_out(tmp_path: Pa
 
 
 @pytest.mark.parametrize("way", list(SandboxMode))
-async def test_what_is_signoffs_own_is_never_what_a_command_has_changed(root: Path, way: SandboxMode) -> None:
+async def test_signoffs_own_files_are_no_changes_of_a_command(root: Path, way: SandboxMode) -> None:
     (root / ".gitignore").write_text("own/ignored/\n")
     workspace = Workspace(root, off_limits=[root / "own"])
     sandbox = Sandbox(workspace, root.parent / "runs", own_folders=(), modes=[way])
@@ -85,7 +85,7 @@ async def test_folders_without_end_end_nothing_and_are_left_out(root: Path, way:
 
 @pytest.mark.layer
 @pytest.mark.usefixtures("ordinary_user")
-async def test_what_git_ignores_and_cannot_be_written_takes_nothing_else_along(root: Path, tmp_path: Path) -> None:
+async def test_unwritable_ignored_file_does_not_stop_the_others(root: Path, tmp_path: Path) -> None:
     (root / ".gitignore").write_text("*.log\n")
     bench = Bench(
         Workspace(root), MemoryDraft(Workspace(root)), ConfirmationAnswer(True), modes=[SandboxMode.OVERLAY]
@@ -109,7 +109,7 @@ async def chosen(root: Path, runs: Path, *ways: SandboxMode) -> ProbeResult:
     return await Sandbox(Workspace(root), runs, own_folders=(), modes=ways).probe()
 
 
-async def test_it_is_a_layer_wherever_an_overlay_can_be_mounted(root: Path, tmp_path: Path) -> None:
+async def test_overlay_is_used_wherever_it_can_be_mounted(root: Path, tmp_path: Path) -> None:
     for name in ("upper", "work", "runs"):
         (tmp_path / name).mkdir()
     over = f"lowerdir={root},upperdir={tmp_path}/upper,workdir={tmp_path}/work,userxattr"
@@ -167,7 +167,7 @@ def test_only_what_a_crash_has_left_is_cleared_away(tmp_path: Path) -> None:
     assert not running.exists()
 
 
-def test_where_there_is_nothing_nothing_is_cleared_away(tmp_path: Path) -> None:
+def test_clearing_a_missing_folder_makes_nothing(tmp_path: Path) -> None:
     remove_stale_folders(tmp_path / "none")
     assert not (tmp_path / "none").exists()
 

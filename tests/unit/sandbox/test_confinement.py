@@ -54,7 +54,7 @@ async def printed(run: SandboxRun, command: str) -> str:
     return b"".join(parts).decode()
 
 
-async def test_it_has_no_capability_and_gets_no_privilege(run: SandboxRun) -> None:
+async def test_command_has_no_capability_and_gets_no_privilege(run: SandboxRun) -> None:
     status = (await printed(run, "cat /proc/self/status")).split()
     for name in ("CapInh:", "CapPrm:", "CapEff:", "CapBnd:", "CapAmb:"):
         assert int(status[status.index(name) + 1], 16) == 0
@@ -66,14 +66,14 @@ async def test_a_namespace_of_its_own_does_not_let_it_look_below_the_layer(run: 
     assert list(root.iterdir()) == []
 
 
-async def test_it_writes_nothing_outside_but_where_it_may(run: SandboxRun, tmp_path: Path) -> None:
+async def test_command_writes_outside_only_where_allowed(run: SandboxRun, tmp_path: Path) -> None:
     target = outside() / "written-by-a-command"
     text = await printed(run, f"echo x > {target}; mkdir -p {tmp_path}; echo y > {tmp_path}/temporary; cat /tmp/*")
     assert "Read-only file system" in text
     assert not target.exists() and not (tmp_path / "temporary").exists()
 
 
-async def test_it_sees_neither_the_processes_of_the_user_nor_signoffs_state(run: SandboxRun, tmp_path: Path) -> None:
+async def test_command_sees_no_user_processes_and_no_signoff_state(run: SandboxRun, tmp_path: Path) -> None:
     (tmp_path / "state/signoff.db").write_text("the key")
     assert "the key" not in await printed(run, f"cat {tmp_path}/state/signoff.db")
     assert await printed(run, f"ls -d /proc/{os.getpid()} 2>&1 | grep -c 'No such'") == "1\n"
@@ -92,7 +92,7 @@ async def test_daemons_are_out_of_reach(root: Path, tmp_path: Path, monkeypatch:
         assert await printed(run, f"cat {tmp_path}/.docker/run/* {tmp_path}/tmux/* 2>/dev/null") == ""
 
 
-async def test_it_does_not_reach_the_terminals_of_the_user(run: SandboxRun) -> None:
+async def test_command_does_not_reach_the_users_terminals(run: SandboxRun) -> None:
     ours, theirs = os.openpty()
     try:
         terminal = os.ttyname(theirs)
@@ -104,7 +104,7 @@ async def test_it_does_not_reach_the_terminals_of_the_user(run: SandboxRun) -> N
 
 
 @pytest.mark.layer
-async def test_what_git_ignores_is_written_as_the_command_did(root: Path, sandbox: Sandbox) -> None:
+async def test_ignored_files_are_written_as_the_command_left_them(root: Path, sandbox: Sandbox) -> None:
     git = ["git", "-C", str(root), "-c", "user.name=n", "-c", "user.email=e@x"]
     (root / ".gitignore").write_text("build/\n*.log\n!keep.log\nold/\n")
     (root / "build/deep").mkdir(parents=True)
@@ -180,7 +180,7 @@ async def test_ignored_files_come_without_pipes_and_sockets(root: Path, elsewher
 
 @pytest.mark.layer
 @pytest.mark.usefixtures("ordinary_user")
-async def test_what_a_command_has_locked_is_looked_through_and_written_as_it_is(root: Path, sandbox: Sandbox) -> None:
+async def test_folders_without_permissions_are_read_and_written_as_they_are(root: Path, sandbox: Sandbox) -> None:
     (root / ".gitignore").write_text("build/\n*.log\n")
     for folder in ("there", "build/old"):
         (root / folder).mkdir(parents=True)
@@ -233,7 +233,7 @@ async def test_in_place_nothing_outside_is_written(root: Path, tmp_path: Path) -
     assert not target.exists() and list(root.iterdir()) == [] and not (tmp_path / "temporary").exists()
 
 
-async def test_where_there_are_no_namespaces_the_question_says_what_happens_instead(tmp_path: Path) -> None:
+async def test_question_names_in_place_runs_without_namespaces(tmp_path: Path) -> None:
     (tmp_path / "ws").mkdir()
     workspace = Workspace(tmp_path / "ws")
     bench = Bench(workspace, MemoryDraft(workspace), modes=[SandboxMode.IN_PLACE])

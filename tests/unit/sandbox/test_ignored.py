@@ -162,7 +162,7 @@ async def test_a_log_that_another_program_writes_to_stays_its_own(trial: Trial) 
     assert trial.kept("server.log") == [b"before\ncommand\n"]
 
 
-async def test_what_is_written_is_counted_by_its_uppermost_folder(trial: Trial) -> None:
+async def test_written_ignored_files_are_counted_by_top_folder(trial: Trial) -> None:
     put(trial.root / "build/old")
     put(trial.root / "build/same", "same")
     command = "mkdir -p build/new; for i in 1 2 3; do echo $i > build/new/$i; done; rm build/old; echo x > a.log; "
@@ -196,7 +196,7 @@ async def test_a_folder_that_is_removed_keeps_what_somebody_else_has_written_in_
     assert (trial.root / "build/in/b").read_text() == "user"
 
 
-async def test_what_somebody_else_removes_stays_removed(trial: Trial) -> None:
+async def test_ignored_files_removed_by_others_stay_removed(trial: Trial) -> None:
     for name in ("build/a", "build/in/b", ".env"):
         put(trial.root / name, name)
 
@@ -283,7 +283,7 @@ async def test_rules_that_are_ignored_themselves_are_reviewed(trial: Trial) -> N
 
 
 @pytest.mark.parametrize("allowed", [True, False])
-async def test_what_is_held_is_written_once_the_user_says_so(trial: Trial, allowed: bool) -> None:
+async def test_held_ignored_files_are_written_after_a_yes(trial: Trial, allowed: bool) -> None:
     trial.bench.hold_ignored = True
     trial.bench.on_ask = lambda: setattr(
         trial.bench, "answer", ConfirmationAnswer(allowed or not trial.bench.asked[1:])
@@ -302,6 +302,6 @@ async def test_nobody_is_asked_where_nothing_is_held(trial: Trial) -> None:
     assert len(trial.bench.asked) == 1
 
 
-async def test_what_was_written_besides_stands_in_the_draft(trial: Trial) -> None:
+async def test_ignored_files_written_are_listed_in_the_draft(trial: Trial) -> None:
     await trial.run("mkdir build; echo 1 > build/a; echo 2 > b.py")
     assert [each.summary for each in trial.bench.draft.ignored] == ["build/, 1 file"]

@@ -77,7 +77,7 @@ async def test_pending_edits_are_seen_and_only_own_changes_reported(root: Path, 
     assert (root / "a.txt").samefile(root.parent / "other-name")
 
 
-def test_what_waits_is_taken_from_the_files_also_after_a_kill(root: Path, sandbox: Sandbox) -> None:
+def test_pending_edits_are_removed_from_the_files_also_after_a_kill(root: Path, sandbox: Sandbox) -> None:
     before = facts(root)
     guard, policy = make_workspace_backup(root, root.parent / "runs"), PathPolicy(Workspace(root), PENDING)
     with guard.locked():
@@ -169,7 +169,7 @@ async def test_all_kinds_are_put_back_but_what_only_its_server_can_make(root: Pa
     assert sandbox.restore_after_crash() == ""
 
 
-async def test_what_git_ignores_stays_as_the_command_has_left_it(root: Path, sandbox: Sandbox) -> None:
+async def test_ignored_files_stay_as_the_command_left_them(root: Path, sandbox: Sandbox) -> None:
     async with sandbox.open_run({}) as run:
         await printed(run, "echo new > build/new; rm build/old; mkdir -p made/build; echo x > made/build/out")
         assert (await run.find_changes()).touched == ()
@@ -195,7 +195,7 @@ async def test_git_s_objects_are_not_kept(root: Path, sandbox: Sandbox, monkeypa
         assert await printed(run, "echo ran") == "ran\n"
 
 
-def test_what_a_power_cut_has_left_in_part_replaces_nothing(root: Path, sandbox: Sandbox) -> None:
+def test_partial_backup_after_a_power_cut_replaces_nothing(root: Path, sandbox: Sandbox) -> None:
     guard, policy = make_workspace_backup(root, root.parent / "runs"), PathPolicy(Workspace(root), {})
     with guard.locked():
         guard.back_up(policy, {})
@@ -208,7 +208,7 @@ def test_what_a_power_cut_has_left_in_part_replaces_nothing(root: Path, sandbox:
     assert (root / "b.txt").read_text() == "by the command\n" and (root / "gone/in/file").read_text() == "stays\n"
 
 
-def test_where_no_command_was_cut_off_nothing_is_made(root: Path, sandbox: Sandbox) -> None:
+def test_restore_without_an_interrupted_command_makes_nothing(root: Path, sandbox: Sandbox) -> None:
     assert sandbox.restore_after_crash() == "" and not (root.parent / "runs").exists()
 
 
@@ -228,7 +228,7 @@ def opened(path: Path) -> int:
 
 
 @pytest.mark.usefixtures("ordinary_user")
-async def test_what_a_killed_command_has_locked_is_put_back_too(root: Path, sandbox: Sandbox) -> None:
+async def test_files_locked_by_a_killed_command_are_restored(root: Path, sandbox: Sandbox) -> None:
     before, mode = facts(root), root.stat().st_mode
     guard, policy = make_workspace_backup(root, root.parent / "runs"), PathPolicy(Workspace(root), {})
     with guard.locked():
@@ -265,7 +265,7 @@ async def test_nothing_runs_where_there_is_too_much_to_keep(
     assert not list((root.parent / "runs").glob("guard-*/[0-9]*")) and not sandbox.restore_after_crash()
 
 
-def test_where_it_is_not_known_what_was_kept_nothing_is_removed(root: Path, sandbox: Sandbox) -> None:
+def test_restore_without_an_index_removes_nothing(root: Path, sandbox: Sandbox) -> None:
     guard = make_workspace_backup(root, root.parent / "runs")
     with guard.locked():
         guard.back_up(PathPolicy(Workspace(root), {}), {})

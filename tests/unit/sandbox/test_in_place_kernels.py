@@ -108,7 +108,7 @@ def python(program: str) -> str:
 
 
 @where(landlock=True)
-async def test_it_writes_nothing_outside(kernel: Kernel, root: Path, outside: Path) -> None:
+async def test_command_in_place_writes_nothing_outside(kernel: Kernel, root: Path, outside: Path) -> None:
     attacks = (
         f"echo x >> {outside}/theirs; echo x > {outside}/new; mkdir {outside}/d; rm {outside}/theirs; "
         f"mv {outside}/theirs {outside}/moved; ln {outside}/theirs hard && echo x >> hard; mknod {outside}/p p; "
@@ -123,7 +123,7 @@ async def test_it_writes_nothing_outside(kernel: Kernel, root: Path, outside: Pa
 
 
 @where(landlock=True)
-async def test_it_reads_nothing_of_signoffs_own(kernel: Kernel, root: Path) -> None:
+async def test_command_in_place_reads_nothing_of_signoffs_own(kernel: Kernel, root: Path) -> None:
     async with in_place(root).open_run({}) as run:
         key = "../own/config.toml"
         text = await printed(run, f"cat {key}; ln {key} hard; cp {key} copy; ln -s {key} soft; cat hard copy soft")
@@ -160,7 +160,7 @@ def facts(path: Path) -> tuple[int, int, int, int]:
 
 
 @where(landlock=True, filters=True)
-async def test_it_changes_no_permissions_owners_and_times_outside(kernel: Kernel, root: Path, outside: Path) -> None:
+async def test_command_in_place_changes_no_metadata_outside(kernel: Kernel, root: Path, outside: Path) -> None:
     before = [facts(path) for path in (outside, outside / "theirs")]
     async with in_place(root).open_run({}) as run:
         await printed(run, f"{python(CHANGES)} {outside}")
@@ -197,7 +197,9 @@ def program(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 @where(newest=True)
-async def test_it_signals_no_program_of_the_user(kernel: Kernel, root: Path, program: subprocess.Popen[str]) -> None:
+async def test_command_in_place_signals_no_program_of_the_user(
+    kernel: Kernel, root: Path, program: subprocess.Popen[str]
+) -> None:
     assert program.stdout is not None
     threads = program.stdout.readline().split()
     assert len(threads) == 2
@@ -286,7 +288,7 @@ async def test_a_shell_forks_while_children_end(kernel: Kernel, root: Path) -> N
 
 
 @as_two_users
-def test_what_watches_runs_a_command_of_an_ordinary_user() -> None:
+def test_supervisor_runs_a_command_of_an_ordinary_user() -> None:
     """Root's tests go through it here: of this process, all in /proc is root's, as it is of what signoff starts."""
     script = (
         "import _socket, encodings.ascii, encodings.latin_1, os, resource, select, sys\nfrom pathlib import Path\n"
@@ -313,7 +315,7 @@ async def test_root_needs_bounded_processes(root: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("mode", list(SandboxMode))
-async def test_it_cannot_lift_its_limits_nor_set_how_the_kernel_works(root: Path, mode: SandboxMode) -> None:
+async def test_command_cannot_lift_limits_or_change_kernel_settings(root: Path, mode: SandboxMode) -> None:
     """Also as root, who may do so elsewhere."""
     sandbox = Sandbox(Workspace(root), root.parent / "runs", own_folders=(), modes=[mode])
     if (await sandbox.probe()).mode is not mode or not (await sandbox.probe()).is_confined:

@@ -146,7 +146,7 @@ async def test_without_a_cache_layer_a_folder_is_used(home: Path, monkeypatch: p
 
 
 @pytest.mark.skipif(not can_block_abstract_sockets(), reason="the kernel has no scopes for abstract sockets")
-async def test_it_reaches_no_abstract_socket(run: SandboxRun) -> None:
+async def test_command_reaches_no_abstract_socket(run: SandboxRun) -> None:
     with socket.socket(socket.AF_UNIX) as listening:
         name = f"signoff-test-{os.getpid()}"
         listening.bind(f"\0{name}")
@@ -210,7 +210,7 @@ async def test_an_unreadable_path_folder_stops_no_command(home: Path, monkeypatc
         assert ended.code == 0
 
 
-async def test_what_git_keeps_elsewhere_or_under_another_name_is_not_written(home: Path) -> None:
+async def test_git_folders_elsewhere_or_renamed_are_not_written(home: Path) -> None:
     git = ["git", "-c", "user.name=n", "-c", "user.email=e@x"]
     with tempfile.TemporaryDirectory(dir="/tmp") as temporary:
         main = Path(temporary, "main")

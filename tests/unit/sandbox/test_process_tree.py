@@ -144,7 +144,7 @@ async def test_a_process_that_nobody_has_seen_end_is_no_error(caplog: pytest.Log
     caplog.clear()
 
 
-async def test_what_watches_and_heeds_no_signal_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_supervisor_that_ignores_signals_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(enclosed_process, "GRACE_SECONDS", 0.05)
     monkeypatch.setattr(enclosed_process, "KILL_SECONDS", 0.05)
     script = "trap '' TERM USR1; echo ready; while :; do sleep 0.01; done"

@@ -164,7 +164,7 @@ async def test_an_answer_that_is_no_yes_is_an_error(answer: bytes, error: str) -
     await told_of_end(around)
 
 
-async def test_what_ends_while_it_stands_still_is_not_told_to_go_on(tmp_path: Path) -> None:
+async def test_program_that_ends_while_stopped_is_not_resumed(tmp_path: Path) -> None:
     process = await standing("/bin/sh", "-c", "echo; cat", folder=tmp_path, steps=["namespaces"])
     if not await process.stdout.readline():
         pytest.skip(await process.wait_for_end())
@@ -185,7 +185,7 @@ async def test_a_pipe_held_open_is_not_read_forever(tmp_path: Path, monkeypatch:
     assert await process.stdout.read() == b""
 
 
-async def test_what_was_written_and_is_gone_with_its_folder_was_not_seen(tmp_path: Path) -> None:
+async def test_file_gone_with_its_folder_is_not_reported(tmp_path: Path) -> None:
     (tmp_path / "workspace/d").mkdir(parents=True)
     (tmp_path / "run/upper").mkdir(parents=True)
     folders = LayerFolders(tmp_path / "run", tmp_path / "run/upper", tmp_path, make_cache_layers(tmp_path / "caches"))

@@ -46,7 +46,7 @@ def write_through(root: Path, layer: Path, *paths: str, dry: bool = False) -> Wr
     return IgnoredWriter(root, layer, since, lambda: root.parent / "kept", dry=dry).write(paths)
 
 
-def test_what_is_in_a_folder_that_is_gone_is_gone(root: Path, layer: Path) -> None:
+def test_files_in_a_removed_folder_are_removed(root: Path, layer: Path) -> None:
     put(root / "build/in/file")
     put(root / "build/stays")
     whiteout(layer / "build/in")
@@ -55,7 +55,7 @@ def test_what_is_in_a_folder_that_is_gone_is_gone(root: Path, layer: Path) -> No
     assert not (root / "build/in/file").exists() and (root / "build/stays").exists()
 
 
-def test_what_is_neither_here_nor_there_is_nothing_to_do(root: Path, layer: Path) -> None:
+def test_missing_paths_are_skipped(root: Path, layer: Path) -> None:
     whiteout(layer / "gone")
     write_through(root, layer, "none/in/file", "gone/in/file")
     assert not (root / "none").exists() and list((root / "gone").iterdir()) == []
@@ -83,14 +83,14 @@ def _into(folder: int) -> int:
     return below
 
 
-def test_what_is_no_path_any_more_is_no_whiteout(tmp_path: Path) -> None:
+def test_missing_path_is_no_whiteout(tmp_path: Path) -> None:
     put(tmp_path / "file")
     whiteout(tmp_path / "gone")
     assert [is_whiteout(tmp_path / name) for name in ("gone", "file", "none", "file/in")] == [True, *[False] * 3]
 
 
 @pytest.mark.usefixtures("ordinary_user")
-def test_what_its_owner_cannot_read_has_no_content_to_compare(root: Path, layer: Path) -> None:
+def test_unreadable_files_are_compared_without_content(root: Path, layer: Path) -> None:
     for place in (root, layer):
         put(place / "locked", str(place))
         (place / "locked").chmod(0)
@@ -111,7 +111,7 @@ PENDING = {
 
 
 @pytest.mark.layer
-async def test_what_is_gone_for_the_command_takes_only_its_own_folder_along(root: Path, tmp_path: Path) -> None:
+async def test_pending_deletion_removes_only_its_own_folder(root: Path, tmp_path: Path) -> None:
     for name in ("d/gone", "d/kept", "e/only", "f/now-a-folder", "g/gone-with-its-folder"):
         put(root / name)
     sandbox = Sandbox(Workspace(root), tmp_path / "runs", own_folders=(), modes=[SandboxMode.OVERLAY])

@@ -124,7 +124,7 @@ def test_a_transaction_is_all_or_nothing(tmp_path: Path) -> None:
     assert len(database.query_rows("SELECT * FROM blobs")) == 1
 
 
-def test_what_was_appended_survives_sigkill(tmp_path: Path) -> None:
+def test_appended_events_survive_sigkill(tmp_path: Path) -> None:
     code = f"""
 import os, signal
 from pathlib import Path
@@ -182,7 +182,7 @@ def test_a_beginning_that_several_sessions_share_names_none(store: SessionStore)
         store.get(shared)
 
 
-def test_what_is_queued_stays_with_the_original(store: SessionStore) -> None:
+def test_queued_messages_are_not_forked(store: SessionStore) -> None:
     record = store.create()
     store.append_events(record.id, [UserMessage(text="one"), MessageQueued(text="two")])
     assert [event.type for event in store.events(store.fork(record.id).id)] == ["user_message"]
@@ -279,7 +279,7 @@ def test_a_database_that_others_could_read_is_made_private(tmp_path: Path) -> No
     assert (mode(path.parent), mode(path)) == (0o700, 0o600)
 
 
-def test_what_is_committed_is_flushed_to_the_disk_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commits_are_flushed_to_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     full = 2  # https://www.sqlite.org/pragma.html#pragma_synchronous
     connect = sqlite3.connect
 
@@ -511,7 +511,7 @@ def test_in_the_folders_of_the_platform_none_is_misplaced(monkeypatch: pytest.Mo
     assert find_app_dirs().misplaced_config_file is None
 
 
-def test_what_is_in_use_is_not_parsed_again_however_much_waits(tmp_path: Path) -> None:
+def test_proposals_in_use_are_not_parsed_again(tmp_path: Path) -> None:
     store = SqliteProposalStore(Database(tmp_path / "db"), "here", ChangeSignal(tmp_path, "here"))
     one = Proposal(id="P1", workspace="here", created=1.0, summary="An edit", files=())
     store.save_proposal(*(one.model_copy(update={"id": f"P{number}"}) for number in range(1, 5_001)))

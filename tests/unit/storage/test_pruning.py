@@ -61,7 +61,7 @@ def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path)
 
 
-def test_what_was_denied_goes_with_its_contents_and_gives_its_space_back(bench: Bench) -> None:
+def test_pruning_a_denied_proposal_frees_its_space(bench: Bench) -> None:
     proposal = bench.stage("big.txt", MANY_LINES)
     bench.service.deny(proposal)
     before = bench.size()
@@ -83,7 +83,7 @@ def test_a_session_that_is_pinned_stays_until_it_is_not(bench: Bench) -> None:
     assert bench.prune().sessions == 1
 
 
-def test_what_waits_stays_and_can_be_approved(bench: Bench) -> None:
+def test_pruning_keeps_waiting_proposals(bench: Bench) -> None:
     (bench.root / "a").write_text("old\n")
     proposal = bench.stage("a", "new\n")
     assert bench.prune().proposals == 0
@@ -91,7 +91,7 @@ def test_what_waits_stays_and_can_be_approved(bench: Bench) -> None:
     assert (bench.root / "a").read_text() == "new\n"
 
 
-def test_what_a_kept_session_has_applied_can_still_be_undone(bench: Bench) -> None:
+def test_pruning_keeps_undo_of_kept_sessions(bench: Bench) -> None:
     record = bench.sessions.create()
     bench.sessions.append_events(record.id, [UserMessage(text="hello")])
     (bench.root / "a").write_text("old\n")

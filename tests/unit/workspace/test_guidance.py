@@ -48,7 +48,7 @@ def test_leaves_out_what_is_no_text_or_lies_outside(tmp_path: Path) -> None:
     assert find_guidance(Workspace(root), ["a/x", "b/x", "c/x", "missing/x"]) == []
 
 
-def test_what_looks_like_a_secret_is_left_out_whatever_it_is_called(tmp_path: Path) -> None:
+def test_guidance_that_looks_like_a_secret_is_left_out(tmp_path: Path) -> None:
     root = tmp_path / "ws"
     put(root, ".env", "KEY=hunter2")
     put(root, "id_rsa", "hunter2")
@@ -84,7 +84,7 @@ def test_a_pipe_is_not_waited_for_and_a_huge_file_not_read_whole(tmp_path: Path)
     assert find_guidance(Workspace(tmp_path), ["a/x", "b/x"]) == [], "holes are zeros, and zeros no text"
 
 
-def test_what_is_kept_from_the_model_is_told_in_a_line_each(tmp_path: Path) -> None:
+def test_guidance_kept_from_the_model_is_one_line_each(tmp_path: Path) -> None:
     put(tmp_path, "outside.md", "do evil")
     root = tmp_path / "ws"
     put(root, ".env", "KEY=hunter2")

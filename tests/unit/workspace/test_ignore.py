@@ -199,7 +199,7 @@ def test_agrees_with_git(
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(tree=TREES, top=PATTERNS, exclude=PATTERNS, own=PATTERNS | SIGNED)
-def test_what_git_leaves_alone_agrees_with_git_and_the_users_own_patterns_are_the_weakest(
+def test_ignored_paths_agree_with_git_and_user_patterns_are_weakest(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     tree: list[str],
@@ -306,7 +306,7 @@ def test_folders_nest_deeper_than_descriptors_last(tmp_path: Path) -> None:
         assert workspace.read(path) == b""
 
 
-def test_what_holds_more_than_a_project_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broad_folders_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = tmp_path / "homes/me"
     (home / "project").mkdir(parents=True)
     (tmp_path / "link").symlink_to(home)
@@ -326,7 +326,7 @@ def test_a_home_that_nobody_has_widens_no_folder(tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize("path", ["proc/self/environ", "sys/kernel/notes", "dev/null", "dev/../proc/self/environ"])
-def test_what_the_kernel_shows_is_no_file_of_the_whole_machine(path: str) -> None:
+def test_kernel_files_are_not_read_in_a_root_workspace(path: str) -> None:
     with pytest.raises(UnsafePath, match="belongs to the kernel"):
         Workspace(Path("/")).read(path)
 
@@ -336,7 +336,7 @@ def test_a_workspace_on_such_a_file_system_has_files(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("path", ["etc/shadow", "etc/gshadow-", "root/.bash_history", ".config/gh/hosts.yml"])
-def test_what_a_machine_keeps_to_itself_looks_like_a_secret(path: str) -> None:
+def test_system_secret_files_look_like_secrets(path: str) -> None:
     assert secret_reason(path)
 
 

@@ -367,7 +367,7 @@ def test_no_path_leads_out(workspace: Workspace, pieces: list[str], start: str) 
 
 
 @given(st.text(alphabet=st.sampled_from(".gitGIT \u200b\u200c\ufeff\u00ad:~1İı．ｇ"), max_size=10))
-def test_what_a_file_system_may_take_for_git_is_refused(name: str) -> None:
+def test_names_that_a_file_system_takes_for_git_are_refused(name: str) -> None:
     bare = "".join(letter for letter in name if letter not in "\u200b\u200c\ufeff\u00ad").lower().rstrip(". ")
     if bare in (".git", "git~1") or bare.startswith(".git:"):
         assert repository_owner(name)
@@ -375,7 +375,7 @@ def test_what_a_file_system_may_take_for_git_is_refused(name: str) -> None:
 
 @pytest.mark.parametrize("folder", [".git", ".hg", ".svn", ".jj", ".bzr", ".sl"])
 @pytest.mark.parametrize("spelling", ["{}", "{}.", "{} ", "{}::$INDEX_ALLOCATION", "\u200b{}", "{}~1"])
-def test_what_a_repository_keeps_of_its_own_is_refused(workspace: Workspace, folder: str, spelling: str) -> None:
+def test_repository_folders_are_refused(workspace: Workspace, folder: str, spelling: str) -> None:
     for name in {spelling.format(folder), spelling.format(folder.upper())}:
         with pytest.raises(UnsafePath, match="belongs to"):
             workspace.normalize_path(f"src/{name}/hooks")

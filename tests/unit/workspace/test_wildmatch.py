@@ -127,7 +127,7 @@ def test_the_last_match_decides_among_patterns_that_are_alike(monkeypatch: pytes
         ("[[:a]", ":", True),
     ],
 )
-def test_what_is_rarely_written(pattern: str, path: str, hidden: bool) -> None:
+def test_rare_patterns_mean_what_git_says(pattern: str, path: str, hidden: bool) -> None:
     assert ignored_by_us([pattern], path) is hidden
 
 

@@ -52,7 +52,7 @@ def test_a_layout_of_nothing_holds_nothing() -> None:
     assert [slot.entry.key for slot in full.slots.items] == ["n0", "n1"]
 
 
-def test_what_is_gone_meanwhile_is_not_laid_out() -> None:
+def test_dropped_entry_is_not_laid_out() -> None:
     layout = laid_out("one", "two")
     layout.apply_change(EntryRemoved("n1"))
     layout.lay_out_changed({0, 1}, range(100))

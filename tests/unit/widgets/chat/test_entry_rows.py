@@ -17,7 +17,7 @@ from widgets.chat.markdown.styled_lines import cell_width
         (Decision.EDITED, "Edited P1 · it still waits"),
     ],
 )
-def test_what_still_waits_is_said_as_it_is(decision: Decision, words: str) -> None:
+def test_partial_decision_row_says_what_waits(decision: Decision, words: str) -> None:
     lines = DecisionEntry("d1", "P1", decision, still_pending=True).rows(80, opened=False)
     assert [line.text for line in lines] == [words]
 
@@ -59,7 +59,7 @@ def test_lines_that_go_are_counted_with_the_sign_that_a_diff_has() -> None:
     assert all(any("+3 -2" in line.text for line in lines) for lines in (card, decided))
 
 
-def test_what_is_on_disk_and_waits_again_is_counted_in_hunks() -> None:
+def test_reopened_hunks_on_disk_are_counted() -> None:
     hunks = tuple(HunkOutcome(path="a.py", hunk=name, header="@@", landed=True) for name in "ab")
     entry = DecisionEntry("d1", "P1", Decision.REOPENED, hunks=hunks, on_disk=True, still_pending=True)
     (line,) = entry.rows(80, opened=False)

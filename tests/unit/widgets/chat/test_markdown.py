@@ -142,7 +142,7 @@ def test_ordered_items_are_numbered_on_though_each_is_laid_out_alone() -> None:
         ("- item\n", "- item\n", 1),
     ],
 )
-def test_what_is_settled_stays_the_same_while_a_block_grows(start: str, row: str, most: int) -> None:
+def test_settled_rows_stay_while_a_block_grows(start: str, row: str, most: int) -> None:
     document = MarkdownDocument(60)
     document.append_source(start)
     settled: list[StyledLine] = []
@@ -431,7 +431,7 @@ def shown(partial: str, width: int = 60) -> list[str]:
         ("- a *b\n- c", ["• a *b", "• c"]),
     ],
 )
-def test_what_is_open_is_shown_closed(partial: str, rows: list[str] | None) -> None:
+def test_unfinished_markup_is_shown_closed(partial: str, rows: list[str] | None) -> None:
     assert [row.rstrip() for row in shown(partial)] == rows if rows else shown(partial)[0].startswith("*args")
 
 
@@ -447,7 +447,7 @@ def test_no_row_comes_and_goes_while_an_answer_is_written(width: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["-", "1.", "**", "[a](b", "| a | b |", "`", "# ", "- [ ]", "a\n-"])
-def test_what_ends_so_is_shown_as_it_is(text: str) -> None:
+def test_unfinished_markup_at_the_end_is_shown_as_typed(text: str) -> None:
     streamed, whole = MarkdownDocument(60), MarkdownDocument(60)
     whole.append_source(text)
     for character in text:

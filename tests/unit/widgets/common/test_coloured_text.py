@@ -127,7 +127,7 @@ async def test_a_file_of_no_known_kind_is_plain() -> None:
         assert app.colour(0, "import") == app.colour(3, "def name")
 
 
-async def test_what_is_typed_is_coloured_at_once_and_so_is_what_follows_from_it() -> None:
+async def test_typed_text_and_what_depends_on_it_are_coloured_at_once() -> None:
     app = Editing(SOURCE)
     async with app.run_test() as pilot:
         await pilot.press("ctrl+end")

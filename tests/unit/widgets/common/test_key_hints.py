@@ -100,7 +100,7 @@ def test_a_click_on_one_of_a_few_keys_presses_that_one() -> None:
     assert KeyHint("", "type to search").key_at(2) == ""
 
 
-def test_where_nothing_is_found_there_is_no_match_to_go_to() -> None:
+def test_search_without_matches_goes_nowhere() -> None:
     view = TextView()
     for query in ("", "two"):
         view.set_query(query)
@@ -113,7 +113,7 @@ class Listing(App[None]):
 
 
 @pytest.mark.parametrize("label", ["about Izmir", "İstanbul about", "ABOUT"])
-async def test_what_is_looked_for_is_underlined_where_it_stands(label: str) -> None:
+async def test_search_matches_are_underlined(label: str) -> None:
     """Some letters are two in lower case."""
     app = Listing()
     async with app.run_test() as pilot:
@@ -125,7 +125,7 @@ async def test_what_is_looked_for_is_underlined_where_it_stands(label: str) -> N
         assert prompt.plain[span.start : span.end].lower() == "about"
 
 
-async def test_what_is_never_painted_is_not_waited_for_without_end() -> None:
+async def test_waiting_for_an_unpainted_widget_ends() -> None:
     sight = OnScreenClock()
     await sight.wait_until_on_screen(0.001)
     assert not sight.was_on_screen_at(time.monotonic())

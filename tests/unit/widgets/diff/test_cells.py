@@ -111,14 +111,14 @@ def test_tabs_stop_at_multiples_of_four() -> None:
     assert display_text("中\tx").text == "中  x"
 
 
-def test_what_deceives_is_flagged() -> None:
+def test_deceptive_characters_are_flagged() -> None:
     line = "a\x1b[2Jb\u202ec\t= p\u0430ssword"
     shown = display_text(line)
     found = suspicious_spans(line, shown, 0, len(shown.text))
     assert [shown.text[start:end] for start, end in found] == ["␛", "⇠", "p\u0430ssword"]
 
 
-def test_what_deceives_is_flagged_anywhere_in_a_very_long_line() -> None:
+def test_deceptive_characters_are_flagged_in_very_long_lines() -> None:
     line = "x = f(y);" * 30_000 + "p\u0430ssword\u202e" + "x = f(y);" * 30_000
     shown = display_text(line)
     at = line.index("p\u0430ssword")

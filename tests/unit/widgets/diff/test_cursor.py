@@ -61,7 +61,7 @@ def numbered(*changed: int, lines: int = 40, **facts: object) -> FileDiff:
     return file_diff("a.py", "\n".join(old), "\n".join(new), **facts)  # type: ignore[arg-type]
 
 
-def test_where_nothing_is_shown_it_stays_where_it_is() -> None:
+def test_cursor_of_an_empty_diff_does_not_move() -> None:
     window = Window()
     cursor = DiffCursor(DiffModel(), window)
     cursor.move_to(3)

@@ -213,7 +213,7 @@ def test_a_collapsed_file_is_its_head() -> None:
         (file_diff("a.py", "a\n", "b\n", stacked_on=("P3",)), "Builds on P3"),
     ],
 )
-def test_what_is_special_about_a_file_is_said(diff: FileDiff, words: str) -> None:
+def test_notes_about_a_file_are_shown(diff: FileDiff, words: str) -> None:
     rows = rows_of(arrange_diffs([diff], DiffFoldState(), measure=height))
     assert any(isinstance(row, NoteRow) and words in row.text for row in rows)
 

@@ -144,7 +144,7 @@ def test_moved_lines_are_changed_lines_and_know_each_other(old: list[int], new: 
         assert other in moved
 
 
-def test_what_stands_beside_a_moved_block_has_not_moved_with_it_unless_it_is_similar() -> None:
+def test_neighbours_of_a_moved_block_have_moved_only_if_similar() -> None:
     block = ["def helper(value):", "    return value * 2 + offset"]
     old = ["alpha beta gamma", *block, "print(left, right)"]
     new = ["what else is there", *block, "del everything[0]"]
@@ -156,7 +156,7 @@ def test_what_stands_beside_a_moved_block_has_not_moved_with_it_unless_it_is_sim
     }
 
 
-def test_what_stands_apart_from_a_moved_block_has_not_moved_with_it() -> None:
+def test_lines_apart_from_a_moved_block_have_not_moved() -> None:
     block = ["def helper(value):", "    return value * 2 + offset"]
     stays = [f"line {number} stays" for number in range(8)]
     old, new = ["rate = net * 1", "stays", *block, *stays], ["stays", *stays, "rate = net * 2", *block]
@@ -193,7 +193,7 @@ def test_the_partner_of_a_line() -> None:
     assert marks.changed_words(0, 0, "new", 1) == (((4, 5),), False)
 
 
-def test_of_a_hunk_in_order_no_table_of_partners_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partners_of_a_hunk_in_order_need_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("widgets.diff.line_marks.pair_lines", None)
     assert LineMarks(many_lines(50_000)).paired_line(0, 0, "new", 49_999) is None
 
@@ -229,7 +229,7 @@ async def test_long_files_are_lexed_near_the_viewport_only() -> None:
     assert syntax.line_tokens(0, "new", 0) == ()
 
 
-async def test_what_is_lexed_of_a_long_file_begins_where_something_begins() -> None:
+async def test_lexing_of_a_long_file_begins_at_a_definition() -> None:
     lines = [f"value_{number} = {number}" for number in range(WHOLE_FILE_LINES + CHUNK_LINES)]
     start = 2 * CHUNK_LINES
     begun = start - LEAD_LINES - 5
@@ -310,7 +310,7 @@ def test_slow_marks_come_later(diffs: list[FileDiff], white_space: bool, begun: 
     assert Desk(*diffs, white_space=white_space).looked().jobs.keys() == begun
 
 
-def test_what_differs_in_white_space_is_found_once() -> None:
+def test_space_changes_are_found_once() -> None:
     desk = Desk(*many_lines(10), white_space=False).looked()
     found = desk.sheet.hidden_space
     desk.background.find_space_changes()

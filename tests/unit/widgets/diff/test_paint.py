@@ -38,7 +38,7 @@ def test_a_bracket_an_empty_line_and_a_very_long_one_are_no_definition() -> None
     assert fold.endswith("unchanged lines  def first()")
 
 
-def test_of_a_long_line_that_is_unchanged_only_the_beginning_is_shown_where_it_would_wrap() -> None:
+def test_wrapped_unchanged_line_shows_only_its_beginning() -> None:
     long = "word " * 2_000
     sheet = laid_out(file_diff("a.py", f"{long}\none\n", f"{long}\ntwo\n"), wrap=True)
     lines = drawn(sheet)
@@ -114,7 +114,7 @@ def test_each_character_has_the_looks_of_what_lies_on_it(
 
 
 @given(apart(), RANGE)
-def test_what_is_clipped_lies_within(tokens: list[tuple[int, int]], window: list[int]) -> None:
+def test_clipped_stretches_lie_within_the_window(tokens: list[tuple[int, int]], window: list[int]) -> None:
     first, last = window
     found = clip_stretches([(begin, end, "") for begin, end in tokens], first, last)
     shown = {at for begin, end, _ in found for at in range(begin, end)}

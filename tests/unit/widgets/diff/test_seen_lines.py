@@ -55,7 +55,7 @@ def test_the_lines_that_were_drawn_are_counted_once(old: int, new: int, drawn: l
     assert seen.lines == old + new - len(left)
 
 
-def test_what_was_seen_already_and_what_is_nothing_is_no_news() -> None:
+def test_marking_seen_lines_again_changes_nothing() -> None:
     seen, one = SeenLines(), hunk(0, 2)
     seen.mark_seen(one, 0)
     seen.mark_part_seen(one, 0, (0, 5), ((0, 9),))
