@@ -69,9 +69,9 @@ class AppArguments(NamedTuple):
     plain: bool = False
 
 
-def wants_plain_lines(environment: Mapping[str, str] = os.environ) -> bool:
+def wants_plain_lines() -> bool:
     """Return whether the environment asks for lines: a terminal that can do no more, or a screen reader."""
-    return environment.get("TERM") in ("dumb", "unknown") or bool(environment.get("ACCESSIBLE"))
+    return os.environ.get("TERM") in ("dumb", "unknown") or bool(os.environ.get("ACCESSIBLE"))
 
 
 def settings_from_flags(arguments: object) -> Mapping[str, Any]:

@@ -5,7 +5,7 @@ import asyncio
 import contextlib
 import os
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,9 +51,9 @@ _MOST = 20
 _STDIN, _STDOUT = 0, 1
 
 
-def find_command_caller(environment: Mapping[str, str] = os.environ) -> CommandCaller:
+def find_command_caller() -> CommandCaller:
     """Return how this process was called; of environment variables only the names."""
-    markers = sorted(name for name in environment if _MARKER.fullmatch(name))
+    markers = sorted(name for name in os.environ if _MARKER.fullmatch(name))
     return CommandCaller(
         stdin_is_terminal=_is_terminal(_STDIN),
         stdout_is_terminal=_is_terminal(_STDOUT),

@@ -137,9 +137,9 @@ def proposal_details(state: ReviewState, proposal: Proposal, *, reason: bool = T
     return [fact.stylize_before(QUIET_STYLE) for fact in facts]
 
 
-def file_names(proposal: Proposal, limit: int = 3) -> Content:
-    """Return the first names of the files, and the number of further ones."""
-    names = [change.path for change in proposal.files[:limit]]
+def file_names(proposal: Proposal) -> Content:
+    """Return the first three names of the files, and the number of further ones."""
+    names = [change.path for change in proposal.files[:3]]
     more = len(proposal.files) - len(names)
     return Content.assemble(safe_content(", ".join(names)), f" and {more} more" if more else "")
 

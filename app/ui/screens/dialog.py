@@ -140,9 +140,11 @@ class Dialog(ModalScreen[Result | None], Generic[Result]):
             yield KeyHints(self.key_hints())
 
     def frame_title(self) -> str:
+        """Return the title in the frame."""
         return self.HEADING
 
     def key_hints(self) -> Sequence[KeyHint]:
+        """Return the hints in the bottom line, in order."""
         return [key.hint for key in self.KEYS if key.label]
 
     def hints_of(self, *keys: str) -> list[KeyHint]:
