@@ -275,7 +275,7 @@ async def wait_until_input_painted(app: App[Any]) -> None:
         await app.input.wait_until_painted()
 
 
-async def wait_for_quiet(app: App[Any]) -> None:
+async def wait_for_typing_pause(app: App[Any]) -> None:
     """Return once the user of an app pauses; call it before work that takes the processor."""
     if isinstance(app, OrderedApp):
         await app.input.wait_for_quiet()

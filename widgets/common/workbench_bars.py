@@ -287,11 +287,11 @@ class HasKeyTitles(Protocol):
 
 
 @runtime_checkable
-class HasNamedKeys(Protocol):
+class ShowsOwnActionKeys(Protocol):
     """A widget that shows some keys itself, so that the footer leaves them out."""
 
     @property
-    def named_keys(self) -> Collection[str]:
+    def actions_with_shown_keys(self) -> Collection[str]:
         """Return the handlers of the actions whose keys are shown."""
         ...
 
@@ -318,7 +318,12 @@ class KeyBar(HintLine):
         # Behind a dialog the keys are the dialog's; the line is dimmed then, and stays as it was.
         if self.app.screen is screen:
             above = screen.focused.ancestors_with_self if screen.focused is not None else ()
-            named = {action for node in above if isinstance(node, HasNamedKeys) for action in node.named_keys}
+            named = {
+                action
+                for node in above
+                if isinstance(node, ShowsOwnActionKeys)
+                for action in node.actions_with_shown_keys
+            }
             self.hints = shown_keys(list(screen.active_bindings.values()), named)
 
     def place_hints(self, width: int) -> Sequence[PlacedHint]:

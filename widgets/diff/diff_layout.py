@@ -155,7 +155,7 @@ class DiffLayout:
             number
         )
 
-    def spans_between(self, first: int, last: int) -> Iterator[tuple[int, int, Segment]]:
+    def segments_with_lines(self, first: int, last: int) -> Iterator[tuple[int, int, Segment]]:
         """Return the segments on these terminal lines, each with its first line and the line after its last."""
         low, high = self._between(first, last)
         for index in range(low, high):

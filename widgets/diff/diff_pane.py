@@ -64,7 +64,7 @@ def rows_with_reasons(layout: DiffLayout, diffs: Sequence["FileDiff"]) -> Iterat
 def _changes(layout: DiffLayout, low: int, high: int) -> int:
     """Whether lines are added or removed on the terminal lines `low` to `high`; looked at only until it is both."""
     bits = 0
-    for first, last, segment in islice(layout.spans_between(low, high), _MOST_SEGMENTS):
+    for first, last, segment in islice(layout.segments_with_lines(low, high), _MOST_SEGMENTS):
         if isinstance(segment, UnifiedSegment):
             removed = max(0, min(segment.old_count - segment.offset, segment.rows))
             middle = first + (last - first) * removed // max(1, segment.rows)

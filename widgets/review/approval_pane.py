@@ -299,11 +299,11 @@ class ApprovalPane(Column):
     """Whether what is said is of a key that did nothing, to be pressed again."""
     shows_title = True
     """Whether the title of what waits is on these lines as a whole."""
-    named_keys: frozenset[str] = frozenset()
+    actions_with_shown_keys: frozenset[str] = frozenset()
     """The actions whose keys these lines name."""
     _asked: Content | None = None
     """The question that stands in the place of them."""
-    named_keys_changed: Callable[[], None] = staticmethod(lambda: None)
+    shown_keys_changed: Callable[[], None] = staticmethod(lambda: None)
     """Called when others are named."""
 
     def compose(self) -> ComposeResult:
@@ -365,9 +365,9 @@ class ApprovalPane(Column):
         return lines[0] if len(lines) == 1 and lines[0].cell_length <= most else None
 
     def _name_keys(self, named: frozenset[str]) -> None:
-        if named != self.named_keys:
-            self.named_keys = named
-            self.named_keys_changed()
+        if named != self.actions_with_shown_keys:
+            self.actions_with_shown_keys = named
+            self.shown_keys_changed()
 
     def fit_height(self, height: int) -> None:
         """Leave most of the review's height to the diff; the lines with the deciding keys are never cut."""

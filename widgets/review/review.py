@@ -157,7 +157,7 @@ class Review(Column):
         for field in (*self.query(WritingField), self.ask_panel):
             field.override_keys(self._keys)
         self.view.model.space_key = self.key_of_action("toggle_white_space")
-        self.approval_pane.named_keys_changed = self.refresh_bindings
+        self.approval_pane.shown_keys_changed = self.refresh_bindings
         self.preview.show_current_item()
 
     def on_resize(self) -> None:
@@ -478,10 +478,12 @@ class Review(Column):
         return current_key_title(action, self.state, self.verdict_handler.question, comparing=self.preview.comparing)
 
     @property
-    def named_keys(self) -> frozenset[str]:
+    def actions_with_shown_keys(self) -> frozenset[str]:
         """Return the actions whose keys are shown above the list."""
         return (
-            frozenset() if self.has_class("-aside") or self.feedback_field.is_open else self.approval_pane.named_keys
+            frozenset()
+            if self.has_class("-aside") or self.feedback_field.is_open
+            else self.approval_pane.actions_with_shown_keys
         )
 
     def key_of_action(self, action: str) -> str:

@@ -120,12 +120,12 @@ class Preferences:
             },
         )
 
-    def save_for_model(self, name: str, path: Sequence[str], value: Any) -> None:
+    def save_for_model(self, model: str, setting_path: Sequence[str], value: Any) -> None:
         """Save a setting for one model and apply it; None removes it.
 
         Args:
-            name: of the model, or a pattern.
-            path: the key in its table, below those before it.
+            model: of the model, or a pattern.
+            setting_path: the key in its table, below those before it.
             value: of the kind that the file holds.
 
         Raises:
@@ -136,9 +136,9 @@ class Preferences:
         tables = {
             of: table.model_dump(exclude_unset=True, exclude_none=True) for of, table in self.settings.models.items()
         }
-        set_nested(tables, (name, *path), value)
+        set_nested(tables, (model, *setting_path), value)
         models = validate_value("models", tables)
-        save_settings(self._runtime.dirs.config_file, {("models", name, *path): value})
+        save_settings(self._runtime.dirs.config_file, {("models", model, *setting_path): value})
         self.apply_for_this_run(models=models)
 
     async def reload(self) -> bool:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @runtime_checkable
-class KeymapHolder(Protocol):
+class HasKeymap(Protocol):
     """An app whose keys the user may have changed."""
 
     @property
@@ -91,7 +91,7 @@ class PaletteCommands(Provider):
                 yield Hit(match, self._with_keys(matcher.highlight(title)), callback, text=title, help=told)
 
     def _with_keys(self, name: Content) -> Content:
-        keymap = self.app.keymap if isinstance(self.app, KeymapHolder) else {}
+        keymap = self.app.keymap if isinstance(self.app, HasKeymap) else {}
         action = next((one for one in _actions() if _name(one) == name.plain), None)
         keys = " ".join(key_name(key) for key in effective_keys(action, keymap)[:2]) if action is not None else ""
         command = f"/{action.command}" if action is not None and action.command else ""

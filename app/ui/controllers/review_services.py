@@ -15,7 +15,7 @@ from app.storage.storage_errors import StorageError
 from app.ui.context.app_context import AppContext, Notify
 from app.ui.context.current_session import CurrentSession
 from widgets.chat.markdown.markdown_document import preload_parsers
-from widgets.common.input_order import wait_for_quiet
+from widgets.common.input_order import wait_for_typing_pause
 from widgets.common.workbench_bars import ReadingStatus
 from widgets.review import review_messages
 from widgets.review.review import Review
@@ -119,7 +119,7 @@ class CheckController:
                 lambda: self._runtime.settings.evidence_seconds,
                 self._chosen,
                 self._review.set_evidence,
-                lambda: wait_for_quiet(self._review.app),
+                lambda: wait_for_typing_pause(self._review.app),
             )
             self._app_context.run(self._follow_disk, group="checks", exclusive=True)
         if self.scheduler is not None and self._evidence is not None:
