@@ -265,8 +265,8 @@ def test_a_cell_of_the_map_looks_no_further_than_it_has_to() -> None:
     class Watched(DiffLayout):
         looked = 0
 
-        def spans_between(self, first: int, last: int) -> Iterator[tuple[int, int, Segment]]:
-            for span in super().spans_between(first, last):
+        def segments_with_lines(self, first: int, last: int) -> Iterator[tuple[int, int, Segment]]:
+            for span in super().segments_with_lines(first, last):
                 self.looked += 1
                 yield span
 
