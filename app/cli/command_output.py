@@ -109,7 +109,7 @@ def require_folder(workspace: str, *, narrow: bool = False) -> None:
         raise CommandError(f"{workspace} is not a folder; --workspace takes the workspace to use.", ExitCode.USAGE)
     if not narrow:
         return
-    from app.workspace.trust import broad_folder_warning, describe_broad_folder
+    from app.workspace.broad_folder import broad_folder_warning, describe_broad_folder
 
     if what := describe_broad_folder(Path(workspace)):
         if workspace == ".":
