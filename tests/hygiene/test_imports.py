@@ -226,7 +226,8 @@ def test_no_words_are_what_the_parser_makes_of_none() -> None:
 
 def test_a_session_in_which_nothing_waits_loads_no_review_and_nothing_that_stages() -> None:
     loaded = all_modules_after(
-        "from app.ui.startup import load_chat_side, load_session_parts\nload_chat_side(); load_session_parts()"
+        "from app.ui.startup import load_chat_side, load_session_parts\nload_chat_side(); load_session_parts()\n"
+        "import app.mcp_client.configured_servers, app.review.review_stores"
     )
     later = ("widgets.diff", "widgets.review", "app.proposals.locate.", "app.proposals.patch.")
     assert not {name for name in loaded if name.startswith(later)}
@@ -236,6 +237,8 @@ def test_a_session_in_which_nothing_waits_loads_no_review_and_nothing_that_stage
         "app.proposals.risk.risk_reasons",
         "app.proposals.stack.rebase",
         "app.proposals.text.merge",
+        "app.automation.check_results",
+        "app.sandbox.sandbox",
     }
 
 
