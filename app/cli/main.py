@@ -50,6 +50,8 @@ def _run(words: Sequence[str]) -> int:
         # `mcp` checks them itself.
         open_closed_streams()
     show_control_characters()
+    # pydantic looks for plugins in the metadata of all installed packages.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     if words and words[0] in COMMANDS:
         return _run_command(_parse_command(words))
     if words and not words[0].startswith("-") and (problem := _not_a_folder(words[0])):

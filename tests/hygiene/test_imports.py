@@ -350,3 +350,23 @@ def test_what_agents_call_before_each_tool_loads_little(tmp_path: Path) -> None:
     heavy = {"textual", "pydantic", "asyncio", "email", "logging", "watchfiles", "subprocess", "openai"}
     assert not modules_after(code) & heavy
     assert (tmp_path / "home").is_dir()
+
+
+def test_no_plugins_of_pydantic_are_searched(tmp_path: Path) -> None:
+    """It would read the metadata of every installed package."""
+    code = (
+        "import importlib.metadata\n"
+        "def refuse(*_, **__): raise AssertionError\n"
+        "importlib.metadata.distributions = importlib.metadata.entry_points = refuse\n"
+        f"from app.cli.main import main\nassert main(['proposals', '--workspace', {str(tmp_path)!r}]) == 0\n"
+        "from app.config.settings import Settings\nassert Settings.__pydantic_complete__"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env={**os.environ, "SIGNOFF_HOME": str(tmp_path / "home")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
