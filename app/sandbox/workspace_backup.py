@@ -14,9 +14,10 @@ import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, field
 from pathlib import Path
 
+from app.dataclass import dataclass
 from app.sandbox.captured_changes import CapturedChanges, FileOrLink, IgnoredPath, PathChange, Pending, TouchedPath
 from app.sandbox.disk_leaf import has_same_content, read_leaf, set_mode, write_leaf
 from app.sandbox.path_policy import REPOSITORY, PathPolicy, PathStat, find_changed_files, path_stat, walk_entries
