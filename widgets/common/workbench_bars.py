@@ -1,7 +1,7 @@
 """The bars of the workbench: tabs of a narrow terminal, status bar, keys."""
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from textual import events
 from textual.content import Content
@@ -277,23 +277,21 @@ _HINT_GAP = 2
 _ACTIONS: dict[str, tuple[int, Action]] = {action.id: (order, action) for order, action in enumerate(ACTIONS)}
 
 
-@runtime_checkable
-class RetitlesKeys(Protocol):
-    """A widget whose keys change their meaning."""
+class RetitlesKeys:
+    """Mixin of a widget whose keys change their meaning."""
 
     def title_of(self, action: str) -> str | None:
         """Return what an action means now; empty for its usual name, None to hide it."""
-        ...
+        raise NotImplementedError
 
 
-@runtime_checkable
-class ShowsOwnKeys(Protocol):
-    """A widget that shows some keys itself, so that the footer leaves them out."""
+class ShowsOwnKeys:
+    """Mixin of a widget that shows some keys itself, so that the footer leaves them out."""
 
     @property
     def named_keys(self) -> Collection[str]:
         """Return the handlers of the actions whose keys are shown."""
-        ...
+        raise NotImplementedError
 
 
 class KeyBar(HintLine):

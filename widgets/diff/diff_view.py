@@ -20,6 +20,7 @@ from app.review.hunk_lines import changed_line_at
 from app.review.seen import SeenLines
 from widgets.common.key_hints import MAIN_BUTTON
 from widgets.common.text_colours import selection_style
+from widgets.common.workbench_bars import RetitlesKeys
 from widgets.diff.background_jobs import BackgroundJobs
 from widgets.diff.diff_arrangement import Comment, DiffShape
 from widgets.diff.diff_colours import COMPONENTS, DIFF_CSS
@@ -61,7 +62,7 @@ class _LatestMessage(Message):
         return type(message) is type(self)
 
 
-class DiffView(ScrollView, can_focus=True):
+class DiffView(ScrollView, RetitlesKeys, can_focus=True):
     """A change over several files, of any size: draws it, and moves, folds, searches and picks lines in it."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = COMPONENTS

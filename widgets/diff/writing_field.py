@@ -16,6 +16,7 @@ from app.keys.actions import actions_in_scope, make_bindings
 from app.keys.keymap import effective_keys
 from widgets.common.input_order import JoinedKey
 from widgets.common.key_hints import KeyHint, KeyHints
+from widgets.common.workbench_bars import RetitlesKeys
 
 Pasted = Callable[[str], Awaitable[str]]
 """Tells what is inserted for a pasted text."""
@@ -25,7 +26,7 @@ async def _as_it_is(text: str) -> str:
     return text
 
 
-class WritingArea(TextArea):
+class WritingArea(TextArea, RetitlesKeys):
     """A text area whose send and close keys belong to the field."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*make_bindings("writing")]

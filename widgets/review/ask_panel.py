@@ -36,6 +36,7 @@ from widgets.chat.markdown.styled_lines import format_seconds, shorten
 from widgets.chat.transcript import Transcript
 from widgets.common.containers import Column
 from widgets.common.figures import format_dollars, format_tokens
+from widgets.common.workbench_bars import RetitlesKeys
 from widgets.diff.diff_arrangement import Comment
 from widgets.diff.diff_pane import DiffPane
 from widgets.diff.diff_rows import CommentRow, SourceLine
@@ -163,7 +164,7 @@ class ThreadTranscript(Transcript, can_focus=False):
     """The side thread; it scrolls while the field has the focus."""
 
 
-class AskPanel(Column):
+class AskPanel(Column, RetitlesKeys):
     """A side thread about a hunk, and the field for the next question.
 
     Args:
