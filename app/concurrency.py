@@ -10,7 +10,6 @@ import selectors
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from importlib.abc import MetaPathFinder
 from types import ModuleType
 from typing import TypeVar
 
@@ -42,7 +41,7 @@ def iterate_cooperatively(pieces: Iterable[_Piece]) -> Iterator[_Piece]:
         yield piece
 
 
-class _GivesWay(MetaPathFinder):
+class _GivesWay:
     """Finds no module, but is asked first for each."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> None:

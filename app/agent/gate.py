@@ -7,7 +7,6 @@ where it stood; a decision in the middle of a turn moves it only at the end of t
 may.
 """
 
-from dataclasses import dataclass
 from typing import Literal
 
 from app.conversation.events import (
@@ -20,6 +19,7 @@ from app.conversation.events import (
     TurnEnded,
     TurnStarted,
 )
+from app.dataclass import dataclass
 
 
 class UnansweredDenials:

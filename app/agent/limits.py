@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from app.config.config_tables import PriceTable
 from app.conversation.events import (
@@ -23,6 +22,7 @@ from app.conversation.events import (
     TurnStarted,
 )
 from app.conversation.payload.token_count import estimate_text_tokens
+from app.dataclass import dataclass
 from app.llm.capabilities.model_list import add_cost
 from app.llm.values.requests_and_updates import Usage
 from app.text.duration import format_duration

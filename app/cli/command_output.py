@@ -110,7 +110,7 @@ def require_workspace_folder(workspace: str, *, refuse_broad: bool = False) -> N
         raise CommandError(f"{workspace} is not a folder; --workspace takes the workspace to use.", ExitCode.USAGE)
     if not refuse_broad:
         return
-    from app.workspace.trust import broad_folder_warning, describe_broad_folder
+    from app.workspace.broad_folder import broad_folder_warning, describe_broad_folder
 
     if what := describe_broad_folder(Path(workspace)):
         if workspace == ".":

@@ -50,6 +50,8 @@ def _run(words: Sequence[str]) -> int:
         # `mcp` checks them itself.
         open_closed_streams()
     make_control_characters_visible()
+    # pydantic looks for plugins in the metadata of all installed packages.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     if words and words[0] in COMMANDS:
         return _run_command(_parse_command(words))
     if words and not words[0].startswith("-") and (problem := _not_a_folder(words[0])):
@@ -145,7 +147,7 @@ def _open_app(arguments: AppArguments) -> int:
     # Textual draws on standard error.
     if not is_plain and not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         return _wrong_usage("The app needs a terminal; use `signoff run PROMPT` in a pipe, or see `signoff --help`.")
-    from app.workspace.trust import describe_broad_folder
+    from app.workspace.broad_folder import describe_broad_folder
 
     if (
         arguments.workspace is None
@@ -184,7 +186,7 @@ def _open_lines(arguments: AppArguments) -> int:
 
 def _confirm_opening(what: str) -> bool:
     """Ask whether to open the current folder although it is more than a project."""
-    from app.workspace.trust import broad_folder_warning
+    from app.workspace.broad_folder import broad_folder_warning
 
     sys.stdout.write(
         f"{broad_folder_warning(what)}\nOpen it all the same? `signoff FOLDER` opens another one. [y/N] "

@@ -6,23 +6,26 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
 from app.config.config_tables import ServerTable
 from app.config.toml import parse_toml
+from app.dataclass import dataclass
 from app.sandbox.confinement import SandboxMode, landlock_version
 from app.sandbox.environment import OWN_KEYS
-from app.sandbox.sandbox import Sandbox
 from app.text.safe_text import escape_unsafe
 from app.workspace import trust
 from app.workspace.path_rules import WorkspaceError
 from app.workspace.paths import Workspace
 from app.workspace.reading import read_file
+
+if TYPE_CHECKING:
+    from app.sandbox.sandbox import Sandbox
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)(?::-([^}]*))?\}")
 
@@ -118,7 +121,7 @@ WRITE_ACCESS_TEXTS = {
 """What the user has to know of it."""
 
 
-async def find_write_access(definition: ServerDefinition, sandbox: Sandbox) -> WriteAccess:
+async def find_write_access(definition: ServerDefinition, sandbox: "Sandbox") -> WriteAccess:
     """Return where a server can write here."""
     if definition.is_remote:
         return WriteAccess.REMOTE

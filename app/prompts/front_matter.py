@@ -8,7 +8,9 @@ is up to whoever asks for the key; keys that nobody asks for do no harm.
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from app.dataclass import dataclass
 
 _FENCE = "---"
 _ENDS = frozenset({_FENCE, "..."})

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter, ValidationError
 
-from app.automation.check_results import ProposalChecks
-from app.automation.evidence.proposal_evidence import ProposalEvidence
 from app.proposals.values.decision_facts import RecordedCheck
 from app.storage.change_signals import ChangeSignal
 from app.storage.session_store import SessionStore
 from app.storage.storage_errors import StorageError
 
 if TYPE_CHECKING:
+    from app.automation.check_results import ProposalChecks
+    from app.automation.evidence.proposal_evidence import ProposalEvidence
     from app.review.unfinished_review import UnfinishedReview
 
 _PREFIX = "review:"
@@ -25,7 +25,7 @@ _PAUSE = 0.3
 
 @cache
 def _adapter() -> "TypeAdapter[UnfinishedReview]":
-    # Whether there are any is asked before the review is loaded.
+    # Whether there are any is asked at each start.
     from app.review.unfinished_review import UnfinishedReview
 
     return TypeAdapter(UnfinishedReview)
@@ -82,7 +82,11 @@ class UnfinishedReviewStore:
 
 
 _CHECKS = "checks:"
-_FACTS = TypeAdapter(list[RecordedCheck])
+
+
+@cache
+def _facts_adapter() -> TypeAdapter[list[RecordedCheck]]:
+    return TypeAdapter(list[RecordedCheck])
 
 
 class CheckResultStore:
@@ -97,12 +101,12 @@ class CheckResultStore:
         self._store = store
         self._signal = signal
 
-    def keep(self, checked: ProposalChecks) -> None:
+    def keep(self, checked: "ProposalChecks") -> None:
         """Keep results that have come to an end, in the place of those before; storage errors are ignored."""
         facts = [one.to_fact for one in checked.results if one.is_current]
         if checked.is_running or not facts:
             return
-        key, value = f"{_CHECKS}{checked.proposal}", _FACTS.dump_json(facts).decode()
+        key, value = f"{_CHECKS}{checked.proposal}", _facts_adapter().dump_json(facts).decode()
         with contextlib.suppress(StorageError):
             if self._store.setting(key) != value:
                 self._store.set_setting(key, value)
@@ -113,14 +117,16 @@ class CheckResultStore:
         kept = {key.removeprefix(_CHECKS): value for key, value in self._store.settings(_CHECKS).items()}
         for gone in kept.keys() - set(waiting):
             self._store.set_setting(f"{_CHECKS}{gone}", None)
-        return {key: _FACTS.validate_json(value) for key, value in kept.items() if key in waiting}
+        return {key: _facts_adapter().validate_json(value) for key, value in kept.items() if key in waiting}
 
 
 _EVIDENCE = "evidence:"
 
 
 @cache
-def _evidence_adapter() -> TypeAdapter[ProposalEvidence]:
+def _evidence_adapter() -> "TypeAdapter[ProposalEvidence]":
+    from app.automation.evidence.proposal_evidence import ProposalEvidence
+
     return TypeAdapter(ProposalEvidence)
 
 
@@ -134,7 +140,7 @@ class EvidenceStore:
     def __init__(self, store: SessionStore) -> None:
         self._store = store
 
-    def keep(self, found: ProposalEvidence, waiting: Collection[str]) -> None:
+    def keep(self, found: "ProposalEvidence", waiting: Collection[str]) -> None:
         """Keep evidence in the place of that before, and forget that of proposals that do not wait.
 
         Storage errors are ignored: it can be collected again.
@@ -146,7 +152,7 @@ class EvidenceStore:
                 if key.removeprefix(_EVIDENCE) not in waiting:
                     self._store.set_setting(key, None)
 
-    def load(self, proposal_id: str) -> ProposalEvidence | None:
+    def load(self, proposal_id: str) -> "ProposalEvidence | None":
         """Return the evidence about a proposal, on whatever bytes it was found; None if there is none to read."""
         with contextlib.suppress(StorageError, ValidationError):
             if value := self._store.setting(_EVIDENCE + proposal_id):

@@ -1,8 +1,9 @@
 """The unfinished review of a proposal, which survives a restart, and the hunks that the user has chosen."""
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from app.dataclass import dataclass
 from app.images.mentions import Mention
 from app.proposals.stack.hunk_splitting import HunkPart
 from app.proposals.values.decision_facts import LineComment

@@ -2,9 +2,10 @@
 
 import stat
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
+from app.dataclass import dataclass
 from app.text.plural import plural
 
 

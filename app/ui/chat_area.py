@@ -13,8 +13,8 @@ from app.keys.keymap import first_key_name
 from app.text.safe_text import escape_unsafe
 from app.ui.context.app_context import AppContext, open_link
 from app.ui.context.current_session import CurrentSession
+from app.workspace.broad_folder import describe_broad_folder
 from app.workspace.paths import Workspace
-from app.workspace.trust import describe_broad_folder
 from widgets.chat.chat_pane import ChatPane
 from widgets.chat.composer import Composer
 from widgets.chat.transcript import Transcript

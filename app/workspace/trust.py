@@ -2,11 +2,10 @@
 
 A configuration that arrives with a clone, or changes with a pull, is somebody else's wish until the user has seen
 it. `app.config.settings` holds which keys count before that (`UNTRUSTED_KEYS`) and which never do
-(`NEVER_FROM_WORKSPACE`). In a folder that holds much more than one project, the user is warned.
+(`NEVER_FROM_WORKSPACE`).
 """
 
 import hashlib
-from pathlib import Path
 from typing import Protocol
 
 from app.workspace.paths import Workspace
@@ -66,32 +65,3 @@ def forget_trust(store: TrustStore, name: str = FILE_NAME) -> None:
 
 def _setting(name: str) -> str:
     return SETTING if name == FILE_NAME else f"{SETTING}:{name}"
-
-
-_OF_THE_SYSTEM = (
-    *("/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib64", "/opt", "/proc", "/root", "/run", "/sbin", "/srv"),
-    *("/sys", "/usr", "/var"),
-    *("/Applications", "/Library", "/System", "/Users", "/Volumes", "/private", "/private/etc"),
-)
-
-
-def describe_broad_folder(folder: Path) -> str:
-    """Describe a folder that is more than a project, such as the home; empty for any other."""
-    root = folder.resolve()
-    if root == Path(root.anchor):
-        return "the whole machine"
-    try:
-        home = Path.home().resolve()
-    except RuntimeError:
-        # Nobody's, as in some containers.
-        home = Path("/")
-    if root == home:
-        return "your home folder"
-    if home.is_relative_to(root) or str(root) in _OF_THE_SYSTEM:
-        return "a folder of the system"
-    return ""
-
-
-def broad_folder_warning(what: str) -> str:
-    """Return a warning about such a workspace."""
-    return f"This workspace is {what}: the model can read all of it unasked, but for what looks like a secret."

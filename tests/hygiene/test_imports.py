@@ -18,6 +18,7 @@ from app.cli.argument_parser import make_app_parser
 
 ROOT = Path(__file__).resolve().parents[2]
 LAYERS: tuple[tuple[str, ...], ...] = (
+    ("app.dataclass",),
     ("app.text", "app.concurrency", "app.conversation.todos", "app.keys", "app.mcp_client.json_rpc"),
     ("app.config",),
     ("app.workspace",),
@@ -37,7 +38,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 )
 """From the ground up: a room imports only from those below it, and those beside it know nothing of each other."""
 _SPEAK_OF_KEYS = ("app.keys",)
-UI_FREE = {"app.cli", *(room for layer in LAYERS[:10] for room in layer)} - set(_SPEAK_OF_KEYS)
+UI_FREE = {"app.cli", *(room for layer in LAYERS[:11] for room in layer)} - set(_SPEAK_OF_KEYS)
 
 
 def python_files(*folders: str) -> list[Path]:
@@ -227,7 +228,8 @@ def test_no_words_are_what_the_parser_makes_of_none() -> None:
 def test_a_session_in_which_nothing_waits_loads_no_review_and_nothing_that_stages() -> None:
     loaded = all_modules_after(
         "from app.ui.startup import import_chat_side, import_session_modules\n"
-        "import_chat_side(); import_session_modules()"
+        "import_chat_side(); import_session_modules()\n"
+        "import app.mcp_client.configured_servers, app.review.review_stores"
     )
     later = ("widgets.diff", "widgets.review", "app.proposals.locate.", "app.proposals.patch.")
     assert not {name for name in loaded if name.startswith(later)}
@@ -237,6 +239,8 @@ def test_a_session_in_which_nothing_waits_loads_no_review_and_nothing_that_stage
         "app.proposals.risk.risk_reasons",
         "app.proposals.stack.rebase",
         "app.proposals.text.merge",
+        "app.automation.check_results",
+        "app.sandbox.sandbox",
     }
 
 
@@ -315,6 +319,12 @@ def test_to_load_a_session_reads_no_source_code() -> None:
     assert "app" in modules_after(code)
 
 
+def test_dataclasses_are_made_in_little_time() -> None:
+    """By the standard library, those that a start makes would take a tenth of it."""
+    users = [module for module, path in sources().items() if "dataclasses.dataclass" in imported(path)]
+    assert users == ["app.dataclass"]
+
+
 def test_no_private_name_of_textual_is_used() -> None:
     offenders = [
         f"{path}: {module}"
@@ -349,3 +359,23 @@ def test_what_agents_call_before_each_tool_loads_little(tmp_path: Path) -> None:
     heavy = {"textual", "pydantic", "asyncio", "email", "logging", "watchfiles", "subprocess", "openai"}
     assert not modules_after(code) & heavy
     assert (tmp_path / "home").is_dir()
+
+
+def test_no_plugins_of_pydantic_are_searched(tmp_path: Path) -> None:
+    """It would read the metadata of every installed package."""
+    code = (
+        "import importlib.metadata\n"
+        "def refuse(*_, **__): raise AssertionError\n"
+        "importlib.metadata.distributions = importlib.metadata.entry_points = refuse\n"
+        f"from app.cli.main import main\nassert main(['proposals', '--workspace', {str(tmp_path)!r}]) == 0\n"
+        "from app.config.settings import Settings\nassert Settings.__pydantic_complete__"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env={**os.environ, "SIGNOFF_HOME": str(tmp_path / "home")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr

@@ -226,7 +226,7 @@ def test_streaming_with_a_queue_and_completion(scene: Callable[..., None]) -> No
         pane.apply_update(ReasoningStreamed("First this.\nThen the jitter."))
         pane.apply_update(TextStreamed("I'd use **full jit"))
         pane.apply_update(CallStreamed(0, "edit_file", 1234))
-        pane.flush()
+        pane.show_streamed_text()
         pane.composer.set_queue(["Then run the tests, please"])
         await pilot.press(*"see @fe")
         await pilot.app.workers.wait_for_complete()
@@ -251,7 +251,7 @@ def test_a_failure_and_long_options(scene: Callable[..., None], theme: str) -> N
         pane = pilot.app.pane  # type: ignore[attr-defined]
         pane.apply_update(EventRecorded(TurnEnded(id=40, stopped="failed", message="The key was refused.")))
         pane.apply_update(QueueChanged(("Then run the tests, please", "and tidy up")))
-        pane.composer.restore(ComposerDraft("see " + "x\n" * 340 + " and try again", ((4, 684),)).dump())
+        pane.composer.restore_draft(ComposerDraft("see " + "x\n" * 340 + " and try again", ((4, 684),)).dump())
         await pilot.pause()
 
     scene([*TURN, *LONG_QUESTION], (80, 45), theme, before)

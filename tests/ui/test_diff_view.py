@@ -448,7 +448,7 @@ async def test_a_jump_to_what_is_not_laid_out_yet_arrives() -> None:
         assert row is not None
         view.cursor.go_to(row)
         assert view.cursor.hunk == hunks[1_000]
-        top, line = view.scroll_offset.y, view.layout_rows.line_of(view.cursor.number)
+        top, line = view.scroll_offset.y, view.layout_rows.first_line_of(view.cursor.number)
         assert top <= line < top + view.size.height
         assert not view.layout_rows.complete, "what is below is laid out later"
         async with asyncio.timeout(60):

@@ -1,8 +1,7 @@
 """The bars of the workbench: tabs of a narrow terminal, status bar, keys."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from textual import events
 from textual.content import Content
@@ -12,6 +11,7 @@ from textual.screen import Screen
 from textual.style import Style
 
 from app.conversation.token_totals import TokenTotals
+from app.dataclass import dataclass
 from app.keys.actions import ACTIONS, Action
 from app.text.plural import plural
 from app.text.safe_text import escape_unsafe
@@ -277,23 +277,21 @@ _HINT_GAP = 2
 _ACTIONS: dict[str, tuple[int, Action]] = {action.id: (order, action) for order, action in enumerate(ACTIONS)}
 
 
-@runtime_checkable
-class HasKeyTitles(Protocol):
-    """A widget whose keys change their meaning."""
+class HasKeyTitles:
+    """Mixin of a widget whose keys change their meaning."""
 
     def title_of(self, action: str) -> str | None:
         """Return what an action means now; empty for its usual name, None to hide it."""
-        ...
+        raise NotImplementedError
 
 
-@runtime_checkable
-class ShowsOwnActionKeys(Protocol):
-    """A widget that shows some keys itself, so that the footer leaves them out."""
+class ShowsOwnActionKeys:
+    """Mixin of a widget that shows some keys itself, so that the footer leaves them out."""
 
     @property
     def actions_with_shown_keys(self) -> Collection[str]:
         """Return the handlers of the actions whose keys are shown."""
-        ...
+        raise NotImplementedError
 
 
 class KeyBar(HintLine):

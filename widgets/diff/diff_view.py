@@ -1,7 +1,7 @@
 """The diff preview, with its keys and mouse actions."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
 from rich.style import Style
@@ -13,12 +13,14 @@ from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 
+from app.dataclass import dataclass
 from app.keys.actions import make_bindings
 from app.proposals.values.models import FileDiff, HunkState, Proposal
 from app.review.hunk_lines import changed_line_at
 from app.review.seen import SeenLines
 from widgets.common.key_hints import MAIN_BUTTON
 from widgets.common.text_colours import selection_style
+from widgets.common.workbench_bars import HasKeyTitles
 from widgets.diff.background_jobs import BackgroundJobs
 from widgets.diff.diff_arrangement import Comment, DiffFoldState
 from widgets.diff.diff_colours import DIFF_COMPONENT_CLASSES, DIFF_CSS
@@ -60,7 +62,7 @@ class _LatestMessage(Message):
         return type(message) is type(self)
 
 
-class DiffView(ScrollView, can_focus=True):
+class DiffView(ScrollView, HasKeyTitles, can_focus=True):
     """A change over several files, of any size: draws it, and moves, folds, searches and picks lines in it."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = DIFF_COMPONENT_CLASSES

@@ -1,7 +1,6 @@
 """A field to write in: a comment on a line, feedback for a denial. Nothing typed in it decides anything."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from textual import events, on
@@ -12,10 +11,12 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static, TextArea
 
+from app.dataclass import dataclass
 from app.keys.actions import actions_in_scope, make_bindings
 from app.keys.keymap import effective_keys
 from widgets.common.input_order import JoinedKey
 from widgets.common.key_hints import KeyHint, KeyHints
+from widgets.common.workbench_bars import HasKeyTitles
 
 TransformPaste = Callable[[str], Awaitable[str]]
 """Tells what is inserted for a pasted text."""
@@ -25,7 +26,7 @@ async def _as_it_is(text: str) -> str:
     return text
 
 
-class WritingArea(TextArea):
+class WritingArea(TextArea, HasKeyTitles):
     """A text area whose send and close keys belong to the field."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*make_bindings("writing")]

@@ -4,7 +4,6 @@ Nothing typed in the panel decides, and all of it can be done while a turn runs 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from textual import events
@@ -24,6 +23,7 @@ from app.conversation.events import (
     collect_side_exchanges,
 )
 from app.conversation.token_totals import TokenTotals
+from app.dataclass import dataclass
 from app.keys.actions import make_bindings
 from app.keys.keymap import first_key_name
 from app.proposals.values.models import FileDiff, Hunk
@@ -36,6 +36,7 @@ from widgets.chat.markdown.styled_lines import format_seconds, shorten_text
 from widgets.chat.transcript import Transcript
 from widgets.common.containers import Column
 from widgets.common.figures import format_dollars, format_tokens
+from widgets.common.workbench_bars import HasKeyTitles
 from widgets.diff.diff_arrangement import Comment
 from widgets.diff.diff_pane import DiffPane
 from widgets.diff.diff_rows import CommentRow, SourceLine
@@ -163,7 +164,7 @@ class ThreadTranscript(Transcript, can_focus=False):
     """The side thread; it scrolls while the field has the focus."""
 
 
-class AskPanel(Column):
+class AskPanel(Column, HasKeyTitles):
     """A side thread about a hunk, and the field for the next question.
 
     Args:

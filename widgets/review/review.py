@@ -39,6 +39,7 @@ from widgets.common.containers import Column
 from widgets.common.input_order import input_arrival_time, is_joined_input
 from widgets.common.key_hints import MAIN_BUTTON
 from widgets.common.splitter import Splitter
+from widgets.common.workbench_bars import HasKeyTitles, ShowsOwnActionKeys
 from widgets.diff.diff_pane import DiffPane
 from widgets.diff.diff_view import DiffView
 from widgets.diff.file_list import FileList
@@ -75,7 +76,7 @@ _UNTIL_SEEN = 1.0
 """Seconds that it has to be drawn in, before a command goes on without."""
 
 
-class Review(Column):
+class Review(Column, HasKeyTitles, ShowsOwnActionKeys):
     """The diff preview above the approvals, showing one item of the queue, with the keys that decide on it.
 
     Args:

@@ -2,12 +2,12 @@
 
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from textual.content import Content
 from textual.style import Style
 
 from app.automation.check_results import CheckResult, CheckState, ProposalChecks
+from app.dataclass import dataclass
 from app.proposals.text.file_warnings import describe_match
 from app.proposals.values.models import FileDiff, Proposal, ProposalState
 from app.review.review_state import ReviewState, permission_scopes
@@ -183,6 +183,9 @@ class HeadlineSpace:
     """The results of its checks, if they are well and short."""
 
 
+_UNKNOWN_ROOM = HeadlineSpace()
+
+
 def shows_title(state: ReviewState, proposal: Proposal, lines: Iterable[Content], room: HeadlineSpace) -> bool:
     """Return whether all of a proposal's summary is on the lines above the list, or else in its row there."""
     if not room.width:
@@ -193,7 +196,7 @@ def shows_title(state: ReviewState, proposal: Proposal, lines: Iterable[Content]
     return proposal_row(state, proposal).cell_length - names <= room.width
 
 
-def current_item_lines(state: ReviewState, key: KeyNameOf, room: HeadlineSpace = HeadlineSpace()) -> list[Content]:
+def current_item_lines(state: ReviewState, key: KeyNameOf, room: HeadlineSpace = _UNKNOWN_ROOM) -> list[Content]:
     """Return the lines about the current item: what waits, what would change, and the keys for yes and no."""
     proposal = state.proposal
     if confirmation := state.confirmation:

@@ -1,7 +1,9 @@
 """Separate reasoning and raw tool calls from streamed text, however the deltas cut it."""
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from app.dataclass import dataclass
 
 _OPENERS = ("<think>", "<thinking>")
 _SURROGATE = re.compile("[\ud800-\udfff]")

@@ -5,9 +5,10 @@ projection yields these; a wire makes messages of them. A call holds its result,
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, NamedTuple, Protocol
 
+from app.dataclass import dataclass
 from app.llm.values.profile import Profile
 from app.llm.values.requests_and_updates import Payload
 

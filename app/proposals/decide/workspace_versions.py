@@ -2,9 +2,10 @@
 
 import sys
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import NamedTuple
 
+from app.dataclass import dataclass
 from app.proposals.decide import decision_outcomes
 from app.proposals.files.filesystem import Filesystem
 from app.proposals.overlay.overlay import Contents, pending_files, same_version

@@ -4,9 +4,10 @@ import errno
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Protocol
 
+from app.dataclass import dataclass
 from app.proposals.files.filesystem import default_mode
 from app.proposals.locate.carry_over import LineOperation, ScriptLine
 from app.proposals.overlay.overlay import OverlayFile

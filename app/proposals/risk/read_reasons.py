@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from app.dataclass import dataclass
 from app.proposals.risk.edited_file import EditedFile, defined_names, is_prose
 from app.proposals.text.hunks import has_effect
 from app.proposals.values.attention_reason import AttentionReason, LineReference, ReasonKind

@@ -5,9 +5,10 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from app.dataclass import dataclass
 from app.ui.context.app_context import Job
 
 if TYPE_CHECKING:

@@ -195,8 +195,6 @@ class TerminalApp(OrderedApp):
         """Return the theme's variables, fitted to a terminal of 256 colours."""
         variables = super().get_css_variables()
         if self._has_palette:
-            from app.ui.terminal.fitted_app import add_tints
-
             variables = self.theme_variables = add_tints(variables, self.current_theme)
         return variables
 
@@ -214,8 +212,6 @@ class TerminalApp(OrderedApp):
         """Return the filter that removes control characters, and the one for the palette."""
         filters: list[LineFilter] = [UnsafeTextFilter()]
         if self._has_palette:
-            from app.ui.terminal.fitted_app import PaletteFilter
-
             filters.append(PaletteFilter())
         return filters
 

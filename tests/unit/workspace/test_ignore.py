@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.sandbox.path_policy import GitIgnoreRules
+from app.workspace.broad_folder import describe_broad_folder
 from app.workspace.path_rules import DEEPEST, UnsafePath, WorkspaceClosed
 from app.workspace.paths import Workspace
 from app.workspace.secrets import secret_reason
-from app.workspace.trust import describe_broad_folder
 
 
 def make(root: Path, files: dict[str, str]) -> Workspace:

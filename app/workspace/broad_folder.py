@@ -1,0 +1,31 @@
+"""Recognises a folder that holds much more than one project; the user is warned before it is opened."""
+
+from pathlib import Path
+
+_OF_THE_SYSTEM = (
+    *("/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib64", "/opt", "/proc", "/root", "/run", "/sbin", "/srv"),
+    *("/sys", "/usr", "/var"),
+    *("/Applications", "/Library", "/System", "/Users", "/Volumes", "/private", "/private/etc"),
+)
+
+
+def describe_broad_folder(folder: Path) -> str:
+    """Describe a folder that is more than a project, such as the home; empty for any other."""
+    root = folder.resolve()
+    if root == Path(root.anchor):
+        return "the whole machine"
+    try:
+        home = Path.home().resolve()
+    except RuntimeError:
+        # Nobody's, as in some containers.
+        home = Path("/")
+    if root == home:
+        return "your home folder"
+    if home.is_relative_to(root) or str(root) in _OF_THE_SYSTEM:
+        return "a folder of the system"
+    return ""
+
+
+def broad_folder_warning(what: str) -> str:
+    """Return a warning about such a workspace."""
+    return f"This workspace is {what}: the model can read all of it unasked, but for what looks like a secret."
