@@ -227,7 +227,7 @@ def test_streaming_with_a_queue_and_completion(scene: Callable[..., None]) -> No
         pane.apply_update(TextStreamed("I'd use **full jit"))
         pane.apply_update(CallStreamed(0, "edit_file", 1234))
         pane.show_streamed_text()
-        pane.composer.set_queue(["Then run the tests, please"])
+        pane.composer.set_queued_messages(["Then run the tests, please"])
         await pilot.press(*"see @fe")
         await pilot.app.workers.wait_for_complete()
         await pilot.pause()
