@@ -80,7 +80,7 @@ async def run_check(
     """Run a check on one tree.
 
     Args:
-        files: What `{files}` stands for.
+        files: The value of `{files}`.
         progress: Takes the last line of its output as it grows.
         read_artifacts: Reads what it has written, on a thread, before that is thrown away.
         when_idle: Give it only the processor time that nothing else wants, where the system can.

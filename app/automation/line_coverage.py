@@ -57,9 +57,9 @@ def read_coverage(run: SandboxRun, setting: str, trees: WorkspaceVersions, root:
     A report that lies on disk already is not read, nor what the report says of a file that the run has changed.
 
     Args:
-        run: It has ended.
+        run: The ended run of the check.
         setting: `CheckTable.coverage`.
-        trees: Those on which it ran.
+        trees: The trees on which it ran.
         root: Of the workspace.
     """
     if setting == "off" or not trees.hunks:

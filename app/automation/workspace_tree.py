@@ -61,7 +61,7 @@ class WorkspaceTrees:
         """Return the tree of the workspace under each of these layers.
 
         Args:
-            layers: What lies over the disk, by workspace path.
+            layers: Changes over the disk, by workspace path.
 
         Raises:
             OSError: The workspace can't be read.

@@ -83,8 +83,8 @@ async def load_named_images(
 
     Args:
         text: the prompt, or other words of the user's.
-        wire: what the model speaks, empty if that is not known.
-        consequence: what happens where one of them cannot be sent, as a sentence.
+        wire: The protocol of the endpoint; empty if unknown.
+        consequence: A sentence after the error if an image cannot be sent.
         hint: how to send one that is only named, as the end of a sentence.
     """
 

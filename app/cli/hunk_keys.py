@@ -24,9 +24,9 @@ class HunkCommands:
     """Carries out commands that do not decide; the question is repeated afterwards.
 
     Args:
-        terminal: Where it prints and asks.
+        terminal: The terminal to print on and to read from.
         runtime: The open workspace.
-        state: What is reviewed.
+        state: State of the review.
         service: Returns what records an edit of the user's.
         ask_aside: Asks the model aside.
     """

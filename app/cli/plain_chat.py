@@ -129,7 +129,7 @@ class PlainChat:
     """A conversation by lines: messages, the model's answers, its questions, permissions, and the review.
 
     Args:
-        terminal: Where it prints and reads.
+        terminal: The terminal to print on and to read from.
         opened: The workspace with the options of the command line.
     """
 

@@ -100,7 +100,7 @@ class PlainReview:
     """Reviews proposals by lines, with the state, the guards and the record of the app.
 
     Args:
-        terminal: Where it prints and asks.
+        terminal: The terminal to print on and to read from.
         runtime: The open workspace.
         service: Returns what carries decisions out.
         ask_aside: Asks the model aside.

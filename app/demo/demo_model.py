@@ -234,7 +234,7 @@ def reply_to_request(request: dict[str, Any], agents: DemoAgents | None = None) 
 
     Args:
         request: The body.
-        agents: Those of the sample, if that is the workspace.
+        agents: Agents of the sample, if that is the workspace.
 
     Raises LookupError, TypeError or ValueError if it is not in the form of the Chat Completions API.
     """

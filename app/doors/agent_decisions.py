@@ -60,7 +60,7 @@ def read_decision_status(
     """Read the status once.
 
     Args:
-        workspace: What the store calls it (`OpenWorkspace.name`).
+        workspace: Name of the workspace in the store (`OpenWorkspace.name`).
         reported_count: The number of the last decision that was reported of.
 
     Raises:
@@ -90,7 +90,7 @@ def wait_for_decision(
     """Wait until a proposal is decided (`DecisionStatus.decided`) and the decision is recorded.
 
     Args:
-        workspace: What the store calls it (`OpenWorkspace.name`).
+        workspace: Name of the workspace in the store (`OpenWorkspace.name`).
         signal: The workspace's (`OpenWorkspace.signal`).
         reported_count: The number of the last decision that was reported of.
         seconds: No longer than that; None for as long as it takes.

@@ -65,7 +65,7 @@ class HttpConnection(McpConnection):
     """Connection to a server at an address.
 
     Args:
-        authorise: Gives what is known of the user.
+        authorization_headers: Gives what is known of the user.
 
     Raises:
         ConnectionLost: This is no address, or a header is none that can be sent.

@@ -187,7 +187,7 @@ class McpServers(ToolSource):
     """The MCP servers of one workspace; to be used on one event loop.
 
     Args:
-        around: What they run in.
+        environment: Workspace, sandbox and settings that the servers run in.
         patience: Seconds from the start of a server that a turn waits for its tools; None for as long as it may
             take to start.
     """

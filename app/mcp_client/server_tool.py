@@ -54,7 +54,7 @@ def format_result(result: Message, tool: str = "") -> ResultText:
     """Return the text of a result, shortened in the middle.
 
     Args:
-        tool: What its images are named for.
+        tool: Name of the tool, used for the names of its images.
     """
     kept = HeadAndTail()
     content = result.get("content")

@@ -144,8 +144,8 @@ def confinement_steps(
 
     Args:
         writable: Folders and files that it may write.
-        devices: What it may write besides, but not change the permissions of.
-        unreadable: What it may not read, whatever it lies in.
+        devices: Further paths that it may write, but not change the permissions of.
+        unreadable: Paths that it may not read, wherever they lie.
         sockets: Whether it may use Unix sockets, by which programs of the user can be reached.
 
     Raises:

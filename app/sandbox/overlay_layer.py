@@ -188,8 +188,8 @@ class OverlayLayer:
     Args:
         workspace: The folder below.
         folders: The empty folders that the layer is made of.
-        access: What programs may write and see besides.
-        kept: Receives versions of ignored files that can't be written back.
+        access: Paths outside the workspace that programs may write and see.
+        kept_versions: Receives versions of ignored files that can't be written back.
     """
 
     def __init__(

@@ -138,7 +138,7 @@ class GitIgnoreRules:
         """Restore the state of frozen rules.
 
         Args:
-            patterns: What `freeze` has returned.
+            patterns: The result of `freeze`.
             tracked: All that it did not ignore.
         """
         self._patterns, self._fixed = dict(patterns), True

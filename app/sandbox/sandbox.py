@@ -53,7 +53,7 @@ class InPlaceRun:
     """Runs programs in the workspace itself.
 
     Args:
-        guard: The backup: locked, with all files copied and pending changes written.
+        backup: The backup: locked, with all files copied and pending changes written.
         writable: Paths besides the workspace that programs may write, by Landlock.
         unreadable: Paths that they may not read, by Landlock.
     """
@@ -129,11 +129,11 @@ class Sandbox:
 
     Args:
         state: A folder for the files of runs, and for the layers over caches.
-        own: signoff's own folders, which are hidden from commands.
-        permissions: What the user opens to commands.
+        own_folders: signoff's own folders, which are hidden from commands.
+        permissions: Resources that the user opens to commands.
         modes: The modes to choose from; in place is always possible.
         kept: A folder for versions of ignored files that can't be written back; by default one in `state`.
-        bounds: Limits of the memory and the processes of each program; by default those of `process_limits`.
+        limits: Limits of the memory and the processes of each program; by default those of `process_limits`.
     """
 
     def __init__(
@@ -200,7 +200,7 @@ class Sandbox:
         """Open a layer for a program that keeps running; only where commands run on an overlay.
 
         Args:
-            name: Its name: the next program of this name sees what it has written to caches.
+            name: Name of the program; the next one of this name sees what it wrote to caches.
             writable: Further paths outside the workspace that it may write.
             environment: The variables from which it gets those that commands get.
             files: As of `find_outside_access`.

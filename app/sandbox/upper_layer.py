@@ -137,9 +137,9 @@ class _Scan:
         """Walk through a folder of the layer.
 
         Args:
-            folder: Its path; empty for the root.
+            folder: Path of the folder; empty for the root.
             hidden: The lower folder does not show through it.
-            ignored: It lies in an ignored folder; tracked and pending paths are reported all the same.
+            ignored: The folder lies in an ignored one; tracked and pending paths are reported all the same.
         """
         # The layer belongs to signoff, so it may read folders that a command made unreadable.
         for entry in list_folder(self._folder / folder, unlock=True):

@@ -28,7 +28,7 @@ class ReadSkill(Tool):
     """Reads in the folder of a skill and nowhere else.
 
     Args:
-        skills: Those that the model has been told of.
+        skills: The skills that the model knows.
     """
 
     name = "read_skill"

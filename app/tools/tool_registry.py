@@ -75,7 +75,7 @@ class ToolSet:
     """The tools that the model may call; fixed for the length of a turn.
 
     Args:
-        source: Where `renew` gets more.
+        source: Source of further tools for `reload`.
     """
 
     def __init__(self, tools: Sequence[Tool], source: ToolSource | None = None) -> None:
@@ -180,7 +180,7 @@ def make_standard_tools(
     """Return all tools that signoff offers to a model.
 
     Args:
-        skills: What the model may read besides the workspace, if there are any.
+        skills: Skills that the model may read, if there are any.
     """
     from app.tools.command.run_command import RunCommand
     from app.tools.conversation_tools import AskUser, ReadSkill, WriteTodos

@@ -418,8 +418,8 @@ class SignoffApp(TerminalApp):
         """Run a coroutine beside the message loop; errors are shown in one line and do not end the app.
 
         Args:
-            job: what to do.
-            group: what it belongs to.
+            job: The work, as a function that returns a coroutine.
+            group: Name of the worker group.
             exclusive: cancels the others of its group.
         """
 

@@ -153,7 +153,7 @@ class ChatController:
         """Send a message to the model, or put it back into the composer if it cannot be sent.
 
         Args:
-            text: what the model gets.
+            text: The message for the model.
             command: the one of the user's own that has made it.
             mentions: files that the user has named in it.
         """
@@ -196,8 +196,8 @@ class ChatController:
         """Return the images among the files that were named.
 
         Args:
-            mentions: those files.
-            consequence: what did not happen where one of them cannot be sent, as a sentence without its end.
+            mentions: The named files.
+            consequence: Beginning of the error message if an image cannot be sent, such as "Nothing was sent".
 
         Raises:
             NotAttached: one cannot be sent.

@@ -36,11 +36,11 @@ class ReviewSide(Column):
 
     Args:
         review: It.
-        decisions: Acts on what it says.
+        actions: Acts on what it says.
         notes: Keeps what is begun in it.
-        asking: Asks the model what is asked in it.
+        side_questions: Asks the model what is asked in it.
         reading: Shares what was seen in it.
-        work: Runs that.
+        run_work: Runs that.
     """
 
     def __init__(

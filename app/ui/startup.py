@@ -85,7 +85,7 @@ class ReviewLoader:
     Args:
         controllers: Of the app, with the preferences; what stands behind the review is put there.
         chat: Is behind the chat; has the workbench that shows it, and the session that records its decisions.
-        app_context: How work is run and the user is notified or asked.
+        app_context: Runs work, and notifies or asks the user.
     """
 
     def __init__(
@@ -211,9 +211,9 @@ class Startup:
 
     Args:
         app: Has themes, keys and the terminal.
-        controllers: Where they go.
+        controllers: Receives the created controllers.
         chat: Is behind the chat; has the workbench, and the session, which is attached last.
-        app_context: How work is run and the user is notified or asked.
+        app_context: Runs work, and notifies or asks the user.
         inbox: Receives the updates of the session.
         draw_status: Brings the status bar up to date.
     """

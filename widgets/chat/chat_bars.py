@@ -38,7 +38,7 @@ class StatusLine(Widget):
 
     Args:
         clock: The clock of `PhaseChanged.until`.
-        now: The wall clock.
+        local_time: The wall clock.
     """
 
     DEFAULT_CSS = """

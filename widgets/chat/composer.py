@@ -40,7 +40,7 @@ class Composer(Column):
 
     Args:
         files: Gives the workspace's files, sorted; called and gone through on a thread.
-        commands: Those that are offered, (name, title).
+        commands: The offered commands, (name, title).
         more_commands: There may be others, which `set_commands` will tell of.
     """
 

@@ -110,8 +110,8 @@ class FoldedPastes:
         """Keep a text; return the marker that stands for it in the present message.
 
         Args:
-            text: what is folded.
-            surrounding_text: what the marker is inserted into; it will be a marker that does not occur there.
+            text: The text to fold.
+            surrounding_text: The text to insert the marker into; the marker does not occur in it.
             label: the text before the number of lines in the marker.
         """
         lines = len(text.splitlines())
@@ -205,9 +205,10 @@ _STEERED = frozenset({"tab", "escape"})
 
 
 class ComposerField(TextArea):
-    """A `TextArea` that asks `steer` before it uses a key that could also steer a list of choices.
+    """A `TextArea` that asks `intercept_key` before it uses a key that could also steer a list of choices.
 
-    `steer` gets `up`, `down`, `page_up`, `page_down`, `tab`, `escape` or a digit, and returns whether it has used it.
+    `intercept_key` gets `up`, `down`, `page_up`, `page_down`, `tab`, `escape` or a digit, and returns whether it used
+    the key.
     """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"editor--paste"}

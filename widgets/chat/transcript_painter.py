@@ -168,7 +168,7 @@ class TranscriptPainter:
         """Return a row of the transcript.
 
         Args:
-            layout: where it is found.
+            layout: The layout that holds the row.
             row: counted from the top of it all.
             width: in cells.
             cursor: the index of the entry that is lit, if one is.

@@ -126,7 +126,7 @@ class InputOrder:
 
     Args:
         app: Whose input it is.
-        deliver: What the app does with an event whose turn it is; always called from the app's own task.
+        deliver: Handles an event in its turn; always called from the app's own task.
     """
 
     def __init__(self, app: App[Any], deliver: Callable[[events.Event], Awaitable[None]]) -> None:

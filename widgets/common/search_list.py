@@ -32,10 +32,10 @@ class SearchList(Vertical):
     """A search field above a list of choices.
 
     Args:
-        placeholder: What can be searched for.
-        empty: Said where there is no choice at all.
-        unmatched: Said where none matches what was typed.
-        asks: The list does not search by itself: what is typed is `QueryChanged` for, and what is set is the answer.
+        placeholder: Placeholder of the field.
+        empty_text: Shown if there are no choices.
+        no_match_text: Shown if no choice matches.
+        searches_elsewhere: Post `QueryChanged` instead of filtering; the listener sets the choices.
     """
 
     DEFAULT_CSS = """

@@ -28,7 +28,7 @@ class BackgroundJobs:
     """Runs background work on the shown change, one job of a kind at a time.
 
     Args:
-        sheet: What is shown.
+        model: The shown change.
         view: Runs the jobs, and hears of their results.
     """
 

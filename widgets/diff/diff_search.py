@@ -163,7 +163,7 @@ class DiffSearch:
     """The query, its matches, and the match that the cursor was last moved to.
 
     Args:
-        sheet: Its change is searched, and its scene shows what was found.
+        model: Model of the searched change; its render context gets the current match.
         cursor: From it on the first is looked for.
         view: Runs the search of a large change, and hears of the result.
     """

@@ -434,8 +434,8 @@ class ApprovalPane(Column):
 
         Args:
             text: that, or None for nothing.
-            problem: it went wrong.
-            passing: it holds only until the model's turn is over.
+            problem: It is an error.
+            passing: Remove it at the end of the model's turn.
             of_key: it holds only where a key did nothing: for what is shown, with the focus here.
             back: the last words, how to take it back, which depend on where the focus is.
         """

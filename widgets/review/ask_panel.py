@@ -168,7 +168,7 @@ class AskPanel(Column, HasKeyTitles):
     """A side thread about a hunk, and the field for the next question.
 
     Args:
-        state: What the review shows.
+        state: State of the review.
         diff_pane: Where the hunks and lines are that are asked about; it shows a mark for each thread.
         preview: Says which diff is on the screen.
     """

@@ -165,8 +165,8 @@ def is_available(action: str, state: ReviewState, question: Confirm | None) -> b
     """Return whether an action of `DECIDING_ACTIONS`, `SHAPING_ACTIONS` or `CHECK_ACTIONS` has something to act on.
 
     Args:
-        action: Its handler's name.
-        state: What is shown and what waits.
+        action: Name of the action's handler.
+        state: State of the review.
         question: The one that is open, if any: the keys answer that, then.
     """
     if question is not None:

@@ -338,8 +338,8 @@ class Review(Column, HasKeyTitles, ShowsOwnActionKeys):
 
         Args:
             text: `P1 written: a.py.`
-            problem: it went wrong.
-            passing: it holds only until the model's turn is over.
+            problem: It is an error.
+            passing: Remove it at the end of the model's turn.
             back: the action that takes it back, and what that does: `undo`, `undoes it`.
         """
         if problem:

@@ -55,8 +55,8 @@ def top_notes(
     comments on the former version.
 
     Args:
-        state: What is known of it.
-        proposal: What is shown.
+        state: State of the review.
+        proposal: The shown proposal.
         description: How its author's words are shown; not at all where the pane below has room for them.
     """
     line = author_summary(proposal) if description else ""
@@ -131,9 +131,9 @@ class ReviewTextController:
     """Keeps all written text in the state of a review until it is sent.
 
     Args:
-        state: Where the words are kept.
-        field: Where feedback is written.
-        diff_pane: Where comments on lines are.
+        state: State of the review, which holds the texts.
+        field: The field for feedback.
+        diff_pane: The pane with the field for comments.
         host: Takes the messages about words that are to be kept elsewhere.
     """
 

@@ -17,7 +17,7 @@ class VerdictHandler:
     """Acts on verdicts: posts the decision, asks for confirmation, or says why not.
 
     Args:
-        state: What is decided on.
+        state: State of the review.
         take_words: Takes the user's words, which are said with the decision.
         host: Takes the decision, and shows why something was not done.
     """

@@ -151,8 +151,8 @@ def find_motion_target(  # noqa: PLR0911
         text: the text.
         at: the cursor.
         command: with a motion.
-        column: where `j` and `k` want to be.
-        sought: what is looked for, or was last.
+        column: The column that `j` and `k` keep.
+        sought: The current or last searches.
         onto_end: whether the cursor may stand on the end of a line, as it may where one selects.
     """
     times, operates = command.times, bool(command.operator) or onto_end

@@ -16,10 +16,10 @@ class VimKeys:
     """Handles the keys of one text area while vim mode is on.
 
     Args:
-        area: Where they work.
-        tell: Takes what the user has to know of the mode, `NORMAL` or `2d`, whenever it is another.
+        area: The text area.
+        on_mode: Takes what the user has to know of the mode, `NORMAL` or `2d`, whenever it is another.
         widen: Makes of a stretch that is to be replaced one that leaves nothing half.
-        at_edge: Takes `up` or `down` where there is no line any more for `k` or `j`.
+        on_edge: Takes `up` or `down` where there is no line any more for `k` or `j`.
     """
 
     def __init__(

@@ -125,7 +125,7 @@ class EvidenceRunner:
         checks: Has the turn in which everything runs, checks first.
         service: Has the proposals.
         workspace: As it is on disk.
-        kept: Keeps what was found for other processes and later starts.
+        store: Keeps what was found for other processes and later starts.
     """
 
     def __init__(
@@ -155,7 +155,7 @@ class EvidenceRunner:
             proposal_id: Which.
             chosen: The hunks that an approval would name; None for all that waits.
             check: Whose tests run.
-            seconds: How long tests may run, all told.
+            seconds: Time limit of all test runs together.
             report: Takes what is known after each step.
             wait_for_quiet: Awaited before each run of tests: returns once the user pauses.
 

@@ -39,7 +39,7 @@ class EvidenceScheduler:
     Args:
         runner: Collects it.
         configured: The checks that are in force.
-        seconds: How long tests may run for one proposal.
+        seconds: Returns the time limit of all test runs for a proposal.
         chosen: The hunks that an approval of a proposal would name now.
         publish: Takes what is known of a proposal whenever that has changed; nothing is, without marks.
         wait_for_quiet: Awaited before each run of tests: returns once the user pauses.

@@ -120,7 +120,7 @@ class TestSelector:
         """Return the tests for a change of these files.
 
         Args:
-            paths: What changes.
+            paths: The changed files.
             lines: The lines of them, from 1, as they are on disk, that are changed or stand beside what is added.
         """
         runner = detect_test_runner(self.check.run)

@@ -417,7 +417,7 @@ def try_agent_edits(agent: Agent, program: str, options: HookOptions) -> Iterato
     """Try each way in which the agent edits that works without a screen.
 
     Args:
-        options: Those of its hook; `wait` is ignored, since nobody decides.
+        options: Options of the hook; `wait` is ignored, since nobody decides.
     """
     yield TrialResult("an edit", *_try_edit(agent, program, options, code_mode=False))
     if agent.name == "codex":

@@ -36,7 +36,7 @@ def deliver_with_call(root: Path, turns: Sequence[AgentTurn], answer: HookAnswer
     """Add recent decisions to the answer to a call, for an agent whose prompts bring none.
 
     Args:
-        turns: Those whose proposals have decisions to report.
+        turns: Turns whose proposals have decisions to report.
         denies: Whether only a denial has words that the agent reads.
     """
     report = deliver_with_prompt(root, turns)

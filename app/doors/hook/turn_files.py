@@ -12,9 +12,9 @@ class TurnFiles:
     """Reads and writes files for the edits of one call; nothing is written to disk.
 
     Args:
-        workspace: Where the files lie.
+        workspace: The workspace of the files.
         folder: Absolute; what relative paths count from.
-        before: What calls of the same turn have made of files.
+        before: Files as earlier calls of the turn have left them.
     """
 
     def __init__(self, workspace: Workspace, folder: str, before: Sequence[CapturedFile] = ()) -> None:

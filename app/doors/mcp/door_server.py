@@ -64,9 +64,9 @@ def identify_caller(
     """Return the caller of a tool.
 
     Args:
-        client: What the host said of itself when it was greeted.
+        client: `clientInfo` of the host.
         meta: The `_meta` of the call, where a stateless host says who it is, and Codex says more.
-        environment: Where Claude Code names its session.
+        environment: Variables, with which Claude Code names its session.
         parent: Gives the name of the program that started the server, for a host that does not name itself.
     """
     said = meta.get(_CLIENT_KEY)
@@ -146,7 +146,7 @@ class MessageWriter:
     """Writes whole messages to a descriptor from any thread; messages that cannot be written are dropped.
 
     Args:
-        ended: Has something to read once the host wants an end; a host that does not read is not waited for then.
+        stop_descriptor: Readable once the server is to end: writes then don't wait for a host that does not read.
     """
 
     def __init__(self, descriptor: int, stop_descriptor: int | None = None) -> None:
@@ -225,7 +225,7 @@ class DoorServer:
     """An MCP connection; `receive` runs on one thread, answers are sent from many.
 
     Args:
-        load: Gives what does the work; called with the first call of a tool, since many a session makes none.
+        load_tools: Gives what does the work; called with the first call of a tool, since many a session makes none.
     """
 
     def __init__(self, load_tools: Callable[[], ServerTools], send: Callable[[object], None]) -> None:

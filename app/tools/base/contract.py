@@ -40,7 +40,7 @@ class CallRejected(Exception):
     """The user refused, or nobody could be asked; the text is the whole result of the call.
 
     Args:
-        what: What did not happen, as a sentence.
+        text: A sentence that says what was not done.
         summary: The same for the user, in few words.
     """
 

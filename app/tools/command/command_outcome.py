@@ -115,8 +115,8 @@ async def stage_changes(
     """Stage a command's changes, and describe them.
 
     Args:
-        ran_in_place: It has run on the user's files.
-        recipe: What it takes to run it again; None if it can't be.
+        ran_in_place: The command ran on the user's own files.
+        recipe: The data to run the command again; None if it can't be.
 
     Raises:
         ToolError: It can't be staged; nothing was.

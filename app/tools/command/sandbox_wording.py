@@ -51,7 +51,7 @@ def permission_notes(
 
     Args:
         probe: How commands run here; in plan mode never in place.
-        permissions: What the user's configuration opens to them.
+        permissions: Resources that the user's configuration opens to commands.
         planning: Nothing that it changes is kept.
         hold_ignored: The user wants to be asked before a file is written that git ignores.
     """
@@ -107,7 +107,7 @@ def failure_notes(output: str, result: "ProcessResult", *, in_place: bool) -> li
     """Return lines for the model about what a command could not do here, though it can elsewhere.
 
     Args:
-        in_place: It ran on the user's own files.
+        in_place: The command ran on the user's own files.
     """
     found = (
         (_GIT_REFUSED.search(output), GIT_NOTE),

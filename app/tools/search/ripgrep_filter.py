@@ -160,7 +160,7 @@ class RipgrepFilter:
     """A search with ripgrep; `stop` may be called from another thread.
 
     Args:
-        root: What the paths count from.
+        root: The folder that paths are relative to.
         texts: Printable ASCII; files pass that have one of them.
         ignore_case: Whether upper and lower case are the same, as for Python.
     """

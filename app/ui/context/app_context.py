@@ -22,8 +22,8 @@ class RunWork(Protocol):
         """Begin.
 
         Args:
-            job: what to do.
-            group: what it belongs to.
+            job: The work, as a function that returns a coroutine.
+            group: Name of the worker group.
             exclusive: cancels the others of its group.
         """
         ...

@@ -31,7 +31,7 @@ class UpdateBuffer:
     the app's queue. So the screen gets one message and takes as many updates as time allows.
 
     Args:
-        tell: Says that there is something to take, and returns whether it will be heard.
+        wake_reader: Says that there is something to take, and returns whether it will be heard.
     """
 
     def __init__(self, wake_reader: Callable[[], bool]) -> None:

@@ -37,7 +37,7 @@ class Preferences:
         app: Has themes and keys.
         runtime: The open workspace, with its configuration.
         settings: The merged ones.
-        follow: Brings panes and session in line with settings.
+        on_change: Brings panes and session in line with settings.
     """
 
     def __init__(

@@ -109,7 +109,7 @@ class CustomCommands:
         runtime: The open workspace.
         composer: Offers them.
         session: Whom they speak to.
-        app_context: How work is run and the user is notified or asked.
+        app_context: Runs work, and notifies or asks the user.
         send: Sends a message that a command has made.
     """
 
@@ -181,12 +181,12 @@ class CommandRunner:
 
     Args:
         runtime: The open workspace.
-        session: What most of them are about.
+        session: The session that most commands act on.
         preferences: The settings in force.
         connector: The way to another model.
-        app_context: How work is run and the user is notified or asked.
+        app_context: Runs work, and notifies or asks the user.
         chat: Shows sessions, their events and the to-do list.
-        own: Commands of the user's own.
+        custom_commands: Commands of the user's own.
     """
 
     def __init__(

@@ -40,7 +40,7 @@ class ModelConnector:
     """Leads from settings to an open session.
 
     Args:
-        session: What is connected.
+        session: The session to connect.
         preferences: Name endpoint and model.
         app_context: Lets the user choose.
         chat: Shows a session once there is a model, and else what to do.

@@ -63,7 +63,7 @@ class AfterDecision:
     """Follow-up of decisions: leads the focus back to the composer, lets the model continue.
 
     Args:
-        review: Where the user decides.
+        review: The review in which the user decides.
         session: Whose model hears of it.
         preferences: Say whether the model goes on by itself.
         chat: Gets the focus after the last decision.
@@ -177,12 +177,12 @@ class ReviewActions:
         """The review may be there before the session is; what is decided then waits for it.
 
         Args:
-            review: where the user decides.
+            review: The review in which the user decides.
             session: in which it is recorded, and whose model hears of it.
             runtime: the open workspace.
             preferences: the settings in force.
             editor: the user's own.
-            app_context: How work is run and the user is notified or asked.
+            app_context: Runs work, and notifies or asks the user.
             chat: where the focus goes after the last decision.
         """
         self._review = review

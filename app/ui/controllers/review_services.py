@@ -33,10 +33,10 @@ class SideQuestionActions:
     """Carries out side questions of the review.
 
     Args:
-        review: Where the user asks.
+        review: The review in which the user asks.
         session: Whose model is asked.
         runtime: The open workspace.
-        tell: Shows a line that belongs to no pane.
+        notify: Shows a line that belongs to no pane.
     """
 
     def __init__(self, review: Review, session: CurrentSession, runtime: "OpenWorkspace", notify: Notify) -> None:
@@ -84,9 +84,9 @@ class CheckController:
     """Checks of one workspace; nothing is loaded or run where none are configured.
 
     Args:
-        review: Where they are shown.
+        review: The review that shows the checks.
         runtime: The open workspace, with the checks that are in force.
-        app_context: How work is run and the user is notified or asked.
+        app_context: Runs work, and notifies or asks the user.
     """
 
     def __init__(self, review: Review, runtime: "OpenWorkspace", app_context: AppContext) -> None:
@@ -206,7 +206,7 @@ class ReadingProgress:
     """Shares the seen lines of the review with other windows, the doors of agents and the next run.
 
     Args:
-        review: Where the user reads.
+        review: The review in which the user reads.
         runtime: The open workspace.
     """
 

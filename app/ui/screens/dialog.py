@@ -237,10 +237,10 @@ class ConfirmScreen(Dialog[bool]):
     """A yes/no question: `y` means yes, any other way of closing means no.
 
     Args:
-        heading: What it is about.
-        question: What would happen, in whole sentences; shown as it is.
-        yes: What `y` does, as a verb.
-        no: What `n` does, as a verb.
+        heading: Title of the frame.
+        question: The effect of yes, in whole sentences; shown unchanged.
+        yes_label: The action of `y`, as a verb.
+        no_label: The action of `n`, as a verb.
     """
 
     KEYS = (

@@ -36,10 +36,10 @@ class EditScreen(Dialog[bool]):
     Args:
         proposal_id: The proposal.
         path: The file in it.
-        text: What it would write now.
+        text: The proposed text.
         save: Puts another text in its place; raises ProposalError or StorageError.
         editor: The user's own.
-        line: Where the cursor begins, from 0.
+        line: First line of the cursor, from 0.
         vim: Whether the user wants vim's keys.
     """
 
@@ -180,7 +180,7 @@ class ConflictScreen(EditScreen):
         conflict: The file.
         save: Puts the answer into the proposal, given what the user saw on disk; raises ChangedSinceShown if
             something else is there now, other ProposalErrors or StorageError.
-        again: Gives the conflict as it is now, with the user's text merged in if there is one.
+        reload: Gives the conflict as it is now, with the user's text merged in if there is one.
         editor: The user's own.
         unsaved: The user's text, if the conflict is with that.
         vim: Whether the user wants vim's keys.

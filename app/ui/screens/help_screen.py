@@ -48,7 +48,7 @@ class HelpScreen(Dialog[None]):
 
     Args:
         keymap: The user's keys, by action id.
-        own: The user's own commands.
+        custom_commands: The user's own commands.
     """
 
     HEADING = "Help"

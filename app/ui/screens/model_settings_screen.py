@@ -50,7 +50,7 @@ def current_model_settings(
 
     Args:
         runtime: has the files, and what was learned.
-        settings: those in force.
+        settings: The current settings.
         model: with what the list of the endpoint says of it.
     """
     settings = settings.model_copy(update={"model": model.id})
@@ -181,9 +181,9 @@ class ModelSettingsScreen(ValuesDialog):
 
     Args:
         model: With what the endpoint's list says of it.
-        preferences: What is in force.
+        preferences: The current settings.
         runtime: Says where each comes from.
-        renew: Connects anew with these settings.
+        reconnect: Connects anew with these settings.
     """
 
     KEYS = (

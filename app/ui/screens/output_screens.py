@@ -218,7 +218,7 @@ class ExternalDiffController:
     Args:
         review: Offers the key.
         runtime: The open workspace.
-        app_context: How work is run and the user is notified or asked.
+        app_context: Runs work, and notifies or asks the user.
     """
 
     def __init__(self, review: "Review", runtime: "OpenWorkspace", app_context: AppContext) -> None:

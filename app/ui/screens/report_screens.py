@@ -265,7 +265,7 @@ class SkillsScreen(Dialog[None]):
 
     Args:
         skills: As their files are now.
-        told: Those that the model of the open session knows; None without a session.
+        model_skills: The skills that the model of the open session knows; None without a session.
     """
 
     HEADING = "Skills"

@@ -36,8 +36,8 @@ class SignInScreen(Dialog[bool]):
     """Waits for an OAuth sign-in; the result is True once it has ended, also without success.
 
     Args:
-        server: Its name.
-        invitation: Where to sign in.
+        server: Name of the server.
+        request: The address to open, and its callback.
         opened: The browser was told of it.
         environment: Says whether the user is on another machine.
     """

@@ -36,7 +36,7 @@ class ModelPickerScreen(Dialog[str]):
         load: Asks the endpoint for its models; may raise RequestError.
         address: The endpoint, to say whose models these are.
         current: The model in use.
-        settings_of: Makes the screen of what is set for a model alone.
+        make_settings_screen: Makes the screen of what is set for a model alone.
     """
 
     HEADING = "Model"
@@ -141,8 +141,8 @@ class EndpointScreen(Dialog[bool]):
     A key is neither shown nor part of a message that a handler here takes: what ends the app shows their values.
 
     Args:
-        settings: Those in force.
-        config_file: Where the settings are kept.
+        settings: The current settings.
+        config_file: The file in which settings are saved.
         save: Keeps them there; raises ConfigError.
     """
 

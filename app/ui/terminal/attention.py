@@ -73,7 +73,7 @@ def window_title(needed: int, folder: str) -> str:
     """Return the title of the terminal's window: `signoff (3) - folder`.
 
     Args:
-        needed: How many things wait for the user.
+        needed: Number of items that wait for the user.
         folder: The name of the workspace's folder.
     """
     count = f" ({needed})" if needed else ""
@@ -136,7 +136,7 @@ class TerminalNotifier:
 
         Args:
             kind: `bell`, `desktop` or `off`.
-            text: what a notification says.
+            text: Text of the notification.
         """
         if self._driver is None or self.paused or kind == "off":
             return

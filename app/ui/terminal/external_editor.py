@@ -20,7 +20,7 @@ class ExternalEditor:
         app: Sleeps meanwhile.
         attention: Does not call meanwhile.
         configured: The editor's command as it is set, if it is.
-        folder: Where it runs.
+        folder: The folder in which the editor runs.
         environment: Has it else.
     """
 

@@ -157,9 +157,9 @@ def lay_out_code(
 
     Args:
         source: the code.
-        info: what the fence says of its language.
+        info: Info string of the fence.
         width: in cells.
-        prefix: what stands before each row.
+        prefix: Spans before each row.
         joined: the lines that go on with the one before.
         former: the code as it was before it grew.
     """

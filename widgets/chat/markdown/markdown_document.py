@@ -99,7 +99,7 @@ class MarkdownDocument:
 
     Args:
         width: In cells.
-        clean: Makes control characters visible, and keeps line ends.
+        make_safe: Makes control characters visible, and keeps line ends.
     """
 
     def __init__(self, width: int, make_safe: Callable[[str], str] = str) -> None:
