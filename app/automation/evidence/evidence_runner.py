@@ -39,6 +39,10 @@ _ENOUGH = 10
 """Failures without a hunk after which pytest ends: one would do, but where the first ten fail, all may."""
 _NAMED = 3
 """Tests that a mark keeps."""
+_PATIENCE = 5
+"""Times as long as with the whole proposal tests may run without a hunk, as it may be what ends a loop."""
+_SHORTEST = 20.0
+"""Seconds that they may run at least."""
 _LEAST = 0.5
 """Part of the time that the tests took with the whole proposal, which must be left for another run."""
 
@@ -393,7 +397,10 @@ class EvidenceRunner:
         left = search.budget - search.seconds
         if left <= max(_LEAST * search.baseline.seconds * (not again), 0):
             raise _NoTime
-        seconds = min(search.check.seconds, left)
+        longest = search.check.seconds
+        if search.baseline.seconds:
+            longest = min(longest, max(_PATIENCE * search.baseline.seconds, _SHORTEST))
+        seconds = min(longest, left)
         report = b""
 
         async def run(sandbox: Sandbox, root: Path) -> CheckOutcome:
@@ -417,7 +424,7 @@ class EvidenceRunner:
         ended = await self._checks.run_at_low_priority(run)
         search.seconds += ended.seconds
         outcome = read_suite_outcome(ended, report)
-        if ended.state is CheckState.TIMED_OUT and seconds < search.check.seconds:
+        if ended.state is CheckState.TIMED_OUT and seconds < longest:
             raise _NoTime
         if (await self._read(tree)).id != read.id:
             raise FilesChangedDuringTests("the files changed while the tests ran")

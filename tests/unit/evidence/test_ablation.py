@@ -228,6 +228,18 @@ def test_evidence_without_time_is_reported_and_found_by_the_next_call(runtime: O
     assert words(found) == [UNNOTICED, UNNOTICED]
 
 
+def test_tests_that_do_not_end_without_a_hunk_leave_time_for_the_others(
+    runtime: OpenWorkspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.automation.evidence.evidence_runner._SHORTEST", 5.0)
+    loop = "    while True:\n        pass\n"
+    (runtime.workspace.root / "shop.py").write_text(edited(("    return sum(items)\n", loop)))
+    proposal = stage(runtime, shop=edited(("math.floor(value)", "int(value)")))
+    endless, other = words(collect(runtime, proposal, seconds=40))
+    assert endless.startswith("not run: no end after ")
+    assert other == UNNOTICED
+
+
 def test_files_that_change_while_tests_run_make_them_say_nothing(runtime: OpenWorkspace) -> None:
     proposal = stage(runtime, shop=edited(("sum(items)", "sum(items) + 0")))
     other = runtime.workspace.root / "other.py"
