@@ -287,8 +287,12 @@ class Workspace:
 
         def read(path: str) -> WalkedFile:
             folder, _, name = path.rpartition("/")
-            with _translate_error(path, self.read_limit, LinkInPath):
+            try:
                 content, facts = read_file(name, self.read_limit, folder=chain.open_folder(folder))
+            except OSError as error:
+                if translated := _translated_error(error, path, self.read_limit, LinkInPath):
+                    raise translated from error
+                raise
             return WalkedFile(content, self._hard_links.find_secret_name(facts))
 
         try:
@@ -314,28 +318,30 @@ class Workspace:
         with self.open_parent(relative) as place:
             if place.folder is None:
                 raise FileNotFoundError(f"{relative} does not exist")
-            with _translate_error(relative, limit, UnsafePath):
+            try:
                 return read_file(place.name, limit, folder=place.folder, head=head)
+            except OSError as error:
+                if translated := _translated_error(error, relative, limit, UnsafePath):
+                    raise translated from error
+                raise
 
 
-@contextmanager
-def _translate_error(path: str, limit: int, link_error: type[UnsafePath]) -> Iterator[None]:
-    """Translate errors of the system during a read into those of `Workspace.read`."""
-    try:
-        yield
-    except FileNotFoundError:
-        raise FileNotFoundError(f"{path} does not exist") from None
-    except IsADirectoryError as error:
-        raise IsADirectoryError(f"{path} is a folder") from error
-    except OSError as error:
-        match error.errno:
-            case errno.ELOOP:
-                raise link_error(f"{path} turned into a link while it was being read") from error
-            case errno.EINVAL | errno.ENXIO:
-                raise UnsafePath(f"{path} is not a regular file") from error
-            case errno.EFBIG:
-                raise FileTooLarge(f"{path} is too large: the limit is {limit:,} bytes") from error
-        raise
+def _translated_error(
+    error: OSError, path: str, limit: int, link_error: type[UnsafePath]
+) -> OSError | WorkspaceError | None:
+    """Return the error of `Workspace.read` for one of the system during a read; None for the same."""
+    if isinstance(error, FileNotFoundError):
+        return FileNotFoundError(f"{path} does not exist")
+    if isinstance(error, IsADirectoryError):
+        return IsADirectoryError(f"{path} is a folder")
+    match error.errno:
+        case errno.ELOOP:
+            return link_error(f"{path} turned into a link while it was being read")
+        case errno.EINVAL | errno.ENXIO:
+            return UnsafePath(f"{path} is not a regular file")
+        case errno.EFBIG:
+            return FileTooLarge(f"{path} is too large: the limit is {limit:,} bytes")
+    return None
 
 
 def _inside(root: Path, places: Iterable[Path]) -> tuple[str, ...]:

@@ -30,7 +30,10 @@ def read_file(
         OSError: As the system says; ELOOP for a link, EISDIR for a folder, EINVAL for what is no regular file, EFBIG
             for one over the limit.
     """
-    with _opened(name, folder) as (descriptor, facts):
+    # Not by `_opened`: in a search of very many small files a context manager costs noticeably.
+    descriptor = os.open(name, _OPEN, dir_fd=folder)
+    try:
+        facts = _regular_file_facts(descriptor, name)
         if facts.st_size > limit and not head:
             raise OSError(errno.EFBIG, f"larger than {limit:,} bytes", str(name))
         parts: list[bytes] = []
@@ -42,6 +45,8 @@ def read_file(
         if not left and not head and os.read(descriptor, 1):
             raise OSError(errno.EFBIG, f"larger than {limit:,} bytes", str(name))
         return b"".join(parts), facts
+    finally:
+        os.close(descriptor)
 
 
 def read_tail(path: str | Path, limit: int) -> bytes:
@@ -70,18 +75,23 @@ def have_same_bytes(one: Path, other: Path) -> bool:
 
 
 @contextmanager
-def _opened(name: str | Path, folder: int | None = None) -> Iterator[tuple[int, os.stat_result]]:
+def _opened(name: str | Path) -> Iterator[tuple[int, os.stat_result]]:
     """A descriptor of a regular file, and its facts."""
-    descriptor = os.open(name, _OPEN, dir_fd=folder)
+    descriptor = os.open(name, _OPEN)
     try:
-        facts = os.fstat(descriptor)
-        if stat.S_ISDIR(facts.st_mode):
-            raise IsADirectoryError(errno.EISDIR, "a folder", str(name))
-        if not stat.S_ISREG(facts.st_mode):
-            raise OSError(errno.EINVAL, "not a regular file", str(name))
-        yield descriptor, facts
+        yield descriptor, _regular_file_facts(descriptor, name)
     finally:
         os.close(descriptor)
+
+
+def _regular_file_facts(descriptor: int, name: str | Path) -> os.stat_result:
+    """Return the facts of an open file; raises OSError if it is no regular file."""
+    facts = os.fstat(descriptor)
+    if stat.S_ISDIR(facts.st_mode):
+        raise IsADirectoryError(errno.EISDIR, "a folder", str(name))
+    if not stat.S_ISREG(facts.st_mode):
+        raise OSError(errno.EINVAL, "not a regular file", str(name))
+    return facts
 
 
 FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -98,9 +98,9 @@ class Document:
         """
         if len(self.data) > MAX_BYTES or (len(self.data) > MOST_COMPARED < self.data.count(b"\n")):
             return True
-        return not self.is_utf16 and b"\0" in self.data[:BINARY_WINDOW]
+        return b"\0" in self.data[:BINARY_WINDOW] and not self.is_utf16
 
-    @cached_property
+    @property
     def byte_order_mark(self) -> bytes:
         """The byte order mark that is not text, or nothing."""
         if self.is_utf16:
@@ -130,7 +130,7 @@ class Document:
         raw[0] = self.byte_order_mark + raw[0]
         return tuple(raw)
 
-    @cached_property
+    @property
     def _text_with_returns(self) -> str:
         data = self.data[len(self.byte_order_mark) :]
         return data.decode(self.encoding) if self.is_utf16 else decode_utf8(data)
