@@ -96,21 +96,21 @@ def has_feedback(event: ProposalDecided) -> bool:
     return bool(event.feedback.strip() or event.comments)
 
 
-def owner_session(proposal: Proposal, here: str = "") -> str:
+def owner_session(proposal: Proposal, current_session: str = "") -> str:
     """Return the session to which a proposal belongs.
 
     It is empty for a proposal of another agent: its own door tells that agent, and signoff's model is not concerned.
-    It is `here` for any other proposal without a session.
+    It is `current_session` for any other proposal without a session.
     """
-    return proposal.session or ("" if proposal.origin.kind is OriginKind.AGENT else here)
+    return proposal.session or ("" if proposal.origin.kind is OriginKind.AGENT else current_session)
 
 
-def changed_proposal_events(changed: Iterable[Proposal], here: str = "") -> dict[str, list[Event]]:
+def changed_proposal_events(changed: Iterable[Proposal], current_session: str = "") -> dict[str, list[Event]]:
     """Return what a decision or the disk changed in other proposals, by the session in which it is to be recorded."""
     by_owner: dict[str, list[Event]] = {}
     for one in changed:
         event = ProposalChanged(proposal=one.id, state=one.state, reason=one.reason)
-        by_owner.setdefault(owner_session(one, here), []).append(event)
+        by_owner.setdefault(owner_session(one, current_session), []).append(event)
     return by_owner
 
 

@@ -74,14 +74,14 @@ class Stopwatch:
         self._asked: float | None = None
 
     @property
-    def waited(self) -> float:
+    def waiting_seconds(self) -> float:
         """Return seconds that went by in `exclude_waiting`."""
         return self._waited + (self._clock() - self._asked if self._asked is not None else 0.0)
 
     @property
     def working_seconds(self) -> float:
         """Return seconds since its creation without waits for the user."""
-        return max(0.0, self._clock() - self._started - self.waited)
+        return max(0.0, self._clock() - self._started - self.waiting_seconds)
 
     def exclude_waiting(
         self, ask: Callable[[Confirmation], Awaitable[ConfirmationAnswer]]
@@ -93,7 +93,7 @@ class Stopwatch:
             try:
                 return await ask(confirmation)
             finally:
-                self._waited, self._asked = self.waited, None
+                self._waited, self._asked = self.waiting_seconds, None
 
         return timed
 
@@ -220,7 +220,7 @@ class Executor:
         self._settings = settings
         self._answers = answers
 
-    async def refuse(self, calls: Sequence[ToolCall]) -> None:
+    async def refuse_calls(self, calls: Sequence[ToolCall]) -> None:
         """Record that these calls did not run because the gate is closed."""
         await self._log.append(
             *(
@@ -255,14 +255,16 @@ class Executor:
             return self.tools.parse_arguments(call.name, call.arguments)
         return None
 
-    async def run(self, message: AssistantMessage, interrupter: Interrupter, gate: Gate, budget: TurnBudget) -> None:
+    async def run_calls(
+        self, message: AssistantMessage, interrupter: Interrupter, gate: Gate, budget: TurnBudget
+    ) -> None:
         """Run the calls of a response in order.
 
         A call that fails leaves a result that says why, and the next one runs. A question stops the batch; so
         does the user. Whatever was staged until then becomes one proposal.
         """
         if gate.is_closed:
-            await self.refuse(message.calls)
+            await self.refuse_calls(message.calls)
             return
         answers = self._answers()
         progress = _Progress(
@@ -300,7 +302,7 @@ class Executor:
         if tool.kind == "ask":
             await progress.recorder.write_now(_question(call, arguments))
             progress.asked = True
-        elif progress.budget.reached(before_request=False) is not None:
+        elif progress.budget.find_reached_limit(before_request=False) is not None:
             await self._record(progress, call, CallOutcome.REFUSED, REFUSED, "refused: limit reached")
         elif tool.kind == "edit" and self._settings().plan:
             await self._record(progress, call, CallOutcome.REFUSED, PLANNING, "refused: plan mode")
@@ -352,14 +354,14 @@ class Executor:
             confirm=start.once_allowed(watch.exclude_waiting(partial(self._confirm, call.uid))),
             planning=self._settings().plan,
             hold_ignored=self._settings().hold_ignored,
-            keep=self._ports.keep,
+            keep=self._ports.save_images,
             waits=lambda words: self._tell_waiting(words, tool.name),
             staging_steps_left=max(0, progress.gate.steps_left - 1),
         )
         try:
             work = tool.run(arguments, context)
             # An edit is quick and works on a thread that cannot be stopped half-way: let it finish.
-            until = partial(progress.budget.wait_for_time_limit, lambda: watch.waited)
+            until = partial(progress.budget.wait_for_time_limit, lambda: watch.waiting_seconds)
             output = await (work if tool.kind == "edit" else interrupter.wait_for(work, until))
         except Interrupted:
             text, summary = (
@@ -378,7 +380,7 @@ class Executor:
             result = _result(call, CallOutcome.ERROR, text, _first_line(text))
         else:
             result = self._completed(call, tool, output, progress)
-        result = result.model_copy(update={"duration": watch.working_seconds, "waited": watch.waited})
+        result = result.model_copy(update={"duration": watch.working_seconds, "waited": watch.waiting_seconds})
         if result.outcome is CallOutcome.STAGED:
             progress.held.append(result)
             progress.edited |= tool.kind == "edit"
@@ -407,7 +409,7 @@ class Executor:
 
         It comes before anything is staged: no decision can come between, and a crash leaves nothing half told.
         """
-        check = self._ports.checked
+        check = self._ports.run_checks
         if check is None or not progress.held or not progress.draft.has_changes or interrupter.is_stopped:
             return
         self._publish(PhaseChanged(Phase.RUNNING, "checks"))
@@ -457,7 +459,7 @@ class Executor:
         """Stage the draft, with the tree that its command saw; on a thread."""
         if draft.recipe is not None:
             with suppress(OSError):
-                tree = self._ports.tree(self._service.overlay_below(draft.proposal_id))
+                tree = self._ports.tree_id(self._service.overlay_below(draft.proposal_id))
                 draft.recipe = draft.recipe.model_copy(update={"tree": tree})
         return self._service.stage(draft, summary, answers)
 

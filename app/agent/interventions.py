@@ -176,8 +176,8 @@ def limit_near_note(use: LimitUse) -> Intervention:
     return Intervention(
         kind=InterventionKind.LIMIT_NEAR,
         text=(
-            f"Nearly at a limit that the user has set: {use.words}. Soon no tool will run any more. Finish what "
-            "matters most, begin nothing new, and hand control back to the user."
+            f"Nearly at a limit that the user has set: {use.description}. Soon no tool will run any more. Finish "
+            "what matters most, begin nothing new, and hand control back to the user."
         ),
         scope="turn",
         limit=use.key,
@@ -440,7 +440,7 @@ class TurnBriefing:
         self._planning = planning
         self._seen = log.attach(FileVersionsSeen())
 
-    async def compose(self, opening: Sequence[Event]) -> list[Intervention]:
+    async def compose_interventions(self, opening: Sequence[Event]) -> list[Intervention]:
         """The interventions at the beginning of a turn.
 
         Args:

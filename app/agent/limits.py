@@ -68,7 +68,7 @@ class LimitUse:
 
     name: LimitName
     share: float
-    words: str
+    description: str
     """`$1.60 of the cost limit of $2.00`."""
     key: str
     """Of the limit at this value: it is told once that it is near."""
@@ -189,7 +189,7 @@ class TurnBudget:
         self._price = price
         self._context_tokens = context_tokens
 
-    def reached(self, *, before_request: bool) -> ReachedLimit | None:
+    def find_reached_limit(self, *, before_request: bool) -> ReachedLimit | None:
         """Return the limit that ends the turn now.
 
         The closing request has to stay within the cost limit.
@@ -216,7 +216,7 @@ class TurnBudget:
             "configuration (signoff run: --max-cost).",
         )
 
-    def used(self, steps: int, step_limit: int) -> list[LimitUse]:
+    def measure_use(self, steps: int, step_limit: int) -> list[LimitUse]:
         """Return how much of each limit is used, given the steps of the turn."""
         limits = self._limits
         words = f"{steps} of the {step_limit} steps of this turn"
@@ -232,7 +232,7 @@ class TurnBudget:
 
     def find_newly_near_limits(self, steps: int, step_limit: int) -> list[LimitUse]:
         """Return the limits that are nearly used and of which nobody was told yet."""
-        uses = self.used(steps, step_limit)
+        uses = self.measure_use(steps, step_limit)
         return [use for use in uses if use.share >= NEAR and use.key not in self._usage.announced]
 
     async def wait_for_time_limit(self, waited: Callable[[], float] = lambda: 0.0) -> None:

@@ -53,7 +53,7 @@ class GrantedPermissions:
         form = next((form for form in kept if _covers(form, confirmation)), None)
         return f"{form} in this project" if form else ""
 
-    async def remember(self, confirmation: Confirmation, answer: ConfirmationAnswer) -> None:
+    async def remember_answer(self, confirmation: Confirmation, answer: ConfirmationAnswer) -> None:
         """Remember the lasting permission in an answer; raises StorageError if it cannot be stored."""
         if not answer.allowed or answer.duration is PermissionDuration.ONCE:
             return
@@ -89,9 +89,9 @@ class _Open:
 class PermissionRequests:
     """Open permission requests of tools. Words given with a refusal are recorded as the user's; no tool gets them."""
 
-    def __init__(self, publish: Callable[[Update], None], allowances: GrantedPermissions, log: EventLog) -> None:
+    def __init__(self, publish: Callable[[Update], None], granted: GrantedPermissions, log: EventLog) -> None:
         self._publish = publish
-        self._allowances = allowances
+        self._allowances = granted
         self._log = log
         self._numbers = itertools.count(1)
         self._open: dict[str, _Open] = {}
@@ -122,7 +122,7 @@ class PermissionRequests:
             # Words that came with it are on disk before the tool goes on.
             await self._log.append()
         try:
-            await self._allowances.remember(confirmation, answer)
+            await self._allowances.remember_answer(confirmation, answer)
         except Exception as error:
             # The store failed; the user's yes holds all the same.
             self._publish(SessionFailed(f"Allowed in this session; it could not be kept for the project: {error}"))

@@ -107,17 +107,17 @@ class SessionPorts:
     """Raises TooMuchUnread if the reading budget has no room for another edit; may be called on any thread."""
     commit: Callable[[Proposal], str] | None = None
     """Makes a git commit of an approved proposal and returns its id; None if the user has not asked for that."""
-    checked: "Callable[[Draft], Coroutine[Any, Any, str]] | None" = None
+    run_checks: "Callable[[Draft], Coroutine[Any, Any, str]] | None" = None
     """Runs the checks of a draft that answer its step; gives what they say against it, empty if nothing."""
-    tree: "Callable[[PendingFiles], str]" = lambda pending: ""
+    tree_id: "Callable[[PendingFiles], str]" = lambda pending: ""
     """Gives the id of the workspace's tree under pending changes; blocks; raises OSError."""
-    content: Callable[[str], bytes] | None = None
+    read_image: Callable[[str], bytes] | None = None
     """Gives the bytes of an image by their SHA-256; raises KeyError."""
-    keep: Callable[[Sequence[bytes]], object] = lambda contents: None
+    save_images: Callable[[Sequence[bytes]], object] = lambda contents: None
     """Keeps the bytes of images; raises StorageError."""
-    allowed: AllowedFormStore | None = None
+    allowed_forms: AllowedFormStore | None = None
     """Forms of commands that are allowed for good; None where nobody is there to have allowed them."""
-    asked: Callable[[str], Sequence[Event]] = lambda proposal: ()
+    side_questions: Callable[[str], Sequence[Event]] = lambda proposal: ()
     """The side questions on a proposal and their answers, in whichever session they were asked."""
 
 

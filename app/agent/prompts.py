@@ -32,13 +32,13 @@ class GuidanceFile:
 
 
 def find_guidance(
-    workspace: Workspace, files: Iterable[str] = (), tell: Callable[[str], None] = lambda line: None
+    workspace: Workspace, files: Iterable[str] = (), notify: Callable[[str], None] = lambda line: None
 ) -> list[GuidanceFile]:
     """Return the guidance for these files, the root's included, nearest first.
 
     A file that is missing, not UTF-8 at all, or leads out of the workspace is left out, and so is what looks like a
-    secret, as nobody is asked at this time: of these two kinds `tell` gets a line for the user. Nearer files are kept
-    whole before farther ones when all together are too long.
+    secret, as nobody is asked at this time: of these two kinds `notify` gets a line for the user. Nearer files are
+    kept whole before farther ones when all together are too long.
     """
     folders = {PurePosixPath(".")}
     for file in files:
@@ -52,10 +52,10 @@ def find_guidance(
             # One byte more tells whether the file goes on; a key far down in it is not passed on either way.
             content = workspace.read_head(path, size + 1)
             if secret_reason(path, content) or secret_reason(workspace.resolve(path), content):
-                tell(f"Kept from the model: {path} looks like a secret, or leads to one.")
+                notify(f"Kept from the model: {path} looks like a secret, or leads to one.")
                 continue
         except WorkspaceError as error:
-            tell(f"Kept from the model: {error}.")
+            notify(f"Kept from the model: {error}.")
             continue
         except OSError:
             continue

@@ -126,7 +126,7 @@ class RequestFactory:
         schemas = await asyncio.to_thread(lambda: self._tools.schemas)
         endpoint = model.endpoint
         return PayloadInputs(
-            prompt, schemas, closing, endpoint.base_url, endpoint.model, endpoint.wishes, images=images
+            prompt, schemas, closing, endpoint.base_url, endpoint.model, endpoint.options, images=images
         )
 
     def prepare(self, make: Callable[[Profile], Payload], model: str) -> PreparedRequest:

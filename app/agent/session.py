@@ -112,10 +112,10 @@ class Session(DecisionService):
         self.context = ContextCompactor(self.log)
         self.spent = self.log.attach(SpendingMeter())
         self._usage = self.log.attach(UsageMeter())
-        images = self.log.attach(ImageContents(ports.content))
+        images = self.log.attach(ImageContents(ports.read_image))
         self.requests = RequestFactory(ports.tools, images, lambda: self.settings.system_prompt)
         self._subscribers: list[Subscriber] = []
-        self.confirmations = PermissionRequests(self._publish, GrantedPermissions(ports.allowed), self.log)
+        self.confirmations = PermissionRequests(self._publish, GrantedPermissions(ports.allowed_forms), self.log)
         self._executor = Executor(
             ports,
             self.log,
@@ -126,7 +126,9 @@ class Session(DecisionService):
             lambda: self._turns.feedback.unanswered,
         )
         briefing = TurnBriefing(self.log, ports.service, session_id, self.pending, lambda: self.settings.plan)
-        self._turns = TurnRunner(self.log, ports.claim, self._make_turn, briefing.compose, self._publish, self._owned)
+        self._turns = TurnRunner(
+            self.log, ports.claim, self._make_turn, briefing.compose_interventions, self._publish, self._owned
+        )
         self._publisher = self.log.attach_from_now(UpdatePublisher(self.gate, lambda: self.queue, self._publish))
         self.phase = Phase.IDLE
         if ports.claim.is_held:

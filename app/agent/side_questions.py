@@ -111,7 +111,7 @@ class SideRequest:
     project: Callable[[Sequence[Event], Profile, PayloadInputs], Payload]
     """Makes the payloads of the log; keeps what is the same in the next request of the conversation."""
     meter: TokenMeter
-    briefs: Sequence[str]
+    contexts: Sequence[str]
     """What the program says about it, the widest first."""
     question: str
     earlier: Sequence[tuple[str, str]]
@@ -122,7 +122,7 @@ class SideRequest:
         window = profile.context_window
         if not tight:
             for aside in self._asides():
-                payload = self.project(self.events, profile, replace(self.facts, aside=aside))
+                payload = self.project(self.events, profile, replace(self.facts, side_request=aside))
                 if not is_nearly_full(self.meter.count_tokens(payload), window):
                     return payload
         events = self._shortened(profile)
@@ -134,19 +134,19 @@ class SideRequest:
 
     def _asides(self) -> list[SideRequestInputs]:
         """The ways to ask, from the one with most around it to the least."""
-        return [*(SideRequestInputs(brief, self.question, self.earlier) for brief in self.briefs), self._least]
+        return [*(SideRequestInputs(brief, self.question, self.earlier) for brief in self.contexts), self._least]
 
     @property
     def _least(self) -> SideRequestInputs:
-        return SideRequestInputs(self.briefs[-1], self.question)
+        return SideRequestInputs(self.contexts[-1], self.question)
 
     def _project(self, events: Sequence[Event], profile: Profile, aside: SideRequestInputs) -> Payload:
-        return project(events, profile, replace(self.facts, aside=aside))
+        return project(events, profile, replace(self.facts, side_request=aside))
 
     def _shortened(self, profile: Profile) -> Sequence[Event]:
         """The log with the oldest of it left out, as a compaction without a summary would."""
         events = list(self.events)
-        used = self.meter.count_tokens(self.project(events, profile, replace(self.facts, aside=self._least)))
+        used = self.meter.count_tokens(self.project(events, profile, replace(self.facts, side_request=self._least)))
         budget = make_context_budget(used, profile.context_window, forced=True, factor=self.meter.factor)
         while budget is not None and (step := plan_compaction(events, budget, summarise=False)) is not None:
             if isinstance(step, Prune):
@@ -361,7 +361,7 @@ class SideQuestions:
             _refuse_secret(ports.workspace, diff.change.old_path, diff.old)
             _refuse_secret(ports.workspace, diff.change.path, (*diff.old, *diff.new))
         hunk = next((one for one in diff.change.hunks if one.id == place.hunk), None)
-        before = collect_side_exchanges([*ports.asked(place.proposal), *self._log.events])
+        before = collect_side_exchanges([*ports.side_questions(place.proposal), *self._log.events])
         thread = tuple(one for one in before if one.question.place == place and one.answer_text)
         return SideSubject(proposal, diff, hunk), thread
 

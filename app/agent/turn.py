@@ -148,7 +148,7 @@ class Turn:
         budget = await self._make_budget()
         while True:
             # A tool costs nothing: what it does may be done, as long as the closing request can follow.
-            reached = budget.reached(before_request=self._state.last is not LastStep.CALLS)
+            reached = budget.find_reached_limit(before_request=self._state.last is not LastStep.CALLS)
             state = make_ladder_state(
                 self._state,
                 self._gate,
@@ -207,7 +207,7 @@ class Turn:
         return [
             event
             for use in uses
-            for event in (Notice(text=f"Nearly at a limit: {use.words}."), interventions.limit_near_note(use))
+            for event in (Notice(text=f"Nearly at a limit: {use.description}."), interventions.limit_near_note(use))
         ]
 
     async def _renew_tools(self) -> None:
@@ -259,7 +259,7 @@ class Turn:
     async def _run_calls(self, budget: TurnBudget) -> None:
         message = self._state.last_message
         assert message is not None, "calls come with a response"
-        await self._executor.run(message, self._interrupter, self._gate, budget)
+        await self._executor.run_calls(message, self._interrupter, self._gate, budget)
 
     async def _close(self, kind: InterventionKind) -> None:
         """The closing request: no tool is allowed in it, and nothing that comes back is run."""
@@ -271,7 +271,7 @@ class Turn:
         )
         await self._request(None)
         if calls := self._state.unfinished_calls:
-            await self._executor.refuse(calls)
+            await self._executor.refuse_calls(calls)
 
     async def _make_room(self, *, by_hand: bool = False) -> bool:
         self._publish(PhaseChanged(Phase.COMPACTING))

@@ -121,7 +121,7 @@ def _merged_tree(borrowed: BorrowedRepository, commit: RangeCommit) -> tuple[str
     words = ("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", "--allow-unrelated-histories")
     for other in others:
         try:
-            said = borrowed.run_query(*words, merged, other, most=1)
+            said = borrowed.run_query(*words, merged, other, max_exit_code=1)
         except GitFailed as error:
             raise GitFailed(
                 f"What git makes of the parents of {commit.name[:_SHOWN]} is unknown; that needs git 2.38. {error}"

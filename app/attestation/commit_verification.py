@@ -126,7 +126,7 @@ class CommitVerifier:
 
     Args:
         commit: The commit whose allowed signers count.
-        when: When keys must be valid, Unix time in seconds; None for now.
+        valid_at: When keys must be valid, Unix time in seconds; None for now.
         more_notes: References or commits of other notes that are read, too.
         trusted: A commit of the repository that is not in question; empty for `commit`.
 
@@ -140,14 +140,14 @@ class CommitVerifier:
         borrowed: BorrowedRepository,
         policy: ReviewPolicy,
         commit: str,
-        when: float | None = None,
+        valid_at: float | None = None,
         more_notes: Sequence[str] = (),
         trusted: str = "",
     ) -> None:
         self._borrowed = borrowed
         self._policy = policy
         signers = read_allowed_signers(borrowed, policy, commit)
-        self._signatures = SignatureVerifier(signers, policy.gpg_keys, time() if when is None else when)
+        self._signatures = SignatureVerifier(signers, policy.gpg_keys, time() if valid_at is None else valid_at)
         self._notes = StatementNotes(borrowed, more_notes)
         self._signers: dict[str, tuple[str, str]] = {}
         self._bad_signatures = 0

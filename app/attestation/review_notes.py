@@ -225,7 +225,7 @@ class NotesSetup:
         hooks = borrowed.top / Path(folder).expanduser() if folder else borrowed.shared_folder / "hooks"
         self._hook = hooks / "post-commit"
 
-    def changes(self) -> list[GitFileChange]:
+    def missing_changes(self) -> list[GitFileChange]:
         """Return the files as they are and as they would be; none if all is there. Raises GitFailed."""
         before = _text(self._config)
         with tempfile.TemporaryDirectory(prefix="signoff-git-") as folder:
@@ -243,9 +243,9 @@ class NotesSetup:
             )
         return found
 
-    def write(self) -> None:
+    def write_changes(self) -> None:
         """Make the changes; raises GitFailed."""
-        changes = {change.path: change.after for change in self.changes()}
+        changes = {change.path: change.after for change in self.missing_changes()}
         try:
             if self._hook in changes:
                 self._hook.parent.mkdir(parents=True, exist_ok=True)

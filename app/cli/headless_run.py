@@ -157,7 +157,7 @@ async def _turn(runtime: OpenWorkspace, prompt: str, arguments: argparse.Namespa
         raise CommandError(str(error), ExitCode.USAGE) from error
     served = McpManager(runtime, print_error)
     session = open_session(
-        runtime, model, session_from_arguments(runtime, arguments), settings, source=served, tell=print_error
+        runtime, model, session_from_arguments(runtime, arguments), settings, source=served, notify=print_error
     )
     if session.is_follower:
         await model.aclose()

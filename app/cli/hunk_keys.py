@@ -85,7 +85,7 @@ class HunkCommands:
             return
         command = editor_command(self._runtime.settings.editor, os.environ)
         folder = self._runtime.workspace.root
-        edited = await edit_in_user_editor(command, text, name=path, folder=folder, asleep=nullcontext)
+        edited = await edit_in_user_editor(command, text, name=path, folder=folder, suspend=nullcontext)
         if edited == text:
             self._terminal.print_lines("Nothing was changed.")
             return
@@ -107,7 +107,9 @@ class HunkCommands:
             self._terminal.print_lines("No comment.")
             return
         side, line = places[0]
-        self._state.unsaid.set_comment(proposal, add_quote(DraftComment(diff.change.path, side, line, text), [diff]))
+        self._state.review_drafts.set_comment(
+            proposal, add_quote(DraftComment(diff.change.path, side, line, text), [diff])
+        )
         self._terminal.print_lines("Kept. It goes to the model with the decision.")
 
     async def _ask(self, proposal: Proposal, place: ThreadAnchor) -> None:

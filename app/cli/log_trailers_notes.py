@@ -107,7 +107,7 @@ def _verify(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
         `ExitCode.REFUSED` if the chain is broken, if anything differs from it, or if it is empty although
         commits name reviews.
     """
-    verified = RecordStore(runtime.database, runtime.name).verify()
+    verified = RecordStore(runtime.database, runtime.name).verify_chain()
     differences = list(RecordCheck(runtime.database, runtime.name, verified).find_differences())
     is_empty = not verified.entries and not verified.events and not verified.broken
     unknown = find_reviewed_commits(runtime.workspace.root, _LISTED) if is_empty else []
@@ -291,7 +291,7 @@ def _install_notes(runtime: OpenWorkspace, *, write: bool) -> ExitCode:
 
     with BorrowedRepository(runtime.workspace.root) as borrowed:
         setup = NotesSetup(borrowed, default_remote(borrowed) if remote_names(borrowed) else "")
-    changes = setup.changes()
+    changes = setup.missing_changes()
     if not changes:
         print_line("Git writes and exchanges the notes already; nothing was changed.")
         return ExitCode.DONE
@@ -301,6 +301,6 @@ def _install_notes(runtime: OpenWorkspace, *, write: bool) -> ExitCode:
         for line in unified_diff(before, after, name, name, lineterm=""):
             print_line(line)
     if write:
-        setup.write()
+        setup.write_changes()
     print_line("Written." if write else "Nothing is written yet: `signoff notes --install --yes` writes this.")
     return ExitCode.DONE

@@ -164,11 +164,11 @@ class PlainReview:
         await self._share_seen()
         await asyncio.to_thread(refresh_proposals, self._runtime)
         self.state.update_proposals(await asyncio.to_thread(self._runtime.service.pending))
-        self.state.looked_at.restore(await asyncio.to_thread(self._runtime.seen_lines_store.seen_lines))
+        self.state.seen_tracker.restore(await asyncio.to_thread(self._runtime.seen_lines_store.seen_lines))
 
     async def _share_seen(self) -> None:
         """Store the seen lines, for other windows and the doors of agents."""
-        if new := self.state.looked_at.take_new():
+        if new := self.state.seen_tracker.pop_new_lines():
             await asyncio.to_thread(self._runtime.seen_lines_store.add_seen, new)
 
     # One proposal
@@ -195,7 +195,7 @@ class PlainReview:
     async def _begin(self, proposal: Proposal, before: HunkWalk | None) -> HunkWalk:
         """Print the head of a proposal; answers to unchanged hunks stay."""
         self.state.current = proposal.id
-        self.state.looked_at.remember_bases(proposal)
+        self.state.seen_tracker.remember_bases(proposal)
         walk = HunkWalk.from_diffs(proposal, await asyncio.to_thread(self._runtime.service.file_diffs, proposal.id))
         record_as_seen(self._runtime, proposal.id)
         if before is not None:
@@ -203,7 +203,7 @@ class PlainReview:
             self._terminal.print_lines(f"{proposal.id} has changed. This is what it is now.")
         self._terminal.print_lines()
         self._print(plain_lines.proposal_lines(self.state, proposal))
-        for path in self.state.looked_at.rebased_files(proposal):
+        for path in self.state.seen_tracker.rebased_files(proposal):
             self._terminal.print_lines(f"Caution: {path} was re-based since you last saw it here. Look again.")
         await self._run_checks(proposal)
         await self._load_evidence(proposal)
@@ -222,7 +222,7 @@ class PlainReview:
                 self._terminal.print_lines()
                 self._print(plain_lines.file_lines(diff, number, len(walk.diffs)))
                 if not change.hunks and self._terminal.is_watched:
-                    self.state.looked_at.seen_lines(walk.proposal).mark_file_seen(change.path)
+                    self.state.seen_tracker.seen_lines(walk.proposal).mark_file_seen(change.path)
         if current is not None and current[1].id != walk.shown:
             walk.shown = current[1].id
             self._show_hunk(walk.proposal, *current)
@@ -232,7 +232,7 @@ class PlainReview:
         self._print(plain_lines.hunk_lines(diff, hunk))
         self._print(plain_lines.hunk_notes(self.state, proposal, diff, hunk))
         if self._terminal.is_watched:
-            seen = self.state.looked_at.seen_lines(proposal)
+            seen = self.state.seen_tracker.seen_lines(proposal)
             for number in range(changed_line_count(hunk)):
                 seen.mark_seen(hunk, number)
 
@@ -282,7 +282,7 @@ class PlainReview:
         """Take an answer to the current hunk, or to the whole proposal."""
         if (current := walk.current) is not None:
             walk.answers[current[1].id] = answer
-            if walk.is_single and answer != "later":
+            if walk.is_decided_by_one_answer and answer != "later":
                 await self._carry_out(walk)
         elif can_be_approved(walk.proposal):
             await self._carry_out(walk, whole=answer)
@@ -322,7 +322,7 @@ class PlainReview:
         finally:
             if not decided:
                 # It is asked about again.
-                walk.go_back()
+                walk.take_back_last_answer()
             self.state.chosen.left_out.pop(proposal.id, None)
 
     async def _agrees(self, verdict: Verdict) -> bool:
@@ -363,7 +363,7 @@ class PlainReview:
         outcome: Callable[[DecisionResult], str],
     ) -> DecisionResult:
         """Decide with the words that go with it; where that fails, they are kept."""
-        words = self.state.unsaid.take_feedback(proposal, hunks)
+        words = self.state.review_drafts.pop_feedback(proposal, hunks)
         agent = proposal.origin.kind is OriginKind.AGENT
         try:
             # Another agent reads files by itself, by their names.
@@ -371,7 +371,7 @@ class PlainReview:
         except BaseException as error:
             # A decision that stands without a record keeps its words, which are said once it has one.
             if not isinstance(error, NotRecorded):
-                self.state.unsaid.restore(proposal.id, words)
+                self.state.review_drafts.restore(proposal.id, words)
             raise
         self._terminal.print_lines(outcome(result))
         self._decided.append(proposal.id)
@@ -394,9 +394,9 @@ class PlainReview:
 
     async def _request_changes(self, proposal: Proposal) -> None:
         text = await self._terminal.read_multiline(f"What should be different about {proposal.id}?")
-        before = self.state.unsaid.drafts.get(proposal.id, "")
-        self.state.unsaid.keep_feedback(proposal.id, "\n\n".join(filter(None, (before, text))))
-        if not self.state.unsaid.feedback_for(proposal):
+        before = self.state.review_drafts.drafts.get(proposal.id, "")
+        self.state.review_drafts.set_feedback(proposal.id, "\n\n".join(filter(None, (before, text))))
+        if not self.state.review_drafts.feedback_for(proposal):
             if not can_ask_model_again(proposal):
                 self._terminal.print_lines("Nothing was written, so nothing was sent.")
                 return
@@ -407,7 +407,7 @@ class PlainReview:
 
     async def _undo(self, walk: HunkWalk) -> str | None:
         """Take back the last answer, or else the last decision; return the id of a proposal that waits again."""
-        if walk.go_back():
+        if walk.take_back_last_answer():
             return None
         if not self._decided:
             self._terminal.print_lines("There is nothing to undo.")
@@ -441,7 +441,7 @@ class PlainReview:
             await self._checks.wait_until_done(proposal.id)
         if (checked := self.state.checks.get(proposal.id)) is not None:
             kept = CheckResultStore(self._runtime.sessions, self._runtime.signal)
-            await asyncio.to_thread(kept.keep, checked)
+            await asyncio.to_thread(kept.save, checked)
 
     async def _load_evidence(self, proposal: Proposal) -> None:
         """Take what is known of what notices if hunks are missing; storage and disk errors leave nothing known."""

@@ -82,7 +82,7 @@ class _Changes:
         """Yield a line for each change; raises StorageError."""
         for problem in stage_captured_edits(self._runtime):
             print_error(problem)
-        found = {one.id: one for one in self._runtime.proposals.recent()}
+        found = {one.id: one for one in self._runtime.proposals.recent_proposals()}
         for key in self._proposals.keys() - found.keys():
             # It is no recent one since it was decided.
             if self._proposals[key].state.is_pending and (one := self._runtime.proposals.proposal(key)) is not None:

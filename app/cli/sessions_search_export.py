@@ -203,7 +203,7 @@ def _forge_review(runtime: OpenWorkspace, report: "ReviewReport", arguments: arg
         review = make_forge_review(runtime, report, arguments.base, arguments.head)
     except GitFailed as error:
         raise CommandError(str(error), ExitCode.REFUSED) from error
-    made = review.github if arguments.format == "github" else review.gitlab
+    made = review.github_review if arguments.format == "github" else review.gitlab_discussions
     return json.dumps(made, ensure_ascii=False, indent=2) + "\n"
 
 
@@ -213,7 +213,7 @@ def _diffs(runtime: OpenWorkspace, events: Sequence[Event]) -> dict[str, str]:
     for event in events:
         if isinstance(event, ProposalStaged):
             with contextlib.suppress(ProposalError):
-                found[event.proposal] = runtime.service.as_unified_diff(event.proposal)
+                found[event.proposal] = runtime.service.unified_diff(event.proposal)
     return found
 
 

@@ -111,7 +111,7 @@ def _stage_diff(runtime: OpenWorkspace, file: str = "-", *, everything: bool) ->
         data = read_piped_bytes("or paste the diff") if file == "-" else Path(file).read_bytes()
     except OSError as error:
         raise CommandError(f"Cannot read {file}: {error.strerror}.", ExitCode.USAGE) from error
-    return runtime.service.stage_patch(data.decode("utf-8", "surrogateescape"), everything=everything)
+    return runtime.service.stage_patch(data.decode("utf-8", "surrogateescape"), include_approved=everything)
 
 
 def _print(proposal: Proposal, *, as_json: bool) -> None:
@@ -156,7 +156,7 @@ def print_proposal(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
 
         for line in (f"{proposal.id} is stale: {proposal.reason}", *conflict_lines(proposal)):
             print_line(f"# {escape_unsafe(line, keep='')}")
-    print_text(runtime.service.as_unified_diff(proposal.id))
+    print_text(runtime.service.unified_diff(proposal.id))
     return ExitCode.DONE
 
 

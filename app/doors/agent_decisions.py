@@ -190,7 +190,9 @@ def report_decisions(runtime: OpenWorkspace, proposal_id: str, reported_count: i
     # In this order: a decision recorded in between is in one of the two lists, and counted once.
     proposal = runtime.service.get(proposal_id)
     not_yet = [
-        make_unrecorded_event(proposal, last) for name, last in runtime.proposals.unrecorded() if name == proposal.id
+        make_unrecorded_event(proposal, last)
+        for name, last in runtime.proposals.unrecorded_decisions()
+        if name == proposal.id
     ]
     decisions = [record.decided for record in runtime.sessions.decisions(proposal.id)]
     known = {each.number for each in decisions}

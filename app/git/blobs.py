@@ -47,11 +47,11 @@ class BlobPair:
     after: TreeEntry | None
 
 
-def parse_raw_diff(raw: bytes, most: int = MOST_FILES) -> list[BlobPair]:
+def parse_raw_diff(raw: bytes, max_files: int = MOST_FILES) -> list[BlobPair]:
     """Parse the output of `git diff-tree --raw -z --no-renames` (or `diff-index`, `diff-files`).
 
     Raises:
-        GitFailed: there are more than `most` files.
+        GitFailed: there are more than `max_files` files.
     """
     parts = raw.decode("utf-8", "surrogateescape").split("\0")
     found: list[BlobPair] = []
@@ -59,8 +59,8 @@ def parse_raw_diff(raw: bytes, most: int = MOST_FILES) -> list[BlobPair]:
         old_mode, new_mode, old, new, _ = facts.removeprefix(":").split(" ")
         # A path that two branches left in conflict comes twice, first without a side to compare with.
         found.append(BlobPair(path, _entry(path, old_mode, old), _entry(path, new_mode, new)))
-    if len(found) > most:
-        raise GitFailed(f"{len(found):,} files are changed, and the most is {most:,}; name a path, or less.")
+    if len(found) > max_files:
+        raise GitFailed(f"{len(found):,} files are changed, and the most is {max_files:,}; name a path, or less.")
     return found
 
 

@@ -124,11 +124,13 @@ class BorrowedRepository:
         """Return the last value of a setting; empty if it is not set."""
         return (self.settings.get(key) or [""])[-1]
 
-    def run_query(self, *arguments: str, data: bytes = b"", index: Path | None = None, most: int = 0) -> bytes:
+    def run_query(
+        self, *arguments: str, data: bytes = b"", index: Path | None = None, max_exit_code: int = 0
+    ) -> bytes:
         """Run a read-only git command; only plain data of the repository's configuration is used.
 
         Args:
-            most: The highest exit code that is an answer rather than a failure.
+            max_exit_code: The highest exit code that is an answer rather than a failure.
         """
         environment = {
             **self._plain,
@@ -140,7 +142,9 @@ class BorrowedRepository:
             part for key in sorted(_DATA) if key in self.settings for part in ("-c", f"{key}={self.setting(key)}")
         ]
         folder = self.top if self._has_work_tree else self.own
-        return run_git(folder, [*_NOTHING_RUNS, *data_settings, *arguments], environment, data=data, most=most)
+        return run_git(
+            folder, [*_NOTHING_RUNS, *data_settings, *arguments], environment, data=data, max_exit_code=max_exit_code
+        )
 
     def resolve(self, name: str, kind: str = "commit") -> str:
         """Return the object id of a name in the user's repository; empty if it has none or is ambiguous.

@@ -38,19 +38,19 @@ class FetchTarget:
     """Whether it is all that HEAD has not, rather than one commit."""
 
 
-def parse_fetch_target(borrowed: BorrowedRepository, words: list[str]) -> CommitRange:
+def parse_fetch_target(borrowed: BorrowedRepository, arguments: list[str]) -> CommitRange:
     """Return the commits of a reference, a range, a pull request's address, or a remote with a reference.
 
     What is not here is fetched into a repository of our own; nothing comes into that of the workspace.
 
     Args:
-        words: What the user wrote: one word, or a remote (a name or an address) and a reference.
+        arguments: What the user wrote: one word, or a remote (a name or an address) and a reference.
 
     Raises:
         GitFailed: it can't be found or fetched; the message says what to do.
     """
-    if len(words) == 1:
-        (name,) = words
+    if len(arguments) == 1:
+        (name,) = arguments
         wanted = _of_page(borrowed, name)
         if wanted is None:
             if picked := parse_range(borrowed, name):
@@ -62,7 +62,7 @@ def parse_fetch_target(borrowed: BorrowedRepository, words: list[str]) -> Commit
                 )
             wanted = _of_remote(borrowed, default_remote(borrowed), name)
     else:
-        wanted = _of_remote(borrowed, *words)
+        wanted = _of_remote(borrowed, *arguments)
     commit = _fetch(borrowed, wanted)
     return (branch_range if wanted.whole else single_commit_range)(borrowed, commit, wanted.name)
 

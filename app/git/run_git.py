@@ -30,13 +30,13 @@ def run_git(
     *,
     data: bytes = b"",
     seconds: float = SECONDS,
-    most: int = 0,
+    max_exit_code: int = 0,
 ) -> bytes:
     """Run git and return its standard output.
 
     Args:
         environment: All of it; git does not get the keys of endpoints that are in it.
-        most: The highest exit code that is an answer rather than a failure.
+        max_exit_code: The highest exit code that is an answer rather than a failure.
 
     Raises:
         GitFailed: with git's own words.
@@ -64,14 +64,14 @@ def run_git(
         raise GitFailed(f"Git took longer than {seconds:.0f} s; nothing was done.") from error
     except OSError as error:
         raise GitFailed(f"Git can't be run ({error.strerror}).") from error
-    if not 0 <= process.returncode <= most:
+    if not 0 <= process.returncode <= max_exit_code:
         raise GitFailed(format_git_error(said) or f"Git failed with {process.returncode}.")
     return output
 
 
-def format_git_error(said: bytes) -> str:
+def format_git_error(stderr: bytes) -> str:
     """Return git's error output as one sentence."""
-    lines = [line.strip() for line in said.decode("utf-8", "replace").splitlines() if line.strip()]
+    lines = [line.strip() for line in stderr.decode("utf-8", "replace").splitlines() if line.strip()]
     why = [line for line in lines if line.startswith(("fatal: ", "error: ", "! ", "remote: error: "))] or lines
     if not why:
         return ""

@@ -52,10 +52,10 @@ from app.llm.wires.wire_registry import SentRequest, wire_for
 class ResponseReader:
     """Reads one response into its assembly."""
 
-    def __init__(self, assembly: ResponseAssembly, decoder: Decoder, reader: FailureDescriber) -> None:
+    def __init__(self, assembly: ResponseAssembly, decoder: Decoder, describer: FailureDescriber) -> None:
         self._assembly = assembly
         self._decoder = decoder
-        self._reader = reader
+        self._reader = describer
 
     @property
     def is_finished(self) -> bool:
@@ -221,7 +221,7 @@ class ModelClient:
 
     def with_options(self, model: str, effort: str) -> "ModelClient":
         """The client for one turn with another model or another effort; an empty effort is the model's own."""
-        own = self.endpoint.model, self.endpoint.wishes.effort
+        own = self.endpoint.model, self.endpoint.options.effort
         wanted = model or own[0], effort
         if wanted in (own, (own[0], "")) or self._another is None:
             return self

@@ -188,11 +188,11 @@ class ProgressTimeout:
         self._allow(self._timeouts.linger)
         self._waiting_for = "the end of the stream"
 
-    def failure(self, reader: FailureDescriber) -> Failure:
+    def describe_expiry(self, describer: FailureDescriber) -> Failure:
         """Return the failure that its expiry means."""
         if self.deadline == self._end:
-            return reader.describe_slow_response(self._whole)
-        return reader.describe_silence(self._limit, self._waiting_for)
+            return describer.describe_slow_response(self._whole)
+        return describer.describe_silence(self._limit, self._waiting_for)
 
     def _allow(self, seconds: float) -> None:
         self._limit = seconds
@@ -212,10 +212,10 @@ class StreamEnd:
 class Transport:
     """The connection to one endpoint."""
 
-    def __init__(self, endpoint: Endpoint, timeouts: Timeouts, reader: FailureDescriber) -> None:
+    def __init__(self, endpoint: Endpoint, timeouts: Timeouts, describer: FailureDescriber) -> None:
         self._endpoint = endpoint
         self._timeouts = timeouts
-        self._reader = reader
+        self._reader = describer
         self._client: Any = None
         # Beyond this machine a proxy may be in between, whatever the scheme.
         plain = is_local(endpoint.base_url) and endpoint.base_url.lower().startswith("http:")
@@ -257,7 +257,7 @@ class Transport:
                 async for item in items:
                     yield item
         except TimeoutError as silence:
-            raise AttemptFailed(patience.failure(self._reader)) from silence
+            raise AttemptFailed(patience.describe_expiry(self._reader)) from silence
         except Exception as problem:
             raise AttemptFailed(self._failure(problem, sdk, begun=response is not None)) from problem
         finally:

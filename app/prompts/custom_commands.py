@@ -274,14 +274,14 @@ class CommandCatalogue:
     """By name, in order; those that have a problem say so when they are called."""
     problems: tuple[str, ...] = ()
     """What is wrong with files, and names that are taken: a line each."""
-    held: tuple[str, ...] = ()
+    untrusted: tuple[str, ...] = ()
     """Names of those that the workspace brings along and the user has not trusted."""
 
     def get(self, name: str) -> CustomCommand:
         """Return the command with a name. Raises `CommandUnusable`."""
         if command := self.commands.get(name.lower()):
             return command
-        if name.lower() in self.held:
+        if name.lower() in self.untrusted:
             raise CommandUnusable(
                 f"/{name} comes with this workspace, whose commands you have not trusted as they are now: "
                 "/trust in the app shows them.",

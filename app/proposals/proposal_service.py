@@ -99,13 +99,13 @@ class ProposalService:
             for change in iterate_cooperatively(proposal.files)
         ]
 
-    def as_unified_diff(self, proposal_id: str) -> str:
+    def unified_diff(self, proposal_id: str) -> str:
         """Return the pending changes, or the decided ones, as a patch for git, patch and unidiff."""
         from app.proposals.decide.patch_export import export_patch
 
         return export_patch(self._contents, self.get(proposal_id))
 
-    def as_changes(self, proposal_id: str) -> "list[PathChange]":
+    def path_changes(self, proposal_id: str) -> "list[PathChange]":
         """Return the same changes by path with all bytes; a moved file has two entries."""
         from app.proposals.decide.patch_export import export_changes
 
@@ -178,11 +178,11 @@ class ProposalService:
         with self._proposals.lock_for_writing():
             return stage_draft(self._proposals, self._stacks, draft, summary=summary, answers=answers)
 
-    def stage_patch(self, text: str, *, everything: bool = False) -> Proposal:
+    def stage_patch(self, text: str, *, include_approved: bool = False) -> Proposal:
         """Stage a patch from elsewhere; a patch of changes already on disk becomes a proposal that a denial reverts.
 
         Args:
-            everything: Of what is on disk, also what was approved before.
+            include_approved: Of what is on disk, also what was approved before.
 
         Raises:
             PatchRefused: it is no patch, or one for another tree.
@@ -198,7 +198,7 @@ class ProposalService:
         except PatchOnDisk as found:
             origin = Origin(kind=OriginKind.DISK, ref="a patch")
             return self.stage_changes(
-                found.changes, origin, "", on_disk=True, without=found.left_out, everything=everything
+                found.changes, origin, "", on_disk=True, without=found.left_out, include_approved=include_approved
             )
         with self._proposals.lock_for_writing():
             return stage_draft(self._proposals, self._stacks, draft, without=report.left_out)
@@ -211,7 +211,7 @@ class ProposalService:
         *,
         on_disk: bool = False,
         without: Sequence[str] = (),
-        everything: bool = False,
+        include_approved: bool = False,
     ) -> Proposal:
         """Stage changes that were found in git, without hunks that were approved before.
 
@@ -219,7 +219,7 @@ class ProposalService:
             changes: Each path as it was and as it is to be; what is there now may be another, and is merged with it.
             on_disk: What the paths are to be is on disk already, and what they were is what a denial writes.
             without: Files that were left out of a patch.
-            everything: Also what was approved before.
+            include_approved: Also what was approved before.
 
         Raises:
             NothingStaged: they cancel out, or all of it was approved before or waits.
@@ -232,7 +232,7 @@ class ProposalService:
         for change in changes:
             self._workspace.check_entry(change.path)
         left = UnsignedChanges(tuple(changes))
-        if not everything:
+        if not include_approved:
             left = exclude_approved_hunks(self._store, self._contents, changes, None if on_disk else self._view())
             if changes and not left.changes:
                 raise NothingStaged(explain_all_excluded(left.left_out))
@@ -431,7 +431,7 @@ class ProposalService:
             after = after.with_decision(
                 word, outcome.files, choice.chosen_hunks, feedback, comments, circumstances, images
             )
-            self._proposals.carry_out("apply", proposal, after, outcome.transitions)
+            self._proposals.apply_decision("apply", proposal, after, outcome.transitions)
             changed = self._proposals.rebase_others(proposal)
             facts: tuple[HunkOutcome, ...] = ()
             with suppress(Exception):
@@ -583,7 +583,7 @@ class ProposalService:
             "denied", outcome.files, choice.chosen_hunks, feedback, comments, circumstances, images, stale
         )
         if outcome.transitions:
-            self._proposals.carry_out("apply", proposal, after, outcome.transitions)
+            self._proposals.apply_decision("apply", proposal, after, outcome.transitions)
         else:
             self._proposals.save(after)
         changed = self._proposals.rebase_others(proposal)

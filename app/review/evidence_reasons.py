@@ -12,19 +12,19 @@ _FOUND = (ReasonKind.UNHELD, ReasonKind.UNCOVERED)
 
 
 def add_evidence_reasons(
-    diffs: Sequence[FileDiff], checked: ProposalChecks | None, found: ProposalEvidence | None
+    diffs: Sequence[FileDiff], checks: ProposalChecks | None, evidence: ProposalEvidence | None
 ) -> list[FileDiff]:
     """Return the diffs with reasons for attention in the files that have hunks which nothing notices, or changed
     lines that no test runs; earlier reasons of these kinds are replaced.
 
     Args:
         diffs: Of one proposal.
-        checked: Its check results, if there are any.
-        found: Its evidence, if there is any.
+        checks: Its check results, if there are any.
+        evidence: Its evidence, if there is any.
     """
-    unheld = frozenset(found.unheld_hunks) if found is not None else frozenset()
+    unheld = frozenset(evidence.unheld_hunks) if evidence is not None else frozenset()
     uncovered: dict[str, list[CoverageReportLine]] = {}
-    for line in checked.uncovered_lines if checked is not None else ():
+    for line in checks.uncovered_lines if checks is not None else ():
         uncovered.setdefault(line.hunk, []).append(line)
     marked = []
     for diff in diffs:

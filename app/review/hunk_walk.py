@@ -68,7 +68,7 @@ class HunkWalk:
         return next((item for item in self.hunks if item[1].id not in self.answers), None)
 
     @property
-    def is_single(self) -> bool:
+    def is_decided_by_one_answer(self) -> bool:
         """Whether the answer to its only hunk decides all of it."""
         return len(self.hunks) == 1 and not self.has_files_without_hunks
 
@@ -76,7 +76,7 @@ class HunkWalk:
         """Return the hunks with this answer."""
         return tuple(hunk.id for _, hunk in self.hunks if self.answers.get(hunk.id) == answer)
 
-    def go_back(self) -> bool:
+    def take_back_last_answer(self) -> bool:
         """Take the last answer back; return whether there was one."""
         if self.answers:
             self.answers.popitem()
@@ -107,7 +107,7 @@ class HunkWalk:
         parts += [
             f"{len(found)} {answer}" for answer in ("yes", "no", "later") if (found := self.hunks_with_answer(answer))
         ]
-        missing, lines = state.looked_at.seen_lines(self.proposal).count_unseen_of_hunks(
+        missing, lines = state.seen_tracker.seen_lines(self.proposal).count_unseen_of_hunks(
             (hunk for _, hunk in hunks), ()
         )
         if lines:

@@ -73,11 +73,11 @@ def _result(result: CheckResult) -> str:
     return f"{result.name} {state}{against}{f': {result.summary}' if result.summary else ''}"
 
 
-def file_lines(diff: FileDiff, number: int, of: int) -> Iterator[str]:
+def file_lines(diff: FileDiff, number: int, total: int) -> Iterator[str]:
     """Yield the head of a file, with the reasons to look at it and all that has to be known of it."""
     change = diff.change
     moved = f"{change.old_path} to " if change.old_path else ""
-    yield f"File {number} of {of}: {moved}{change.path} ({change.op}, +{change.added:,} -{change.removed:,})"
+    yield f"File {number} of {total}: {moved}{change.path} ({change.op}, +{change.added:,} -{change.removed:,})"
     for reason in diff.reasons:
         yield f"Reason: {format_reason(reason, change)}"
     for words in (*change.warnings, *file_cautions(change)):
@@ -124,7 +124,7 @@ def hunk_notes(state: ReviewState, proposal: Proposal, diff: FileDiff, hunk: Hun
     for name, finding in checked.findings if checked is not None else ():
         if finding.path == path and finding.line - 1 in hunk_line_numbers(hunk, "new"):
             yield f"Finding of {name}, line {finding.line}: {finding.text}{'' if finding.new else ' (before, too)'}"
-    for remark in state.unsaid.remarks.get(proposal.id, ()):
+    for remark in state.review_drafts.remarks.get(proposal.id, ()):
         if remark.path == path and remark.line in hunk_line_numbers(hunk, remark.side):
             yield f"Your comment on line {remark.line + 1}: {remark.text}"
 

@@ -68,7 +68,7 @@ class OpenPermissions:
         forms = permission_scopes(self.asked[key]).forms if key in self.asked else ()
         return forms[max(0, min(self._narrowed.get(key, 0), len(forms) - 1))] if forms else None
 
-    def narrow(self, key: str, step: int) -> None:
+    def narrow_form(self, key: str, step: int) -> None:
         """Make the form of a command narrower, or wider with a negative step, as far as possible."""
         if key in self.asked:
             most = len(permission_scopes(self.asked[key]).forms) - 1
@@ -94,26 +94,26 @@ class ReviewDraft:
         if remarks := self.remarks.get(after.id):
             remarks[:] = [move_comment(remark, before, after) for remark in remarks]
 
-    def keep_feedback(self, key: str, text: str) -> None:
+    def set_feedback(self, key: str, text: str) -> None:
         """Keep unfinished feedback."""
         if text:
             self.drafts[key] = text
         else:
             self.drafts.pop(key, None)
 
-    def set_comment(self, proposal: Proposal, remark: DraftComment) -> None:
+    def set_comment(self, proposal: Proposal, comment: DraftComment) -> None:
         """Set the comment on a line; an empty one removes it.
 
         A draft leaves the one that was saved as it is, and goes when that is saved.
         """
         remarks = self.remarks.setdefault(proposal.id, [])
-        before = [item for item in remarks if item.place == remark.place]
-        if before and not remark.quote:
+        before = [item for item in remarks if item.place == comment.place]
+        if before and not comment.quote:
             # What is shown has changed while it was written.
-            remark = replace(remark, quote=before[0].quote)
-        remarks[:] = [item for item in remarks if item not in before or (remark.draft and not item.draft)]
-        if remark.text and not (remark.draft and remark.text in (item.text for item in before if not item.draft)):
-            remarks.append(remark)
+            comment = replace(comment, quote=before[0].quote)
+        remarks[:] = [item for item in remarks if item not in before or (comment.draft and not item.draft)]
+        if comment.text and not (comment.draft and comment.text in (item.text for item in before if not item.draft)):
+            remarks.append(comment)
             remarks.sort(key=lambda item: (item.path, item.line))
 
     def feedback_for(self, proposal: Proposal, hunks: Collection[str] | None = None) -> ReviewFeedback:
@@ -124,7 +124,7 @@ class ReviewDraft:
         feedback, remarks = self._going(proposal, hunks)
         return ReviewFeedback(feedback, tuple(remark.as_line_comment for remark in remarks))
 
-    def take_feedback(self, proposal: Proposal, hunks: Collection[str] | None = None) -> ReviewFeedback:
+    def pop_feedback(self, proposal: Proposal, hunks: Collection[str] | None = None) -> ReviewFeedback:
         """Return the same, and remove it."""
         words = self.feedback_for(proposal, hunks)
         places = {remark.place for remark in self._going(proposal, hunks)[1]}
@@ -181,7 +181,7 @@ class UnseenParts:
 
     lines: int = 0
     """Changed lines."""
-    of: int = 0
+    total: int = 0
     """All changed lines that the approval would write."""
     paths: tuple[str, ...] = ()
     """The files that they are in, and files without hunks whose head was never drawn."""
@@ -253,9 +253,9 @@ class SeenTracker:
             counted = self._counted[proposal.id] = key, (missing, of)
         return counted[1]
 
-    def take_new(self) -> dict[str, dict[str, bytes]]:
+    def pop_new_lines(self) -> dict[str, dict[str, bytes]]:
         """Return the lines seen since the last call, by proposal, in the stored form."""
-        return {name: new for name, seen in self._seen.items() if (new := seen.take_new())}
+        return {name: new for name, seen in self._seen.items() if (new := seen.pop_new_lines())}
 
     def restore(self, stored: Mapping[str, Mapping[str, bytes]]) -> None:
         """Add lines that were seen in other windows and runs, in the stored form."""
@@ -368,27 +368,27 @@ class ReviewState:
     """The origins of proposals, and those that are listed."""
     permissions: OpenPermissions = field(default_factory=OpenPermissions)
     chosen: ChosenHunks = field(default_factory=ChosenHunks)
-    looked_at: SeenTracker = field(default_factory=SeenTracker)
-    unsaid: ReviewDraft = field(default_factory=ReviewDraft)
+    seen_tracker: SeenTracker = field(default_factory=SeenTracker)
+    review_drafts: ReviewDraft = field(default_factory=ReviewDraft)
     checks: dict[str, ProposalChecks] = field(default_factory=dict)
     """Check results, by proposal."""
     evidence: dict[str, ProposalEvidence] = field(default_factory=dict)
     """What notices if a hunk is missing, by proposal."""
     reproductions: dict[str, Reproduction] = field(default_factory=dict)
     """Results of second runs of a command, by proposal."""
-    running_again: str = ""
+    reproducing: str = ""
     """The proposal whose command runs a second time now."""
-    asked_in_chat: bool = False
+    has_question_in_chat: bool = False
     """Whether the model waits for the answer to a question, which is the chat's."""
     current: str = ""
     """Key of the shown item: a proposal's id or a confirmation's key."""
-    picked: bool = False
+    is_picked_by_user: bool = False
     """Whether the user chose the shown item, so that nothing else replaces it by itself."""
-    aside: str = ""
+    item_before_permission: str = ""
     """Key of the item to show again after a permission request."""
     last_decided: str = ""
     """The proposal that the latest decision was on, for undo."""
-    goes_on: bool = False
+    continues_when_empty: bool = False
     """Whether the model goes on by itself once nothing waits any more."""
     _listed: dict[str, Proposal] = field(init=False)
     _positions: dict[str, int] = field(init=False)
@@ -409,12 +409,12 @@ class ReviewState:
         """
         earlier = self.origins.everything
         known = self.origins.filter_listed(proposals)
-        self.looked_at.forget_all_but(self.origins.everything)
+        self.seen_tracker.forget_all_but(self.origins.everything)
         for proposal in self.origins.everything.values():
             before = earlier.get(proposal.id)
             if before is not None and before.revision != proposal.revision:
                 self.chosen.follow_changes(before, proposal)
-                self.unsaid.follow_changes(before, proposal)
+                self.review_drafts.follow_changes(before, proposal)
         was_shown = self.proposal
         was_waiting = was_shown is not None and was_shown.state.is_pending
         self.waiting = order_waiting(item for item in known if item.state.is_pending)
@@ -423,7 +423,7 @@ class ReviewState:
         shown = self.proposal
         if shown is not None and _stale(shown) and was_shown is not None and not _stale(was_shown):
             # It was picked as what it is no longer.
-            self.picked = False
+            self.is_picked_by_user = False
         if self.current in self.permissions.asked:
             return
         if shown is None or self._gives_way(shown, was_waiting=was_waiting, attended=attended):
@@ -432,8 +432,8 @@ class ReviewState:
     def _gives_way(self, shown: Proposal, *, was_waiting: bool, attended: bool) -> bool:
         """Return whether another item must be shown."""
         if not shown.state.is_pending:
-            return was_waiting or not self.picked
-        stays = attended or self.picked or bool(self.unsaid.feedback_for(shown))
+            return was_waiting or not self.is_picked_by_user
+        stays = attended or self.is_picked_by_user or bool(self.review_drafts.feedback_for(shown))
         return _stale(shown) and self._approvable is not None and not stays
 
     def list_next_origin(self) -> None:
@@ -449,19 +449,19 @@ class ReviewState:
     def show_permission(self) -> None:
         """Show the oldest permission request."""
         if self.has_hidden_permission:
-            self.aside, self.current = self.current, next(iter(self.permissions.asked))
+            self.item_before_permission, self.current = self.current, next(iter(self.permissions.asked))
 
     def leave_permission(self) -> None:
         """Return to the former item, or to the next one that waits."""
-        if self.permissions.asked or self.aside not in self._positions:
+        if self.permissions.asked or self.item_before_permission not in self._positions:
             self.current = ""
             self.show_next_waiting()
         else:
-            self.current = self.aside
+            self.current = self.item_before_permission
 
     def show_next_waiting(self) -> None:
         """Show the first waiting item, stale ones last; the one just decided stays if nothing waits."""
-        self.picked = False
+        self.is_picked_by_user = False
         if self.permissions.asked:
             self.current = next(iter(self.permissions.asked))
         elif self.waiting:
@@ -540,13 +540,13 @@ class ReviewState:
 
     def unseen_parts(self, proposal: Proposal) -> UnseenParts:
         """Return the chosen parts that have never been on screen."""
-        return self.looked_at.unseen_parts(proposal, self.chosen.excluded_from(proposal.id))
+        return self.seen_tracker.unseen_parts(proposal, self.chosen.excluded_from(proposal.id))
 
     @property
     def read_lines(self) -> tuple[int, int]:
         """Return how many changed lines of all that waits were on screen, and how many there are."""
         counts = [
-            self.looked_at.unread_lines(item) for item in self.origins.everything.values() if item.state.is_pending
+            self.seen_tracker.unread_lines(item) for item in self.origins.everything.values() if item.state.is_pending
         ]
         of = sum(lines for _, lines in counts)
         return of - sum(missing for missing, _ in counts), of
@@ -556,11 +556,11 @@ class ReviewState:
         """Return the next listed proposal after the shown one that has unseen lines; empty if none has."""
         at = self._positions.get(self.current, -1) + 1
         rest = (item for item in (*self.waiting[at:], *self.waiting[:at]) if item.id != self.current)
-        return next((item.id for item in rest if self.looked_at.unread_lines(item)[0]), "")
+        return next((item.id for item in rest if self.seen_tracker.unread_lines(item)[0]), "")
 
     def select_split_parts(self, proposal: Proposal, parts: Sequence[HunkPart], whole: Collection[str]) -> None:
         """Hunks of a proposal, which is as it was before, were cut: choose among the parts, seen as far as these."""
-        hunks, seen = {hunk.id: hunk for hunk in proposal.hunks}, self.looked_at.seen_lines(proposal)
+        hunks, seen = {hunk.id: hunk for hunk in proposal.hunks}, self.seen_tracker.seen_lines(proposal)
         for part in parts:
             seen.copy_seen_lines(hunks[part.whole], part.hunk)
         self.chosen.toggle_split_parts(proposal, parts, whole)
@@ -570,18 +570,18 @@ class ReviewState:
     def unfinished_review(self, key: str) -> UnfinishedReview:
         """Return the unfinished review of a proposal."""
         return UnfinishedReview(
-            draft=self.unsaid.drafts.get(key, ""),
-            remarks=tuple(self.unsaid.remarks.get(key, ())),
+            draft=self.review_drafts.drafts.get(key, ""),
+            remarks=tuple(self.review_drafts.remarks.get(key, ())),
             left_out=tuple(sorted(self.chosen.excluded_from(key))),
-            answered=tuple(sorted(tick for tick in self.unsaid.answered if tick.startswith(f"{key}/"))),
+            answered=tuple(sorted(tick for tick in self.review_drafts.answered if tick.startswith(f"{key}/"))),
         )
 
     def restore_notes(self, key: str, notes: UnfinishedReview) -> None:
         """Restore an unfinished review after a restart; newer notes win."""
-        self.unsaid.drafts.setdefault(key, notes.draft)
-        self.unsaid.remarks.setdefault(key, list(notes.remarks))
+        self.review_drafts.drafts.setdefault(key, notes.draft)
+        self.review_drafts.remarks.setdefault(key, list(notes.remarks))
         self.chosen.left_out.setdefault(key, set(notes.left_out))
-        self.unsaid.answered.update(notes.answered)
+        self.review_drafts.answered.update(notes.answered)
 
 
 def _stale(proposal: Proposal) -> bool:

@@ -38,7 +38,7 @@ class UnfinishedReviewStore:
         self._store = store
         self._unsaved: dict[str, UnfinishedReview] = {}
 
-    def exist(self) -> bool:
+    def has_any(self) -> bool:
         """Return whether there are unfinished review notes; raises StorageError."""
         return bool(self._store.settings(_PREFIX))
 
@@ -101,7 +101,7 @@ class CheckResultStore:
         self._store = store
         self._signal = signal
 
-    def keep(self, checked: "ProposalChecks") -> None:
+    def save(self, checked: "ProposalChecks") -> None:
         """Keep results that have come to an end, in the place of those before; storage errors are ignored."""
         facts = [one.to_fact for one in checked.results if one.is_current]
         if checked.is_running or not facts:
@@ -140,7 +140,7 @@ class EvidenceStore:
     def __init__(self, store: SessionStore) -> None:
         self._store = store
 
-    def keep(self, found: "ProposalEvidence", waiting: Collection[str]) -> None:
+    def save(self, found: "ProposalEvidence", waiting: Collection[str]) -> None:
         """Keep evidence in the place of that before, and forget that of proposals that do not wait.
 
         Storage errors are ignored: it can be collected again.

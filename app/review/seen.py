@@ -76,7 +76,7 @@ class SeenLines:
 
     # Sharing with other windows and runs
 
-    def take_new(self) -> dict[str, bytes]:
+    def pop_new_lines(self) -> dict[str, bytes]:
         """Return the lines seen since the last call: a byte per line by hunk id, one byte by the path of a bare
         file."""
         new, self._unsaved = self._unsaved, set()

@@ -182,23 +182,23 @@ class ReviewFeedback:
 NOTHING_SAID = ReviewFeedback()
 
 
-def move_comment(remark: DraftComment, before: Proposal, after: Proposal) -> DraftComment:
+def move_comment(comment: DraftComment, before: Proposal, after: Proposal) -> DraftComment:
     """Return the comment at its line in the present proposal; unchanged if the line can't be found."""
-    old = next((change for change in before.files if change.path == remark.path), None)
-    new = next((change for change in after.files if change.path == remark.path), None)
+    old = next((change for change in before.files if change.path == comment.path), None)
+    new = next((change for change in after.files if change.path == comment.path), None)
     if old is None or new is None:
-        return remark
+        return comment
     for hunk in old.hunks:
-        if remark.line in hunk_line_numbers(hunk, remark.side):
+        if comment.line in hunk_line_numbers(hunk, comment.side):
             now = next((one for one in new.hunks if one.id == hunk.id), None)
             if now is None and old.base == new.base:
                 # The user has edited the text.
                 now = next((one for one in new.hunks if one.new_count and _touch(one, hunk)), None)
-            return remark if now is None else _moved_with(remark, hunk, now)
-    if old.base != new.base or remark.side == "old":
-        return remark
-    in_base = remark.line - _shift(old, remark.line, proposed=True)
-    return replace(remark, line=in_base + _shift(new, in_base, proposed=False))
+            return comment if now is None else _moved_with(comment, hunk, now)
+    if old.base != new.base or comment.side == "old":
+        return comment
+    in_base = comment.line - _shift(old, comment.line, proposed=True)
+    return replace(comment, line=in_base + _shift(new, in_base, proposed=False))
 
 
 def _touch(one: Hunk, other: Hunk) -> bool:
@@ -207,14 +207,14 @@ def _touch(one: Hunk, other: Hunk) -> bool:
     return here.start <= there.stop and there.start <= here.stop
 
 
-def _moved_with(remark: DraftComment, hunk: Hunk, now: Hunk) -> DraftComment:
+def _moved_with(comment: DraftComment, hunk: Hunk, now: Hunk) -> DraftComment:
     """Return a comment on a line of a hunk that has moved, or that is decided and only marks its place."""
-    at = remark.line - hunk_line_numbers(hunk, remark.side).start
-    if lines := hunk_line_numbers(now, remark.side):
-        return replace(remark, line=lines[min(at, len(lines) - 1)])
+    at = comment.line - hunk_line_numbers(hunk, comment.side).start
+    if lines := hunk_line_numbers(now, comment.side):
+        return replace(comment, line=lines[min(at, len(lines) - 1)])
     # What is there now is unchanged: the old lines of what was denied, the new ones of what was written.
     rows = hunk.old_count if now.state is HunkState.DENIED else hunk.new_count
-    return replace(remark, side="new", line=now.new_start + max(0, min(at, rows - 1)))
+    return replace(comment, side="new", line=now.new_start + max(0, min(at, rows - 1)))
 
 
 def _shift(change: FileChange, line: int, *, proposed: bool) -> int:
@@ -230,21 +230,21 @@ QUOTED_LINES = 3
 """Lines quoted above and below the one that a remark is on."""
 
 
-def add_quote(remark: DraftComment, diffs: Iterable[FileDiff]) -> DraftComment:
+def add_quote(comment: DraftComment, diffs: Iterable[FileDiff]) -> DraftComment:
     """Return the comment with the shown lines around it."""
-    diff = next((diff for diff in diffs if diff.change.path == remark.path), None)
-    return remark if diff is None else replace(remark, quote=quote_lines(diff, remark))
+    diff = next((diff for diff in diffs if diff.change.path == comment.path), None)
+    return comment if diff is None else replace(comment, quote=quote_lines(diff, comment))
 
 
-def quote_lines(diff: FileDiff, remark: DraftComment) -> str:
+def quote_lines(diff: FileDiff, comment: DraftComment) -> str:
     """The lines around a remark as the diff shows them, with `+`, `-` or space; undecodable bytes written out."""
     shown: list[str] = []
     at = 0
 
     def take(side: Side, lines: Sequence[str], start: int, end: int, sign: str) -> None:
         nonlocal at
-        if remark.side == side and start <= remark.line < end:
-            at = len(shown) + remark.line - start
+        if comment.side == side and start <= comment.line < end:
+            at = len(shown) + comment.line - start
         shown.extend(f"{sign}{line}" for line in lines[start:end])
 
     new = 0

@@ -166,7 +166,7 @@ def judge_approval(
         reasons.append(f"{proposal.id} deletes {_listed(deleted)}")
     if red := describe_failed_checks(state, proposal.id):
         reasons.append(red)
-    if unfinished := state.unsaid.describe_unsent(proposal, part.decided_hunks):
+    if unfinished := state.review_drafts.describe_unsent(proposal, part.decided_hunks):
         reasons.append(f"your unsent words go with it to the model, {_quoted(unfinished)}")
     if reasons:
         return Confirm(f"{_sentence(reasons)} {decision_verbs(proposal).approve.capitalize()}?", action, (proposal,))
@@ -182,7 +182,7 @@ def judge_denial(state: ReviewState, proposal: Proposal) -> Verdict:
         if not can_be_approved(proposal):
             return Refuse(f"{proposal.id} is stale and cannot be taken back: {proposal.reason}")
         reasons += _lost(state, proposal)
-    if unfinished := state.unsaid.describe_unsent(proposal):
+    if unfinished := state.review_drafts.describe_unsent(proposal):
         reasons.append(f"your unsent words go with it to the model, {_quoted(unfinished)}")
     if reasons:
         return Confirm(f"{_sentence(reasons)} {decision_verbs(proposal).deny.capitalize()}?", "deny", (proposal,))
@@ -238,7 +238,11 @@ def judge_approve_all(state: ReviewState) -> Verdict:
         )
         parts.append(f"{'Not with them' if safe else 'Left out'}: {named}.")
     said = _words_go_along(
-        [item.id for item in ready if state.unsaid.feedback_for(item, state.chosen.chosen_part(item).decided_hunks)]
+        [
+            item.id
+            for item in ready
+            if state.review_drafts.feedback_for(item, state.chosen.chosen_part(item).decided_hunks)
+        ]
     )
     return Confirm(" ".join(parts) + said, "approve_all", (*safe, *doubtful), tuple(item.id for item in doubtful))
 
@@ -250,7 +254,7 @@ def judge_deny_all(state: ReviewState) -> Verdict:
         return Refuse("Nothing waits.")
     if len(ids) == 1:
         return judge_denial(state, state.waiting[0])
-    about = [item.id for item in state.waiting if state.unsaid.feedback_for(item)]
+    about = [item.id for item in state.waiting if state.review_drafts.feedback_for(item)]
     said = _words_go_along(about)
     on_disk = [item.id for item in state.waiting if item.on_disk]
     taken = f" {_listed(on_disk)} would be taken back off the disk." if on_disk else ""
@@ -285,7 +289,7 @@ def _unseen(state: ReviewState, proposal: Proposal) -> list[str]:
     missing = state.unseen_parts(proposal)
     if not missing.lines:
         return [f"{_listed(missing.paths)} never on screen"] if missing else []
-    return [f"{missing.lines:,} of {plural(missing.of, 'changed line')} were never on screen"]
+    return [f"{missing.lines:,} of {plural(missing.total, 'changed line')} were never on screen"]
 
 
 def describe_unseen_parts(name: str, unseen: UnseenParts) -> str:
@@ -293,7 +297,7 @@ def describe_unseen_parts(name: str, unseen: UnseenParts) -> str:
     files = _listed(unseen.paths)
     if not unseen.lines:
         return f"{files} of {name} {'was' if len(unseen.paths) == 1 else 'were'} never on screen"
-    whole = f"{unseen.lines:,} of {plural(unseen.of, 'changed line')} of {name}"
+    whole = f"{unseen.lines:,} of {plural(unseen.total, 'changed line')} of {name}"
     return f"{whole} {'was' if unseen.lines == 1 else 'were'} never on screen ({files})"
 
 

@@ -95,9 +95,9 @@ def commit_with_trailers(runtime: OpenWorkspace, proposal: Proposal) -> str:
     return commit_proposal(runtime.workspace.root, proposal, trailers=make_trailers(entries[-1]) if entries else ())
 
 
-def find_reviewed_commits(root: Path, most: int) -> list[str]:
+def find_reviewed_commits(root: Path, limit: int) -> list[str]:
     """Return the latest commits whose trailers name a review, the newest first; none outside a repository."""
-    words = ["log", f"--max-count={most}", "--format=%H%x09%(trailers:key=Reviewed-in,valueonly,separator=%x20)"]
+    words = ["log", f"--max-count={limit}", "--format=%H%x09%(trailers:key=Reviewed-in,valueonly,separator=%x20)"]
     try:
         with BorrowedRepository(root) as borrowed:
             if not (head := borrowed.resolve("HEAD")):
@@ -223,7 +223,7 @@ def to_signed_approval(
         checks: Results on what the approval would leave.
     """
     lead = f"{borrowed.folder}/" if borrowed.folder else ""
-    changes = runtime.service.as_changes(proposal.id)
+    changes = runtime.service.path_changes(proposal.id)
     files = [_reviewed_file(borrowed, f"{lead}{change.path}", change.before, change.after) for change in changes]
     count = sum(len(change.hunks) for change in proposal.files)
     return SignedReview(

@@ -64,7 +64,7 @@ class ForgeComment:
     """What the lines are to be; None for words alone."""
 
     @property
-    def github(self) -> dict[str, Any]:
+    def github_comment(self) -> dict[str, Any]:
         """Return it as an element of `comments` of a new review."""
         sides = {"new": "RIGHT", "old": "LEFT"}
         first, last = self.lines[0].number(self.side), self.lines[-1].number(self.side)
@@ -72,7 +72,7 @@ class ForgeComment:
         place = {"path": self.path, **several, "line": last, "side": sides[self.side]}
         return {**place, "body": self._body("suggestion")}
 
-    def gitlab(self, commits: CommitRange) -> dict[str, Any]:
+    def gitlab_discussion(self, commits: CommitRange) -> dict[str, Any]:
         """Return it as a new discussion."""
         # Which lines a suggestion replaces is counted from the line of the comment, the first one.
         below = len(self.lines) - 1
@@ -96,22 +96,25 @@ class ForgeReview:
 
     proposal: str
     commits: CommitRange
-    remarks: list[ForgeComment] = field(default_factory=list)
-    words: list[str] = field(default_factory=list)
+    comments: list[ForgeComment] = field(default_factory=list)
+    general_notes: list[str] = field(default_factory=list)
     """About the whole, and what has no line in the forge's diff."""
 
     @property
-    def github(self) -> dict[str, Any]:
+    def github_review(self) -> dict[str, Any]:
         """Return the body of `POST /repos/{owner}/{repo}/pulls/{number}/reviews`."""
-        count = plural(len(self.remarks), "comment")
-        body = "\n\n".join(self.words) or f"Reviewed with signoff ({self.proposal}): {count} below."
-        comments = [remark.github for remark in self.remarks]
+        count = plural(len(self.comments), "comment")
+        body = "\n\n".join(self.general_notes) or f"Reviewed with signoff ({self.proposal}): {count} below."
+        comments = [remark.github_comment for remark in self.comments]
         return {"commit_id": self.commits.tip, "event": "COMMENT", "body": body, "comments": comments}
 
     @property
-    def gitlab(self) -> list[dict[str, Any]]:
+    def gitlab_discussions(self) -> list[dict[str, Any]]:
         """Return the bodies of `POST /projects/:id/merge_requests/:iid/discussions`, one for each discussion."""
-        return [*({"body": text} for text in self.words), *(remark.gitlab(self.commits) for remark in self.remarks)]
+        return [
+            *({"body": text} for text in self.general_notes),
+            *(remark.gitlab_discussion(self.commits) for remark in self.comments),
+        ]
 
 
 def make_forge_review(runtime: OpenWorkspace, report: ReviewReport, base: str, head: str) -> ForgeReview:
@@ -234,10 +237,10 @@ def _parse_hunks(patch: bytes) -> Iterator[_ForgeLine]:
 def _add_comment(review: ForgeReview, comment: LineComment, file: "_ForgeFile | None") -> None:
     lines = _commented_line(comment, file) if file is not None else ()
     if file is not None and lines:
-        review.remarks.append(file.remark(lines, comment.text.strip()))
+        review.comments.append(file.remark(lines, comment.text.strip()))
     else:
         place = f"`{file.path if file is not None else comment.path}:{comment.line}`"
-        review.words.append(f"{place}\n\n{fence_code(comment.quote, 'diff')}\n\n{comment.text.strip()}")
+        review.general_notes.append(f"{place}\n\n{fence_code(comment.quote, 'diff')}\n\n{comment.text.strip()}")
 
 
 def _commented_line(comment: LineComment, file: "_ForgeFile") -> Sequence[_ForgeLine]:
@@ -281,10 +284,10 @@ def _add_words(
             without = next((one for one in (part.after, change.result, change.base) if one != part.before), None)
             texts = _lines(runtime, without), _lines(runtime, part.before)
             if part.decision == count and (lines := _denied_lines(files[change.path], *texts)):
-                review.remarks.append(files[change.path].remark(lines, words))
+                review.comments.append(files[change.path].remark(lines, words))
                 placed = True
     if not placed:
-        review.words.append(words)
+        review.general_notes.append(words)
 
 
 def _denied_lines(file: "_ForgeFile", without: Sequence[str], with_them: Sequence[str]) -> Sequence[_ForgeLine]:
@@ -325,11 +328,11 @@ def _add_suggestions(
             # The workspace has moved on there.
             continue
         if first > last and (above := file.between(first - 1, first - 1)):
-            review.remarks.append(file.remark(above, "", (above[0].text, *lines)))
+            review.comments.append(file.remark(above, "", (above[0].text, *lines)))
         elif first > last and (below := file.between(first, first)):
-            review.remarks.append(file.remark(below, "", (*lines, below[0].text)))
+            review.comments.append(file.remark(below, "", (*lines, below[0].text)))
         elif first <= last and (replaced := file.between(first, last)):
-            review.remarks.append(file.remark(replaced, "", lines))
+            review.comments.append(file.remark(replaced, "", lines))
         else:
             shown = [f"-{line}" for line in file.new[each.old_start : last]] + [f"+{line}" for line in lines]
-            review.words.append(f"`{file.path}:{first}`\n\n{fence_code(chr(10).join(shown), 'diff')}")
+            review.general_notes.append(f"`{file.path}:{first}`\n\n{fence_code(chr(10).join(shown), 'diff')}")

@@ -57,17 +57,17 @@ def stage_worktree(
         more = f" ({found.left_out[0]})" if found.left_out else ""
         raise NothingStaged(f"Nothing on disk differs from {found.against}{more}{hint}.")
     origin = Origin(kind=OriginKind.DISK, ref=found.against)
-    proposal = runtime.service.stage_changes(found.changes, origin, "", on_disk=True, everything=everything)
+    proposal = runtime.service.stage_changes(found.changes, origin, "", on_disk=True, include_approved=everything)
     return proposal, found.left_out
 
 
 def stage_commits(
-    runtime: OpenWorkspace, words: Sequence[str], *, everything: bool = False
+    runtime: OpenWorkspace, arguments: Sequence[str], *, everything: bool = False
 ) -> tuple[Proposal, Sequence[str]]:
     """A proposal of a commit, a range or a pull request; and the files that were left out of it, with reasons.
 
     Args:
-        words: A reference, a range or an address; or a remote and a reference.
+        arguments: A reference, a range or an address; or a remote and a reference.
         everything: Also what was approved before.
 
     Raises:
@@ -76,11 +76,13 @@ def stage_commits(
         UnsafePath: it changes a path that no tool may touch.
     """
     with BorrowedRepository(runtime.workspace.root) as borrowed:
-        found = read_range_changes(borrowed, parse_fetch_target(borrowed, list(words)), runtime.workspace.read_limit)
+        found = read_range_changes(
+            borrowed, parse_fetch_target(borrowed, list(arguments)), runtime.workspace.read_limit
+        )
     if not found.changes:
         raise NothingStaged(f"{found.picked.name} changes nothing here.")
     origin = Origin(kind=OriginKind.REF, ref=_git_origin(found))
-    proposal = runtime.service.stage_changes(found.changes, origin, found.subject, everything=everything)
+    proposal = runtime.service.stage_changes(found.changes, origin, found.subject, include_approved=everything)
     return proposal, found.left_out
 
 
@@ -107,7 +109,7 @@ def push_proposal(
         GitFailed: it does not fit HEAD, or the remote would not take it.
     """
     proposal = runtime.service.get(proposal_id)
-    changes = runtime.service.as_changes(proposal.id)
+    changes = runtime.service.path_changes(proposal.id)
     with BorrowedRepository(runtime.workspace.root) as borrowed:
         remote = remote or default_remote(borrowed)
         remote_url(borrowed, remote, pushing=True)
@@ -132,14 +134,14 @@ def push_proposal(
     return PushedProposal(proposal.id, remote, reference, commit, signed)
 
 
-def describe_reviews(runtime: OpenWorkspace, words: Sequence[str]) -> list[str]:
+def describe_reviews(runtime: OpenWorkspace, arguments: Sequence[str]) -> list[str]:
     """Return who approved which changes of commits, a line for each file, by the notes that are here.
 
     Args:
-        words: As for `stage_commits`.
+        arguments: As for `stage_commits`.
     """
     with suppress(GitFailed), BorrowedRepository(runtime.workspace.root) as borrowed:
-        picked = parse_fetch_target(borrowed, list(words))
+        picked = parse_fetch_target(borrowed, list(arguments))
         head = borrowed.resolve("HEAD")
         verifier = CommitVerifier(borrowed, read_committed_policy(borrowed, head), head)
         return [

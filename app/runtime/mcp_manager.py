@@ -30,10 +30,10 @@ _NOT_FOUND_YET = UnavailableServer(
 class McpManager(ToolSource):
     """Source of the tools of MCP servers for a session; for one event loop."""
 
-    def __init__(self, runtime: OpenWorkspace, tell: Callable[[str], None], patience: float | None = None) -> None:
+    def __init__(self, runtime: OpenWorkspace, notify: Callable[[str], None], patience: float | None = None) -> None:
         self._patience = patience
         self._runtime = runtime
-        self._tell = tell
+        self._tell = notify
         self._reported_lines: set[str] = set()
         self.found = asyncio.Event()
         """Set once it is known which there are."""

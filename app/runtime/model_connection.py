@@ -165,7 +165,7 @@ def open_session(
     *,
     attended: bool = False,
     source: ToolSource | None = None,
-    tell: Callable[[str], None] = lambda line: None,
+    notify: Callable[[str], None] = lambda line: None,
 ) -> Session:
     """Return a session with a model: a new one, or a stored one.
 
@@ -193,16 +193,16 @@ def open_session(
         model=model,
         check_unread=runtime.check_unread,
         commit=make_committer(runtime, settings),
-        checked=DraftChecks(
+        run_checks=DraftChecks(
             lambda: runtime.checks, lambda: runtime.settings.check, runtime.service.draft_versions_to_check
         ),
-        tree=runtime.tree_id,
-        content=runtime.proposals.read_blob,
-        keep=runtime.proposals.put_blobs,
-        allowed=runtime.allowed_commands if attended else None,
-        asked=runtime.sessions.side_questions,
+        tree_id=runtime.tree_id,
+        read_image=runtime.proposals.read_blob,
+        save_images=runtime.proposals.put_blobs,
+        allowed_forms=runtime.allowed_commands if attended else None,
+        side_questions=runtime.sessions.side_questions,
     )
-    session = Session(record.id, ports, make_turn_settings(runtime, settings, record, tell), events)
+    session = Session(record.id, ports, make_turn_settings(runtime, settings, record, notify), events)
     session.subscribe(partial(_note_permission_request, session, claim))
     if runtime.debug is not None:
         session.subscribe(runtime.debug)
@@ -225,16 +225,19 @@ def make_committer(runtime: OpenWorkspace, settings: Settings) -> Callable[[Prop
 
 
 def make_turn_settings(
-    runtime: OpenWorkspace, settings: Settings, record: SessionRecord, tell: Callable[[str], None] = lambda line: None
+    runtime: OpenWorkspace,
+    settings: Settings,
+    record: SessionRecord,
+    notify: Callable[[str], None] = lambda line: None,
 ) -> TurnSettings:
-    """Return prompt, limits and gate policy of a session; `tell` takes lines for the user."""
+    """Return prompt, limits and gate policy of a session; `notify` takes lines for the user."""
     policy = GatePolicy(settings.gate, settings.chain_steps)
     prompt = partial(
         make_system_prompt,
         workspace=runtime.workspace.root.name,
         today=date.fromtimestamp(record.created),
         branch=current_branch(runtime.workspace.root),
-        guidance=_guidance(runtime, tell),
+        guidance=_guidance(runtime, notify),
         skills=runtime.skills.prompt_text() if runtime.skills else "",
     )
     hold = settings.ignored == "hold"
@@ -253,12 +256,14 @@ def make_limits(settings: Settings) -> Limits:
     return Limits(settings.max_cost, settings.max_time)
 
 
-def _guidance(runtime: OpenWorkspace, tell: Callable[[str], None]) -> str:
+def _guidance(runtime: OpenWorkspace, notify: Callable[[str], None]) -> str:
     """The workspace's AGENTS.md files, the nearest to the code first, each under its path."""
     end = time.monotonic() + _SECONDS_SEARCHED
-    files = itertools.islice(runtime.workspace.walk_files(ended=lambda: time.monotonic() > end), _FILES_SEARCHED)
+    files = itertools.islice(
+        runtime.workspace.walk_files(is_cancelled=lambda: time.monotonic() > end), _FILES_SEARCHED
+    )
     nested = [path for path in files if path.endswith("/" + FILE_NAME)]
-    every = find_guidance(runtime.workspace, nested, tell)
+    every = find_guidance(runtime.workspace, nested, notify)
     return "\n\n".join(f"## {found.path}\n\n{found.text}" for found in every)
 
 

@@ -170,7 +170,7 @@ class UnrecordedDecisions:
         self._patience = patience
         self._decided = asyncio.Event()
 
-    def wake(self) -> None:
+    def request_check(self) -> None:
         """Check for unrecorded decisions."""
         self._decided.set()
 
@@ -188,13 +188,13 @@ class UnrecordedDecisions:
 
     def _is_any(self) -> bool:
         try:
-            return bool(self._runtime.proposals.unrecorded())
+            return bool(self._runtime.proposals.unrecorded_decisions())
         except StorageError:
             return True
 
     def _try(self) -> list[str]:
         try:
-            return record_unrecorded_decisions(self._runtime, patience=self._patience, here=self._here())
+            return record_unrecorded_decisions(self._runtime, patience=self._patience, current_session=self._here())
         except StorageError:
             return []
 
@@ -211,12 +211,12 @@ class SessionlessDecisions(DecisionService):
         runtime: OpenWorkspace,
         commit: Callable[[], Callable[[Proposal], str] | None],
         changed: Callable[[tuple[str, ...]], None],
-        tell: Callable[[str], None],
+        notify: Callable[[str], None],
     ) -> None:
         self._runtime = runtime
         self._commits = commit
         self._changed = changed
-        self._tell = tell
+        self._tell = notify
 
     @property
     def proposal_service(self) -> ProposalService:
@@ -287,7 +287,7 @@ class OpenSession:
             self.runtime,
             commit=lambda: make_committer(self.runtime, self.settings),
             changed=lambda ids: self._publish(ProposalsChanged(ids)),
-            tell=lambda line: self._subscriber(SessionFailed(line)),
+            notify=lambda line: self._subscriber(SessionFailed(line)),
         )
 
     async def start(self) -> list[str]:
@@ -305,7 +305,7 @@ class OpenSession:
         await asyncio.to_thread(self.runtime.service.refresh)
         self._seen_versions = _versions(await self.proposals())
         self._rewatch.set()
-        self.unrecorded_decisions.wake()
+        self.unrecorded_decisions.request_check()
         self._spawn(self.unrecorded_decisions.run(self._unrecorded_decisions_recorded))
         self._spawn(self.mcp.refresh(self.settings))
         self._spawn(self._follow_other_processes())
@@ -337,7 +337,7 @@ class OpenSession:
         """The reasoning effort in requests; also `off` where the model is known to refuse the user's setting."""
         if self.model is None:
             return "off"
-        return self.model.endpoint.wishes.without_refused(self.model.profile.refused).effort
+        return self.model.endpoint.options.without_refused(self.model.profile.refused).effort
 
     async def open(self, record: SessionRecord | None = None) -> Session:
         """Open a session, or a new one if none is given; the previous one is closed and stays in the store."""
@@ -352,7 +352,7 @@ class OpenSession:
                 self.settings,
                 attended=True,
                 source=self.mcp,
-                tell=self._tell_once(asyncio.get_running_loop()),
+                notify=self._tell_once(asyncio.get_running_loop()),
             )
             self._unsubscribe = session.subscribe(self._publish)
             self.session = session
@@ -385,7 +385,7 @@ class OpenSession:
         """The models of the endpoint that these settings name; raises RequestError or NotConnected."""
         return await list_models(self.runtime, settings)
 
-    def apply(self, settings: Settings) -> None:
+    def apply_settings(self, settings: Settings) -> None:
         """Apply changed settings: gate policy, turn limits, commits; `connect` applies those of the endpoint."""
         if (settings.mcp, settings.mcp_of_others) != (self.settings.mcp, self.settings.mcp_of_others):
             self._spawn(self.mcp.refresh(settings))
@@ -405,7 +405,7 @@ class OpenSession:
 
         def read() -> list[Proposal]:
             store = self.runtime.proposals
-            found = {one.id: one for one in store.recent()}
+            found = {one.id: one for one in store.recent_proposals()}
             for wanted in self._shown_proposals:
                 if wanted not in found and (one := store.proposal(wanted)) is not None:
                     found[one.id] = one
@@ -448,7 +448,7 @@ class OpenSession:
         match update:
             case ProposalsChanged():
                 self._rewatch.set()
-                self.unrecorded_decisions.wake()
+                self.unrecorded_decisions.request_check()
             case EventRecorded(event=TurnStarted()) if self.model is not None:
                 # Reading certificates takes longer than all else between a message and its request.
                 self.model.preload_sdk()

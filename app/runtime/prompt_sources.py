@@ -49,14 +49,14 @@ def untrusted_commands_notice(runtime: OpenWorkspace, known: CommandCatalogue) -
     Raises:
         StorageError: it cannot be kept that the user was told.
     """
-    if not known.held:
+    if not known.untrusted:
         return ""
     content = find_workspace_commands(runtime.workspace).content
     if trust.is_trusted(content, runtime.sessions, _TOLD):
         return ""
     trust.store_trust(content, runtime.sessions, _TOLD)
-    named = ", ".join(f"/{name}" for name in known.held[:3])
-    more = f" and {len(known.held) - 3} more" if len(known.held) > 3 else ""
+    named = ", ".join(f"/{name}" for name in known.untrusted[:3])
+    more = f" and {len(known.untrusted) - 3} more" if len(known.untrusted) > 3 else ""
     return f"This workspace brings commands along: {named}{more}. /trust shows them and lets them in."
 
 
@@ -94,10 +94,10 @@ def check_prompt_sources(runtime: OpenWorkspace) -> Iterator[EndpointCheck]:
     """A finding for each kind of thing that there is any of; blocks. Raises StorageError."""
     known = load_custom_commands(runtime, {action.command for action in ACTIONS if action.command})
     problems = known.all_problems()
-    if known.commands or known.held or problems:
+    if known.commands or known.untrusted or problems:
         facts = [
             f"{len(known.commands)} usable" if known.commands else "",
-            f"{len(known.held)} of this workspace await /trust" if known.held else "",
+            f"{len(known.untrusted)} of this workspace await /trust" if known.untrusted else "",
             *problems,
         ]
         yield EndpointCheck("own_commands", not problems, "; ".join(filter(None, facts)))

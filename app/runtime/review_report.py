@@ -84,7 +84,7 @@ def make_report(runtime: OpenWorkspace, name: str) -> ReviewReport:
     return ReviewReport(
         proposal,
         runtime.service.file_diffs(proposal.id),
-        runtime.service.as_unified_diff(proposal.id),
+        runtime.service.unified_diff(proposal.id),
         RecordStore(runtime.database, runtime.name).decisions(proposal.id),
         [refused for change in proposal.files if not change.binary for refused in _denied_parts(runtime, change)],
         collect_side_exchanges(runtime.sessions.side_questions(proposal.id)),
@@ -133,11 +133,11 @@ def describe_recorded_decision(decision: RecordedDecision) -> list[str]:
     return facts
 
 
-def render_markdown(found: ReviewReport) -> str:
+def render_markdown(report: ReviewReport) -> str:
     """The report as Markdown."""
-    parts = [f"# {found.proposal.id}: {found.proposal.summary}"]
-    parts.append("\n".join(f"- {name}: {value}" for name, value in found.header))
-    for decision in found.decisions:
+    parts = [f"# {report.proposal.id}: {report.proposal.summary}"]
+    parts.append("\n".join(f"- {name}: {value}" for name, value in report.header))
+    for decision in report.decisions:
         words = decision.words
         parts.append(f"## {decision.decision.replace('_', ' ').capitalize()}, {format_time(decision.time)}")
         parts.append("\n".join(f"- {fact}" for fact in describe_recorded_decision(decision)))
@@ -146,7 +146,7 @@ def render_markdown(found: ReviewReport) -> str:
         for comment in words.comments:
             said = quote_text(comment.text.strip())
             parts.append(f"`{comment.path}:{comment.line}`\n\n{fence_code(comment.quote, 'diff')}\n\n{said}")
-    for refused in found.denied_parts:
+    for refused in report.denied_parts:
         shown = [
             line
             for change in refused.changes
@@ -157,29 +157,31 @@ def render_markdown(found: ReviewReport) -> str:
         ]
         if shown:
             parts.append(f"## Denied in {refused.path}\n\n{fence_code(chr(10).join(shown), 'diff')}")
-    parts.append(f"## The change\n\n{fence_code(found.patch, 'diff')}")
-    if found.side_questions:
+    parts.append(f"## The change\n\n{fence_code(report.patch, 'diff')}")
+    if report.side_questions:
         parts.append(f"## {SIDE_QUESTIONS_HEADING}")
-        parts += [_side_question(one) for one in found.side_questions]
+        parts += [_side_question(one) for one in report.side_questions]
     return "\n\n".join(parts) + "\n"
 
 
-def _side_question(one: SideExchange) -> str:
+def _side_question(exchange: SideExchange) -> str:
     """A question and its answer, both quoted: nothing in them is a heading of the report."""
-    picked = fence_code(one.question.picked, "diff") if one.question.picked else ""
-    head, said = f"### {question_heading(one)}", quote_text(one.question.text)
-    return "\n\n".join(filter(None, (head, picked, said, f"{answer_heading(one)}:", quote_text(one.answer_text))))
+    picked = fence_code(exchange.question.picked, "diff") if exchange.question.picked else ""
+    head, said = f"### {question_heading(exchange)}", quote_text(exchange.question.text)
+    return "\n\n".join(
+        filter(None, (head, picked, said, f"{answer_heading(exchange)}:", quote_text(exchange.answer_text)))
+    )
 
 
-def question_heading(one: SideExchange) -> str:
+def question_heading(exchange: SideExchange) -> str:
     """Return a heading: `Hunk 2 of P7 in a.py, 2026-11-02 10:15`."""
-    subject = one.question.subject
-    return f"{subject[:1].upper()}{subject[1:]}, {format_time(one.question.time)}"
+    subject = exchange.question.subject
+    return f"{subject[:1].upper()}{subject[1:]}, {format_time(exchange.question.time)}"
 
 
-def answer_heading(one: SideExchange) -> str:
+def answer_heading(exchange: SideExchange) -> str:
     """Return the heading of an answer: its author, and whether it is complete."""
-    if one.answer is None or not one.answer_text:
+    if exchange.answer is None or not exchange.answer_text:
         return "No answer came"
-    state = "" if one.answer.state == "complete" else f" ({one.answer.state})"
-    return f"{one.answer.model or 'The model'} answered{state}"
+    state = "" if exchange.answer.state == "complete" else f" ({exchange.answer.state})"
+    return f"{exchange.answer.model or 'The model'} answered{state}"

@@ -45,11 +45,11 @@ def finish_unfinished_work(runtime: OpenWorkspace, *, patience: float = PATIENCE
     return lines
 
 
-def finish_and_report(runtime: OpenWorkspace, tell: Callable[[str], None]) -> None:
+def finish_and_report(runtime: OpenWorkspace, notify: Callable[[str], None]) -> None:
     """Recover the workspace, and report every line, also of later findings."""
-    runtime.service.tell = tell
+    runtime.service.tell = notify
     for line in finish_unfinished_work(runtime):
-        tell(line)
+        notify(line)
 
 
 def was_turn_interrupted(log: Sequence[Event]) -> bool:
@@ -65,12 +65,14 @@ def was_turn_interrupted(log: Sequence[Event]) -> bool:
     return False
 
 
-def record_unrecorded_decisions(runtime: OpenWorkspace, *, patience: float = PATIENCE, here: str = "") -> list[str]:
+def record_unrecorded_decisions(
+    runtime: OpenWorkspace, *, patience: float = PATIENCE, current_session: str = ""
+) -> list[str]:
     """Record decisions that were carried out and not recorded, oldest first, with all of the user's words.
 
     Args:
         patience: as for `recover`.
-        here: the session whose model is told of proposals that come from none.
+        current_session: the session whose model is told of proposals that come from none.
 
     Returns:
         One line for the user for each.
@@ -79,24 +81,24 @@ def record_unrecorded_decisions(runtime: OpenWorkspace, *, patience: float = PAT
         StorageError: the store does not take them yet; nothing is lost.
     """
     lines: list[str] = []
-    for proposal_id, last in runtime.proposals.unrecorded(patience):
+    for proposal_id, last in runtime.proposals.unrecorded_decisions(patience):
         proposal = runtime.service.get(proposal_id)
-        append_decision_to_sessions(runtime, make_unrecorded_event(proposal, last), here=here)
+        append_decision_to_sessions(runtime, make_unrecorded_event(proposal, last), current_session=current_session)
         state = "waiting again" if last.decision == Decision.REOPENED else describe_state(proposal.state)
         lines.append(f"{proposal.id} is {state}: signoff could not record that at the time, and has now.")
     return lines
 
 
 def append_decision_to_sessions(
-    runtime: OpenWorkspace, decided: ProposalDecided, changed: Iterable[Proposal] = (), here: str = ""
+    runtime: OpenWorkspace, decided: ProposalDecided, changed: Iterable[Proposal] = (), current_session: str = ""
 ) -> None:
     """Write a decision to the session of its proposal, and the changes that followed to their sessions.
 
     Args:
         changed: other proposals that were re-based or turned stale because of it.
-        here: the session for a proposal that comes from none.
+        current_session: the session for a proposal that comes from none.
     """
-    session = owner_session(runtime.service.get(decided.proposal), here)
+    session = owner_session(runtime.service.get(decided.proposal), current_session)
     if session and runtime.sessions.exists(session):
         runtime.sessions.append_events(session, [decided])
     else:
@@ -153,7 +155,7 @@ def stage_captured_edits(runtime: OpenWorkspace) -> list[str]:
 
 def _stage_captured_proposal(runtime: OpenWorkspace, name: str) -> None:
     captured = runtime.captured_edits
-    turn, files = captured.turn_of_proposal(name), captured.files(name)
+    turn, files = captured.turn_of_proposal(name), captured.captured_files(name)
     assert turn is not None, "a turn is kept for as long as what was captured in it"
     known = runtime.proposals.proposal(name)
     # What the user has begun to decide on stays as it is; the rest of the turn's edits stands beside it.

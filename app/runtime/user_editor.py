@@ -29,7 +29,7 @@ def editor_command(configured: str, environment: Mapping[str, str]) -> list[str]
 
 
 async def edit_in_user_editor(
-    command: list[str], text: str, *, name: str, folder: Path, asleep: Callable[[], AbstractContextManager[None]]
+    command: list[str], text: str, *, name: str, folder: Path, suspend: Callable[[], AbstractContextManager[None]]
 ) -> str:
     """Let the user edit a text in a file with this name; return it as saved.
 
@@ -38,7 +38,7 @@ async def edit_in_user_editor(
         text: What is in the file at first.
         name: Of the file.
         folder: Where the editor runs.
-        asleep: Gives it the terminal for as long as it runs.
+        suspend: Gives it the terminal for as long as it runs.
 
     Raises:
         EditorFailed: It cannot be started, or it ended with an error.
@@ -52,7 +52,7 @@ async def edit_in_user_editor(
             why = f"The text can't be written for {command[0]}: {error.strerror}."
             raise EditorFailed(f"{why} Set TMPDIR to a folder with room.") from error
         # Read before the terminal is back: what is typed from then on goes on with this text.
-        with asleep():
+        with suspend():
             if code := await _run(command, file, folder):
                 raise EditorFailed(f"{command[0]} ended with exit code {code}; the text is as it was.")
             try:

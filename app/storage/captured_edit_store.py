@@ -122,12 +122,12 @@ class CapturedEdits:
             connection.execute(_ADD, (self._workspace, *turn[:6], time.time()))
             self._prune(connection)
 
-    def capture(
+    def store_edits(
         self,
         turn: AgentTurn,
         files: Sequence[CapturedFile],
         before: Sequence[CapturedFile] = (),
-        most_unread: int = 0,
+        unread_limit: int = 0,
     ) -> str:
         """Store edits for the proposal of a turn, and close the turn.
 
@@ -135,7 +135,7 @@ class CapturedEdits:
             turn: Without a proposal it gets a new one; so it does if the user has begun to decide on the one it has.
             files: What the edits make of files.
             before: What the turn had made of files when they were made.
-            most_unread: Lines that may wait unread before the edit; 0 for any number.
+            unread_limit: Lines that may wait unread before the edit; 0 for any number.
 
         Returns:
             The proposal's id; empty, and nothing is kept, if another call of the turn came first: it is to be looked
@@ -144,13 +144,13 @@ class CapturedEdits:
         Raises:
             TooMuchUnread: More lines wait unread.
         """
-        counted = [(self._workspace, *file, file.changed_line_count if most_unread else 1) for file in files]
+        counted = [(self._workspace, *file, file.changed_line_count if unread_limit else 1) for file in files]
         with self._database.transaction() as connection:
             first = connection.execute(_CLOSED, (self._workspace, *turn[:3])).fetchone()
             known = connection.execute(_AFTER, (self._workspace, turn.proposal)).fetchall() if turn.proposal else []
             if first and (first[0] != turn.proposal or dict(known) != {file.path: file.after for file in before}):
                 return ""
-            check_unread(connection, self._workspace, most_unread)
+            check_unread(connection, self._workspace, unread_limit)
             mine = (self._workspace, turn.proposal)
             if not turn.proposal or connection.execute(_TOUCHED, mine).fetchone():
                 row = connection.execute(RESERVE, (self._workspace,)).fetchone()
@@ -171,7 +171,7 @@ class CapturedEdits:
         connection.execute(_DROP_CAPTURED, (now - _AMENDED_SECONDS,))
         connection.execute(_DROP_TURNS, (now - _KEPT_SECONDS,))
 
-    def files(self, proposal: str) -> list[CapturedFile]:
+    def captured_files(self, proposal: str) -> list[CapturedFile]:
         """Return the files that were captured for a proposal."""
         rows = self._database.query_rows(
             "SELECT path, before, before_mode, after FROM captured"

@@ -153,7 +153,7 @@ class RecordStore:
                 found.append(_recorded(None, one, words))
         return found
 
-    def verify(self) -> ChainVerification:
+    def verify_chain(self) -> ChainVerification:
         """Walk the whole chain.
 
         Raises:

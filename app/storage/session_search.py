@@ -48,7 +48,7 @@ class SessionSearch:
         self._database = database
         self._workspace = workspace
 
-    def find(self, words: str, most: int = MAX_HITS) -> list[SearchHit]:
+    def find(self, words: str, limit: int = MAX_HITS) -> list[SearchHit]:
         """Return the events that contain all words or words with these prefixes, ignoring case; newest first.
 
         Raises:
@@ -57,14 +57,14 @@ class SessionSearch:
         if not (query := _query(words)):
             return []
         self.update_index()
-        rows = self._database.query_rows(_FIND, (query, self._workspace, 2 * most))
+        rows = self._database.query_rows(_FIND, (query, self._workspace, 2 * limit))
         found: dict[object, SearchHit] = {}
         for event, session, title, at, kind, body in cast(list[tuple[int, str, str, float, str, str]], rows):
             for where, text in _searchable_text(kind, json.loads(body)):
                 # A file is read over and over, and a fork has all that its original has.
                 same = (session, where, text) if where == "file" else (at, where, text)
                 found.setdefault(same, SearchHit(session, title, event, at, where, text))
-        return list(found.values())[:most]
+        return list(found.values())[:limit]
 
     def update_index(self) -> None:
         """Index the events that were written since the last call; raises StorageError."""

@@ -33,12 +33,12 @@ _TELLING = 12
 """Bytes of one that tells what a session is about; an ideograph, which takes three of them, tells more."""
 
 
-def set_title_from_messages(connection: sqlite3.Connection, session: str, said: Sequence[str]) -> None:
+def set_title_from_messages(connection: sqlite3.Connection, session: str, messages: Sequence[str]) -> None:
     """Name a session after the user's first message of more than a few words."""
     ((title, named),) = connection.execute("SELECT title, named FROM sessions WHERE id = ?", (session,)).fetchall()
     if named:
         return
-    candidates = [*([title] if title else []), *map(make_title, said)]
+    candidates = [*([title] if title else []), *map(make_title, messages)]
     best = next(filter(_says_much, candidates), candidates[0])
     connection.execute("UPDATE sessions SET title = ? WHERE id = ?", (best, session))
 

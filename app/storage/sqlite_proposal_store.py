@@ -48,11 +48,11 @@ class SqliteProposalStore:
         workspace: str,
         signal: ChangeSignal,
         who: Callable[[], str] = lambda: "",
-        most_unread: Callable[[], int] = lambda: 0,
+        unread_limit: Callable[[], int] = lambda: 0,
     ) -> None:
         self._database = database
         self._who = who
-        self._most_unread = most_unread
+        self._most_unread = unread_limit
         self._workspace = workspace
         self._signal = signal
         self._writes = 0
@@ -132,7 +132,7 @@ class SqliteProposalStore:
 
         return intact_entries_on_paths(self._database, self._workspace, paths)
 
-    def recent(self) -> list[Proposal]:
+    def recent_proposals(self) -> list[Proposal]:
         """Return the waiting proposals and the newest decided ones, oldest first."""
         rows = self._database.query_rows(
             "SELECT body FROM proposals WHERE workspace = ? AND (waiting = 1 OR number IN"
@@ -142,7 +142,7 @@ class SqliteProposalStore:
         )
         return [_proposal(body) for (body,) in rows]
 
-    def unrecorded(self, seconds: float = 0) -> list[tuple[str, LastDecision]]:
+    def unrecorded_decisions(self, seconds: float = 0) -> list[tuple[str, LastDecision]]:
         """Decisions that were made more than `seconds` ago and not recorded, with their proposals; oldest first."""
         rows = self._database.query_rows(
             "SELECT proposal, body FROM unrecorded WHERE workspace = ? AND time < ? ORDER BY time",
@@ -150,10 +150,10 @@ class SqliteProposalStore:
         )
         return [(cast(str, name), _read(LastDecision, body)) for name, body in rows]
 
-    def put_blobs(self, many: Iterable[bytes]) -> list[str]:
+    def put_blobs(self, contents: Iterable[bytes]) -> list[str]:
         """Keep these bytes in one transaction, return the SHA-256 hex of each."""
         now = time.time()
-        named = [(hashlib.sha256(data).hexdigest(), data, now) for data in many]
+        named = [(hashlib.sha256(data).hexdigest(), data, now) for data in contents]
         if named:
             with self._database.transaction() as connection:
                 connection.executemany(_PUT, named)

@@ -184,13 +184,13 @@ class OpenedWorkspace(NamedTuple):
 
     def recent_proposals(self) -> "list[Proposal]":
         """Return the proposals that the review shows. Raises `StorageError`."""
-        return self.runtime.proposals.recent()
+        return self.runtime.proposals.recent_proposals()
 
     def has_unfinished_reviews(self) -> bool:
         """Return whether the review has unfinished notes; raises StorageError."""
         from app.review.review_stores import UnfinishedReviewStore
 
-        return UnfinishedReviewStore(self.runtime.sessions).exist()
+        return UnfinishedReviewStore(self.runtime.sessions).has_any()
 
 
 OpenWorkspaceFunction = Callable[[], Awaitable[OpenedWorkspace]]
@@ -298,7 +298,7 @@ class Startup:
     def _follow(self, settings: "Settings") -> None:
         """Bring panes and session in line with the settings."""
         self._workbench.apply_settings(settings)
-        self._current.open_session.apply(settings)
+        self._current.open_session.apply_settings(settings)
         self._draw_status()
 
     async def _show_chat(self, end: "Sequence[Event]" = ()) -> None:

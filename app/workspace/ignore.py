@@ -46,7 +46,7 @@ class _Patterns:
         endings: _Found = {}
         others: list[tuple[int, IgnoreRule]] = []
         for place, rule in rules:
-            last_name = rule.last_name
+            last_name = rule.last_component
             if rule.literal:
                 self._literals[rule.text] = place
             elif folder := rule.literal_folder:
@@ -264,8 +264,8 @@ def walk_files(
     under: str,
     readable_link: Callable[[str], bool],
     forbidden: Callable[[str], bool],
-    ended: Callable[[], bool],
-    closed: Callable[[], bool],
+    is_cancelled: Callable[[], bool],
+    is_closed: Callable[[], bool],
     *,
     folders: bool = False,
 ) -> Iterator[str]:
@@ -275,18 +275,18 @@ def walk_files(
         under: The folder to start in, links resolved; empty for the root.
         readable_link: Says of a link's path whether it leads to a file that may be read.
         forbidden: Says of a path whether it is off limits.
-        ended: Asked at every entry; the walk ends where it is once it says so.
-        closed: The same, with WorkspaceClosed.
+        is_cancelled: Asked at every entry; the walk ends where it is once it says so.
+        is_closed: The same, with WorkspaceClosed.
         folders: Give the folders in place of the files.
     """
     above = rules_for_folder(root, under.rpartition("/")[0]) if under else rules_above(root)
     chain = FolderChain(root)
     try:
-        scan = _Scan(chain, readable_link, forbidden, ended, closed)
+        scan = _Scan(chain, readable_link, forbidden, is_cancelled, is_closed)
         stack = [scan.entries(under, above)]
         while stack:
             for path, rules in stack[-1]:
-                if ended():
+                if is_cancelled():
                     return
                 if (rules is not None) is folders:
                     yield path

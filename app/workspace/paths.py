@@ -218,12 +218,12 @@ class Workspace:
             except FileNotFoundError:
                 return ""
 
-    def walk_files(self, under: str = ".", ended: Callable[[], bool] = lambda: False) -> Iterator[str]:
+    def walk_files(self, under: str = ".", is_cancelled: Callable[[], bool] = lambda: False) -> Iterator[str]:
         """Yield all files in a folder that no ignore rule leaves out, as sorted paths with links on the way resolved.
 
         Ignore rules do not hide `under` itself, only what is in it; for a file it yields that file. Links to
-        folders are not entered, and names that `locate` would refuse are left out. Once `ended` says so, which is
-        asked at every entry of a folder, no more files come.
+        folders are not entered, and names that `locate` would refuse are left out. Once `is_cancelled` says so, which
+        is asked at every entry of a folder, no more files come.
 
         Raises:
             FileNotFoundError: There is no such folder.
@@ -237,7 +237,7 @@ class Workspace:
             case "folder":
                 under = "" if start == "." else start
                 return walk_files(
-                    self.root, under, self._leads_to_file, self.is_forbidden, ended, self._closed.is_set
+                    self.root, under, self._leads_to_file, self.is_forbidden, is_cancelled, self._closed.is_set
                 )
             case _:
                 return iter((start,))

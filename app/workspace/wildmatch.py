@@ -62,7 +62,7 @@ class IgnoreRule:
         return self.text[1:] if plain and not self.anchored else ""
 
     @property
-    def last_name(self) -> LastComponent:
+    def last_component(self) -> LastComponent:
         """Return the spelling of the last component that a matching path must have, as far as the pattern determines
         it."""
         name = self.text.rpartition("/")[2]

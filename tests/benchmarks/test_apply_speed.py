@@ -43,7 +43,7 @@ def test_a_thousand_files_against_git_apply(tmp_path: Path) -> None:
         draft.edit(f"folder{number % 50}/file{number}.py", [edit])
     proposal = service.stage(draft, "A thousand files")
     patch = tmp_path / "patch.diff"
-    patch.write_text(service.as_unified_diff(proposal.id))
+    patch.write_text(service.unified_diff(proposal.id))
 
     def git(*arguments: str) -> None:
         subprocess.run(["git", "apply", *arguments, str(patch)], cwd=tmp_path / "git", check=True)

@@ -123,7 +123,7 @@ def test_results_of_checks_are_a_line_of_their_proposal(
         assert watch.document()["change"] == "waiting"
         outcome = CheckOutcome(CheckState.FAILED, 1)
         result = CheckResult("tests", CheckState.FAILED, "staged", outcome)
-        CheckResultStore(workspace.sessions, workspace.signal).keep(ProposalChecks("P1", 1, (result,)))
+        CheckResultStore(workspace.sessions, workspace.signal).save(ProposalChecks("P1", 1, (result,)))
         line = watch.document()
         assert (line["change"], line["id"]) == ("checks", "P1")
         assert [(one["name"], one["state"]) for one in line["checks"]] == [("tests", "failed")]

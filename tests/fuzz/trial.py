@@ -91,7 +91,7 @@ class Site:
             return (Verdict.BOTH_REFUSE if self._git(patch) is None else Verdict.WE_REFUSE), str(error)
         if _tree(self._root) != before:
             return Verdict.TOUCHED, "staging wrote"
-        exported = self._service.as_unified_diff(proposal.id).encode("utf-8", "surrogateescape")
+        exported = self._service.unified_diff(proposal.id).encode("utf-8", "surrogateescape")
         try:
             self._service.approve(proposal.id)
         except ProposalError as error:

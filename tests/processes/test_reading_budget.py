@@ -182,8 +182,8 @@ def test_one_of_several_agents_passes_the_budget_at_the_same_moment(root: Path, 
         begin.wait(PATIENCE)
         with suppress(TooMuchUnread):
             return bool(
-                runtime.captured_edits.capture(
-                    turn, [CapturedFile(f"c{number}.txt", None, 0, lines(30).encode())], most_unread=BUDGET
+                runtime.captured_edits.store_edits(
+                    turn, [CapturedFile(f"c{number}.txt", None, 0, lines(30).encode())], unread_limit=BUDGET
                 )
             )
         return False

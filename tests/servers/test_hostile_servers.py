@@ -315,7 +315,7 @@ Path("now.txt").write_text("x")
         await run(on, code)
         go.touch()
         await until(lambda: "late" in "".join(on.server("play").log.lines))
-        proposal = on.host.runtime.proposals.recent()[0]
+        proposal = on.host.runtime.proposals.recent_proposals()[0]
         assert [change.path for change in proposal.files] == ["now.txt"]
         said = await on.say(("play__echo", {"text": "x"}))
         assert said == "x\n[thrown away, as play wrote it outside of a finished call: late.txt]"
@@ -330,7 +330,7 @@ async def test_writes_before_an_error_result_are_staged(wire: WireServer, tmp_pa
         assert "ZeroDivisionError" in said
         assert '"status": "staged"' in said
         assert on.results[-1].failed
-        assert [each.path for each in on.host.runtime.proposals.recent()[0].files] == ["half.txt"]
+        assert [each.path for each in on.host.runtime.proposals.recent_proposals()[0].files] == ["half.txt"]
 
 
 async def test_escape_stops_a_call_and_the_server_is_roused_for_the_next(wire: WireServer, tmp_path: Path) -> None:

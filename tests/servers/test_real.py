@@ -111,7 +111,9 @@ async def test_three_real_servers_in_one_session(wire: WireServer, tmp_path: Pat
         assert '"status": "staged"' in staged.text
         assert refused.outcome is CallOutcome.REFUSED
         assert not (root / "made.txt").exists()
-        proposal = next(each for each in on.host.runtime.proposals.recent() if each.files[0].path == "made.txt")
+        proposal = next(
+            each for each in on.host.runtime.proposals.recent_proposals() if each.files[0].path == "made.txt"
+        )
         await on.host.decisions.approve(proposal.id)
         assert (root / "made.txt").read_text() == "made by a server\n"
         # A server can't commit: that is the user's.

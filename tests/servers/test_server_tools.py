@@ -75,7 +75,7 @@ async def test_writes_of_a_server_are_staged_and_close_the_gate(wire: WireServer
         staged, refused = on.results
         assert '"status": "staged"' in staged.text
         assert refused.outcome is CallOutcome.REFUSED
-        proposal = on.host.runtime.proposals.recent()[0]
+        proposal = on.host.runtime.proposals.recent_proposals()[0]
         assert [change.path for change in proposal.files] == ["new/file.txt"]
         # It sees what waits, and after the decision what is on the disk.
         await on.host.decisions.approve(proposal.id)

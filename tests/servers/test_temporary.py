@@ -99,7 +99,7 @@ async def test_a_script_in_the_workspace_stays_part_of_the_layer(wire: WireServe
     before = (root / "server.py").read_bytes()
     async with stage(wire, tmp_path, python("server.py")) as on:
         await on.say(("play__write", {"path": str(root / "server.py"), "text": "changed\n"}), last="")
-        (proposal,) = on.host.runtime.proposals.recent()
+        (proposal,) = on.host.runtime.proposals.recent_proposals()
         assert [change.path for change in proposal.files] == ["server.py"]
     assert (root / "server.py").read_bytes() == before
 

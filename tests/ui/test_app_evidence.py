@@ -41,7 +41,7 @@ async def test_a_key_shows_at_the_head_of_the_hunk_what_holds_it_and_the_approva
             "greets",
             [("greet.py", 1, "held")],
         )
-        assert not RecordStore(run.runtime.database, run.runtime.name).verify().broken
+        assert not RecordStore(run.runtime.database, run.runtime.name).verify_chain().broken
         report = make_report(run.runtime, "P1")
         assert "hunk 1 of greet.py: held by the check" in render_markdown(report)
         assert "hunk 1 <b>approved</b> · held by the check" in render_report_html(report)

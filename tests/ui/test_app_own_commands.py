@@ -122,7 +122,9 @@ async def test_workspace_commands_need_trust_in_bytes(tmp_path: Path, workspace:
         await run.screen("TrustScreen")
         await run.see("withdraw trust")
         await run.pilot.press("d")
-        await run.until(lambda: run.app.controllers.commands.custom_commands.catalogue.held == ("ship",), "no trust")
+        await run.until(
+            lambda: run.app.controllers.commands.custom_commands.catalogue.untrusted == ("ship",), "no trust"
+        )
 
 
 async def test_the_user_is_told_of_them_once(tmp_path: Path, workspace: Path, server: WireServer) -> None:
@@ -130,7 +132,7 @@ async def test_the_user_is_told_of_them_once(tmp_path: Path, workspace: Path, se
     async with running(tmp_path, server) as run:
         await run.see("commands along: /ship")
     async with running(tmp_path, server) as run:
-        await run.until(lambda: run.app.controllers.commands.custom_commands.catalogue.held, "the look")
+        await run.until(lambda: run.app.controllers.commands.custom_commands.catalogue.untrusted, "the look")
         await run.painted()
         assert "/ship" not in run.text
 

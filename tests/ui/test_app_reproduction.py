@@ -49,7 +49,7 @@ async def test_unseen_files_of_a_reproduced_command_are_asked_about_as_one(
         assert entry.recipe is not None and (entry.recipe.command, entry.recipe.reproduced) == (MANY, 1)
         seen = 9 - len(entry.circumstances.unseen_files)
         assert f"reproduced, {seen} of 9 files seen" in render_markdown(make_report(run.runtime, "P1"))
-        assert not RecordStore(run.runtime.database, run.runtime.name).verify().broken
+        assert not RecordStore(run.runtime.database, run.runtime.name).verify_chain().broken
         assert not any("byte for byte" in json.dumps(request.said) for request in server.requests)
 
 

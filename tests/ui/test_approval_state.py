@@ -48,7 +48,7 @@ def one(name: str, **facts: Any) -> Proposal:
 def seen(state: ReviewState, *values: Proposal) -> ReviewState:
     """The state after everything in these was on screen."""
     for value in values:
-        shown = state.looked_at.seen_lines(value)
+        shown = state.seen_tracker.seen_lines(value)
         for change in value.files:
             if not change.hunks:
                 shown.mark_file_seen(change.path)
@@ -84,7 +84,7 @@ def test_a_proposal_from_the_history_that_the_user_picked_stays_when_another_arr
     state = ReviewState()
     done = one("P1", state=ProposalState.APPLIED)
     state.update_proposals([done])
-    state.current, state.picked = "P1", True
+    state.current, state.is_picked_by_user = "P1", True
     state.update_proposals([done, one("P2")])
     assert state.current == "P1"
 
@@ -111,16 +111,16 @@ def test_approvable_proposals_come_before_stale_ones() -> None:
 def test_a_stale_proposal_stays_in_front_for_whoever_chose_it_or_wrote_on_it() -> None:
     gone, new = stale(one("P1"), "a.py changed"), one("P2")
     state = state_with_stale(attended=False)
-    state.current, state.picked = "P1", True
+    state.current, state.is_picked_by_user = "P1", True
     state.update_proposals([gone, new], attended=False)
     assert state.current == "P1"
     state = state_with_stale(attended=False)
-    state.unsaid.keep_feedback("P1", "Do it anew.")
+    state.review_drafts.set_feedback("P1", "Do it anew.")
     state.update_proposals([gone, new], attended=False)
     assert state.current == "P1"
     picked = ReviewState()
     picked.update_proposals([one("P1"), new], attended=False)
-    picked.current, picked.picked = "P1", True
+    picked.current, picked.is_picked_by_user = "P1", True
     picked.update_proposals([gone, new], attended=False)
     assert picked.current == "P2", "what was chosen could be approved"
 
@@ -334,10 +334,10 @@ def test_lines_go_out_and_in_again_and_what_was_seen_of_them_stays_seen() -> Non
     ]
     parts = [HunkPart(hunk.id, piece, piece.id == "y") for piece in pieces]
     state = ReviewState(waiting=[value], current="P1")
-    state.looked_at.seen_lines(value).mark_seen(hunk, 1)
+    state.seen_tracker.seen_lines(value).mark_seen(hunk, 1)
     state.select_split_parts(value, parts, ())
     assert state.chosen.left_out["P1"] == {"y"}
-    assert [state.looked_at.seen_lines(value).is_seen(piece, 0) for piece in pieces] == [False, True]
+    assert [state.seen_tracker.seen_lines(value).is_seen(piece, 0) for piece in pieces] == [False, True]
     state.chosen.left_out["P1"] = {hunk.id}
     state.select_split_parts(value, parts, ())
     assert state.chosen.left_out["P1"] == {"x"}, "the rest of what was left out stays out"
@@ -421,9 +421,9 @@ def test_a_decision_says_whether_words_or_comments_go_with_it() -> None:
         ("Do.", " with your words"),
     ):
         if isinstance(begun, DraftComment):
-            state.unsaid.set_comment(value, begun)
+            state.review_drafts.set_comment(value, begun)
         elif begun:
-            state.unsaid.keep_feedback("P1", begun)
+            state.review_drafts.set_feedback("P1", begun)
         assert f"deny{said} " in current_item_lines(state, str)[-1].plain
 
 
@@ -437,7 +437,7 @@ def test_seen_lines_are_forgotten_with_their_proposal() -> None:
     state, first, second = ReviewState(), one("P1"), one("P2")
     state.update_proposals([first, second])
     seen(state, first, second)
-    assert not state.looked_at.unseen_parts(first, ())
+    assert not state.seen_tracker.unseen_parts(first, ())
     state.update_proposals([second])
-    assert state.looked_at.unseen_parts(first, ())
-    assert not state.looked_at.unseen_parts(second, ())
+    assert state.seen_tracker.unseen_parts(first, ())
+    assert not state.seen_tracker.unseen_parts(second, ())

@@ -421,7 +421,7 @@ async def test_a_comment_and_what_follows_it_stay_apart(tmp_path: Path, server: 
         hand_in(run.app, "f3", "Gc", "say why", "ctrl+s", "g", "f2", "done")
         await run.until(lambda: run.app.workbench.composer.draft == "done", "the words")
         review = run.app.workbench.review
-        assert [remark.text for remark in review.state.unsaid.remarks["P1"]] == ["say why"]
+        assert [remark.text for remark in review.state.review_drafts.remarks["P1"]] == ["say why"]
         assert review.view.cursor.number == 0
 
 

@@ -188,7 +188,7 @@ async def test_unseen_hunks_are_counted_and_asked_about_once() -> None:
     diffs = [file_diff("long.txt", "\n".join(old), "\n".join(new))]
     async with reviewing((proposal("P1", diffs), diffs), size=(100, 24)) as (app, pilot):
         unseen = app.review.state.unseen_parts(app.proposals["P1"])
-        assert 0 < unseen.lines < unseen.of == 8
+        assert 0 < unseen.lines < unseen.total == 8
         await pilot.press("y")
         assert app.posted == []
         await pilot.pause()

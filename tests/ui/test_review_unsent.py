@@ -57,7 +57,7 @@ async def test_comments_go_with_the_decision(key: str, kind: type[Message]) -> N
         assert isinstance(decided, kind) and isinstance(decided, review_messages.Approve | review_messages.Deny)
         (comment,) = decided.feedback.comments
         assert comment.text == "w" and "+2" in comment.quote
-        assert app.review.state.unsaid.feedback_for(app.proposals["P1"]) == ReviewFeedback(), "once"
+        assert app.review.state.review_drafts.feedback_for(app.proposals["P1"]) == ReviewFeedback(), "once"
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ async def test_unsent_words_ask_before_they_go_along(where: str, key: str, kind:
         assert "our unsent words go with it to the model, “hm”" in app.text()
         await pilot.press("escape")
         assert app.review.verdict_handler.question is None
-        assert app.review.state.unsaid.describe_unsent(app.proposals["P1"]) == ["hm"]
+        assert app.review.state.review_drafts.describe_unsent(app.proposals["P1"]) == ["hm"]
         await app.pass_grace()
         await pilot.press(key)
         await app.pass_grace()
@@ -94,7 +94,7 @@ async def test_unsent_words_ask_before_they_go_along(where: str, key: str, kind:
         assert not isinstance(decided, review_messages.Approve) or decided.model_continues == (key == "o")
         await pilot.pause()
         assert not app.review.is_writing
-        assert app.review.state.unsaid.describe_unsent(app.proposals["P1"]) == []
+        assert app.review.state.review_drafts.describe_unsent(app.proposals["P1"]) == []
 
 
 async def test_more_words_take_the_question_away() -> None:
@@ -123,7 +123,7 @@ async def test_a_decision_on_a_hunk_takes_along_the_comments_on_it_alone() -> No
         assert isinstance(denied, review_messages.Deny)
         assert denied.hunks == (item[0].hunks[1].id,)
         assert [comment.text for comment in denied.feedback.comments] == ["b"]
-        left = app.review.state.unsaid.feedback_for(app.proposals["P1"])
+        left = app.review.state.review_drafts.feedback_for(app.proposals["P1"])
         assert left.feedback == "d" and [comment.text for comment in left.comments] == ["a"]
 
 

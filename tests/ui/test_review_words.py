@@ -132,9 +132,9 @@ async def test_a_comment_can_be_changed_and_taken_back() -> None:
     async with reviewing(small()) as (app, pilot):
         await pilot.press("c", "a", "ctrl+s")
         await pilot.press("c", "b", "ctrl+s")
-        assert [remark.text for remark in app.review.state.unsaid.remarks["P1"]] == ["ab"]
+        assert [remark.text for remark in app.review.state.review_drafts.remarks["P1"]] == ["ab"]
         await pilot.press("c", "backspace", "backspace", "ctrl+s")
-        assert app.review.state.unsaid.remarks["P1"] == []
+        assert app.review.state.review_drafts.remarks["P1"] == []
 
 
 async def test_a_draft_of_a_comment_survives_escape() -> None:
@@ -293,7 +293,7 @@ async def test_enter_saves_a_comment_and_goes_into_the_text_where_it_came_with_o
         app.post_message(JoinedKey("enter", None))
         await pilot.pause()
         await pilot.press(*"so", "enter")
-        assert [remark.text for remark in app.review.state.unsaid.remarks["P1"]] == ["why?\nso"]
+        assert [remark.text for remark in app.review.state.review_drafts.remarks["P1"]] == ["why?\nso"]
         assert app.focused is app.review.view
         await pilot.press("y")
         assert app.posted == [], "who writes on decides nothing"

@@ -57,7 +57,7 @@ async def test_a_glance_at_a_large_hunk_is_not_a_look_at_it_and_reading_it_by_pa
     async with app.run_test(size=size) as pilot:
         await ready(pilot)
         missing = unseen(app)
-        assert missing.of == 300 and 0 < missing.lines < 300
+        assert missing.total == 300 and 0 < missing.lines < 300
         await pilot.press("y")
         assert app.posted == []
         words = " ".join(app.text().split())

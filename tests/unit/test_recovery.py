@@ -143,7 +143,7 @@ async def test_a_running_app_records_what_is_left_over_as_soon_as_the_store_take
 
     running = asyncio.create_task(left_over.run(recorded))
     try:
-        left_over.wake()
+        left_over.request_check()
         assert await asyncio.to_thread(tried.wait, 20)
         assert decisions(runtime, session) == []
         with runtime.database.transaction() as connection:
@@ -168,7 +168,7 @@ async def test_a_store_that_cannot_be_asked_is_asked_again(runtime: OpenWorkspac
         told.put_nowait(lines[0])
 
     running = asyncio.create_task(left_over.run(recorded))
-    left_over.wake()
+    left_over.request_check()
     hears = asyncio.create_task(told.get())
     assert await asyncio.to_thread(tried.wait, 20)
     with runtime.database.transaction() as connection:
@@ -196,7 +196,7 @@ async def test_a_decision_without_a_session_that_cannot_be_recorded_says_so(runt
     with runtime.database.transaction() as connection:
         connection.execute(REFUSE)
     changed: list[tuple[str, ...]] = []
-    decisions = SessionlessDecisions(runtime, commit=lambda: None, changed=changed.append, tell=lambda line: None)
+    decisions = SessionlessDecisions(runtime, commit=lambda: None, changed=changed.append, notify=lambda line: None)
     with pytest.raises(NotRecorded, match=f"{proposal} is applied, all its files are written; .*disk I/O error"):
         await decisions.approve(proposal)
     assert changed == [(proposal,)]

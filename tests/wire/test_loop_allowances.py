@@ -78,7 +78,7 @@ async def test_an_allowed_command_allows_no_secret_of_its_name(server: WireServe
 async def test_changes_of_a_command_are_asked_about_each_time() -> None:
     asked = Confirmation("changes", "Keep what it changed?", "make", ".")
     allowances = GrantedPermissions()
-    await allowances.remember(asked, ConfirmationAnswer(allowed=True, duration=PermissionDuration.SESSION))
+    await allowances.remember_answer(asked, ConfirmationAnswer(allowed=True, duration=PermissionDuration.SESSION))
     assert await allowances.describe_earlier_permission(asked) == ""
 
 

@@ -142,7 +142,7 @@ async def test_attention_names_files(server: WireServer, tmp_path: Path, asked: 
         assert stored.order == ("say.py", "greet.py")
         assert [each.path for each in stored.reasons if each.kind is ReasonKind.UNASKED] == unasked
         assert "adds os.system, which runs code" in [reason.description for reason in stored.reasons]
-        diff = on.runtime.service.as_unified_diff("P1")
+        diff = on.runtime.service.unified_diff("P1")
         assert diff.index("b/greet.py") < diff.index("b/say.py"), "a patch is by path"
         edited = on.runtime.service.replace_result("P1", "say.py", "def say(text):\n    print(text)\n")
         kinds = [reason.kind for reason in edited.reasons if reason.path == "say.py"]

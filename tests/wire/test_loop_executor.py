@@ -57,7 +57,7 @@ def executor(
         replace(
             on.session.ports,
             tools=ToolSet([*make_standard_tools(lambda: on.runtime.sandbox), *more]),
-            checked=checked,
+            run_checks=checked,
         ),
         log or on.session.log,
         on.session.id,
@@ -89,7 +89,7 @@ def outcomes(on: Bench) -> list[CallOutcome]:
 async def test_with_the_gate_closed_it_runs_nothing_whatever_it_is_given(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
         message = response(edit(), ("read_file", {"path": "greet.py"}), ("ask_user", {"question": "?"}))
-        await executor(on).run(message, Interrupter(), closed_gate(), UNLIMITED)
+        await executor(on).run_calls(message, Interrupter(), closed_gate(), UNLIMITED)
         assert outcomes(on) == [CallOutcome.REFUSED] * 3
         assert not any(isinstance(event, ToolStarted) for event in on.events)
         assert on.runtime.service.all() == [] and on.file == FILE
@@ -97,7 +97,9 @@ async def test_with_the_gate_closed_it_runs_nothing_whatever_it_is_given(server:
 
 async def test_a_call_that_is_marked_invalid_does_not_run(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
-        await executor(on).run(response(edit(), invalid="cut off"), Interrupter(), Gate(GatePolicy()), UNLIMITED)
+        await executor(on).run_calls(
+            response(edit(), invalid="cut off"), Interrupter(), Gate(GatePolicy()), UNLIMITED
+        )
         assert outcomes(on) == [CallOutcome.INVALID]
         assert "cut off" in next(event.text for event in on.events if isinstance(event, ToolResult))
         assert on.runtime.service.all() == []
@@ -107,7 +109,7 @@ async def test_after_an_interruption_no_edit_is_staged_any_more(server: WireServ
     async with bench(server, tmp_path) as on:
         interrupter = Interrupter()
         interrupter.stop()
-        await executor(on).run(response(edit()), interrupter, Gate(GatePolicy()), UNLIMITED)
+        await executor(on).run_calls(response(edit()), interrupter, Gate(GatePolicy()), UNLIMITED)
         assert outcomes(on) == [CallOutcome.ABORTED]
         assert on.runtime.service.all() == []
 
@@ -150,7 +152,7 @@ async def test_an_edit_that_has_begun_is_staged_although_the_user_stops(server: 
 async def test_edits_that_cancel_out_stage_nothing_and_each_call_is_told(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
         message = response(edit(), edit(old="'Hi '", new="'Hello '"))
-        await executor(on).run(message, Interrupter(), Gate(GatePolicy()), UNLIMITED)
+        await executor(on).run_calls(message, Interrupter(), Gate(GatePolicy()), UNLIMITED)
         assert outcomes(on) == [CallOutcome.ERROR] * 2 and on.runtime.service.all() == []
         texts = [event.text for event in on.events if isinstance(event, ToolResult)]
         assert all("Nothing was staged: The edits cancel out" in text for text in texts)
@@ -173,7 +175,7 @@ class Defective(Tool):
 async def test_an_exception_in_a_tool_ends_no_turn(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
         message = response(("defective", {}), edit())
-        await executor(on, Defective()).run(message, Interrupter(), Gate(GatePolicy()), UNLIMITED)
+        await executor(on, Defective()).run_calls(message, Interrupter(), Gate(GatePolicy()), UNLIMITED)
         assert outcomes(on) == [CallOutcome.ERROR, CallOutcome.STAGED] and on.runtime.service.pending()
         failed = next(event for event in on.events if isinstance(event, ToolResult))
         assert "defective failed: KeyError" in failed.text and "\n" not in failed.summary
@@ -190,7 +192,7 @@ async def test_a_tool_error_is_a_result(server: WireServer, tmp_path: Path, monk
             edit(),
             ("read_file", {"file": "greet.py"}),
         )
-        await executor(on).run(message, Interrupter(), Gate(GatePolicy()), UNLIMITED)
+        await executor(on).run_calls(message, Interrupter(), Gate(GatePolicy()), UNLIMITED)
         (on.root / "greet.py").chmod(0o644)
         found = {event.call: event for event in on.events if isinstance(event, ToolResult)}
         assert len(found) == 5
@@ -216,7 +218,9 @@ class HalfWay(Tool):
 
 async def test_an_edit_that_fails_half_way_stages_nothing(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
-        await executor(on, HalfWay()).run(response(("half_way", {})), Interrupter(), Gate(GatePolicy()), UNLIMITED)
+        await executor(on, HalfWay()).run_calls(
+            response(("half_way", {})), Interrupter(), Gate(GatePolicy()), UNLIMITED
+        )
         assert outcomes(on) == [CallOutcome.ERROR] and on.runtime.service.all() == []
 
 
@@ -225,7 +229,7 @@ async def test_a_check_that_cannot_be_run_loses_no_edit(server: WireServer, tmp_
         raise OSError("no process can be started")
 
     async with bench(server, tmp_path) as on:
-        await executor(on, checked=broken).run(response(edit()), Interrupter(), Gate(GatePolicy()), UNLIMITED)
+        await executor(on, checked=broken).run_calls(response(edit()), Interrupter(), Gate(GatePolicy()), UNLIMITED)
         assert outcomes(on) == [CallOutcome.STAGED] and on.runtime.service.pending()
 
 
@@ -244,7 +248,7 @@ async def test_no_check_runs_on_a_step_that_stages_nothing(
         return ""
 
     async with bench(server, tmp_path) as on:
-        await executor(on, checked=check).run(response(*calls), Interrupter(), Gate(GatePolicy()), UNLIMITED)
+        await executor(on, checked=check).run_calls(response(*calls), Interrupter(), Gate(GatePolicy()), UNLIMITED)
         assert checked == []
 
 
@@ -304,7 +308,7 @@ async def test_quick_calls_are_written_together_and_in_order(server: WireServer,
         calls = [("read_file", {"path": name}) if kind == "reads" else edit(path=name) for name in names]
         message, sink = response(*calls), CountingSink()
         log = EventLog(sink)
-        await executor(on, log=log).run(message, Interrupter(), Gate(GatePolicy()), UNLIMITED)
+        await executor(on, log=log).run_calls(message, Interrupter(), Gate(GatePolicy()), UNLIMITED)
         results = [event.call for event in log.events if isinstance(event, ToolResult)]
         assert results == [call.uid for call in message.calls]
         assert [event.call for event in log.events if isinstance(event, ToolStarted)] == results
@@ -322,7 +326,7 @@ async def test_a_command_is_on_disk_before_it_runs(server: WireServer, tmp_path:
                 stored.extend(event.call for event in events if isinstance(event, ToolStarted | ToolResult))
 
         running = executor(on, publish=look)
-        await running.run(
+        await running.run_calls(
             response(*reads, ("run_command", {"command": "echo a"})), Interrupter(), Gate(GatePolicy()), UNLIMITED
         )
         assert stored == ["c1.0", "c1.0", "c1.1", "c1.1", "c1.2", "c1.2", "c1.3"]

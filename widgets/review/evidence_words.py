@@ -54,7 +54,7 @@ def reproduction_lines(state: ReviewState, proposal: Proposal, key: KeyNameOf, w
     found = state.reproductions.get(proposal.id)
     said: list[Content] = []
     title = "run again"
-    if state.running_again == proposal.id:
+    if state.reproducing == proposal.id:
         said, title = [Content.assemble(("▸ ", "$text-accent"), ("its command runs again", QUIET_STYLE))], "end"
     elif proposal.is_reproduced:
         count = plural(len(proposal.files), "file")

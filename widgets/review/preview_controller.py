@@ -103,8 +103,8 @@ class PreviewController:
             by_need.sort(key=lambda diff: not has_evidence_reason(diff))
         self.diffs = tuple(by_need)
         before, self._diffs_of = self._diffs_of, proposal
-        state.looked_at.remember_bases(proposal)
-        seen = state.looked_at.seen_lines(proposal)
+        state.seen_tracker.remember_bases(proposal)
+        seen = state.seen_tracker.seen_lines(proposal)
         self._view.show_change(proposal, self.diffs, extra=top_notes(state, proposal, self._words), seen=seen)
         if before is not None and before.id == proposal.id and _decided_more(before, proposal):
             self._view.go_to_waiting()
@@ -147,7 +147,7 @@ class PreviewController:
         """Mark the left-out hunks and the comments."""
         if self._state.proposal is not None and self._view.diffs:
             self.mark_left_out_hunks()
-            remarks = self._state.unsaid.remarks.get(self._state.current, ())
+            remarks = self._state.review_drafts.remarks.get(self._state.current, ())
             self._pane.set_comments(comments_in_diffs((one for one in remarks if not one.draft), self._view.diffs))
             self.restore_drafts(self._state.current)
             self.show_findings()
@@ -169,19 +169,19 @@ class PreviewController:
         marked = tuple(add_evidence_reasons(self.diffs, checked, found))
         if marked != self.diffs:
             self.diffs = marked
-            seen = state.looked_at.seen_lines(proposal)
+            seen = state.seen_tracker.seen_lines(proposal)
             self._view.show_change(proposal, marked, extra=top_notes(state, proposal, self._words), seen=seen)
             self.mark_chosen_hunks()
 
     def restore_drafts(self, key: str) -> None:
         """Restore comments that were kept before they were saved."""
-        remarks = self._state.unsaid.remarks.get(key, ())
+        remarks = self._state.review_drafts.remarks.get(key, ())
         self._pane.set_drafts(comments_in_diffs((one for one in remarks if one.draft), self._view.diffs))
 
     def request_follow_ups(self) -> None:
         """Ask how the shown proposal responds to the comments on the version before."""
         proposal = self._state.proposal
-        if proposal is not None and (comments := self._state.unsaid.sent.get(proposal.supersedes)):
+        if proposal is not None and (comments := self._state.review_drafts.sent.get(proposal.supersedes)):
             self._host.post_message(FollowUpsWanted(proposal.id, comments))
 
     @property

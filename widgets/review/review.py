@@ -225,7 +225,7 @@ class Review(Column, HasKeyTitles, ShowsOwnActionKeys):
 
     def begin_reproduction(self, proposal_id: str) -> None:
         """Show that the command of a proposal runs again; empty if none does any more."""
-        self.state.running_again = proposal_id
+        self.state.reproducing = proposal_id
         if self.is_mounted:
             self.redraw()
 
@@ -242,13 +242,13 @@ class Review(Column, HasKeyTitles, ShowsOwnActionKeys):
 
     def set_sent_comments(self, proposal_id: str, comments: Sequence[LineComment]) -> None:
         """Take the comments that went to the model with the denial of a proposal, to tick off in the next version."""
-        self.state.unsaid.sent[proposal_id] = tuple(comments)
+        self.state.review_drafts.sent[proposal_id] = tuple(comments)
         self.preview.request_follow_ups()
         self.preview.show_notes()
 
     def set_follow_ups(self, proposal_id: str, answers: Sequence[CommentFollowUp]) -> None:
         """Take the proposal's effects on each comment on its former version."""
-        self.state.unsaid.answers[proposal_id] = tuple(answers)
+        self.state.review_drafts.answers[proposal_id] = tuple(answers)
         if proposal_id == self.state.current:
             self.preview.show_notes()
 
@@ -308,7 +308,7 @@ class Review(Column, HasKeyTitles, ShowsOwnActionKeys):
 
     def restore_seen(self, stored: Mapping[str, Mapping[str, bytes]]) -> None:
         """Add lines that were seen in other windows and runs."""
-        tracker, proposal = self.state.looked_at, self.state.proposal
+        tracker, proposal = self.state.seen_tracker, self.state.proposal
         before = tracker.seen_lines(proposal).lines if proposal is not None else 0
         tracker.restore(stored)
         if proposal is not None and tracker.seen_lines(proposal).lines != before:
@@ -327,8 +327,8 @@ class Review(Column, HasKeyTitles, ShowsOwnActionKeys):
 
     def set_question_pending(self, pending: bool) -> None:
         """Set whether the model waits for the answer to a question in the chat."""
-        if pending != self.state.asked_in_chat:
-            self.state.asked_in_chat = pending
+        if pending != self.state.has_question_in_chat:
+            self.state.has_question_in_chat = pending
             self.redraw_approvals()
 
     def show_outcome(
@@ -368,14 +368,14 @@ class Review(Column, HasKeyTitles, ShowsOwnActionKeys):
 
     def set_model_continues(self, continues: bool) -> None:
         """Take whether the model goes on by itself once nothing waits any more."""
-        if continues != self.state.goes_on:
-            self.state.goes_on = continues
+        if continues != self.state.continues_when_empty:
+            self.state.continues_when_empty = continues
             self.redraw()
 
     def show_item(self, key: str) -> None:
         """Show a proposal or a confirmation of the queue, by its id or key."""
         if self.state.is_listed(key) and key != self.state.current:
-            self.state.current, self.state.picked = key, True
+            self.state.current, self.state.is_picked_by_user = key, True
             self.show_current_item()
 
     # Drawing
@@ -533,7 +533,7 @@ class Review(Column, HasKeyTitles, ShowsOwnActionKeys):
         if event.key == AUTHOR_TEXT_KEY:
             self.preview.toggle_description()
             return
-        self.state.unsaid.answered ^= {event.key}
+        self.state.review_drafts.answered ^= {event.key}
         self.text_controller.save_text(event.key.partition("/")[0])
         self.preview.show_notes()
 
@@ -611,7 +611,7 @@ class Review(Column, HasKeyTitles, ShowsOwnActionKeys):
 
     def action_reproduce(self) -> None:
         """Run the command of the shown proposal again, or stop."""
-        is_running = self.state.running_again == self.state.current
+        is_running = self.state.reproducing == self.state.current
         self.post_message(review_messages.ReproductionWanted(self.state.current, is_running))
 
     def action_send_findings(self) -> None:
@@ -642,7 +642,7 @@ class Review(Column, HasKeyTitles, ShowsOwnActionKeys):
 
     def _open_draft(self, proposal: Proposal, text: str) -> None:
         """Open the field for feedback with a text below the user's own; a text is not added twice."""
-        before = self.state.unsaid.drafts.get(proposal.id, "").rstrip()
+        before = self.state.review_drafts.drafts.get(proposal.id, "").rstrip()
         if text not in before:
             self.text_controller.save_draft(proposal.id, "\n\n".join(filter(None, (before, text))))
         self.text_controller.open_feedback_field()
@@ -740,12 +740,12 @@ class Review(Column, HasKeyTitles, ShowsOwnActionKeys):
 
     def action_narrower(self) -> None:
         """Allow less: the form that would be allowed gets one more word."""
-        self.state.permissions.narrow(self.state.current, 1)
+        self.state.permissions.narrow_form(self.state.current, 1)
         self.redraw()
 
     def action_wider(self) -> None:
         """Allow more: the form that would be allowed loses its last word."""
-        self.state.permissions.narrow(self.state.current, -1)
+        self.state.permissions.narrow_form(self.state.current, -1)
         self.redraw()
 
     def _allow(self, span: PermissionDuration) -> None:
@@ -976,7 +976,7 @@ class Review(Column, HasKeyTitles, ShowsOwnActionKeys):
         proposal = self.state.get(key)
         if proposal is None or not proposal.state.is_pending:
             self.text_controller.close_field(key)
-        elif not self.state.unsaid.feedback_for(proposal):
+        elif not self.state.review_drafts.feedback_for(proposal):
             if not can_ask_model_again(proposal):
                 self.show_notice("Nothing was written, so nothing was sent.")
             elif not self.verdict_handler.refuse_if_busy(proposal):

@@ -130,7 +130,7 @@ def proposal_details(state: ReviewState, proposal: Proposal, *, reason: bool = T
         facts.append(Content.styled("re-based", "$text-warning"))
     if any(hunk.repeat_of for hunk in proposal.hunks):
         facts.append(Content.styled("repeats a denied edit", "$text-warning"))
-    if remarks := state.unsaid.remarks.get(proposal.id):
+    if remarks := state.review_drafts.remarks.get(proposal.id):
         facts.append(Content.styled(plural(len(remarks), "comment"), "$text-accent"))
     if reason and proposal.reason:
         facts.append(safe_content(proposal.reason))
@@ -291,7 +291,7 @@ def _keys(state: ReviewState, proposal: Proposal, key: KeyNameOf) -> Content:
         return _chips(key, deny, request, toggle)
     said = _with_words(state, proposal, part.decided_hunks)
     words = f"{verb.approve}{said}" if part.is_all else f"{verb.approve} the chosen{said}"
-    goes_on = state.goes_on and part.is_all and len(state.waiting) == 1
+    goes_on = state.continues_when_empty and part.is_all and len(state.waiting) == 1
     return _chips(
         key,
         ("approve", f"{words}, go on" if goes_on else words, "$success"),
@@ -304,7 +304,7 @@ def _keys(state: ReviewState, proposal: Proposal, key: KeyNameOf) -> Content:
 
 def _with_words(state: ReviewState, proposal: Proposal, hunks: tuple[str, ...] | None) -> str:
     """Return how much feedback the user has written; it lets the model continue."""
-    words = state.unsaid.feedback_for(proposal, hunks)
+    words = state.review_drafts.feedback_for(proposal, hunks)
     if words.feedback.strip():
         return " with your words"
     return f" with {plural(len(words.comments), 'comment')}" if words.comments else ""
@@ -358,7 +358,7 @@ def _decided_lines(state: ReviewState, proposal: Proposal, key: KeyNameOf, room:
 
 def _nothing(state: ReviewState) -> Content:
     """Return the line for an empty review; it names an open question in the chat."""
-    if state.asked_in_chat:
+    if state.has_question_in_chat:
         return Content.styled("The model asks you, in the chat.", "$text-accent")
     return Content.styled("Nothing waits for you.", QUIET_STYLE)
 

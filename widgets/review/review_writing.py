@@ -67,7 +67,7 @@ def top_notes(
             NoteRow(
                 -1, f"{path}: re-based since you last saw it here. Look again at what would be written.", "warning"
             )
-            for path in (state.looked_at.rebased_files(proposal) if proposal.state.is_pending else ())
+            for path in (state.seen_tracker.rebased_files(proposal) if proposal.state.is_pending else ())
         ),
     ]
     return [*notes, *sent_notes(state, proposal)]
@@ -75,17 +75,17 @@ def top_notes(
 
 def sent_notes(state: ReviewState, proposal: Proposal) -> list[NoteRow]:
     """Return the comments on the version before, each to be ticked off as answered."""
-    comments = state.unsaid.sent.get(proposal.supersedes, ())
+    comments = state.review_drafts.sent.get(proposal.supersedes, ())
     if not comments:
         return []
     keys = [f"{proposal.supersedes}/{number}" for number in range(len(comments))]
-    open_count = sum(key not in state.unsaid.answered for key in keys)
+    open_count = sum(key not in state.review_drafts.answered for key in keys)
     rows = [NoteRow(-1, f"Your comments on {proposal.supersedes}, {open_count} of {len(comments)} open:", "plain")]
-    answers = state.unsaid.answers.get(proposal.id, ())
+    answers = state.review_drafts.answers.get(proposal.id, ())
     for number, (key, comment) in enumerate(zip(keys, comments, strict=True)):
         text = " ".join(comment.text.split())
         became = _ANSWERS[answers[number]].format(proposal.version) if number < len(answers) else ""
-        level: Literal["done", "open"] = "done" if key in state.unsaid.answered else "open"
+        level: Literal["done", "open"] = "done" if key in state.review_drafts.answered else "open"
         rows.append(NoteRow(-1, f"{comment.path}:{comment.line}  {became}{text}", level, key))
     return rows
 
@@ -148,11 +148,11 @@ class ReviewTextController:
     def open_feedback_field(self) -> bool:
         """Open the field for feedback on the shown item; return whether that is possible."""
         key = self._state.current
-        draft = self._state.unsaid.drafts.get(key, "")
+        draft = self._state.review_drafts.drafts.get(key, "")
         if self._state.confirmation is not None:
             self._field.open_for_confirmation(key, self._state.confirmation, draft)
         elif (proposal := self._state.proposal) is not None and proposal.state.is_pending:
-            self._field.open_for_proposal(proposal, self._state.unsaid.remarks.get(key, ()), draft)
+            self._field.open_for_proposal(proposal, self._state.review_drafts.remarks.get(key, ()), draft)
         return self._field.is_open
 
     def save_text(self, key: str) -> None:
@@ -162,7 +162,7 @@ class ReviewTextController:
 
     def save_draft(self, key: str, text: str) -> None:
         """Keep unfinished feedback."""
-        self._state.unsaid.keep_feedback(key, text)
+        self._state.review_drafts.set_feedback(key, text)
         self.save_text(key)
 
     def apply_comment(self, event: DiffPane.CommentEdited, diffs: tuple[FileDiff, ...]) -> None:
@@ -174,20 +174,20 @@ class ReviewTextController:
         remark = DraftComment(event.path, event.line.side, event.line.line, event.text, draft=not event.saved)
         if proposal.id == self._state.current:
             remark = add_quote(remark, diffs)
-        self._state.unsaid.set_comment(proposal, remark)
+        self._state.review_drafts.set_comment(proposal, remark)
         self.save_text(proposal.id)
         self.release_orphaned()
 
     def collect_feedback(self, key: str, hunks: tuple[str, ...] | None = None) -> ReviewFeedback:
         """Return the user's text for the answer to a request, or for a decision on a proposal or some hunks."""
-        unsaid, proposal = self._state.unsaid, self._state.get(key)
+        drafts, proposal = self._state.review_drafts, self._state.get(key)
         words = (
-            ReviewFeedback(unsaid.drafts.pop(key, "")) if proposal is None else unsaid.take_feedback(proposal, hunks)
+            ReviewFeedback(drafts.drafts.pop(key, "")) if proposal is None else drafts.pop_feedback(proposal, hunks)
         )
         words = replace(words, mentions=self._mentioned(words))
         if words.feedback and self._field.is_open and self._field.subject == key:
             self._field.close()
-        if self._diff_pane.commented_proposal == key and not any(one.draft for one in unsaid.remarks.get(key, ())):
+        if self._diff_pane.commented_proposal == key and not any(one.draft for one in drafts.remarks.get(key, ())):
             self._diff_pane.close_comment_field()
         return words
 
@@ -199,33 +199,33 @@ class ReviewTextController:
 
     def clear_sent_feedback(self, key: str, feedback: ReviewFeedback) -> None:
         """Clear the feedback draft: it is in the log now."""
-        self._state.unsaid.mark_sent(key, feedback)
+        self._state.review_drafts.mark_sent(key, feedback)
         self.save_text(key)
 
     def restore_feedback(self, key: str, feedback: ReviewFeedback) -> None:
         """Restore the words of a failed decision, which were not sent."""
-        self._state.unsaid.restore(key, feedback)
+        self._state.review_drafts.restore(key, feedback)
         self.save_text(key)
 
     def release_orphaned(self) -> None:
         """Release feedback on proposals that no longer wait, unless it is being edited."""
-        unsaid = self._state.unsaid
-        for key in {*unsaid.drafts, *unsaid.remarks}:
+        review_drafts = self._state.review_drafts
+        for key in {*review_drafts.drafts, *review_drafts.remarks}:
             proposal = self._state.get(key)
             if proposal is not None and not proposal.state.is_pending and not self._is_about(key):
-                self._hand_on(unsaid.take_feedback(proposal).text)
+                self._hand_on(review_drafts.pop_feedback(proposal).text)
                 self.save_text(key)
 
     def close_field(self, key: str) -> None:
         """Close the field; text about a permission request that is gone goes to the composer."""
         if self._state.get(key) is None and key not in self._state.permissions.asked:
-            self._hand_on(self._state.unsaid.drafts.pop(key, ""))
+            self._hand_on(self._state.review_drafts.drafts.pop(key, ""))
         self.release_orphaned()
 
     def end_permission(self, key: str) -> None:
         """Remove a permission request that is gone; unfinished text about it stays until the field is closed."""
         if not (self._field.is_open and self._field.subject == key):
-            self._hand_on(self._state.unsaid.drafts.pop(key, ""))
+            self._hand_on(self._state.review_drafts.drafts.pop(key, ""))
 
     def _hand_on(self, text: str) -> None:
         """Send words without a subject to the composer."""

@@ -90,7 +90,7 @@ class VerdictHandler:
         self.question = None
         self._host.show_notice("")
         if chosen:
-            self._state.picked = False
+            self._state.is_picked_by_user = False
             self._on_its_way |= {proposal.id: proposal for proposal in chosen}
             self._state.last_decided = chosen[-1].id
             match action:

@@ -113,7 +113,7 @@ class _Search:
 class EvidenceKeeper(Protocol):
     """Keeps evidence by proposal; implemented by `app.review.review_stores.EvidenceStore`."""
 
-    def keep(self, found: ProposalEvidence, waiting: Collection[str]) -> None:
+    def save(self, found: ProposalEvidence, waiting: Collection[str]) -> None:
         """Keep it, and forget that of proposals that do not wait."""
         ...
 
@@ -187,7 +187,7 @@ class EvidenceRunner:
         self._mark_rest(search, NO_TIME_LEFT)
         search.publish(is_running=False)
         waiting = [one.id for one in await asyncio.to_thread(self._service.pending)]
-        await asyncio.to_thread(self._kept.keep, search.found, waiting)
+        await asyncio.to_thread(self._kept.save, search.found, waiting)
         return search.found
 
     async def load_current_evidence(

@@ -407,7 +407,7 @@ class HistoryReader:
         self._request_over()
 
     def _complete(self, message: AssistantMessage, text: str) -> None:
-        records = [CallRecord(call, self.ids.assign(call)) for call in message.calls]
+        records = [CallRecord(call, self.ids.assign_id(call)) for call in message.calls]
         response = ModelResponse(message.text if text else "", message, records)
         self._records.update((record.call.uid, record) for record in records)
         self._response = response if records else None

@@ -163,22 +163,22 @@ class ItemPlacer:
         """Add an omission."""
         self._gap = text
 
-    def add_user_message(self, said: UserHistoryItem) -> None:
+    def add_user_message(self, message: UserHistoryItem) -> None:
         """Add a message of the user with its images."""
         if self._gap and self._last_role == "user":
             self._assistant_text(self._gap)
         self._gap = ""
         if self._last_role == "tool" and self._profile.bridge_tool_user:
-            self._assistant_text(MID_TURN_BRIDGE if said.mid_turn else BRIDGE)
+            self._assistant_text(MID_TURN_BRIDGE if message.mid_turn else BRIDGE)
         if self._profile.mid_system == "fold_first":
             self._folded += self._waiting
             self._waiting.clear()
         draft = self._open_user(merge=self._profile.merge_users)
         draft.notes += self._waiting
         self._waiting.clear()
-        draft.attachments += said.attachments
-        if said.text.strip():
-            draft.words.append(said.text)
+        draft.attachments += message.attachments
+        if message.text.strip():
+            draft.words.append(message.text)
 
     def add_response(self, response: ModelResponse) -> None:
         """Add a response of the model with the results of its calls."""
@@ -298,11 +298,11 @@ class PayloadInputs:
     from."""
     model: str = ""
     """As in `AssistantMessage.model`."""
-    wishes: RequestOptions = NO_OPTIONS
+    options: RequestOptions = NO_OPTIONS
     """The user's request settings; passed on as they are."""
     images: Mapping[str, str] = field(default_factory=dict, repr=False)
     """The bytes of images as base64, by their SHA-256."""
-    aside: SideRequestInputs | None = None
+    side_request: SideRequestInputs | None = None
     """A side question, which is no part of the log; then no tool may be called."""
 
 
@@ -321,22 +321,22 @@ def project(events: Sequence[Event], profile: Profile, facts: PayloadInputs) -> 
     wire = wire_for(profile)
     given, profile = profile, wire.fit_profile(profile)
     history = read_history(events, WireIds(profile.tool_id), _kept_characters(profile))
-    if facts.aside is not None:
-        history = _with_aside(history, facts.aside)
+    if facts.side_request is not None:
+        history = _with_aside(history, facts.side_request)
     spoken, images = attach_history_images(history.items, profile, facts.images)
     items = place_items(replace(history, items=spoken), facts.system_prompt, profile, facts.endpoint, facts.model)
     return _payload(wire.write_messages(items, profile), given, facts, images)
 
 
 def _payload(written: WireMessages, profile: Profile, facts: PayloadInputs, images: tuple[Image, ...]) -> Payload:
-    talks = facts.closing or facts.aside is not None
+    talks = facts.closing or facts.side_request is not None
     closing = talks and profile.tools_supported and profile.tool_choice_none != "rejected"
     return Payload(
         messages=written.messages,
         system=written.system,
         tools=filter_accepted_tools(facts.tools, profile.refused_tools) if profile.tools_supported else [],
         tool_choice="none" if closing else None,
-        wishes=facts.wishes,
+        options=facts.options,
         images=images,
     )
 
@@ -403,8 +403,8 @@ class CachedProjection:
                 settled = position
             reader.apply(position, event)
         history = reader.finish_history()
-        if facts.aside is not None:
-            history = _with_aside(history, facts.aside)
+        if facts.side_request is not None:
+            history = _with_aside(history, facts.side_request)
         carried = prefix.carried + history_images(history.items)
         judged = find_unsent_reasons(carried, profile, facts.images)
         if reader.changed_earlier or judged[: len(prefix.judged)] != prefix.judged:

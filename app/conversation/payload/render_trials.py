@@ -61,7 +61,7 @@ def make_render_trials(profile: Profile) -> list[RenderTrial]:
 
 def _called(ids: WireIds, text: str, *numbers: int) -> ModelResponse:
     calls = [ToolCall(uid=f"c{at}.0", name="read_file", arguments={"path": f"{at}.txt"}) for at in numbers]
-    records = [CallRecord(call, ids.assign(call), answer="It is empty.") for call in calls]
+    records = [CallRecord(call, ids.assign_id(call), answer="It is empty.") for call in calls]
     return ModelResponse(text, AssistantMessage(text=text, calls=tuple(calls)), records)
 
 

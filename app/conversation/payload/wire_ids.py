@@ -78,7 +78,7 @@ class WireIds:
         copied._taken = {*self._taken}
         return copied
 
-    def assign(self, call: ToolCall) -> str:
+    def assign_id(self, call: ToolCall) -> str:
         """Return the id for this call; each call is assigned once."""
         chosen = call.wire_id
         attempt = 0

@@ -340,7 +340,7 @@ def answer_call(context: HookContext, call: HookCall) -> HookAnswer:
             _note_reads(context, call)
         return answer
     mine = turn if turn is not None and closed else None
-    before = context.captured.files(mine.proposal) if mine else []
+    before = context.captured.captured_files(mine.proposal) if mine else []
     files = TurnFiles(context.workspace, call.folder, before)
     try:
         edit(files, call.arguments)
@@ -377,7 +377,7 @@ def _capture(
 ) -> HookAnswer:
     """Store what a call makes of files, upon what the turn had made of them before, and return the answer."""
     try:
-        name = door.captured.capture(staging, edited, before, door.unread_limit)
+        name = door.captured.store_edits(staging, edited, before, door.unread_limit)
     except TooMuchUnread as full:
         return hook_messages.unread_answer(str(full))
     if not name:

@@ -60,7 +60,7 @@ _EFFORT = {
 
 
 def _wishes(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
-    for name, value in payload.wishes.without_refused(profile.refused).as_fields().items():
+    for name, value in payload.options.without_refused(profile.refused).as_fields().items():
         pattern = _EFFORT[profile.wire] if name == EFFORT else rf"(?<!\w){re.escape(name)}(?!\w)"
         if re.search(pattern, failure.text, re.IGNORECASE):
             notice = f"The server does not take {name} = {_shown(value)}; requests go without it from now on."
@@ -286,16 +286,16 @@ _TEACHES_NOTHING = frozenset(
 
 
 def find_correction(
-    profile: Profile, failure: Failure, payload: Payload, done: Collection[str] = ()
+    profile: Profile, failure: Failure, payload: Payload, tried: Collection[str] = ()
 ) -> Correction | None:
-    """Return the first correction that explains the failure, changes the profile and is not in `done`; else None."""
+    """Return the first correction that explains the failure, changes the profile and is not in `tried`; else None."""
     if failure.kind in _TEACHES_NOTHING:
         return None
     if failure.status is None and failure.kind is not FailureKind.INVALID_REQUEST:
         return None
     for rule in RULES:
         for found in rule(profile, failure, payload):
-            if found.name not in done and found.profile != profile:
+            if found.name not in tried and found.profile != profile:
                 return found
     return None
 

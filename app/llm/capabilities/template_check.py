@@ -101,7 +101,7 @@ async def check_template(
     given = profile.model_copy(update={"mid_system": "inline"})
     for name, render in _DIALECTS.items():
         trial = build(given)[0]
-        body = SentRequest(endpoint.model, given, replace(trial.payload, wishes=endpoint.wishes)).make_body()
+        body = SentRequest(endpoint.model, given, replace(trial.payload, options=endpoint.options)).make_body()
         if await render(exchange, body) is not None:
             return await check.placed(name, render, given)
     return None
@@ -149,7 +149,7 @@ class _Check:
     async def _first_refusal(self, render: "_Dialect", profile: Profile) -> tuple[_Refused | None, Payload | None]:
         """Return the first refused conversation, or only the one that loses a mark; neither if all is kept."""
         for trial in self._build(profile):
-            payload = replace(trial.payload, wishes=self._endpoint.wishes)
+            payload = replace(trial.payload, options=self._endpoint.options)
             answer = await render(self._exchange, SentRequest(self._endpoint.model, profile, payload).make_body())
             if isinstance(answer, _Refused):
                 return answer, payload

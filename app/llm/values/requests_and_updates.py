@@ -52,7 +52,7 @@ class Endpoint:
     model: str
     api_key: SecretStr | None = None
     headers: dict[str, str] = field(default_factory=dict)
-    wishes: RequestOptions = NO_OPTIONS
+    options: RequestOptions = NO_OPTIONS
     """What the user wants in each request of a conversation."""
     price: PriceTable | None = None
     """What the model costs, as the user says."""
@@ -83,7 +83,7 @@ class Payload:
     """Limit of the response; sent when set."""
     system: str | list[dict[str, Any]] = ""
     """The system prompt, where the wire has it apart from the messages."""
-    wishes: RequestOptions = NO_OPTIONS
+    options: RequestOptions = NO_OPTIONS
     """Fields that the user wants, as far as the server takes them."""
     images: tuple[Image, ...] = ()
     """The images in the messages, in order."""

@@ -35,7 +35,7 @@ class SentRequest:
     def make_body(self) -> dict[str, Any]:
         """Return its body; the user's own fields override all others."""
         body = self.wire.make_body(self.model, self.profile, self.payload)
-        wishes = self.payload.wishes.without_refused(self.profile.refused)
+        wishes = self.payload.options.without_refused(self.profile.refused)
         if wishes.effort != "off":
             body |= self.wire.make_effort_fields(wishes.effort, body)
         return merge_tables(body, wishes.fields)

@@ -107,7 +107,7 @@ class UnsavedText:
     """The user's text for a file that has changed since they began it."""
 
     text: str
-    over: str
+    original_text: str
     """The text of the file when they began."""
 
 
@@ -387,7 +387,7 @@ def _conflict(
     labels = SideLabels(where, "before", f"proposed in {proposal.id}")
     if unsaved is not None:
         labels = replace(labels, base="when you began", proposed="your text")
-        texts = (_lines_of(unsaved.over), texts[1], _lines_of(unsaved.text))
+        texts = (_lines_of(unsaved.original_text), texts[1], _lines_of(unsaved.text))
         mergeable = texts[1] is not None
     text = disk.text if texts[1] is not None else ""
     if not mergeable:
@@ -403,7 +403,7 @@ def _conflict(
     old, ours, theirs = (each or () for each in texts)
     known = sides.base is not None or unsaved is not None
     parts = tuple(_merged_parts(old, ours, theirs) if known else _differing_parts(ours, theirs))
-    was = (unsaved.over.endswith("\n") or not unsaved.over) if unsaved else base.has_final_newline
+    was = (unsaved.original_text.endswith("\n") or not unsaved.original_text) if unsaved else base.has_final_newline
     wanted = (unsaved.text.endswith("\n") or not unsaved.text) if unsaved else proposed.has_final_newline
     ends = wanted if known and was == disk.has_final_newline else disk.has_final_newline
     return FileConflict(proposal.id, sides.change.path, reason, current, text, parts, ends, False, labels, others)

@@ -33,15 +33,13 @@ class DecisionScope:
     """Ids of pending hunks."""
     paths: frozenset[str]
     """Changes without hunks."""
-    whole: bool
+    is_everything: bool
     """Whether it is everything that the proposal ever had."""
-    rest: bool
-    """Whether nothing is left pending after it."""
 
     @property
     def chosen_hunks(self) -> frozenset[str]:
         """Its hunks, where it is not everything."""
-        return frozenset() if self.whole else self.hunks
+        return frozenset() if self.is_everything else self.hunks
 
     def covers(self, change: FileChange) -> bool:
         """Whether nothing of the change is left pending after it."""
@@ -53,7 +51,7 @@ class DecisionScope:
         return change.path in self.paths or any(hunk.id in self.hunks for hunk in change.hunks)
 
 
-NOTHING = DecisionScope(frozenset(), frozenset(), whole=False, rest=False)
+EMPTY_SCOPE = DecisionScope(frozenset(), frozenset(), is_everything=False)
 """No part of a proposal."""
 
 
@@ -97,7 +95,7 @@ def make_decision_scope(proposal: Proposal, wanted: Collection[str] | None) -> D
             raise UnknownHunk(f"No hunk of {proposal.id} was chosen; {_offer(pending.values(), bare)}.")
     everything = len(hunks) == len(proposal.hunks) and all(is_undecided(change) for change in proposal.files)
     rest = len(hunks) == len(pending) and paths == bare
-    return DecisionScope(frozenset(hunks), frozenset(paths), everything and rest, rest)
+    return DecisionScope(frozenset(hunks), frozenset(paths), everything and rest)
 
 
 def decide_each_file(
@@ -223,7 +221,7 @@ def describe_hunk_outcomes(
     Args:
         landed: Ids of the hunks that were written.
     """
-    if choice.whole:
+    if choice.is_everything:
         return ()
     facts: list[HunkOutcome] = []
     for change in filter(is_undecided, before.files):

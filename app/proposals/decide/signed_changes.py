@@ -68,7 +68,7 @@ def rebase_approval(base: Lines, signed: Lines, onto: Lines, git: Lines) -> list
     return _combined(base, onto, signed, resolved)
 
 
-def approved_lines_still_present(git: Lines, signed: Lines, there: Lines, *, connected: bool) -> list[bytes]:
+def approved_lines_still_present(git: Lines, signed: Lines, present: Lines, *, connected: bool) -> list[bytes]:
     """Return the approved lines without those that the user has reverted since.
 
     Args:
@@ -89,7 +89,7 @@ def approved_lines_still_present(git: Lines, signed: Lines, there: Lines, *, con
         gone = {at for ours in region.our_part for at in range(ours.old_start, ours.old_end)}
         return [line for at, line in enumerate(region.base, region.start) if at not in added & gone]
 
-    return _combined(signed, there, git, resolved)
+    return _combined(signed, present, git, resolved)
 
 
 def replaced_lines(old: Lines, new: Lines) -> set[tuple[int, int, tuple[bytes, ...]]]:
@@ -182,20 +182,20 @@ class UnsignedChanges:
 
 
 def exclude_approved_hunks(
-    store: RecordingStore, contents: Contents, changes: Sequence[PathChange], over: Overlay | None = None
+    store: RecordingStore, contents: Contents, changes: Sequence[PathChange], overlay: Overlay | None = None
 ) -> UnsignedChanges:
     """Return the changes without the hunks that were approved before.
 
     Args:
         store: Has the record, and what waits.
-        changes: From what git has to what is on disk; or, with `over`, to what is in a commit.
-        over: The workspace into which changes of a commit are merged: it may have some of them already.
+        changes: From what git has to what is on disk; or, with `overlay`, to what is in a commit.
+        overlay: The workspace into which changes of a commit are merged: it may have some of them already.
     """
     paths = {change.path for change in changes}
     steps = _steps(store, contents, store.entries_on_paths(paths), paths)
-    left = _without("signed", changes, steps, over)
-    if over is not None:
-        return UnsignedChanges(left.changes, (*left.left_out, *_there(changes, over)))
+    left = _without("signed", changes, steps, overlay)
+    if overlay is not None:
+        return UnsignedChanges(left.changes, (*left.left_out, *_there(changes, overlay)))
     paths = {change.path for change in left.changes}
     others = [each for each in store.pending_on_paths(paths) if each.on_disk and not is_pending_within(each, paths)]
     waiting = _without("waiting", left.changes, _pending_steps(contents, others))
@@ -238,15 +238,15 @@ def count_hunks(before: FileOrLink | None, after: FileOrLink | None) -> int:
     return len(diff_lines(_lines(before), _lines(after))) or 1
 
 
-def count_hunks_present(change: PathChange, there: FileOrLink | None) -> int:
+def count_hunks_present(change: PathChange, present: FileOrLink | None) -> int:
     """Return how many hunks of a change are also in another version of the file."""
-    if change.after == there:
+    if change.after == present:
         return count_hunks(change.before, change.after)
-    if change.before is None or change.after is None or there is None:
+    if change.before is None or change.after is None or present is None:
         return 0
-    if not _is_text(change.before, change.after, there):
+    if not _is_text(change.before, change.after, present):
         return 0
-    base, one, other = _lines(change.before), _lines(change.after), _lines(there)
+    base, one, other = _lines(change.before), _lines(change.after), _lines(present)
     return len(replaced_lines(base, one) & replaced_lines(base, other))
 
 
@@ -300,7 +300,7 @@ def _leaf(over: Overlay, path: str) -> FileOrLink | None:
 
 
 def _signed_leaf(
-    git: FileOrLink | None, there: FileOrLink | None, steps: Sequence[DecidedFile]
+    git: FileOrLink | None, present: FileOrLink | None, steps: Sequence[DecidedFile]
 ) -> tuple[FileOrLink | None, set[str]]:
     """Return git's version of a file with all signed changes, and the proposals in which they were signed."""
     start = _start(git, steps)
@@ -308,7 +308,7 @@ def _signed_leaf(
     for step in steps[start or 0 :]:
         if step.signed and (after := _made_again(step, at, git)) != at:
             at, names = after, names | {step.proposal}
-    at = _as_there(git, at, there, connected=start is not None)
+    at = _as_there(git, at, present, connected=start is not None)
     return (at, names) if at != git else (git, set())
 
 
@@ -340,7 +340,7 @@ def _made_again(step: DecidedFile, now: FileOrLink | None, git: FileOrLink | Non
 
 
 def _as_there(
-    git: FileOrLink | None, signed: FileOrLink | None, there: FileOrLink | None, *, connected: bool
+    git: FileOrLink | None, signed: FileOrLink | None, present: FileOrLink | None, *, connected: bool
 ) -> FileOrLink | None:
     """Return the signed version without what the user has reverted since.
 
@@ -349,17 +349,17 @@ def _as_there(
         signed: The same with all that was signed.
         connected: Whether an approval began or ended with what git has.
     """
-    if there == git:
+    if present == git:
         return git
-    if signed is None or there is None or git is None:
-        if signed is None or there is None:
+    if signed is None or present is None or git is None:
+        if signed is None or present is None:
             return signed
-        return FileOrLink(signed.data, _mode_like(there, signed))
-    if not _is_text(git, signed, there):
-        return FileOrLink(signed.data, _mode_like(there, signed)) if not signed.is_link else signed
+        return FileOrLink(signed.data, _mode_like(present, signed))
+    if not _is_text(git, signed, present):
+        return FileOrLink(signed.data, _mode_like(present, signed)) if not signed.is_link else signed
 
-    lines = approved_lines_still_present(_lines(git), _lines(signed), _lines(there), connected=connected)
-    return FileOrLink(b"".join(lines), _mode_like(there, signed))
+    lines = approved_lines_still_present(_lines(git), _lines(signed), _lines(present), connected=connected)
+    return FileOrLink(b"".join(lines), _mode_like(present, signed))
 
 
 def _steps(
@@ -430,10 +430,10 @@ def _same_bytes(one: FileOrLink | None, other: FileOrLink | None) -> bool:
     return one is other if one is None or other is None else one.data == other.data
 
 
-def _mode_like(there: FileOrLink, signed: FileOrLink) -> int:
+def _mode_like(present: FileOrLink, signed: FileOrLink) -> int:
     """Return the mode on disk if git does not distinguish it from the signed one."""
-    same = not (there.is_link or signed.is_link) and bool(there.mode & 0o100) == bool(signed.mode & 0o100)
-    return there.mode if same else signed.mode
+    same = not (present.is_link or signed.is_link) and bool(present.mode & 0o100) == bool(signed.mode & 0o100)
+    return present.mode if same else signed.mode
 
 
 def _is_text(*leaves: FileOrLink) -> bool:

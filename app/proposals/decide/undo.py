@@ -9,7 +9,7 @@ from dataclasses import field
 
 from app.dataclass import dataclass
 from app.proposals.decide import reopening
-from app.proposals.decide.decision_outcomes import NOTHING, describe_hunk_outcomes
+from app.proposals.decide.decision_outcomes import EMPTY_SCOPE, describe_hunk_outcomes
 from app.proposals.decide.reopening import count_transition_lines, reopen_approved, reopen_denied, reopen_denied_hunks
 from app.proposals.files.filesystem import Filesystem
 from app.proposals.journal.apply import describe_os_error
@@ -41,7 +41,7 @@ class ReplayStep:
 
     source: str
     path: str
-    left: FileVersion | None
+    expected: FileVersion | None
     target: FileVersion | None
 
 
@@ -88,7 +88,7 @@ class Replay:
 
     def _moved(self, step: ReplayStep) -> FileVersion | None:
         """Return the present file with the step applied."""
-        now, left, target = self._now(step.source), step.left, step.target
+        now, left, target = self._now(step.source), step.expected, step.target
         if same_version(now, left):
             return target
         if now is None:
@@ -192,7 +192,7 @@ def undo_decision(proposals: LockedProposals, proposal_id: str, circumstances: D
         after = set_state(again, ProposalState.PENDING)
     after = after.with_decision("undone", circumstances=circumstances)
     folders = {folder for record in records for folder in record.made_folders}
-    proposals.carry_out("undo", proposal, after, transitions, folders)
+    proposals.apply_decision("undo", proposal, after, transitions, folders)
     return _replayed(proposals, proposal, after, transitions, backwards=True)
 
 
@@ -209,7 +209,7 @@ def redo_decision(proposals: LockedProposals, proposal: Proposal, circumstances:
     _, transitions = _replay(proposals, proposal, redo_steps(records), "redone")
     folders = {folder for record in records for folder in record.dropped_folders}
     after = set_state(proposal, ProposalState.APPLIED).with_decision("redone", circumstances=circumstances)
-    proposals.carry_out("redo", proposal, after, transitions, folders)
+    proposals.apply_decision("redo", proposal, after, transitions, folders)
     return _replayed(proposals, proposal, after, transitions, backwards=False)
 
 
@@ -238,7 +238,7 @@ def _reopen_part(proposals: LockedProposals, proposal: Proposal, circumstances: 
     again = again.with_decision("reopened", hunks=back, circumstances=circumstances)
     proposals.save(again)
     changed = proposals.rebase_others(proposal)
-    facts = describe_hunk_outcomes(proposals.contents, proposals.filesystem, again, NOTHING, ())
+    facts = describe_hunk_outcomes(proposals.contents, proposals.filesystem, again, EMPTY_SCOPE, ())
     wait_again = tuple(fact for fact in facts if fact.hunk in back)
     return DecisionResult(proposals.get(proposal.id), (), wait_again, changed, denial=True)
 
@@ -259,10 +259,10 @@ def _reopen_on_disk(proposals: LockedProposals, proposal: Proposal, circumstance
     transitions: list[Transition] = []
     if record is not None:
         _, transitions = _replay(proposals, proposal, undo_steps([record]), "undone")
-    proposals.carry_out("undo", proposal, again, transitions, set(record.made_folders) if record else None)
+    proposals.apply_decision("undo", proposal, again, transitions, set(record.made_folders) if record else None)
     changed = proposals.rebase_others(proposal)
     after = proposals.get(proposal.id)
-    facts = describe_hunk_outcomes(proposals.contents, proposals.filesystem, after, NOTHING, back)
+    facts = describe_hunk_outcomes(proposals.contents, proposals.filesystem, after, EMPTY_SCOPE, back)
     files = tuple(change.stat for change in after.files if is_undecided(change)) if whole else ()
     return DecisionResult(
         after, files, () if whole else tuple(fact for fact in facts if fact.hunk in back), changed, denial=True

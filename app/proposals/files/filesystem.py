@@ -127,7 +127,7 @@ class FileNode:
     kind: Literal["file", "link", "folder", "other"]
     identity: FileIdentity
     size: int
-    written: int
+    modified_ns: int
     """When its content was last written, in nanoseconds."""
     mode: int = field(compare=False)
     """Permission bits."""

@@ -60,7 +60,7 @@ def find_aligned_places(index: TextIndex, block: Sequence[str], removed: Collect
     return result
 
 
-def likely_offsets(index: TextIndex, wanted: Sequence[str], slack: int, most: int = _CANDIDATES) -> list[int]:
+def likely_offsets(index: TextIndex, wanted: Sequence[str], slack: int, limit: int = _CANDIDATES) -> list[int]:
     """Return the lines (from 0) at which the block may begin, the most voted first; `wanted` are folded lines."""
     positions = index.positions_by_line(MatchLevel.SPACING)
     votes: Counter[int] = Counter()
@@ -69,10 +69,10 @@ def likely_offsets(index: TextIndex, wanted: Sequence[str], slack: int, most: in
         if key and len(occurrences) <= _RARE:
             for occurrence in occurrences:
                 votes[occurrence - at] += 1
-    return select_most_voted(votes, slack, most)
+    return select_most_voted(votes, slack, limit)
 
 
-def select_most_voted(votes: Counter[int], slack: int, most: int) -> list[int]:
+def select_most_voted(votes: Counter[int], slack: int, limit: int) -> list[int]:
     """Return the most voted offsets, none of which is within `slack` of another."""
 
     def apart() -> Iterator[int]:
@@ -82,7 +82,7 @@ def select_most_voted(votes: Counter[int], slack: int, most: int) -> list[int]:
                 taken.append(offset)
                 yield offset
 
-    return list(islice(apart(), most))
+    return list(islice(apart(), limit))
 
 
 def _align(

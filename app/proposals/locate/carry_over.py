@@ -133,7 +133,7 @@ def _position(place: BlockPlace, at: int, removed: Set[int]) -> int:
     before = alignment[at - 1] if at else None
     after = alignment[at] if at < len(alignment) else None
     next_to = {at - 1, at}
-    sure = not next_to & place.unlike or bool(next_to & removed)
+    sure = not next_to & place.similar_only or bool(next_to & removed)
     if sure and at == 0 and after is not None:
         return after
     if not sure or before is None or (at < len(alignment) and after != before + 1):

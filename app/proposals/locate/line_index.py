@@ -171,7 +171,7 @@ class BlockPlace:
     alignment: tuple[int | None, ...]
     """For each line of the block, the line of the file that it stands for."""
     shift: IndentShift = NO_SHIFT
-    unlike: frozenset[int] = frozenset()
+    similar_only: frozenset[int] = frozenset()
     """Lines of the block that stand for one of the file that is only like them."""
 
 

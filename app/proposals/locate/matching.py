@@ -98,14 +98,14 @@ def _occurrence(index: TextIndex, text: str, start: int, end: int) -> TextOccurr
     return TextOccurrence(start, end, index.line_at(start), index.line_at(end - 1), cuts)
 
 
-def check_word_boundaries(index: TextIndex, found: Sequence[TextOccurrence]) -> None:
+def check_word_boundaries(index: TextIndex, occurrences: Sequence[TextOccurrence]) -> None:
     """Raise AmbiguousMatch if all of the occurrences, one or more, begin or end inside a word."""
-    if all(occurrence.cuts_word for occurrence in found):
-        lines = ", ".join(str(occurrence.first + 1) for occurrence in found[:5])
+    if all(occurrence.cuts_word for occurrence in occurrences):
+        lines = ", ".join(str(occurrence.first + 1) for occurrence in occurrences[:5])
         raise AmbiguousMatch(
             f"The text to replace occurs only as part of a longer word or number (line {lines}).",
             "Give the whole word or line, or inside_words if the part is meant. "
-            f"Line {found[0].first + 1} reads: {index.texts[found[0].first].strip()[:200]}",
+            f"Line {occurrences[0].first + 1} reads: {index.texts[occurrences[0].first].strip()[:200]}",
         )
 
 
@@ -403,17 +403,17 @@ def find_tolerant_places(index: TextIndex, script: Sequence[ScriptLine], block: 
 
 
 def resolve_places(
-    index: TextIndex, script: Sequence[ScriptLine], found: Sequence[BlockPlace], hint: int | None = None
+    index: TextIndex, script: Sequence[ScriptLine], places: Sequence[BlockPlace], hint: int | None = None
 ) -> EditResolution:
     """Apply the script at the one place found; raises AmbiguousMatch if there are several."""
-    if len(found) > 1:
-        spans = [(place.start, place.end) for place in found]
+    if len(places) > 1:
+        spans = [(place.start, place.end) for place in places]
         raise AmbiguousMatch(
-            f"The text to replace is not in the file exactly, and {len(found)} places are like it "
-            f"({_LIKENESS[found[0].rung]}).",
+            f"The text to replace is not in the file exactly, and {len(places)} places are like it "
+            f"({_LIKENESS[places[0].rung]}).",
             f"Give the lines exactly, and more of them. Found at {describe_places(index, spans)}",
         )
-    place = found[0]
+    place = places[0]
     changed = make_line_edits(index.document, place.start, place.end, apply_script(script, place))
     doubt = describe_whitespace_twin(index, place.start, place.end, hint) if place.rung.is_exact else ""
     match = EditMatch(rung=MatchLevel.DOUBTFUL if doubt else place.rung, line=place.start + 1, note=doubt)
@@ -452,7 +452,7 @@ def apply_replacements(
         try:
             try:
                 resolution = resolve_edit(index.document, replacement, index)
-                if not made.fits(resolution.line_edits):
+                if not made.has_no_overlap_with(resolution.line_edits):
                     raise OverlappingEdits("The edit changes lines that an earlier edit of the call changes too.")
             except (NoMatch, OverlappingEdits, AlreadyApplied, AmbiguousMatch) as error:
                 if not made or isinstance(error, AmbiguousMatch):

@@ -44,22 +44,22 @@ class OverlayFile:
     """SHA-256 hex of the content; empty if there is none."""
     pending: tuple[str, ...] = ()
     """Ids of the proposals whose waiting edits it shows."""
-    strange_names: tuple[str, ...] = ()
+    paths_by_others: tuple[str, ...] = ()
     """The paths that the pending content has been at, if anyone but the model that asks had a hand in it."""
 
 
 class RecentCache(Generic[_Key, _Value]):
     """A cache that holds much while much is asked for, and lets go of it at the first addition afterwards."""
 
-    def __init__(self, most: float, old: float) -> None:
+    def __init__(self, max_size: float, max_old_size: float) -> None:
         """Nothing is kept yet.
 
         Args:
-            most: The size of all items together; the newest one is kept whatever its size.
-            old: The same of those that were not added within `OLD_SECONDS`.
+            max_size: The size of all items together; the newest one is kept whatever its size.
+            max_old_size: The same of those that were not added within `OLD_SECONDS`.
         """
-        self._most = most
-        self._old = old
+        self._most = max_size
+        self._old = max_old_size
         self._items: OrderedDict[_Key, tuple[_Value, float, float]] = OrderedDict()
         """Value, size and time, by age."""
         self._size = 0.0
@@ -105,7 +105,7 @@ class Contents:
             _CACHED_CHANGES, _OLD_CHANGES
         )
 
-    def cache(self, sha256: str, data: bytes) -> None:
+    def cache_content(self, sha256: str, data: bytes) -> None:
         """Keep content that may be asked for soon; the oldest goes when there is too much."""
         with self._lock:
             kind = self._read if self._stored.get(sha256) is None else self._stored
@@ -241,7 +241,7 @@ class Overlay:
         if path not in self._disk:
             file = self._disk[path] = self.filesystem.read(path, limit)
             if file:
-                self.contents.cache(file.version.sha256, file.data)
+                self.contents.cache_content(file.version.sha256, file.data)
         return self._disk[path]
 
     def store_disk_content(self, path: str) -> None:

@@ -54,11 +54,11 @@ class PlacementState:
     stated: int = 0
     """The number of the hunk before."""
 
-    def filter_in_order(self, found: Sequence[BlockPlace], stated: int | None) -> list[BlockPlace]:
+    def filter_in_order(self, places: Sequence[BlockPlace], stated: int | None) -> list[BlockPlace]:
         """The places after the hunk before; all if there are none, or if the numbers are in another order."""
         if stated is not None and stated < self.stated:
-            return list(found)
-        return [place for place in found if place.start >= self.floor] or list(found)
+            return list(places)
+        return [place for place in places if place.start >= self.floor] or list(places)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +70,9 @@ class ChosenPlace:
     note: str = ""
 
 
-def describe_order_doubt(found: Sequence[BlockPlace]) -> str:
+def describe_order_doubt(places: Sequence[BlockPlace]) -> str:
     """Return the doubt about a place that was chosen by the order of the hunks."""
-    return f"{len(found)} places, the only one after the hunk before"
+    return f"{len(places)} places, the only one after the hunk before"
 
 
 def consistent_numbers(hunks: Sequence[PatchHunk]) -> frozenset[int]:
@@ -93,7 +93,7 @@ def consistent_numbers(hunks: Sequence[PatchHunk]) -> frozenset[int]:
 
 
 def choose_exact(
-    index: TextIndex, found: Sequence[BlockPlace], stated: int | None, progress: PlacementState, made: LineEdits
+    index: TextIndex, places: Sequence[BlockPlace], stated: int | None, progress: PlacementState, made: LineEdits
 ) -> ChosenPlace:
     """Return the one place among exact ones; a number that fits wins over the order of the hunks.
 
@@ -106,15 +106,15 @@ def choose_exact(
     Raises:
         AmbiguousMatch: several are left.
     """
-    if len(found) == 1:
-        return ChosenPlace(found[0])
-    note = f"{len(found)} places"
-    only = describe_order_doubt(found)
-    found = [place for place in found if not made.has_changes_within(place.start, place.end)] or found
-    ordered = progress.filter_in_order(found, stated)
+    if len(places) == 1:
+        return ChosenPlace(places[0])
+    note = f"{len(places)} places"
+    only = describe_order_doubt(places)
+    places = [place for place in places if not made.has_changes_within(place.start, place.end)] or places
+    ordered = progress.filter_in_order(places, stated)
     if stated is not None:
         for start in (stated - 1 + progress.drift, stated - 1):
-            for place in found:
+            for place in places:
                 if place.start == start:
                     return (
                         ChosenPlace(place) if ordered == [place] else ChosenPlace(place, MatchLevel.LINE_HINT, note)
@@ -132,13 +132,13 @@ def choose_exact(
     )
 
 
-def filter_places(index: TextIndex, hunk: PatchHunk, found: Sequence[BlockPlace]) -> tuple[list[BlockPlace], str]:
+def filter_places(index: TextIndex, hunk: PatchHunk, places: Sequence[BlockPlace]) -> tuple[list[BlockPlace], str]:
     """Return the places that fit what the hunk says of its surroundings, and a doubt if they fit badly.
 
     Raises:
         NoMatch: it names a line that does not stand above any of them.
     """
-    places = list(found)
+    places = list(places)
     if len(places) > 1 and hunk.at_end:
         places = [place for place in places if _reaches_end(index, place)] or places
     if not hunk.seek:
@@ -431,7 +431,7 @@ class _Placer:
         return len(find_places(self._index, block, MatchLevel.EXACT)) == 1
 
     def _take(self, changes: Sequence[LineEdit]) -> None:
-        if not self._made.fits(changes):
+        if not self._made.has_no_overlap_with(changes):
             raise OverlappingEdits("It changes lines that an earlier hunk changes too.")
         self._made.add(changes)
         if changes:

@@ -612,8 +612,8 @@ def add_risk_reasons(
     )
 
 
-def find_risk_reasons(files: Sequence[EditedFile], unasked: Collection[str] = ()) -> Iterator[AttentionReason]:
-    """Return all reasons, file by file; `unasked` are the paths that the user's request does not mention."""
+def find_risk_reasons(files: Sequence[EditedFile], unmentioned: Collection[str] = ()) -> Iterator[AttentionReason]:
+    """Return all reasons, file by file; `unmentioned` are the paths that the user's request does not mention."""
     added = Counter(text for file in files for line in file.added if len(text := line.text.strip()) > 2)
     tests = frozenset(name for file in files for _, name in find_test_names(file.added, file.added_text))
     paths = [file.path for file in files]
@@ -621,7 +621,7 @@ def find_risk_reasons(files: Sequence[EditedFile], unasked: Collection[str] = ()
         last = _stands_last(file)
         yield from last
         yield from _of_file(file, paths)
-        if file.path in unasked and not last:
+        if file.path in unmentioned and not last:
             yield AttentionReason(kind=ReasonKind.UNASKED, path=file.path)
         if manifest_of_lock_file(file.path) is None:
             yield from find_secrets(file)

@@ -229,7 +229,7 @@ class Draft:
             raise OSError(errno.EFBIG, f"larger than {limit:,} bytes", real)
         known = None if real in self.changed_paths else overlay.version(real)
         version = (known or make_file_version(data, 0)).sha256
-        self._contents.cache(version, data)
+        self._contents.cache_content(version, data)
         return OverlayFile(data, version, pending, names)
 
     def lines_changed_since(self, file: OverlayFile, versions: Sequence[str]) -> tuple[LineSpan, ...] | None:
@@ -403,7 +403,7 @@ class Draft:
                 versions[change.path] = old, new
                 for version, leaf in ((old, before), (new, after)):
                     if version and leaf:
-                        self._contents.cache(version.sha256, leaf.data)
+                        self._contents.cache_content(version.sha256, leaf.data)
                 if after or stat.S_ISLNK(held.mode):
                     # What is written where a link was is no link.
                     held.mode = after.mode if after else default_mode()
@@ -463,7 +463,7 @@ class Draft:
         result = _version(data, held.mode)
         for version, content in ((base, before), (result, data)):
             if version is not None and content is not None:
-                self._contents.cache(version.sha256, content)
+                self._contents.cache_content(version.sha256, content)
         added, removed = count_lines(self._contents, base, result)
         stat = FileStat(path=path, op=file_operation("", base, result), added=added, removed=removed)
         return EditReport((stat,), _told(path, result, matches, notes), f"{path} +{added} -{removed}")

@@ -56,11 +56,11 @@ class DraftFiles:
         """Restore a snapshot."""
         self.by_path, self._sorted = copied, sorted(copied)
 
-    def add(self, path: str, held: DraftFile) -> DraftFile:
+    def add(self, path: str, file: DraftFile) -> DraftFile:
         """Take in a path that was not changed before."""
-        self.by_path[path] = held
+        self.by_path[path] = file
         insort(self._sorted, path)
-        return held
+        return file
 
     def get_or_add(self, overlay: Overlay, path: str) -> DraftFile:
         """Return the draft's entry for a path; created from the overlay when it is first touched."""

@@ -100,7 +100,7 @@ class LockedProposals:
         store: ProposalStore,
         filesystem: Filesystem,
         lock_path: Path,
-        tell: Callable[[str], None],
+        notify: Callable[[str], None],
         in_use: Callable[[], bool],
     ) -> None:
         self.workspace = workspace
@@ -109,7 +109,7 @@ class LockedProposals:
         self.filesystem = filesystem
         self._lock = WorkspaceLock(lock_path)
         self._applier = Applier(filesystem, store, self.contents)
-        self._tell = tell
+        self._tell = notify
         self._in_use = in_use
         self._told: set[str] = set()
         """What a recovery came to and was said: what can't be put right yet is tried often, and said once."""
@@ -228,7 +228,7 @@ class LockedProposals:
             return tuple(each for each in self.rebase_pending(proposal_paths(decided)) if each.id != decided.id)
         return ()
 
-    def carry_out(
+    def apply_decision(
         self,
         action: Action,
         before: Proposal,

@@ -122,7 +122,7 @@ def replace_changes(proposals: LockedProposals, proposal: Proposal, draft: Draft
     return add_risk_reasons(proposals.contents, replaced)
 
 
-def make_file_changes(contents: Contents, held: Mapping[str, DraftFile]) -> tuple[FileChange, ...]:
+def make_file_changes(contents: Contents, draft_files: Mapping[str, DraftFile]) -> tuple[FileChange, ...]:
     """Return the changes of a draft, by path, compared with its bases.
 
     Edits that cancel out are left away. A file that is gone and whose content came up at a path that was free is a
@@ -132,17 +132,17 @@ def make_file_changes(contents: Contents, held: Mapping[str, DraftFile]) -> tupl
         NothingStaged: nothing is left.
     """
     moved: dict[str, str] = {}
-    for path, entry in sorted(held.items()):
-        source = held.get(entry.source)
+    for path, entry in sorted(draft_files.items()):
+        source = draft_files.get(entry.source)
         if entry.data is not None and entry.base is None and source and source.base and source.data is None:
             moved.setdefault(entry.source, path)
     changes: list[FileChange] = []
     number = 1
-    for path, entry in iterate_cooperatively(sorted(held.items())):
+    for path, entry in iterate_cooperatively(sorted(draft_files.items())):
         if entry.data is None and (entry.base is None or path in moved):
             continue
         old_path = entry.source if moved.get(entry.source) == path else ""
-        origin = held[old_path] if old_path else entry
+        origin = draft_files[old_path] if old_path else entry
         base = origin.base
         result = None if entry.data is None else contents.add(entry.data, entry.mode)
         if not old_path and same_version(base, result):
@@ -176,7 +176,7 @@ def make_file_changes(contents: Contents, held: Mapping[str, DraftFile]) -> tupl
 
 
 def merge_superseded(
-    contents: Contents, old: Proposal, overlay: Overlay, held: dict[str, DraftFile]
+    contents: Contents, old: Proposal, overlay: Overlay, draft_files: dict[str, DraftFile]
 ) -> dict[str, DraftFile]:
     """Return the draft's changes together with those of a pending proposal that it supersedes.
 
@@ -191,14 +191,14 @@ def merge_superseded(
     for change in old.files:
         if change.state is not HunkState.PENDING:
             continue
-        if change.old_path and change.old_path not in held:
+        if change.old_path and change.old_path not in draft_files:
             folded[change.old_path] = _held_for(overlay, change.old_path, None, change)
-        if change.path not in held:
+        if change.path not in draft_files:
             data = None if change.result is None else contents.get(change.result)
             folded[change.path] = _held_for(overlay, change.path, data, change)
             folded[change.path].source = change.old_path
             folded[change.path].matches = list(change.matches)
-    for path, entry in held.items():
+    for path, entry in draft_files.items():
         folded[path] = replace(entry, base=overlay.version(path), base_data=overlay.content(path))
     return folded
 

@@ -31,7 +31,7 @@ class LineEdits:
     def __bool__(self) -> bool:
         return bool(self._edits)
 
-    def fits(self, changes: Iterable[LineEdit]) -> bool:
+    def has_no_overlap_with(self, changes: Iterable[LineEdit]) -> bool:
         """Return whether none of these overlaps one in the list."""
         for change in changes:
             at = bisect_right(self._places, (change.start, change.end))

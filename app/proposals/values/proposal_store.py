@@ -86,7 +86,7 @@ class ProposalStore(Protocol):
         """Return the latest decided proposals that name one of the paths; oldest first."""
         ...
 
-    def put_blobs(self, many: Iterable[bytes]) -> list[str]:
+    def put_blobs(self, contents: Iterable[bytes]) -> list[str]:
         """Keep these bytes in one transaction, return the SHA-256 hex of each; putting the same again is free."""
         ...
 

@@ -144,9 +144,9 @@ def found_file_looks_secret(path: str, file: WalkedFile) -> bool:
 
 def pending_secret_reason(file: OverlayFile) -> str:
     """Return why a pending file looks like a secret that the model did not write; empty if it doesn't."""
-    for name in reversed(file.strange_names):
+    for name in reversed(file.paths_by_others):
         if reason := secret_reason(name, file.content):
-            return reason if name == file.strange_names[-1] else f"it is {name} under a new name, and {reason}"
+            return reason if name == file.paths_by_others[-1] else f"it is {name} under a new name, and {reason}"
     return ""
 
 

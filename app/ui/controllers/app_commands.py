@@ -136,7 +136,7 @@ class CustomCommands:
         self.catalogue = await asyncio.to_thread(load_custom_commands, self._runtime, COMMANDS.keys())
         own = [(one.name, one.summary) for one in self.catalogue.commands.values()]
         built_in = [(name, action.help) for name, action in COMMANDS.items()]
-        self._composer.set_commands(built_in + own, unlisted=self.catalogue.held)
+        self._composer.set_commands(built_in + own, unlisted=self.catalogue.untrusted)
         if news := await asyncio.to_thread(untrusted_commands_notice, self._runtime, self.catalogue):
             self._app_context.notify(news)
         return self.catalogue
@@ -433,7 +433,7 @@ class CommandRunner:
             events = list(session.log.events)
             record = runtime.sessions.get(session.id)
             staged = {event.proposal for event in events if event.type == "proposal_staged"}
-            diffs = {one: runtime.service.as_unified_diff(one) for one in staged}
+            diffs = {one: runtime.service.unified_diff(one) for one in staged}
             text = export_markdown(record.title, record.model, events, diffs)
             with target.open("x", encoding="utf-8", errors="surrogateescape") as out:
                 out.write(text)

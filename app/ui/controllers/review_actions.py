@@ -478,7 +478,7 @@ class ReviewActions:
             self._review.set_reproduction(found)
             await self._session.open_session.publish_proposal_changes()
         finally:
-            if self._review.state.running_again == proposal_id:
+            if self._review.state.reproducing == proposal_id:
                 self._review.begin_reproduction("")
 
     async def show_reads(self, proposal_id: str) -> None:

@@ -149,7 +149,7 @@ class CheckController:
         self._review.set_checks(checked)
         if not checked.is_running:
             kept = CheckResultStore(self._runtime.sessions, self._runtime.signal)
-            self._app_context.run(lambda: asyncio.to_thread(kept.keep, checked), group="kept checks")
+            self._app_context.run(lambda: asyncio.to_thread(kept.save, checked), group="kept checks")
         if self._evidence is not None:
             self._evidence.start_after_checks(checked)
 
@@ -248,10 +248,10 @@ class ReadingProgress:
         """Save the seen lines at once; raises StorageError."""
         async with self._saving:
             self._is_due = False
-            if new := self._review.state.looked_at.take_new():
+            if new := self._review.state.seen_tracker.pop_new_lines():
                 await asyncio.to_thread(lambda: self._runtime.seen_lines_store.add_seen(new))
                 if self._runtime.settings.reading.pace:
-                    self._pace.record_read_lines(self._review.state.looked_at.lines_read, time.monotonic())
+                    self._pace.record_read_lines(self._review.state.seen_tracker.lines_read, time.monotonic())
                     await asyncio.to_thread(self._runtime.sessions.set_setting, _PACE, self._pace.dumped)
 
     async def close(self) -> None:

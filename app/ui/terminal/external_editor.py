@@ -45,7 +45,7 @@ class ExternalEditor:
             EditorFailed: there is no editor, it cannot be started, or it ended with an error.
         """
         command = editor_command(self._configured(), self._environment)
-        return await edit_in_user_editor(command, text, name=name, folder=self._folder, asleep=self._asleep)
+        return await edit_in_user_editor(command, text, name=name, folder=self._folder, suspend=self._asleep)
 
     @contextmanager
     def _asleep(self) -> Iterator[None]:

@@ -186,4 +186,4 @@ async def test_the_wait_for_the_user_is_not_work() -> None:
     now[0] += 2
     with pytest.raises(TimeoutError):
         await watch.exclude_waiting(never_answered)(question)
-    assert (watch.working_seconds, watch.waited) == (3.0, 90.0)
+    assert (watch.working_seconds, watch.waiting_seconds) == (3.0, 90.0)

@@ -280,7 +280,8 @@ def test_cached_and_fresh_projections_are_equal(events: list[Event], data: st.Da
         fresh = project(events[:length], profile, facts)
         if data.draw(st.booleans()):
             asked = replace(
-                facts, aside=SideRequestInputs("a note", "why?", data.draw(st.sampled_from([(), (("and", "so"),)])))
+                facts,
+                side_request=SideRequestInputs("a note", "why?", data.draw(st.sampled_from([(), (("and", "so"),)]))),
             )
             assert kept.project(events[:length], profile, asked) == project(events[:length], profile, asked)
         if data.draw(st.booleans()):

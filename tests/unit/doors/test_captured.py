@@ -34,10 +34,10 @@ def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenWor
 
 def capture(runtime: OpenWorkspace, old: bytes, new: bytes, prompt: str = "1", proposal: str = "") -> str:
     turn = AgentTurn("claude", "s", prompt, "r", "opus", proposal)
-    known = {file.path: file for file in runtime.captured_edits.files(proposal)} if proposal else {}
+    known = {file.path: file for file in runtime.captured_edits.captured_files(proposal)} if proposal else {}
     file = known.get("a.txt", CapturedFile("a.txt", BEFORE, 0o755, BEFORE))
     assert file.after is not None
-    return runtime.captured_edits.capture(
+    return runtime.captured_edits.store_edits(
         turn, [file._replace(after=file.after.replace(old, new))], [*known.values()]
     )
 
@@ -57,8 +57,8 @@ def test_a_later_call_of_the_response_makes_the_same_proposal_larger(runtime: Op
 def test_staging_captured_edits_twice_changes_nothing(runtime: OpenWorkspace) -> None:
     name = capture(runtime, b"line 03\n", b"three\n")
     stage_captured_edits(runtime)
-    files = runtime.captured_edits.files(name)
-    runtime.captured_edits.capture(AgentTurn("claude", "s", "1", "r", "opus", name), files, files)
+    files = runtime.captured_edits.captured_files(name)
+    runtime.captured_edits.store_edits(AgentTurn("claude", "s", "1", "r", "opus", name), files, files)
     stage_captured_edits(runtime)
     assert runtime.service.get(name).revision == 1
     assert runtime.captured_edits.proposals_to_stage() == []
@@ -145,7 +145,7 @@ def test_old_captured_edits_are_removed_once_staged(runtime: OpenWorkspace) -> N
     stage_captured_edits(runtime)
     capture(runtime, b"line 25\n", b"25\n", prompt="3")
     assert [turn.proposal for turn in runtime.captured_edits.turns_of_session("claude", "s")] == [second, "P3"]
-    assert runtime.captured_edits.files(first) == []
+    assert runtime.captured_edits.captured_files(first) == []
     assert [each.id for each in runtime.service.pending()] == [first, second]
 
 
@@ -180,7 +180,7 @@ def test_the_later_of_two_overlapping_calls_is_refused(runtime: OpenWorkspace) -
     call = parse_call("claude", json.dumps({**words, "tool_input": {"file_path": f"{root}/b.txt", "content": "b"}}))
     door = HookContext(runtime.workspace, Meeting(runtime.database, runtime.name, runtime.signal))
     assert answer_call(door, call) == hook_messages.refused_answer("P1", ends_turn=True)
-    assert [file.path for file in runtime.captured_edits.files("P1")] == ["a.txt"]
+    assert [file.path for file in runtime.captured_edits.captured_files("P1")] == ["a.txt"]
 
 
 async def test_own_writes_trigger_no_look(runtime: OpenWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:

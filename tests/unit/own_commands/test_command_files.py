@@ -57,7 +57,7 @@ def test_signoffs_own_come_first_then_the_users_then_the_workspaces(root: Path, 
 def test_workspace_commands_wait_for_trust(root: Path, tmp_path: Path) -> None:
     put(root, ".claude/commands/theirs.md", ".claude/commands/help.md", ".claude/commands/b ad.md")
     held = known(root, tmp_path / "none", trusted=False)
-    assert (dict(held.commands), held.held, held.problems) == ({}, ("theirs",), ())
+    assert (dict(held.commands), held.untrusted, held.problems) == ({}, ("theirs",), ())
     with pytest.raises(CommandUnusable, match="/trust") as refused:
         held.get("theirs")
     assert refused.value.untrusted

@@ -336,7 +336,7 @@ def test_a_file_that_is_gone_is_made_anew_or_left(bench: Make) -> None:
     left = site.service.resolve_conflict("P1", "a.txt", DISK, None)
     assert left.state is ProposalState.PENDING
     assert [change.already_applied for change in left.files] == [True, False]
-    assert "a.txt" not in site.service.as_unified_diff("P1")
+    assert "a.txt" not in site.service.unified_diff("P1")
     site.service.approve("P1", revision=left.revision)
     assert site.tree().keys() == {"b.txt"}
     site.service.undo("P1")

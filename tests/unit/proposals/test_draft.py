@@ -121,9 +121,9 @@ def test_a_few_digits_of_a_version_do_not_bring_up_another_files_content(bench: 
 
 def test_digits_that_two_contents_begin_with_name_neither(bench: Make) -> None:
     contents = Contents(bench({}).store)
-    contents.cache("0123456789" + "a" * 54, b"one")
+    contents.cache_content("0123456789" + "a" * 54, b"one")
     assert contents.find_by_prefix("0123456789") == b"one"
-    contents.cache("0123456789" + "b" * 54, b"other")
+    contents.cache_content("0123456789" + "b" * 54, b"other")
     assert contents.find_by_prefix("0123456789") is None
     assert contents.find_by_prefix("0123456789b") == b"other"
 

@@ -117,7 +117,7 @@ OTHERS = "other\n" * 9
 
 def test_no_more_places_are_looked_at_than_asked_for() -> None:
     index = TextIndex(Document("".join(f"same\n{OTHERS}" for _ in range(8)).encode()))
-    assert len(likely_offsets(index, ["same"], 1, most=2)) == 2
+    assert len(likely_offsets(index, ["same"], 1, limit=2)) == 2
     assert len(likely_offsets(index, ["same"], 1)) == 6
 
 

@@ -82,7 +82,7 @@ def test_commits_come_out_as_git_has_them(bench: Make, seed: int) -> None:
         proposal = site.service.stage_patch(patch)
         assert proposal.origin.kind is OriginKind.PATCH
         assert not any(change.is_inexact for change in proposal.files)
-        exported = site.service.as_unified_diff(proposal.id)
+        exported = site.service.unified_diff(proposal.id)
         git(site.root, "apply", "--check", given=exported)
         assert len(PatchSet(exported)) == len(proposal.files)
         site.service.approve(proposal.id)
@@ -102,7 +102,7 @@ def test_git_and_patch_make_of_an_exported_proposal_what_an_approval_does(bench:
     draft.write("new/e.txt", "e\n")
     draft.delete("d.txt")
     proposal = site.service.stage(draft, "Mixed")
-    exported = site.service.as_unified_diff(proposal.id).encode("utf-8", "surrogateescape")
+    exported = site.service.unified_diff(proposal.id).encode("utf-8", "surrogateescape")
     assert b"+++ b/new/e.txt\n@@ -0,0 +1 @@\n+e\n" in exported
     results = []
     for name, command in (("git", ["git", "apply"]), ("patch", ["patch", "-p1", "--binary", "--silent"])):
@@ -113,14 +113,14 @@ def test_git_and_patch_make_of_an_exported_proposal_what_an_approval_does(bench:
         results.append(tree(copy))
     site.service.approve(proposal.id)
     assert results == [site.tree(), site.tree()]
-    assert site.service.as_unified_diff(proposal.id).encode("utf-8", "surrogateescape") == exported
+    assert site.service.unified_diff(proposal.id).encode("utf-8", "surrogateescape") == exported
 
 
 def test_exported_patch_holds_only_waiting_hunks(bench: Make) -> None:
     site = bench({"a.txt": numbered(30)})
     proposal = site.edit("a.txt", ("line 3\n", "three\n"), ("line 25\n", "last\n"))
     site.service.approve(proposal.id, ["1"])
-    exported = site.service.as_unified_diff(proposal.id)
+    exported = site.service.unified_diff(proposal.id)
     assert "+last" in exported
     assert "+three" not in exported
     git(site.root, "apply", "--check", given=exported)
@@ -130,14 +130,14 @@ def test_a_file_that_was_decided_on_is_not_exported_while_others_wait(bench: Mak
     site = bench({"a.txt": numbered(3), "b.txt": numbered(3)})
     proposal = site.write(**{"a.txt": "a\n", "b.txt": "b\n"})
     site.service.approve(proposal.id, [hunk.id for hunk in proposal.files[0].hunks])
-    assert "a.txt" not in site.service.as_unified_diff(proposal.id)
-    assert [change.path for change in site.service.as_changes(proposal.id)] == ["b.txt"]
+    assert "a.txt" not in site.service.unified_diff(proposal.id)
+    assert [change.path for change in site.service.path_changes(proposal.id)] == ["b.txt"]
 
 
 def test_a_file_that_only_moves_is_said_to_be_the_same(bench: Make) -> None:
     site = bench({"a.txt": numbered(30)})
     proposal = site.service.stage_patch("diff --git a/a.txt b/b.txt\nrename from a.txt\nrename to b.txt\n")
-    assert "similarity index 100%\n" in site.service.as_unified_diff(proposal.id)
+    assert "similarity index 100%\n" in site.service.unified_diff(proposal.id)
 
 
 def test_a_patch_of_a_damaged_record_does_not_go_out(bench: Make) -> None:
@@ -148,7 +148,7 @@ def test_a_patch_of_a_damaged_record_does_not_go_out(bench: Make) -> None:
     damaged = change.model_copy(update={"hunks": change.hunks[:1]})
     site.store.save_proposal(proposal.model_copy(update={"files": (damaged,)}))
     with pytest.raises(UnexportablePatch, match=r"a\.txt reads back as another"):
-        site.service.as_unified_diff(proposal.id)
+        site.service.unified_diff(proposal.id)
 
 
 def test_files_that_change_names_with_each_other(bench: Make) -> None:

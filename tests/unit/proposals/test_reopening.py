@@ -25,7 +25,7 @@ def test_every_kind_of_change_waits_again_and_can_be_approved(bench: Make) -> No
     draft.delete("gone.bin")
     draft.write("made.txt", "new\n")
     proposal = site.service.stage(draft, "All kinds")
-    before, shown = site.tree(), site.service.as_unified_diff(proposal.id)
+    before, shown = site.tree(), site.service.unified_diff(proposal.id)
     site.service.deny(proposal.id, feedback="Not so.")
     result = site.reopened().undo(proposal.id)
     assert result.denial
@@ -33,7 +33,7 @@ def test_every_kind_of_change_waits_again_and_can_be_approved(bench: Make) -> No
     assert result.proposal.feedback == "", "what was said was said with the denial"
     assert result.proposal.revision > proposal.revision
     assert site.tree() == before
-    assert site.service.as_unified_diff(proposal.id) == shown
+    assert site.service.unified_diff(proposal.id) == shown
     site.service.approve(proposal.id)
     assert sorted(site.tree()) == ["a.txt", "made.txt", "moved.txt", "run.sh"]
     assert site.read("a.txt").decode() == numbered(5, l2="two")
@@ -132,17 +132,17 @@ def two_files(tmp_path: Path) -> tuple[Bench, Proposal]:
 @given(denials=st.lists(st.sets(st.integers(1, 4), min_size=1, max_size=2), min_size=1, max_size=3))
 def test_denials_are_reopened_one_by_one(tmp_path_factory: pytest.TempPathFactory, denials: list[set[int]]) -> None:
     site, proposal = two_files(tmp_path_factory.mktemp("bench"))
-    shown = [(site.service.as_unified_diff(proposal.id), [hunk.id for hunk in proposal.hunks])]
+    shown = [(site.service.unified_diff(proposal.id), [hunk.id for hunk in proposal.hunks])]
     for wanted in denials:
         waiting = {hunk.number for hunk in proposal.hunks if hunk.state is HunkState.PENDING}
         if not wanted < waiting:
             continue
         proposal = site.service.deny(proposal.id, {str(number) for number in wanted}).proposal
-        shown.append((site.service.as_unified_diff(proposal.id), [hunk.id for hunk in proposal.hunks]))
+        shown.append((site.service.unified_diff(proposal.id), [hunk.id for hunk in proposal.hunks]))
     for diff, hunks in reversed(shown[:-1]):
         result = site.service.undo(proposal.id)
         assert result.denial and result.hunks and result.proposal.state is ProposalState.PENDING
-        assert site.service.as_unified_diff(proposal.id) == diff
+        assert site.service.unified_diff(proposal.id) == diff
         assert [hunk.id for hunk in result.proposal.hunks] == hunks
     assert not site.service.get(proposal.id).has_denied_part
     with pytest.raises(NothingToUndo):
@@ -175,13 +175,13 @@ def test_a_denial_of_hunks_is_taken_back_before_what_was_written_earlier(tmp_pat
 
 def test_a_proposal_denied_hunk_by_hunk_waits_again_hunk_by_hunk(tmp_path: Path) -> None:
     site, proposal = two_files(tmp_path)
-    whole = site.service.as_unified_diff(proposal.id)
+    whole = site.service.unified_diff(proposal.id)
     for number in (1, 2, 3, 4):
         site.service.deny(proposal.id, {str(number)})
     assert site.service.get(proposal.id).state is ProposalState.DENIED
     while (now := site.service.get(proposal.id)).has_denied_part or now.state is ProposalState.DENIED:
         site.service.undo(proposal.id)
-    assert site.service.as_unified_diff(proposal.id) == whole
+    assert site.service.unified_diff(proposal.id) == whole
 
 
 def test_a_denied_hunk_does_not_come_back_where_the_user_has_written_another_text(bench: Make) -> None:

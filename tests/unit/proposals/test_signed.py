@@ -43,7 +43,7 @@ def stage(site: Bench, *, everything: bool = False, **git: str | None) -> Propos
         before = None if text is None else FileOrLink(text.encode(), 0o644)
         if before != (after := leaf(site, name)):
             changes.append(PathChange(name, before, after))
-    return site.service.stage_changes(changes, DISK, "", on_disk=True, everything=everything)
+    return site.service.stage_changes(changes, DISK, "", on_disk=True, include_approved=everything)
 
 
 def hunks(site: Bench, proposal: Proposal, numbers: Collection[str] | None = None) -> list[Hunk]:

@@ -141,7 +141,7 @@ def test_the_rest_is_a_valid_patch_if_a_line_loses_its_newline(
     )
     site.service.approve(proposal.id, [part.hunk.id for part in parts if part.picked])
     assert site.read("a.py") == b"b\na\n"
-    assert "\n-b\n-a\n+b\n\\ No newline" in site.service.as_unified_diff(proposal.id)
+    assert "\n-b\n-a\n+b\n\\ No newline" in site.service.unified_diff(proposal.id)
     site.service.approve(proposal.id)
     assert site.read("a.py") == b"b"
 

@@ -192,11 +192,11 @@ def test_an_entry_kept_again_is_the_latest(bench: Callable[..., Bench], monkeypa
     contents = Contents(bench().store)
     first, second, third = (letter * 64 for letter in "abc")
     for _ in range(2):
-        contents.cache(first, b"12345")
-    contents.cache(second, b"1234")
+        contents.cache_content(first, b"12345")
+    contents.cache_content(second, b"1234")
     assert (contents.find_by_prefix(first), contents.find_by_prefix(second)) == (b"12345", b"1234")
-    contents.cache(first, b"12345")
-    contents.cache(third, b"12")
+    contents.cache_content(first, b"12345")
+    contents.cache_content(third, b"12")
     assert (contents.find_by_prefix(first), contents.find_by_prefix(second), contents.find_by_prefix(third)) == (
         b"12345",
         None,
@@ -239,7 +239,7 @@ def test_old_cached_contents_are_dropped(bench: Callable[..., Bench], monkeypatc
     store = bench().store
     contents = Contents(store)
     read = make_file_version(b"read and nowhere else", 0o644)
-    contents.cache(read.sha256, b"read and nowhere else")
+    contents.cache_content(read.sha256, b"read and nowhere else")
     old = [contents.add(b"%d" % number * 100_000, 0o644) for number in range(9)]
     contents.save()
     asked: list[str] = []

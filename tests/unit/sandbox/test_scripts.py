@@ -128,7 +128,7 @@ def test_a_proposal_is_what_the_script_does_when_run_bare(way: SandboxMode, oper
         if not proposal:
             assert wanted == before
             return
-        patch = service.as_unified_diff(proposal).encode("utf-8", "surrogateescape")
+        patch = service.unified_diff(proposal).encode("utf-8", "surrogateescape")
         subprocess.run(["git", "apply", "--whitespace=nowarn", "-"], cwd=patched, input=patch, check=True)
         assert state(patched) == wanted
         service.approve(proposal)

@@ -260,7 +260,7 @@ def test_a_row_that_cannot_be_read_is_one_clear_line(store: SessionStore, tmp_pa
     for reading in (
         lambda: proposals.proposal("P1"),
         proposals.proposals,
-        proposals.recent,
+        proposals.recent_proposals,
         proposals.journal_records,
         store.decisions,
         lambda: store.events(record.id),
@@ -333,7 +333,7 @@ def test_unrecorded_rows_of_old_versions(tmp_path: Path, state: str, decision: s
         connection.execute(f"PRAGMA user_version = {before}")
     connection.close()
     store = SqliteProposalStore(Database(path), "here", ChangeSignal(tmp_path, "here"))
-    found = [(name, last.decision, last.feedback) for name, last in store.unrecorded()]
+    found = [(name, last.decision, last.feedback) for name, last in store.unrecorded_decisions()]
     assert found == ([("P12", decision, feedback)] if decision else [])
 
 
@@ -480,20 +480,20 @@ def file(after: bytes) -> CapturedFile:
 
 
 def test_the_calls_of_a_turn_add_to_one_proposal(captured: CapturedEdits) -> None:
-    assert captured.capture(TURN, [file(b"b")]) == "P1"
+    assert captured.store_edits(TURN, [file(b"b")]) == "P1"
     known = captured.latest_turn("claude", "s", "p")
     assert known is not None and known.proposal == "P1"
-    assert captured.capture(known, [file(b"c")], captured.files("P1")) == "P1"
-    assert captured.files("P1") == [file(b"c")]
+    assert captured.store_edits(known, [file(b"c")], captured.captured_files("P1")) == "P1"
+    assert captured.captured_files("P1") == [file(b"c")]
 
 
 def test_a_call_that_came_second_keeps_nothing_and_has_to_look_anew(captured: CapturedEdits) -> None:
-    captured.capture(TURN, [file(b"b")])
-    assert captured.capture(TURN, [file(b"mine")]) == ""
-    seen = captured.files("P1")
-    captured.capture(TURN._replace(proposal="P1"), [file(b"c")], seen)
-    assert captured.capture(TURN._replace(proposal="P1"), [file(b"mine")], seen) == ""
-    assert captured.files("P1") == [file(b"c")]
+    captured.store_edits(TURN, [file(b"b")])
+    assert captured.store_edits(TURN, [file(b"mine")]) == ""
+    seen = captured.captured_files("P1")
+    captured.store_edits(TURN._replace(proposal="P1"), [file(b"c")], seen)
+    assert captured.store_edits(TURN._replace(proposal="P1"), [file(b"mine")], seen) == ""
+    assert captured.captured_files("P1") == [file(b"c")]
 
 
 def test_a_misplaced_configuration_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -515,8 +515,8 @@ def test_proposals_in_use_are_not_parsed_again(tmp_path: Path) -> None:
     store = SqliteProposalStore(Database(tmp_path / "db"), "here", ChangeSignal(tmp_path, "here"))
     one = Proposal(id="P1", workspace="here", created=1.0, summary="An edit", files=())
     store.save_proposal(*(one.model_copy(update={"id": f"P{number}"}) for number in range(1, 5_001)))
-    held = store.recent()
+    held = store.recent_proposals()
     assert len(held) == 5_000
-    assert all(before is after for before, after in zip(held, store.recent(), strict=True))
+    assert all(before is after for before, after in zip(held, store.recent_proposals(), strict=True))
     store.save_proposal(one.model_copy(update={"summary": "Another"}))
-    assert store.recent()[0].summary == "Another"
+    assert store.recent_proposals()[0].summary == "Another"

@@ -35,14 +35,14 @@ def bench(tmp_path: Path) -> Bench:
 
 
 def entries(bench: Bench) -> list[DecisionRecordEntry]:
-    verified = RecordStore(bench.database, bench.name).verify()
+    verified = RecordStore(bench.database, bench.name).verify_chain()
     assert verified.broken == ()
     return list(verified.entries)
 
 
 def wrong(bench: Bench) -> list[str]:
     """What verification names, beside entries."""
-    verified = RecordStore(bench.database, bench.name).verify()
+    verified = RecordStore(bench.database, bench.name).verify_chain()
     return [*RecordCheck(bench.database, bench.name, verified).find_differences()]
 
 
@@ -139,7 +139,7 @@ def rows(bench: Bench) -> list[tuple[int, bytes, str]]:
 def verify(path: Path, name: str) -> ChainVerification:
     database = Database(path)
     try:
-        return RecordStore(database, name).verify()
+        return RecordStore(database, name).verify_chain()
     finally:
         database.close()
 
@@ -190,7 +190,7 @@ def test_what_somebody_changes_is_named(fifty: Bench, harm: str, named: set[int]
     last = rows(fifty)[-1][0]
     with fifty.database.transaction() as connection:
         connection.execute(harm)
-    broken = {one.number for one in RecordStore(fifty.database, fifty.name).verify().broken}
+    broken = {one.number for one in RecordStore(fifty.database, fifty.name).verify_chain().broken}
     if ">= 30" in harm:
         named = set(range(30, last + 1))
     assert broken == named if named is not None else broken
@@ -204,7 +204,7 @@ def test_a_forged_entry_is_found_by_the_next_or_the_head(fifty: Bench, position:
     with fifty.database.transaction() as connection:
         values = (forged, hashlib.sha256(forged).hexdigest(), number)
         connection.execute("UPDATE record SET body = ?, sha256 = ? WHERE number = ?", values)
-    assert {one.number for one in RecordStore(fifty.database, fifty.name).verify().broken} == {betrayed}
+    assert {one.number for one in RecordStore(fifty.database, fifty.name).verify_chain().broken} == {betrayed}
 
 
 def test_a_decision_that_was_taken_back_led_to_nothing(bench: Bench) -> None:
@@ -276,10 +276,10 @@ def test_an_entry_of_a_later_version_is_told_from_a_broken_one(bench: Bench) -> 
     bench.service.approve(bench.stage("a.txt", "a\n"))
     [entry] = entries(bench)
     put(bench, 1, json.dumps(entry.model_dump(mode="json") | {"format": LATEST + 1, "more": 1}).encode())
-    [broken] = RecordStore(bench.database, bench.name).verify().broken
+    [broken] = RecordStore(bench.database, bench.name).verify_chain().broken
     assert broken.number == 1 and "later version of signoff; update it" in broken.why
     put(bench, 1, json.dumps(entry.model_dump(mode="json") | {"more": 1}).encode())
-    [broken] = RecordStore(bench.database, bench.name).verify().broken
+    [broken] = RecordStore(bench.database, bench.name).verify_chain().broken
     assert broken.why == "is not what was written"
 
 
@@ -289,7 +289,7 @@ def test_an_entry_of_a_later_version_is_told_from_a_broken_one(bench: Bench) -> 
 )
 def test_an_unreadable_table_is_a_mismatch(fifty: Bench, lost: list[str], found: tuple[int, int]) -> None:
     drop(fifty, *lost)
-    verified = RecordStore(fifty.database, fifty.name).verify()
+    verified = RecordStore(fifty.database, fifty.name).verify_chain()
     assert (len(verified.entries), len(verified.broken)) == found
     assert all("cannot be read" in broken.why for broken in verified.broken)
 
@@ -297,7 +297,7 @@ def test_an_unreadable_table_is_a_mismatch(fifty: Bench, lost: list[str], found:
 def test_a_record_of_which_nothing_can_be_read_is_not_called_sound(fifty: Bench) -> None:
     drop(fifty, "record", "record_ends")
     with pytest.raises(StorageError):
-        RecordStore(fifty.database, fifty.name).verify()
+        RecordStore(fifty.database, fifty.name).verify_chain()
 
 
 def drop(bench: Bench, *tables: str) -> None:

@@ -231,7 +231,7 @@ def test_ignored_paths_agree_with_git_and_user_patterns_are_weakest(
 def test_a_walk_ends_where_it_is_when_it_is_told_to(tmp_path: Path) -> None:
     workspace = make(tmp_path, {f"d{number}/f": "" for number in range(5)})
     found: list[str] = []
-    for path in workspace.walk_files(ended=lambda: len(found) == 2):
+    for path in workspace.walk_files(is_cancelled=lambda: len(found) == 2):
         found.append(path)
     assert found == ["d0/f", "d1/f"]
 
@@ -240,14 +240,14 @@ def test_a_walk_through_folders_without_files_ends_too(tmp_path: Path) -> None:
     for number in range(50):
         (tmp_path / f"d{number}/e").mkdir(parents=True)
     asked = iter(range(60))
-    assert list(Workspace(tmp_path).walk_files(ended=lambda: next(asked) >= 55)) == []
+    assert list(Workspace(tmp_path).walk_files(is_cancelled=lambda: next(asked) >= 55)) == []
     assert next(asked) < 60, "no folder was looked into after that"
 
 
 def test_a_walk_ends_in_the_midst_of_a_folder_too(tmp_path: Path) -> None:
     workspace = make(tmp_path, {f"f{number}": "" for number in range(20)})
     asked = iter(range(20))
-    assert list(workspace.walk_files(ended=lambda: next(asked) >= 10)) == []
+    assert list(workspace.walk_files(is_cancelled=lambda: next(asked) >= 10)) == []
     assert next(asked) < 15, "the rest of it was not looked at"
 
 

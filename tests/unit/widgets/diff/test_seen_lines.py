@@ -113,10 +113,10 @@ def test_a_remark_moves_with_its_line(tmp_path_factory: pytest.TempPathFactory, 
     new = site.service.file_diffs(proposal.id)[0].new
     state = ReviewState()
     state.update_proposals([proposal])
-    state.unsaid.set_comment(proposal, DraftComment("a.txt", "new", line, "why?"))
+    state.review_drafts.set_comment(proposal, DraftComment("a.txt", "new", line, "why?"))
     after = site.service.deny(proposal.id, {str(hunk)}).proposal
     state.update_proposals([after])
-    (remark,) = state.unsaid.remarks[proposal.id]
+    (remark,) = state.review_drafts.remarks[proposal.id]
     now = site.service.file_diffs(proposal.id)[0].new
     if new[line] in now:
         assert now[remark.line] == new[line]
@@ -145,13 +145,13 @@ def test_a_remark_stays_at_the_place_of_its_hunk_once_that_is_decided(
         if on_old
         else DraftComment("a.txt", "new", line, "why?")
     )
-    state.unsaid.set_comment(proposal, remark)
+    state.review_drafts.set_comment(proposal, remark)
     chosen = {str(hunk + 1) for hunk in {own, *others}}
     decide = site.service.deny if deny else site.service.approve
     after = decide(proposal.id, chosen).proposal
     assume(after.state.is_pending)
     state.update_proposals([after])
-    (remark,) = state.unsaid.remarks[proposal.id]
+    (remark,) = state.review_drafts.remarks[proposal.id]
     assert remark.side == "new"
     assert site.service.file_diffs(proposal.id)[0].new[remark.line] == (OWN[own] if deny else first)
 
@@ -162,11 +162,11 @@ def test_a_remark_stays_at_its_hunk_when_the_user_edits_that(tmp_path: Path) -> 
     state = ReviewState()
     state.update_proposals([proposal])
     line = site.service.file_diffs(proposal.id)[0].new.index("D")
-    state.unsaid.set_comment(proposal, DraftComment("a.txt", "new", line, "why?"))
+    state.review_drafts.set_comment(proposal, DraftComment("a.txt", "new", line, "why?"))
     text = "\n".join(site.service.file_diffs(proposal.id)[0].new)
     edited = text.replace("A\nB\n", "A\nB\nand more\n").replace("C\nD\n", "C\nDee\n")
     state.update_proposals([site.service.replace_result(proposal.id, "a.txt", f"{edited}\n")])
-    (remark,) = state.unsaid.remarks[proposal.id]
+    (remark,) = state.review_drafts.remarks[proposal.id]
     assert site.service.file_diffs(proposal.id)[0].new[remark.line] == "Dee"
 
 
