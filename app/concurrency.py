@@ -1,4 +1,4 @@
-"""The event loop has the right of way: work on threads waits between two pieces while the loop is at work.
+"""Gives the event loop priority: work on threads waits between two pieces while the loop is busy.
 
 An import of many modules is such work: each module is a piece.
 
@@ -25,7 +25,7 @@ _free.set()
 
 
 def yield_to_event_loop() -> None:
-    """Wait while the loop is at work; for threads, between two pieces of work of a millisecond or less."""
+    """Wait while the event loop is busy; for threads, between two pieces of work of a millisecond or less."""
     _wait_for_loop(_PATIENCE)
 
 
@@ -35,7 +35,7 @@ def _wait_for_loop(patience: float) -> None:
 
 
 def iterate_cooperatively(pieces: Iterable[_Piece]) -> Iterator[_Piece]:
-    """Yield the items, each once the event loop has had its turn."""
+    """Yield the items; before each, wait while the event loop is busy."""
     for piece in pieces:
         yield_to_event_loop()
         yield piece
@@ -75,6 +75,6 @@ class IdleTrackingSelector(selectors.DefaultSelector):
             _free.clear()
 
     def close(self) -> None:
-        """The loop is over."""
+        """Close the selector with its loop, after which threads no longer wait."""
         super().close()
         _free.set()

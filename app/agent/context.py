@@ -18,9 +18,9 @@ from app.conversation.events import (
 from app.conversation.log import EventLog
 from app.conversation.payload.compaction_plan import (
     ContextBudget,
-    Prune,
-    Summarise,
-    Truncate,
+    PruneStep,
+    SummariseStep,
+    TruncateStep,
     estimate_event_tokens,
     make_context_budget,
     make_summary_payload,
@@ -47,7 +47,7 @@ class ContextUse:
         return self._known + int(self._since * self._meter.factor)
 
     def apply(self, event: Event) -> None:
-        """Take in the next event."""
+        """Update the state from the next event."""
         match event:
             case RequestSent():
                 self._known, self._since = event.estimated_tokens, 0
@@ -79,7 +79,7 @@ class ContextCompactor:
         return self._meter.count_tokens(payload)
 
     async def make_room(
-        self, model: ModelPort, facts: PayloadInputs, interrupter: Interrupter, *, forced: bool = False
+        self, model: ModelPort, inputs: PayloadInputs, interrupter: Interrupter, *, forced: bool = False
     ) -> bool:
         """Prune old tool output, then have history summarised, then cut it, until there is room.
 
@@ -95,7 +95,7 @@ class ContextCompactor:
             Interrupted: the user stopped while the summary was made.
         """
         events, profile = self._log.events_with_audience(), model.profile
-        used = await asyncio.to_thread(lambda: self.count_tokens(self.project(events, profile, facts)))
+        used = await asyncio.to_thread(lambda: self.count_tokens(self.project(events, profile, inputs)))
         budget = make_context_budget(used, model.profile.context_window, forced=forced, factor=self._meter.factor)
         summarise, changed = True, False
         while budget is not None:
@@ -103,12 +103,12 @@ class ContextCompactor:
             match step:
                 case None:
                     break
-                case Prune():
+                case PruneStep():
                     pruned = Pruned(results=step.results, images=step.images, tokens_before=budget.used)
-                    budget = await self._take(pruned, budget, model, facts)
+                    budget = await self._take(pruned, budget, model, inputs)
                     await self._tell(pruned.images)
-                case Summarise():
-                    summary, usage = await interrupter.wait_for(self._summary(step, budget, model, facts))
+                case SummariseStep():
+                    summary, usage = await interrupter.wait_for(self._summary(step, budget, model, inputs))
                     if not summary:
                         summarise = False
                         continue
@@ -119,19 +119,19 @@ class ContextCompactor:
                         tokens_before=budget.used,
                         usage=usage,
                     )
-                    budget = await self._take(compacted, budget, model, facts)
-                case Truncate():
+                    budget = await self._take(compacted, budget, model, inputs)
+                case TruncateStep():
                     cut = Compacted(upto=step.upto, summary="", method="truncation", tokens_before=budget.used)
-                    budget = await self._take(cut, budget, model, facts)
+                    budget = await self._take(cut, budget, model, inputs)
             changed = True
         return changed
 
     async def _take(
-        self, step: Pruned | Compacted, budget: ContextBudget, model: ModelPort, facts: PayloadInputs
+        self, step: Pruned | Compacted, budget: ContextBudget, model: ModelPort, inputs: PayloadInputs
     ) -> ContextBudget:
         """Record a compaction step, and measure the context again."""
         events, profile = (*self._log.events_with_audience(), step), model.profile
-        after = await asyncio.to_thread(lambda: self.count_tokens(project(events, profile, facts)))
+        after = await asyncio.to_thread(lambda: self.count_tokens(project(events, profile, inputs)))
         await self._log.append(step.model_copy(update={"tokens_after": after}))
         return replace(budget, used=after)
 
@@ -145,14 +145,14 @@ class ContextCompactor:
             )
 
     async def _summary(
-        self, step: Summarise, budget: ContextBudget, model: ModelPort, facts: PayloadInputs
+        self, step: SummariseStep, budget: ContextBudget, model: ModelPort, inputs: PayloadInputs
     ) -> tuple[str, Usage | None]:
         """Return the model's summary of the older part (empty on failure), and the usage of the request."""
         events = tuple(self._log.events)
         text, usage = "", None
         try:
             async for update in model.stream(
-                lambda profile: make_summary_payload(events, step, budget, profile, facts)
+                lambda profile: make_summary_payload(events, step, budget, profile, inputs)
             ):
                 if isinstance(update, Completed) and not update.truncated and not update.calls:
                     text, usage = update.text.strip(), update.usage

@@ -96,7 +96,7 @@ def has_feedback(event: ProposalDecided) -> bool:
     return bool(event.feedback.strip() or event.comments)
 
 
-def owner_session(proposal: Proposal, current_session: str = "") -> str:
+def proposal_session(proposal: Proposal, current_session: str = "") -> str:
     """Return the session to which a proposal belongs.
 
     It is empty for a proposal of another agent: its own door tells that agent, and signoff's model is not concerned.
@@ -110,7 +110,7 @@ def changed_proposal_events(changed: Iterable[Proposal], current_session: str = 
     by_owner: dict[str, list[Event]] = {}
     for one in changed:
         event = ProposalChanged(proposal=one.id, state=one.state, reason=one.reason)
-        by_owner.setdefault(owner_session(one, current_session), []).append(event)
+        by_owner.setdefault(proposal_session(one, current_session), []).append(event)
     return by_owner
 
 

@@ -75,7 +75,7 @@ class Stopwatch:
 
     @property
     def waiting_seconds(self) -> float:
-        """Return seconds that went by in `exclude_waiting`."""
+        """Return the seconds of waiting for the user."""
         return self._waited + (self._clock() - self._asked if self._asked is not None else 0.0)
 
     @property

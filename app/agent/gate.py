@@ -38,7 +38,7 @@ class UnansweredDenials:
         return tuple(reversed(self._unanswered))
 
     def apply(self, event: Event) -> None:
-        """Take in the next event."""
+        """Update the state from the next event."""
         match event:
             case ProposalDecided():
                 self._decided(event)
@@ -114,7 +114,7 @@ class Gate:
         return tuple(dict.fromkeys(self._paths))
 
     def apply(self, event: Event) -> None:
-        """Take in the next event."""
+        """Update the state from the next event."""
         match event:
             case TurnStarted():
                 self.turn_runs = True
@@ -134,7 +134,7 @@ class Gate:
                 self._paths += [file.path for file in event.files]
 
     def end_turn(self) -> None:
-        """Take note that no turn is running, also after a crash in the middle of one."""
+        """Reset to the state without a running turn, also after a crash in the middle of one."""
         self.turn_runs = False
         if self._decided_meanwhile:
             self._open()

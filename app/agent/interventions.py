@@ -362,7 +362,7 @@ class FileVersionsSeen:
         return ahead
 
     def apply(self, event: Event) -> None:
-        """Take in the next event."""
+        """Update the state from the next event."""
         match event:
             case ToolResult():
                 self._learn(event.reads)

@@ -115,7 +115,7 @@ class UsageMeter:
         return self._cost + (add_cost(self._unpriced, price).cost or 0.0)
 
     def apply(self, event: Event) -> None:
-        """Take in the next event."""
+        """Update the state from the next event."""
         self._count_time(event)
         match event:
             case RequestSent():
@@ -231,7 +231,7 @@ class TurnBudget:
         return uses
 
     def find_newly_near_limits(self, steps: int, step_limit: int) -> list[LimitUse]:
-        """Return the limits that are nearly used and of which nobody was told yet."""
+        """Return the limits that are nearly used and not announced yet."""
         uses = self.measure_use(steps, step_limit)
         return [use for use in uses if use.share >= NEAR and use.key not in self._usage.announced]
 

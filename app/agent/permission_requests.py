@@ -141,7 +141,7 @@ class PermissionRequests:
         """Take the user's answer; a request that is no longer open is ignored."""
         if (waiting := self._open.get(key)) and not waiting.answer.done():
             if not answer.allowed and answer.feedback.strip():
-                self._log.append_with_next(_denied(waiting, answer.feedback))
+                self._log.append_deferred(_denied(waiting, answer.feedback))
             waiting.answer.set_result(replace(answer, feedback=""))
 
     def withdraw_all(self) -> None:

@@ -51,7 +51,7 @@ class ModelPort(Protocol):
         ...
 
     def open_isolated(self) -> AbstractAsyncContextManager["ModelPort"]:
-        """Return a client for the same model that tries once, and does not pass on what it learns."""
+        """Return a client for the same model that tries once, and discards the corrections that it learns."""
         ...
 
 

@@ -35,7 +35,7 @@ class ImageContents:
         self._encoded: dict[str, str] = {}
 
     def apply(self, event: Event) -> None:
-        """Take in the next event."""
+        """Update the state from the next event."""
         match event:
             case UserMessage() | Answer() | ProposalDecided() | ToolResult() if event.images:
                 self._images[event.id] = event.images
@@ -103,7 +103,7 @@ class PreparedRequest:
         return self._made[1]
 
     def build_for_sending(self, profile: Profile) -> Payload:
-        """Return the payload for a profile, as it goes out now."""
+        """Return the payload for a profile, and keep it as the last one sent."""
         payload = self.payload(profile)
         self._sent(SentRequest(self._model, profile, payload))
         return payload

@@ -15,7 +15,7 @@ from app.agent.decision_service import (
     changed_proposal_events,
     delivery_notice,
     has_feedback,
-    owner_session,
+    proposal_session,
     unrecorded_decision_error,
 )
 from app.agent.executor import Executor
@@ -73,11 +73,11 @@ class UpdatePublisher:
 
     def apply(self, event: Event) -> None:
         self._publish(EventRecorded(event))
-        self.check_gate()
+        self.publish_gate_change()
         if isinstance(event, MessageQueued | QueueTaken):
             self._publish(QueueChanged(self._queue()))
 
-    def check_gate(self) -> None:
+    def publish_gate_change(self) -> None:
         """Publish whether the gate has opened or closed."""
         if self._gate.is_closed != self._shown:
             self._shown = self._gate.is_closed
@@ -92,7 +92,7 @@ class SpendingMeter:
         """Over all requests."""
 
     def apply(self, event: Event) -> None:
-        """Take in the next event."""
+        """Update the state from the next event."""
         if isinstance(event, AssistantMessage | Compacted | SideAnswer):
             self.total = self.total.add(event.usage)
 
@@ -192,7 +192,7 @@ class Session(DecisionService):
         await self._tell_of_unseen(images)
 
     async def resume(self) -> None:
-        """`continue`: the model goes on without a word, after the turn that runs; not past an open question.
+        """Let the model continue without a message, after the running turn; an open question must be answered first.
 
         A request that waits to be sent again is sent at once.
         """
@@ -234,14 +234,14 @@ class Session(DecisionService):
         return self._turns.take_back_queue()
 
     async def confirm_queue_taken(self) -> None:
-        """Take note that the messages taken back are stored elsewhere now."""
+        """Record that the messages taken back have left the queue: the composer has stored them."""
         await self._turns.confirm_queue_taken()
 
     def set_gate_policy(self, policy: GatePolicy) -> None:
         """Change when the gate closes, from the next staged edit on; prompt and results name the new policy."""
         self.settings = replace(self.settings, policy=policy)
         self.gate.policy = policy
-        self._publisher.check_gate()
+        self._publisher.publish_gate_change()
 
     def use_model(self, model: ModelPort, settings: TurnSettings) -> None:
         """Talk to another model from the next turn on."""
@@ -264,7 +264,7 @@ class Session(DecisionService):
 
     async def rebase_after_disk_change(self, paths: Collection[str]) -> tuple[Proposal, ...]:
         """Re-base pending proposals onto files that changed on disk; return the changed proposals."""
-        changed = await asyncio.to_thread(self.ports.service.refresh, paths)
+        changed = await asyncio.to_thread(self.ports.service.rebase_pending, paths)
         await self._tell_changed(changed)
         return tuple(changed)
 
@@ -314,7 +314,7 @@ class Session(DecisionService):
     async def _record_decision(self, result: DecisionResult, event: ProposalDecided) -> None:
         """Record a decision that was carried out; raises NotRecorded."""
         try:
-            await self._record(owner_session(result.proposal, self.id), event)
+            await self._record(proposal_session(result.proposal, self.id), event)
         except Exception as error:
             raise unrecorded_decision_error(result, error) from error
         finally:

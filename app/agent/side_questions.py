@@ -14,7 +14,7 @@ from functools import partial
 from app.agent.interrupt import Interrupted, Interrupter
 from app.agent.ports import ModelPort, SessionPorts
 from app.agent.request_payload import RequestFactory
-from app.agent.updates import SessionFailed, SideDiscarded, SideStreamed, Update
+from app.agent.updates import SessionFailed, SideAnswerDiscarded, SideAnswerStreamed, Update
 from app.conversation.decision_words import format_files
 from app.conversation.events import (
     AssistantMessage,
@@ -28,7 +28,7 @@ from app.conversation.events import (
     collect_side_exchanges,
 )
 from app.conversation.log import EventLog
-from app.conversation.payload.compaction_plan import Prune, is_nearly_full, make_context_budget, plan_compaction
+from app.conversation.payload.compaction_plan import PruneStep, is_nearly_full, make_context_budget, plan_compaction
 from app.conversation.payload.projection import PayloadInputs, SideRequestInputs, project
 from app.conversation.payload.token_count import TokenMeter
 from app.dataclass import dataclass
@@ -106,7 +106,7 @@ class SideRequest:
 
     events: Sequence[Event]
     """The log, without what is still being worked on."""
-    facts: PayloadInputs
+    inputs: PayloadInputs
     """As for any request of the session."""
     project: Callable[[Sequence[Event], Profile, PayloadInputs], Payload]
     """Makes the payloads of the log; keeps what is the same in the next request of the conversation."""
@@ -122,7 +122,7 @@ class SideRequest:
         window = profile.context_window
         if not tight:
             for aside in self._asides():
-                payload = self.project(self.events, profile, replace(self.facts, side_request=aside))
+                payload = self.project(self.events, profile, replace(self.inputs, side_request=aside))
                 if not is_nearly_full(self.meter.count_tokens(payload), window):
                     return payload
         events = self._shortened(profile)
@@ -141,15 +141,15 @@ class SideRequest:
         return SideRequestInputs(self.contexts[-1], self.question)
 
     def _project(self, events: Sequence[Event], profile: Profile, aside: SideRequestInputs) -> Payload:
-        return project(events, profile, replace(self.facts, side_request=aside))
+        return project(events, profile, replace(self.inputs, side_request=aside))
 
     def _shortened(self, profile: Profile) -> Sequence[Event]:
         """The log with the oldest of it left out, as a compaction without a summary would."""
         events = list(self.events)
-        used = self.meter.count_tokens(self.project(events, profile, replace(self.facts, side_request=self._least)))
+        used = self.meter.count_tokens(self.project(events, profile, replace(self.inputs, side_request=self._least)))
         budget = make_context_budget(used, profile.context_window, forced=True, factor=self.meter.factor)
         while budget is not None and (step := plan_compaction(events, budget, summarise=False)) is not None:
-            if isinstance(step, Prune):
+            if isinstance(step, PruneStep):
                 events.append(Pruned(results=step.results, images=step.images))
             else:
                 events.append(Compacted(upto=step.upto, summary="", method="truncation"))
@@ -187,7 +187,7 @@ class SideSubject:
 def make_question_contexts(
     subject: SideSubject, question: SideQuestion, earlier: Sequence[SideExchange]
 ) -> Iterator[str]:
-    """Return the briefs for a question, from the widest to one that fits nearly every context."""
+    """Return the context texts for a question, from the longest to one that fits nearly every context window."""
     for lines, characters in _SIZES:
         parts = [_INSTRUCTION, _change(subject), _hunk(subject, question, characters)]
         picked = [*((one.question.picked, one.question.text) for one in earlier), (question.picked, question.text)]
@@ -370,12 +370,12 @@ class SideQuestions:
     async def _answer(self, question: SideQuestion, subject: SideSubject, thread: tuple[SideExchange, ...]) -> None:
         asked = self._out.setdefault(question.uid, _Asked())
         try:
-            facts = await self._requests.payload_inputs(self._ports().model)
+            inputs = await self._requests.payload_inputs(self._ports().model)
             told = await asyncio.to_thread(lambda: tuple(make_question_contexts(subject, question, thread)))
             unfinished = self._unfinished()
             request = SideRequest(
                 tuple(event for event in self._log.events_with_audience() if event is not unfinished),
-                facts,
+                inputs,
                 self._project,
                 self._meter,
                 told,
@@ -385,7 +385,7 @@ class SideQuestions:
             answer = await self._outcome(question, request, asked)
             await self._log.append(answer)
         except Exception as error:
-            self._publish(SideDiscarded(question.uid, over=True))
+            self._publish(SideAnswerDiscarded(question.uid, over=True))
             self._publish(
                 SessionFailed(f"The answer to your question about {question.subject} could not be kept: {error}")
             )
@@ -429,12 +429,12 @@ class SideQuestions:
         self, question: SideQuestion, request: SideRequest, asked: _Asked, model: ModelPort, *, tight: bool = False
     ) -> None:
         """Pass the stream on. Writes nothing: it may be cancelled at any point."""
-        prepared = self._requests.prepare(partial(request.payload, tight=tight), request.facts.model)
+        prepared = self._requests.prepare(partial(request.payload, tight=tight), request.inputs.model)
         async for update in model.stream(prepared.build_for_sending, closing=True):
             match update:
                 case TextDelta(text=text):
                     asked.text.append(text)
-                    self._publish(SideStreamed(question.uid, text))
+                    self._publish(SideAnswerStreamed(question.uid, text))
                 case AttemptDiscarded():
                     self._void(question, asked)
                 case ProfileCorrected(notice=notice):
@@ -444,7 +444,7 @@ class SideQuestions:
 
     def _void(self, question: SideQuestion, asked: _Asked) -> None:
         asked.text.clear()
-        self._publish(SideDiscarded(question.uid))
+        self._publish(SideAnswerDiscarded(question.uid))
 
     def _as_answer(
         self, question: SideQuestion, asked: _Asked, state: str, usage: Usage | None = None, text: str | None = None

@@ -20,7 +20,7 @@ from app.agent.ladder import (
     Stop,
     WaitForUser,
 )
-from app.agent.updates import EventRecorded, Phase, PhaseChanged, TemplateRead, Update
+from app.agent.updates import ChatTemplateRead, EventRecorded, Phase, PhaseChanged, Update
 from app.conversation.events import (
     AssistantMessage,
     Compacted,
@@ -59,7 +59,7 @@ def make_move_record(state: LadderState, move: LadderDecision) -> LadderMove:
     return LadderMove(rung=move.rung, move=what, facts=facts)
 
 
-class DebugFile:
+class TraceFile:
     """Subscriber that appends JSON lines to a file."""
 
     def __init__(self, path: Path) -> None:
@@ -80,7 +80,7 @@ class DebugFile:
                 self._write("first_piece", time.time(), {"after": round(time.monotonic() - self._sent, 3)})
             case PhaseChanged(phase=Phase.RETRYING, until=until):
                 self._write("retry", time.time(), {"in": round(max(0.0, until - time.monotonic()), 3)})
-            case TemplateRead():
+            case ChatTemplateRead():
                 self._write("template", time.time(), {"server": update.server, "mid_system": update.placement})
         if isinstance(update, EventRecorded) and (facts := self._facts(update.event)) is not None:
             self._write(update.event.type, update.event.time, facts)

@@ -33,11 +33,11 @@ from app.agent.trace import make_move_record
 from app.agent.turn_state import TurnState, make_ladder_state
 from app.agent.updates import (
     CallStreamed,
+    ChatTemplateRead,
     Phase,
     PhaseChanged,
     ReasoningStreamed,
     StreamDiscarded,
-    TemplateRead,
     TextStreamed,
     Update,
 )
@@ -159,7 +159,7 @@ class Turn:
                 limit=reached,
             )
             move = decide(state)
-            self._log.append_with_next(make_move_record(state, move))
+            self._log.append_deferred(make_move_record(state, move))
             match move.action:
                 case Stop(stopped=stopped, message=message, limit=limit):
                     await self._end(stopped, message, limit)
@@ -189,9 +189,9 @@ class Turn:
         if limits.max_cost is not None:
             with contextlib.suppress(Interrupted):
                 price = await self._interrupter.wait_for(self._model.find_price())
-            facts, events = await self._requests.payload_inputs(self._model), self._log.events_with_audience()
+            inputs, events = await self._requests.payload_inputs(self._model), self._log.events_with_audience()
             self._first_tokens = await asyncio.to_thread(
-                lambda: self._context.count_tokens(self._context.project(events, self._model.profile, facts))
+                lambda: self._context.count_tokens(self._context.project(events, self._model.profile, inputs))
             )
         return TurnBudget(
             self._usage,
@@ -277,9 +277,9 @@ class Turn:
         self._publish(PhaseChanged(Phase.COMPACTING))
         forced = by_hand or bool(self._state.failure) or self._state.last is LastStep.NO_ROOM
         self._room_made = True
-        facts = await self._requests.payload_inputs(self._model)
+        inputs = await self._requests.payload_inputs(self._model)
         with contextlib.suppress(Interrupted):
-            return await self._context.make_room(self._model, facts, self._interrupter, forced=forced)
+            return await self._context.make_room(self._model, inputs, self._interrupter, forced=forced)
         return False
 
     async def _request(self, budget: TurnBudget | None) -> None:
@@ -322,9 +322,9 @@ class Turn:
 
     async def _sent_request(self, *, closing: bool) -> PreparedRequest:
         """Return the next request, recorded as sent; it contains everything that the log has before that record."""
-        facts = await self._requests.payload_inputs(self._model, closing=closing)
+        inputs = await self._requests.payload_inputs(self._model, closing=closing)
         events = self._log.events_with_audience()
-        request = self._requests.prepare(lambda profile: self._context.project(events, profile, facts), facts.model)
+        request = self._requests.prepare(lambda profile: self._context.project(events, profile, inputs), inputs.model)
         # On a thread: the payload may be long.
         payload = await asyncio.to_thread(request.payload, self._model.profile)
         tokens = await asyncio.to_thread(self._context.count_tokens, payload)
@@ -334,7 +334,7 @@ class Turn:
         if len(before) > len(events):
             # The user has decided, here or in another process, while the record was written.
             request = self._requests.prepare(
-                lambda profile: self._context.project(before, profile, facts), facts.model
+                lambda profile: self._context.project(before, profile, inputs), inputs.model
             )
         return request
 
@@ -384,7 +384,7 @@ class Turn:
                 case AttemptDiscarded():
                     self._discard(update, received)
                 case ChatTemplateChecked():
-                    self._publish(TemplateRead(update.server, update.placement or ""))
+                    self._publish(ChatTemplateRead(update.server, update.placement or ""))
                 case ProfileCorrected():
                     received.records.append(Notice(text=update.notice))
                 case Completed():

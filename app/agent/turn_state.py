@@ -127,7 +127,7 @@ class TurnState:
         )
 
     def apply(self, event: Event) -> None:
-        """Take in the next event."""
+        """Update the state from the next event."""
         match event:
             case TurnStarted():
                 self._reset()

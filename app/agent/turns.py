@@ -58,7 +58,7 @@ class MessageQueue:
         return QueueTaken(messages=tuple(sorted(self._withdrawn))) if self._withdrawn else None
 
     def apply(self, event: Event) -> None:
-        """Take in the next event."""
+        """Update the state from the next event."""
         match event:
             case MessageQueued():
                 self._waiting[event.id] = event
@@ -235,7 +235,7 @@ class TurnRunner:
         return texts
 
     async def confirm_queue_taken(self) -> None:
-        """Take note that the withdrawn messages are stored elsewhere now."""
+        """Record that the withdrawn messages have left the queue: the composer has stored them."""
         if (taken := self._queue.withdrawal_event()) is not None:
             await self._log.append(taken)
 

@@ -61,14 +61,14 @@ class CallStreamed:
 
 @dataclass(frozen=True, slots=True)
 class StreamDiscarded:
-    """The text streamed since the request began is void; the request is repeated."""
+    """The text streamed since the request began is discarded; the request is repeated."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class PhaseChanged:
-    """The session does something else now."""
+    """The session has entered another phase."""
 
     phase: Phase
     detail: str = ""
@@ -125,7 +125,7 @@ class ConfirmationResolved:
 
 
 @dataclass(frozen=True, slots=True)
-class SideStreamed:
+class SideAnswerStreamed:
     """More of the answer to a side question."""
 
     question: str
@@ -134,8 +134,8 @@ class SideStreamed:
 
 
 @dataclass(frozen=True, slots=True)
-class SideDiscarded:
-    """The text streamed for a side answer is void."""
+class SideAnswerDiscarded:
+    """The text streamed for a side answer is discarded."""
 
     question: str
     over: bool = False
@@ -143,8 +143,8 @@ class SideDiscarded:
 
 
 @dataclass(frozen=True, slots=True)
-class TemplateRead:
-    """The server's own renderings of a conversation were looked at."""
+class ChatTemplateRead:
+    """The chat template of the server was checked by letting it render conversations."""
 
     server: str
     """As in `app.llm.values.requests_and_updates.ChatTemplateChecked`."""
@@ -172,14 +172,14 @@ Update = (
     | CommandOutput
     | ConfirmationRequested
     | ConfirmationResolved
-    | SideStreamed
-    | SideDiscarded
-    | TemplateRead
+    | SideAnswerStreamed
+    | SideAnswerDiscarded
+    | ChatTemplateRead
     | SessionFailed
 )
 
 
-SideUpdate = EventRecorded | SideStreamed | SideDiscarded
+SideUpdate = EventRecorded | SideAnswerStreamed | SideAnswerDiscarded
 """What there is to tell of a side question; `EventRecorded` with an event of it."""
 
 
@@ -193,8 +193,8 @@ def merge_updates(updates: Iterable[Update]) -> list[Update]:
                 together.append(TextStreamed(_text(pieces)))
             case ReasoningStreamed() if len(pieces) > 1:
                 together.append(ReasoningStreamed(_text(pieces)))
-            case SideStreamed(question=question) if len(pieces) > 1:
-                together.append(SideStreamed(question, _text(pieces)))
+            case SideAnswerStreamed(question=question) if len(pieces) > 1:
+                together.append(SideAnswerStreamed(question, _text(pieces)))
             case CommandOutput(call=call) if len(pieces) > 1:
                 together.append(CommandOutput(call, _text(pieces)))
             case last:
@@ -210,11 +210,11 @@ def _stream(update: Update) -> Hashable:
             return (type(update),)
         case CallStreamed(index=number) | CommandOutput(call=number):
             return (type(update), number)
-        case SideStreamed(question=question):
+        case SideAnswerStreamed(question=question):
             return (type(update), question)
     return id(update)
 
 
 def _text(pieces: Iterable[Update]) -> str:
-    streamed = (TextStreamed, ReasoningStreamed, CommandOutput, SideStreamed)
+    streamed = (TextStreamed, ReasoningStreamed, CommandOutput, SideAnswerStreamed)
     return "".join([one.text for one in pieces if isinstance(one, streamed)])

@@ -8,7 +8,7 @@ from pathlib import Path
 from time import time
 
 from app.attestation.commit_changes import RangeCommit, diff_trees, read_commits
-from app.attestation.review_notes import StatementNotes
+from app.attestation.review_notes import ReviewNoteReader
 from app.attestation.review_policy import POLICY_PATH, ReviewPolicy, read_allowed_signers, read_committed_policy
 from app.attestation.signatures import COMMIT_NAMESPACE, SignatureVerifier
 from app.attestation.statement import ReviewedFile, SignedReview, StatementError, hunk_digests
@@ -63,7 +63,7 @@ class FileVerification:
 
     @property
     def covered(self) -> bool:
-        """Return whether all of its change is."""
+        """Return whether all hunks of the change were reviewed."""
         return not self.problem
 
     @property
@@ -148,7 +148,7 @@ class CommitVerifier:
         self._policy = policy
         signers = read_allowed_signers(borrowed, policy, commit)
         self._signatures = SignatureVerifier(signers, policy.gpg_keys, time() if valid_at is None else valid_at)
-        self._notes = StatementNotes(borrowed, more_notes)
+        self._notes = ReviewNoteReader(borrowed, more_notes)
         self._signers: dict[str, tuple[str, str]] = {}
         self._bad_signatures = 0
         self._repository = (

@@ -3,7 +3,7 @@
 `refs/notes/signoff-reviews` has an envelope as the note of its own blob id; and below the digests of the versions
 that a review leads from and to, and below those of its hunks, the ids of the envelopes, one per line. So two
 people's notes merge with git's strategy `cat_sort_uniq`, and a verifier reads only what its commits need.
-`NotesSetup` sets a repository up so that git fetches, pushes and writes them.
+`GitNotesSetup` sets a repository up so that git fetches, pushes and writes them.
 """
 
 import os
@@ -42,7 +42,7 @@ _FEW = 500
 _ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
-class StatementNotes:
+class ReviewNoteReader:
     """Reads the reviews of a repository, each note once.
 
     Args:
@@ -71,7 +71,7 @@ class StatementNotes:
         self.read_for_digests(version_digest(path, blob, self._borrowed.hash_name) for path, blob in versions if blob)
 
     def read_for_digests(self, keys: Iterable[str]) -> None:
-        """Read the envelopes that stand below digests.
+        """Read the envelopes in the notes of these digests.
 
         Raises:
             GitFailed: a note is too large, or git cannot read it.
@@ -173,7 +173,7 @@ def write_envelope(borrowed: BorrowedRepository, envelope: bytes) -> str:
     keys = {version_digest(path, blob, borrowed.hash_name) for path, blob in versions}
     keys |= {digest for file in files for hunk in file.hunks for digest in hunk}
     merge_fetched_notes(borrowed)
-    notes = StatementNotes(borrowed)
+    notes = ReviewNoteReader(borrowed)
     before = notes.read_notes(keys)
     changed = {
         f"{key[:2]}/{key[2:]}": b"".join(
@@ -199,7 +199,7 @@ class GitFileChange:
     after: str
 
 
-class NotesSetup:
+class GitNotesSetup:
     """Missing git settings and hooks for signed reviews in a repository; nothing changes before `write`.
 
     Args:

@@ -209,7 +209,7 @@ def _each(runtime: OpenWorkspace, arguments: argparse.Namespace, one: Callable[[
 def _as_shown(runtime: OpenWorkspace, proposal: Proposal, *, force: bool) -> Iterator[None]:
     """Allow a write only of what the user was shown; after a change it must be shown again, unless forced."""
     if force:
-        runtime.service.refresh(proposal_paths(proposal))
+        runtime.service.rebase_pending(proposal_paths(proposal))
     else:
         require_unchanged_since_seen(runtime, proposal)
     try:

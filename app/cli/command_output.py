@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
-    from app.agent.trace import DebugFile
+    from app.agent.trace import TraceFile
     from app.cli.app_arguments import AppArguments
     from app.runtime.open_workspace import OpenWorkspace
     from app.storage.session_store import SessionRecord
@@ -68,15 +68,15 @@ def exit_code_for(error: Exception) -> int | None:
 
 
 @contextmanager
-def open_debug_file(path: str | None) -> "Iterator[DebugFile | None]":
+def open_debug_file(path: str | None) -> "Iterator[TraceFile | None]":
     """Open the file of `--debug`, if it is given, until the end of the context; raise `CommandError`."""
     if path is None:
         yield None
         return
-    from app.agent.trace import DebugFile
+    from app.agent.trace import TraceFile
 
     try:
-        opened = DebugFile(Path(path))
+        opened = TraceFile(Path(path))
     except OSError as error:
         raise CommandError(
             f"--debug {path}: it can't be written: {error.strerror or error}.", ExitCode.USAGE

@@ -38,7 +38,7 @@ def collect_evidence(runtime: OpenWorkspace, arguments: argparse.Namespace) -> E
         raise CommandError(f"Nothing can be said about {proposal.id}: {changed}.") from changed
     if found.why_not:
         raise CommandError(f"Nothing was run: {found.why_not}.")
-    marks = sorted(found.marks.values(), key=lambda mark: (not mark.verdict.is_unheld, mark.hunk))
+    marks = sorted(found.marks.values(), key=lambda mark: (not mark.verdict.is_unnoticed_by_tests, mark.hunk))
     tried = [mark for mark in marks if mark.verdict is not EvidenceVerdict.NOT_RUN]
     if arguments.json:
         print_json(
@@ -50,7 +50,7 @@ def collect_evidence(runtime: OpenWorkspace, arguments: argparse.Namespace) -> E
                 tests=found.tests,
                 tree=found.tree,
                 seconds=round(found.seconds, 3),
-                unheld=[mark.hunk for mark in marks if mark.verdict.is_unheld],
+                unheld=[mark.hunk for mark in marks if mark.verdict.is_unnoticed_by_tests],
                 complete=len(tried) == len(marks),
                 hunks=[make_evidence_line(mark) for mark in marks],
             )

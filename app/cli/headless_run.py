@@ -115,7 +115,7 @@ def run_headless_turn(arguments: argparse.Namespace) -> int:
 async def _run(prompt: str, arguments: argparse.Namespace) -> int:
     async with _endpoint_flags(arguments) as flags:
         runtime = open_workspace(Path(arguments.workspace), flags)
-        runtime.hook_dispatcher.tell = print_error
+        runtime.hook_dispatcher.notify = print_error
         try:
             finish_and_report(runtime, print_error)
             runtime.check_unread()

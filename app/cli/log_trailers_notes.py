@@ -32,7 +32,7 @@ from app.proposals.values.record_entries import DecisionRecordEntry, blob_id, is
 from app.runtime.commit_records import find_reviewed_commits
 from app.runtime.open_workspace import OpenWorkspace
 from app.sandbox.captured_changes import describe_ignored_paths
-from app.storage.record_check import RecordCheck
+from app.storage.record_check import RecordChecker
 from app.storage.record_store import ChainVerification, RecordedDecision, RecordStore
 from app.text.plural import plural
 from app.workspace.git_repository import find_repository
@@ -108,7 +108,7 @@ def _verify(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
         commits name reviews.
     """
     verified = RecordStore(runtime.database, runtime.name).verify_chain()
-    differences = list(RecordCheck(runtime.database, runtime.name, verified).find_differences())
+    differences = list(RecordChecker(runtime.database, runtime.name, verified).find_differences())
     is_empty = not verified.entries and not verified.events and not verified.broken
     unknown = find_reviewed_commits(runtime.workspace.root, _LISTED) if is_empty else []
     statements, bad, unchecked = _check_statements(runtime.workspace.root)
@@ -285,12 +285,12 @@ def write_notes(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCo
 def _install_notes(runtime: OpenWorkspace, *, write: bool) -> ExitCode:
     from difflib import unified_diff
 
-    from app.attestation.review_notes import NotesSetup
+    from app.attestation.review_notes import GitNotesSetup
     from app.git.borrowed_repository import BorrowedRepository
     from app.git.remotes import default_remote, remote_names
 
     with BorrowedRepository(runtime.workspace.root) as borrowed:
-        setup = NotesSetup(borrowed, default_remote(borrowed) if remote_names(borrowed) else "")
+        setup = GitNotesSetup(borrowed, default_remote(borrowed) if remote_names(borrowed) else "")
     changes = setup.missing_changes()
     if not changes:
         print_line("Git writes and exchanges the notes already; nothing was changed.")

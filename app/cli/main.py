@@ -128,7 +128,7 @@ def _run_in_workspace(run: Callable[..., int], arguments: "argparse.Namespace", 
 
     require_workspace_folder(arguments.workspace)
     runtime = open_workspace(Path(arguments.workspace), settings_from_flags(arguments))
-    runtime.hook_dispatcher.tell = print_error
+    runtime.hook_dispatcher.notify = print_error
     try:
         if recovers:
             from app.runtime.unfinished_work import finish_and_report

@@ -202,7 +202,7 @@ class PlainReview:
             walk.copy_answers(before)
             self._terminal.print_lines(f"{proposal.id} has changed. This is what it is now.")
         self._terminal.print_lines()
-        self._print(plain_lines.proposal_lines(self.state, proposal))
+        self._print(plain_lines.proposal_head_lines(self.state, proposal))
         for path in self.state.seen_tracker.rebased_files(proposal):
             self._terminal.print_lines(f"Caution: {path} was re-based since you last saw it here. Look again.")
         await self._run_checks(proposal)
@@ -220,7 +220,7 @@ class PlainReview:
             if is_due and change.state is HunkState.PENDING and change.path not in walk.printed:
                 walk.printed.add(change.path)
                 self._terminal.print_lines()
-                self._print(plain_lines.file_lines(diff, number, len(walk.diffs)))
+                self._print(plain_lines.file_head_lines(diff, number, len(walk.diffs)))
                 if not change.hunks and self._terminal.is_watched:
                     self.state.seen_tracker.seen_lines(walk.proposal).mark_file_seen(change.path)
         if current is not None and current[1].id != walk.shown:

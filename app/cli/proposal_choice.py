@@ -43,7 +43,7 @@ def _short(text: str) -> str:
 def refresh_proposals(runtime: OpenWorkspace) -> None:
     """Re-base waiting proposals onto the disk, and remember those that changed."""
     seen = {each.id: each.revision for each in runtime.service.pending()}
-    for changed in runtime.service.refresh():
+    for changed in runtime.service.rebase_pending():
         if seen.get(changed.id) != changed.revision:
             record_as_unseen(runtime, changed)
 

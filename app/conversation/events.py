@@ -72,7 +72,7 @@ class ThreadAnchor(NamedTuple):
 
 
 class SideQuestion(EventBase):
-    """The user asked something about a hunk, aside from the conversation."""
+    """A question of the user about a hunk, outside the conversation."""
 
     type: Literal["side_question"] = "side_question"
     source: Literal[EventSource.USER] = EventSource.USER
@@ -453,7 +453,7 @@ class CallDenied(EventBase):
 
 
 class ProposalChanged(EventBase):
-    """The world moved: a pending proposal was re-based, or turned stale."""
+    """A pending proposal was re-based or turned stale, because files changed."""
 
     type: Literal["proposal_changed"] = "proposal_changed"
     source: Literal[EventSource.PROGRAM] = EventSource.PROGRAM
@@ -489,7 +489,7 @@ class RequestFailed(EventBase):
 
 
 class TurnStarted(EventBase):
-    """The user did something that gives the model the word; the gate is open."""
+    """The user did something that starts a turn of the model; the gate is open."""
 
     type: Literal["turn_started"] = "turn_started"
     source: Literal[EventSource.PROGRAM] = EventSource.PROGRAM

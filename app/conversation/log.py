@@ -30,7 +30,7 @@ class Fold(Protocol):
     """Something computed from the log, one event at a time."""
 
     def apply(self, event: Event) -> None:
-        """Take in the next event; constant time."""
+        """Update the state from the next event, in constant time."""
         ...
 
 
@@ -61,7 +61,7 @@ class EventLog:
         return self._events
 
     def events_with_audience(self, *, before: int | None = None) -> tuple[Event, ...]:
-        """The events that are for somebody, those with an id below `before` if that is given."""
+        """Return the events that the user or the model may read, with an id below `before` if given."""
         if before is None:
             return tuple(self._addressed)
         return tuple(self._addressed[: bisect_left(self._addressed, before, key=_position)])
@@ -82,8 +82,8 @@ class EventLog:
         """Id of the newest event; 0 if there is none."""
         return self._events[-1].id if self._events else 0
 
-    def append_with_next(self, event: Event) -> None:
-        """Have `event` written in front of the next batch, in the same transaction, with the time that it is now."""
+    def append_deferred(self, event: Event) -> None:
+        """Store `event` with the next batch, in front of it and in the same transaction, with the present time."""
         self._deferred.append(_writable(event).model_copy(update={"time": time.time()}))
 
     async def append(self, *events: Event) -> tuple[Event, ...]:
@@ -144,7 +144,7 @@ class EventLog:
 
 
 def skip_to_first_turn(events: Sequence[Event]) -> Sequence[Event]:
-    """The end of a log from where its first turn begins; all of it if none does."""
+    """Return the events from the beginning of the first turn; all if there is no turn."""
     first = next((at for at, event in enumerate(events) if isinstance(event, TurnStarted)), 0)
     return events[first:]
 

@@ -77,7 +77,7 @@ class PendingProposals:
         return row
 
     def apply(self, event: Event) -> None:
-        """Take in the next event."""
+        """Update the state from the next event."""
         match event:
             case ProposalStaged():
                 self.proposed.add(event.proposal)

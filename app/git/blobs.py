@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from app.dataclass import dataclass
 from app.git.borrowed_repository import BorrowedRepository
 from app.git.run_git import GitFailed
-from app.proposals.files.filesystem import default_mode
+from app.proposals.files.filesystem import default_file_mode
 from app.proposals.values.record_entries import blob_id
 from app.sandbox.captured_changes import LINK_MODE, FileOrLink
 
@@ -88,13 +88,13 @@ def read_checkout_contents(
     return found
 
 
-def file_mode(entry: TreeEntry, like: int | None = None) -> int:
+def checkout_mode(entry: TreeEntry, like: int | None = None) -> int:
     """Return the permission bits for a checked out file: those of `like`, of which git only keeps the executable
     bit.
     """
     if entry.is_link:
         return LINK_MODE
-    mode = default_mode() if like is None else like
+    mode = default_file_mode() if like is None else like
     if bool(mode & 0o100) == (entry.mode == _EXECUTABLE):
         return mode
     return mode | (mode & 0o444) >> 2 if entry.mode == _EXECUTABLE else mode & ~0o111
@@ -152,6 +152,6 @@ def _read(
     for entry in entries:
         start = said.index(b"\n", at) + 1
         end = said.index(end_of_file, start)
-        found.append((entry, FileOrLink(said[start:end], file_mode(entry))))
+        found.append((entry, FileOrLink(said[start:end], checkout_mode(entry))))
         at = end + len(end_of_file)
     return found

@@ -7,7 +7,7 @@ from app.git.blobs import (
     MOST_FILES,
     BlobPair,
     TreeEntry,
-    file_mode,
+    checkout_mode,
     parse_raw_diff,
     read_checkout_contents,
     to_git_mode,
@@ -112,7 +112,7 @@ _BRANCHES = ("refs/heads/", "refs/remotes/")
 
 @dataclass(frozen=True, slots=True)
 class CommitRange:
-    """Two commits: the changes between them are meant."""
+    """Two commits whose difference is meant."""
 
     base: str
     """The id of a commit or a tree."""
@@ -201,7 +201,7 @@ def read_range_changes(borrowed: BorrowedRepository, picked: CommitRange, limit:
 
 
 def _leaf(contents: dict[TreeEntry, FileOrLink], entry: TreeEntry | None) -> FileOrLink | None:
-    return None if entry is None else FileOrLink(contents[entry].data, file_mode(entry))
+    return None if entry is None else FileOrLink(contents[entry].data, checkout_mode(entry))
 
 
 def _told(borrowed: BorrowedRepository, picked: CommitRange) -> tuple[str, tuple[str, ...], int]:
@@ -308,7 +308,7 @@ def _compared(
             left_out.append(f"{path}: git keeps another form of it (filter={filter_name})")
             continue
         try:
-            workspace.check_entry(path)
+            workspace.check_folder_entry(path)
             file = disk.read(path)
         except WorkspaceError as error:
             left_out.append(f"{path}: {error}")
@@ -326,7 +326,7 @@ def _compared(
             if pair.before not in contents:
                 left_out.append(f"{path}: what git has of it is larger than {limit:,} bytes")
                 continue
-            mode = file_mode(pair.before, None if after is None or after.is_link else after.mode)
+            mode = checkout_mode(pair.before, None if after is None or after.is_link else after.mode)
             if borrowed.setting("core.filemode").lower() == "false" and after and not pair.before.is_link:
                 mode = after.mode
             before = FileOrLink(contents[pair.before].data, mode)

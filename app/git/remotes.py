@@ -38,7 +38,7 @@ class FetchTarget:
     """Whether it is all that HEAD has not, rather than one commit."""
 
 
-def parse_fetch_target(borrowed: BorrowedRepository, arguments: list[str]) -> CommitRange:
+def resolve_commit_range(borrowed: BorrowedRepository, arguments: list[str]) -> CommitRange:
     """Return the commits of a reference, a range, a pull request's address, or a remote with a reference.
 
     What is not here is fetched into a repository of our own; nothing comes into that of the workspace.

@@ -198,7 +198,7 @@ class ModelClient:
         return self._beliefs.profile
 
     def preload_sdk(self) -> "Future[Sdk]":
-        """A request is about to be made: load the SDK on a thread. Returns at once."""
+        """Start to load the SDK on a thread, because a request is expected soon; return at once."""
         return self._transport.preload_sdk()
 
     async def model_ids(self) -> list[str]:

@@ -201,7 +201,7 @@ def _opened(profile: Profile, system: str, user: str) -> list[Item]:
 
 def _payload(profile: Profile, items: list[Item], tools: list[dict[str, Any]], *, forbids_calls: bool) -> Payload:
     wire = wire_for(profile)
-    messages, system = wire.write_messages(items, wire.fit_profile(profile))
+    messages, system = wire.write_messages(items, wire.adapt_profile(profile))
     return Payload(messages, tools, "none" if forbids_calls and tools else None, _ANSWER_TOKENS, system)
 
 

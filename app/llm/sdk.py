@@ -73,7 +73,7 @@ def import_openai() -> ModuleType:
     return _import("openai", _CLIENT)
 
 
-def import_connections() -> None:
+def import_network_modules() -> None:
     """Import everything that opens connections, also what it would import on the event loop."""
     _import("httpcore2", _CONNECTIONS)
     importlib.import_module("httpcore2._backends.anyio")
@@ -128,7 +128,7 @@ _loading: "dict[bool, Future[Sdk]]" = {}
 """With and without the certificates of the authorities."""
 
 
-def start_loading(*, encrypted: bool = True) -> "Future[Sdk]":
+def start_loading_sdk(*, encrypted: bool = True) -> "Future[Sdk]":
     """Start to load the SDK and everything that connections need, unless this has begun; return at once.
 
     Args:
@@ -144,9 +144,9 @@ def start_loading(*, encrypted: bool = True) -> "Future[Sdk]":
         return future
 
 
-async def wait_until_loaded(*, encrypted: bool = True) -> Sdk:
+async def wait_for_sdk(*, encrypted: bool = True) -> Sdk:
     """Return the SDK as soon as it is loaded."""
-    future = start_loading(encrypted=encrypted)
+    future = start_loading_sdk(encrypted=encrypted)
     return future.result() if future.done() else await asyncio.wrap_future(future)
 
 
@@ -160,7 +160,7 @@ def _settle(future: "Future[Sdk]", encrypted: bool) -> None:
 def _load(encrypted: bool) -> Sdk:
     is_first = "openai" not in sys.modules
     openai = import_openai()
-    import_connections()
+    import_network_modules()
     httpx2 = importlib.import_module("httpx2")
     for own in _OWN:
         importlib.import_module(own)

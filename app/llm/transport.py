@@ -18,12 +18,12 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 from app.dataclass import dataclass
-from app.llm.capabilities.model_list import ListedModel, read_models
+from app.llm.capabilities.model_list import ListedModel, parse_model_list
 from app.llm.failures.failures import FailureDescriber, exception_chain, parse_body
 from app.llm.failures.request_errors import AttemptFailed, Failure
 from app.llm.response.response_limits import RENDERED, ResponseTooLarge
 from app.llm.response.sse import EventDecoder, ServerEvent
-from app.llm.sdk import Sdk, start_loading, wait_until_loaded
+from app.llm.sdk import Sdk, start_loading_sdk, wait_for_sdk
 from app.llm.values.address import is_local
 from app.llm.values.requests_and_updates import Endpoint
 from app.llm.wires.wire import Wire
@@ -113,7 +113,7 @@ class BackgroundBodyReader:
 
 
 class TaskYielder:
-    """Lets the other tasks of the event loop go before a stream."""
+    """Lets other tasks of the event loop run before the next piece of a stream."""
 
     def __init__(self) -> None:
         self._shortest = math.inf
@@ -179,17 +179,17 @@ class ProgressTimeout:
         self._allow(min(timeouts.closing, timeouts.first) if closing else timeouts.first)
 
     def extend_for_progress(self) -> None:
-        """Extend it: a token has come."""
+        """Extend the timeout: a token was received."""
         self._allow(min(self._timeouts.closing, self._timeouts.idle) if self._closing else self._timeouts.idle)
         self._waiting_for = "the next token"
 
     def shorten_after_finish(self) -> None:
-        """Shorten it: the finish reason has come."""
+        """Shorten the timeout: the finish reason was received."""
         self._allow(self._timeouts.linger)
         self._waiting_for = "the end of the stream"
 
     def describe_expiry(self, describer: FailureDescriber) -> Failure:
-        """Return the failure that its expiry means."""
+        """Return the failure for an expired timeout."""
         if self.deadline == self._end:
             return describer.describe_slow_response(self._whole)
         return describer.describe_silence(self._limit, self._waiting_for)
@@ -223,11 +223,11 @@ class Transport:
 
     def preload_sdk(self) -> "Future[Sdk]":
         """Load the SDK on a thread, with certificates where the connection is encrypted; returns at once."""
-        return start_loading(encrypted=self._encrypted)
+        return start_loading_sdk(encrypted=self._encrypted)
 
     async def wait_until_ready(self) -> None:
         """Return once the SDK is loaded."""
-        await wait_until_loaded(encrypted=self._encrypted)
+        await wait_for_sdk(encrypted=self._encrypted)
 
     async def exchange(
         self, wire: Wire, fields: dict[str, Any], patience: ProgressTimeout
@@ -239,7 +239,7 @@ class Transport:
         Raises:
             AttemptFailed: Anything else than a response with status 200 whose body ended in good order.
         """
-        sdk = await wait_until_loaded(encrypted=self._encrypted)
+        sdk = await wait_for_sdk(encrypted=self._encrypted)
         client = self._connected(sdk)
         response: Any = None
         try:
@@ -270,7 +270,7 @@ class Transport:
         Raises:
             AttemptFailed: The endpoint gives no list.
         """
-        sdk = await wait_until_loaded(encrypted=self._encrypted)
+        sdk = await wait_for_sdk(encrypted=self._encrypted)
         client = self._connected(sdk)
         try:
             async with asyncio.timeout(self._timeouts.connect + self._timeouts.write):
@@ -285,7 +285,7 @@ class Transport:
             ) from silence
         except Exception as problem:
             raise AttemptFailed(self._failure(problem, sdk, begun=False)) from problem
-        models = read_models(parse_body(response.text))
+        models = parse_model_list(parse_body(response.text))
         if models is None:
             raise AttemptFailed(self._reader.describe_non_stream(response.text))
         return models
@@ -301,7 +301,7 @@ class Transport:
         Raises:
             AttemptFailed: there is no answer, or it is longer than `limits.RENDERED`.
         """
-        sdk = await wait_until_loaded(encrypted=self._encrypted)
+        sdk = await wait_for_sdk(encrypted=self._encrypted)
         client = self._connected(sdk)
         options = {"headers": self._headers(sdk, wire)}
         response: Any = None
@@ -334,7 +334,7 @@ class Transport:
 
     def _connected(self, sdk: Sdk) -> Any:
         if self._client is None:
-            if unusable := self._reader.check_settings():
+            if unusable := self._reader.find_settings_fault():
                 raise AttemptFailed(unusable)
             try:
                 self._client = self._made(sdk)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from app.concurrency import iterate_cooperatively
 from app.proposals.files.filesystem import LARGEST, OPEN_FOLDERS, Filesystem, PosixFilesystem
-from app.proposals.overlay.overlay import Contents, Overlay
+from app.proposals.overlay.overlay import ContentStore, Overlay
 from app.proposals.stack.locked_proposals import LockedProposals
 from app.proposals.stack.stacking import StackCache, proposal_paths
 from app.proposals.values.decision_facts import UNKNOWN_CONTEXT, DecisionContext, HunkOutcome, LineComment
@@ -62,7 +62,7 @@ class ProposalService:
         in_use: Callable[[], bool] = lambda: False,
         permit: "Callable[[Iterable[PathChange]], None]" = lambda changes: None,
     ) -> None:
-        self.tell: Callable[[str], None] = lambda line: None
+        self.notify: Callable[[str], None] = lambda line: None
         """Called, on whatever thread, with a line for the user that no result or error carries."""
         # More than what tools may read: what a command makes of a large file is kept as a whole.
         limit = max(workspace.read_limit, LARGEST)
@@ -70,7 +70,7 @@ class ProposalService:
         self._workspace = workspace
         self._store = store
         self._permit = permit
-        self._proposals = LockedProposals(workspace, store, disk, lock_path, lambda line: self.tell(line), in_use)
+        self._proposals = LockedProposals(workspace, store, disk, lock_path, lambda line: self.notify(line), in_use)
         self._contents = self._proposals.contents
         self._reader = PosixFilesystem(workspace.root, limit)
         self._stacks = StackCache(store, disk, self._contents, self._proposals.save)
@@ -106,7 +106,7 @@ class ProposalService:
         return export_patch(self._contents, self.get(proposal_id))
 
     def path_changes(self, proposal_id: str) -> "list[PathChange]":
-        """Return the same changes by path with all bytes; a moved file has two entries."""
+        """Return the pending or decided changes by path with all bytes; a moved file has two entries."""
         from app.proposals.decide.patch_export import export_changes
 
         return export_changes(self._contents, self.get(proposal_id))
@@ -120,7 +120,7 @@ class ProposalService:
         from app.proposals.decide.workspace_versions import make_proposal_versions
 
         # What is composed of chosen hunks for a check alone is not to be stored.
-        contents, disk = Contents(self._store), self._reader
+        contents, disk = ContentStore(self._store), self._reader
         return make_proposal_versions(self._store, contents, disk, self._proposals.get_pending(proposal_id), hunks)
 
     def overlay_with_hunks(self, proposal_id: str, chosen: Collection[str]) -> "PendingFiles":
@@ -133,7 +133,7 @@ class ProposalService:
         from app.proposals.decide.workspace_versions import overlay_with_hunks
 
         proposal = self._proposals.get_pending(proposal_id)
-        return overlay_with_hunks(self._store, Contents(self._store), self._reader, proposal, chosen)
+        return overlay_with_hunks(self._store, ContentStore(self._store), self._reader, proposal, chosen)
 
     def overlay_below(self, proposal_id: str) -> "PendingFiles":
         """Return the changes of all proposals that wait and are older than this one, which need not be staged yet."""
@@ -143,7 +143,7 @@ class ProposalService:
         for each in self.pending():
             if int(each.id[1:]) < int(proposal_id[1:]):
                 paths.add_proposal(each)
-        return pending_files(Contents(self._store), paths.loaded_paths())
+        return pending_files(ContentStore(self._store), paths.loaded_paths())
 
     def draft_versions_to_check(self, draft: "Draft") -> "WorkspaceVersions":
         """Return the trees for the checks of a draft, as if it were a proposal."""
@@ -187,7 +187,7 @@ class ProposalService:
         Raises:
             PatchRefused: it is no patch, or one for another tree.
         """
-        from app.proposals.decide.patch_staging import PatchOnDisk, stage_patch_text
+        from app.proposals.decide.patch_staging import PatchAlreadyApplied, stage_patch_text
         from app.proposals.stack.proposal_staging import stage_draft
 
         self._proposals.check_not_in_use()
@@ -195,7 +195,7 @@ class ProposalService:
         folder = folder_in_repository(self._workspace.root)
         try:
             report = stage_patch_text(draft, text, folder, self._disk_draft, self._store)
-        except PatchOnDisk as found:
+        except PatchAlreadyApplied as found:
             origin = Origin(kind=OriginKind.DISK, ref="a patch")
             return self.stage_changes(
                 found.changes, origin, "", on_disk=True, without=found.left_out, include_approved=include_approved
@@ -230,7 +230,7 @@ class ProposalService:
 
         self._proposals.check_not_in_use()
         for change in changes:
-            self._workspace.check_entry(change.path)
+            self._workspace.check_folder_entry(change.path)
         left = UnsignedChanges(tuple(changes))
         if not include_approved:
             left = exclude_approved_hunks(self._store, self._contents, changes, None if on_disk else self._view())
@@ -495,7 +495,7 @@ class ProposalService:
 
     # The world
 
-    def refresh(self, paths: Collection[str] | None = None) -> list[Proposal]:
+    def rebase_pending(self, paths: Collection[str] | None = None) -> list[Proposal]:
         """Re-base pending proposals onto the present disk.
 
         Returns:

@@ -5,11 +5,11 @@ from dataclasses import field
 from typing import Literal
 
 from app.dataclass import dataclass
-from app.proposals.risk.edited_file import sort_by_path
+from app.proposals.risk.edited_file import sort_in_path_order
 from app.proposals.values.models import FileDiff, Hunk, HunkState, Proposal
 from app.review.evidence_reasons import add_evidence_reasons, has_evidence_reason
 from app.review.hunk_lines import describe_hunk_lines
-from app.review.plain_lines import checks_in_few_words
+from app.review.plain_lines import summarize_checks
 from app.review.review_state import ReviewState
 from app.review.verdicts import can_be_approved
 from app.text.plural import plural
@@ -34,7 +34,7 @@ class HunkWalk:
     @classmethod
     def from_diffs(cls, proposal: Proposal, diffs: Sequence[FileDiff]) -> "HunkWalk":
         """Return the walk through a proposal, from its beginning."""
-        return cls(proposal, sort_by_path(diffs, [diff.change.path for diff in diffs], proposal.order))
+        return cls(proposal, sort_in_path_order(diffs, [diff.change.path for diff in diffs], proposal.order))
 
     def add_evidence_reasons(self, state: ReviewState) -> None:
         """Put the files first that checks or tests give a reason to look at, with the reason."""
@@ -112,6 +112,6 @@ class HunkWalk:
         )
         if lines:
             parts.append(f"{lines - missing:,} of {plural(lines, 'changed line')} printed")
-        if checks := checks_in_few_words(state.checks.get(self.proposal.id)):
+        if checks := summarize_checks(state.checks.get(self.proposal.id)):
             parts.append(checks)
         return "; ".join(parts) + "."

@@ -19,7 +19,7 @@ _NAMED_LINES = 10
 _NO_NEWLINE = "\\ No newline at the end"
 
 
-def proposal_lines(state: ReviewState, proposal: Proposal) -> Iterator[str]:
+def proposal_head_lines(state: ReviewState, proposal: Proposal) -> Iterator[str]:
     """Yield the head of a proposal: its summary, its origin, its changes, and cautions."""
     words = author_summary(proposal)
     place = f"{state.queue_number(proposal.id)} of {state.waiting_count} waiting"
@@ -73,7 +73,7 @@ def _result(result: CheckResult) -> str:
     return f"{result.name} {state}{against}{f': {result.summary}' if result.summary else ''}"
 
 
-def file_lines(diff: FileDiff, number: int, total: int) -> Iterator[str]:
+def file_head_lines(diff: FileDiff, number: int, total: int) -> Iterator[str]:
     """Yield the head of a file, with the reasons to look at it and all that has to be known of it."""
     change = diff.change
     moved = f"{change.old_path} to " if change.old_path else ""
@@ -124,12 +124,12 @@ def hunk_notes(state: ReviewState, proposal: Proposal, diff: FileDiff, hunk: Hun
     for name, finding in checked.findings if checked is not None else ():
         if finding.path == path and finding.line - 1 in hunk_line_numbers(hunk, "new"):
             yield f"Finding of {name}, line {finding.line}: {finding.text}{'' if finding.new else ' (before, too)'}"
-    for remark in state.review_drafts.remarks.get(proposal.id, ()):
-        if remark.path == path and remark.line in hunk_line_numbers(hunk, remark.side):
-            yield f"Your comment on line {remark.line + 1}: {remark.text}"
+    for comment in state.review_drafts.remarks.get(proposal.id, ()):
+        if comment.path == path and comment.line in hunk_line_numbers(hunk, comment.side):
+            yield f"Your comment on line {comment.line + 1}: {comment.text}"
 
 
-def checks_in_few_words(checked: ProposalChecks | None) -> str:
+def summarize_checks(checked: ProposalChecks | None) -> str:
     """Return the state of the checks for a line of state: `checks: tests passed, lint failed`; empty without any."""
     if checked is None or not (checked.results or checked.why_not):
         return ""

@@ -98,7 +98,7 @@ class ReviewDecisions:
         )
 
 
-class OutcomeWords(NamedTuple):
+class OutcomeText(NamedTuple):
     """The outcome of a decision."""
 
     text: str
@@ -107,39 +107,39 @@ class OutcomeWords(NamedTuple):
     """What undo, or after an undo redo, does then: `undoes it`; empty where it does nothing."""
 
 
-def describe_approval(result: DecisionResult) -> OutcomeWords:
+def describe_approval(result: DecisionResult) -> OutcomeText:
     """Return the words for an approval."""
     rest = " Other hunks still wait." if result.proposal.state is ProposalState.PARTLY_APPROVED else ""
     verb, undoes = ("kept", "has it wait again") if result.proposal.on_disk else ("written", "undoes it")
-    return OutcomeWords(f"{result.proposal.id} {verb}: {_paths(result)}.{rest}", undoes)
+    return OutcomeText(f"{result.proposal.id} {verb}: {_paths(result)}.{rest}", undoes)
 
 
-def describe_denial(result: DecisionResult, hunks: Collection[str] | None) -> OutcomeWords:
+def describe_denial(result: DecisionResult, hunks: Collection[str] | None) -> OutcomeText:
     """Return the words for a denial of these hunks, or of all that waited."""
     proposal, name = result.proposal, result.proposal.id
     if proposal.on_disk:
-        return OutcomeWords(f"{name} taken back off the disk: {_paths(result)}.", "puts it back")
+        return OutcomeText(f"{name} taken back off the disk: {_paths(result)}.", "puts it back")
     if hunks:
         fact = "what was written stays" if proposal.is_written_in_part else "nothing was written"
         back = "takes that back" if proposal.state is not ProposalState.APPLIED else ""
-        return OutcomeWords(f"{plural(len(hunks), 'hunk')} of {name} denied; {fact}.", back)
+        return OutcomeText(f"{plural(len(hunks), 'hunk')} of {name} denied; {fact}.", back)
     if proposal.state is ProposalState.APPLIED:
-        return OutcomeWords(f"The rest of {name} denied; what was written stays.", "undoes that")
-    return OutcomeWords(f"{name} denied; nothing was written.", "reopens it")
+        return OutcomeText(f"The rest of {name} denied; what was written stays.", "undoes that")
+    return OutcomeText(f"{name} denied; nothing was written.", "reopens it")
 
 
-def describe_undo(result: DecisionResult) -> OutcomeWords:
+def describe_undo(result: DecisionResult) -> OutcomeText:
     """Return the words for a decision that was taken back."""
     proposal, name = result.proposal, result.proposal.id
     hunks = plural(len(result.hunks), "hunk") if result.hunks else ""
     if result.denial and proposal.on_disk:
         what = f"{hunks} of {name}" if hunks else name
-        return OutcomeWords(f"On disk and waiting again: {what}.", "takes it back again" if proposal.reopened else "")
+        return OutcomeText(f"On disk and waiting again: {what}.", "takes it back again" if proposal.reopened else "")
     if result.denial and hunks:
-        return OutcomeWords(f"Waiting again: {hunks} of {name}.")
+        return OutcomeText(f"Waiting again: {hunks} of {name}.")
     if result.denial:
-        return OutcomeWords(f"{name} waits again. What you said stays said.", "denies it again")
-    return OutcomeWords(f"{name} undone: {_paths(result)}.", "applies it again")
+        return OutcomeText(f"{name} waits again. What you said stays said.", "denies it again")
+    return OutcomeText(f"{name} undone: {_paths(result)}.", "applies it again")
 
 
 def _paths(result: DecisionResult) -> str:

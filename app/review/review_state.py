@@ -20,7 +20,7 @@ from app.review.unfinished_review import (
     DraftComment,
     ReviewFeedback,
     UnfinishedReview,
-    filter_pending,
+    filter_pending_hunks,
     move_comment,
 )
 from app.tools.base.command_forms import CommandForm, NotSimpleCommand, ToolForm, allowable_forms
@@ -125,7 +125,7 @@ class ReviewDraft:
         return ReviewFeedback(feedback, tuple(remark.as_line_comment for remark in remarks))
 
     def pop_feedback(self, proposal: Proposal, hunks: Collection[str] | None = None) -> ReviewFeedback:
-        """Return the same, and remove it."""
+        """Return and remove the feedback for a decision on these hunks, or on all pending ones."""
         words = self.feedback_for(proposal, hunks)
         places = {remark.place for remark in self._going(proposal, hunks)[1]}
         if left := [remark for remark in self.remarks.pop(proposal.id, []) if remark.place not in places]:
@@ -166,7 +166,7 @@ class ReviewDraft:
 def _leaves_nothing(proposal: Proposal, hunks: Collection[str]) -> bool:
     """Whether nothing of a proposal waits any more once these hunks are decided."""
     bare = any(not change.hunks and change.state is HunkState.PENDING for change in proposal.files)
-    return not bare and all(hunk.id in hunks for hunk in filter_pending(proposal.hunks))
+    return not bare and all(hunk.id in hunks for hunk in filter_pending_hunks(proposal.hunks))
 
 
 def _lies_in(remark: DraftComment, proposal: Proposal, hunks: Collection[str]) -> bool:
@@ -326,7 +326,7 @@ _BLOCKING = (OriginKind.MODEL, OriginKind.COMMAND, OriginKind.AGENT)
 """Origins whose author may do nothing more before the decision."""
 
 
-def order_waiting(proposals: Iterable[Proposal]) -> list[Proposal]:
+def order_by_urgency(proposals: Iterable[Proposal]) -> list[Proposal]:
     """Return waiting proposals in the order of need: blocked agents first, then risks, then age.
 
     One that builds on others comes after these, since it can't be written before them.
@@ -361,7 +361,7 @@ class ReviewState:
     """The queue and the state of its items; not a widget."""
 
     waiting: list[Proposal] = field(default_factory=list)
-    """As `order_waiting` orders them."""
+    """As `order_by_urgency` orders them."""
     recent: list[Proposal] = field(default_factory=list)
     """Decided ones, latest first."""
     origins: OriginFilter = field(default_factory=OriginFilter)
@@ -417,7 +417,7 @@ class ReviewState:
                 self.review_drafts.follow_changes(before, proposal)
         was_shown = self.proposal
         was_waiting = was_shown is not None and was_shown.state.is_pending
-        self.waiting = order_waiting(item for item in known if item.state.is_pending)
+        self.waiting = order_by_urgency(item for item in known if item.state.is_pending)
         self.recent = sorted((item for item in known if not item.state.is_pending), key=lambda item: -item.created)
         self._index()
         shown = self.proposal

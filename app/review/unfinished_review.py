@@ -63,7 +63,7 @@ class ChosenHunks:
 
     def toggle(self, proposal: Proposal, hunks: Sequence[Hunk]) -> None:
         """Exclude pending hunks, or include them if all of these are excluded."""
-        pending = {hunk.id for hunk in filter_pending(hunks)}
+        pending = {hunk.id for hunk in filter_pending_hunks(hunks)}
         if not pending:
             return
         out = self.left_out.setdefault(proposal.id, set())
@@ -94,19 +94,19 @@ class ChosenHunks:
 
 
 def _part(proposal: Proposal, out: frozenset[str]) -> ChosenPart:
-    pending = filter_pending(proposal.hunks)
+    pending = filter_pending_hunks(proposal.hunks)
     chosen = [hunk for hunk in pending if hunk.id not in out]
     ids = tuple(hunk.id for hunk in chosen)
     if len(chosen) == len(pending):
         return ChosenPart(ids, len(pending), len(proposal.counted_changes), proposal.added, proposal.removed)
     files = sum(
-        1 for change in proposal.files if not out.issuperset(hunk.id for hunk in filter_pending(change.hunks))
+        1 for change in proposal.files if not out.issuperset(hunk.id for hunk in filter_pending_hunks(change.hunks))
     )
     added, removed = sum(hunk.new_count for hunk in chosen), sum(hunk.old_count for hunk in chosen)
     return ChosenPart(ids, len(pending), files, added, removed)
 
 
-def filter_pending(hunks: Iterable[Hunk]) -> list[Hunk]:
+def filter_pending_hunks(hunks: Iterable[Hunk]) -> list[Hunk]:
     """Return the pending hunks."""
     return [hunk for hunk in hunks if hunk.state is HunkState.PENDING]
 

@@ -326,7 +326,7 @@ def find_caveats(proposal: Proposal) -> list[str]:
 
 
 def find_change_caveats(change: FileChange) -> list[str]:
-    """The same of one file."""
+    """Return why a file must be named before its proposal is approved with others."""
     found = []
     if change.op is FileOperation.DELETE:
         found.append(f"deletes {change.path}")

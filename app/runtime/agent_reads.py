@@ -3,11 +3,11 @@
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 
-from app.proposals.overlay.overlay import Contents
+from app.proposals.overlay.overlay import ContentStore
 from app.proposals.risk.read_reasons import FileReads, ReadHistory
 from app.proposals.values.proposal_errors import MissingContent
 from app.proposals.values.proposal_store import ProposalStore
-from app.storage.captured_edit_store import AgentRead, AgentTurn, CapturedEdits
+from app.storage.captured_edit_store import AgentRead, AgentTurn, CapturedEditStore
 from app.text.line_hash import unpack_line_hashes
 from app.workspace.secrets import secret_reason
 
@@ -17,7 +17,7 @@ _NO_START = "its hook was not installed when the session began; if it was, run `
 
 
 def find_agent_history(
-    captured: CapturedEdits, store: ProposalStore, proposal_id: str, paths: Collection[str]
+    captured: CapturedEditStore, store: ProposalStore, proposal_id: str, paths: Collection[str]
 ) -> ReadHistory | None:
     """Return what the agent of a proposal had read before; None if no hook has brought the proposal.
 
@@ -81,13 +81,13 @@ def _file_reads(
 
 
 def _earlier_versions(
-    captured: CapturedEdits, store: ProposalStore, turn: AgentTurn, paths: Collection[str]
+    captured: CapturedEditStore, store: ProposalStore, turn: AgentTurn, paths: Collection[str]
 ) -> dict[str, dict[str, str]]:
     """Return the texts of files before and after each earlier proposal of a session, by path and version.
 
     The agent was told the outcome of each such proposal, with the lines around it.
     """
-    contents = Contents(store)
+    contents = ContentStore(store)
     found: dict[str, dict[str, str]] = {}
     for before in captured.turns_of_session(turn.agent, turn.session):
         proposal = store.proposal(before.proposal) if before.proposal != turn.proposal else None

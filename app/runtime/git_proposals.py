@@ -9,7 +9,7 @@ from app.attestation.review_policy import read_committed_policy
 from app.dataclass import dataclass
 from app.git.borrowed_repository import BorrowedRepository
 from app.git.commits import CommitChanges, create_commit, read_range_changes, read_worktree_changes
-from app.git.remotes import PROPOSALS, default_remote, parse_fetch_target, push_commit, push_notes, remote_url
+from app.git.remotes import PROPOSALS, default_remote, push_commit, push_notes, remote_url, resolve_commit_range
 from app.git.run_git import GitFailed
 from app.proposals.decide.commit_trailers import make_commit_message
 from app.proposals.values.decision_facts import RecordedCheck
@@ -27,7 +27,7 @@ _MOST_AUTHORS = 3
 
 @dataclass(frozen=True, slots=True)
 class PushedProposal:
-    """A proposal that is elsewhere now."""
+    """A proposal that was pushed to another repository."""
 
     id: str
     remote: str
@@ -77,7 +77,7 @@ def stage_commits(
     """
     with BorrowedRepository(runtime.workspace.root) as borrowed:
         found = read_range_changes(
-            borrowed, parse_fetch_target(borrowed, list(arguments)), runtime.workspace.read_limit
+            borrowed, resolve_commit_range(borrowed, list(arguments)), runtime.workspace.read_limit
         )
     if not found.changes:
         raise NothingStaged(f"{found.picked.name} changes nothing here.")
@@ -141,7 +141,7 @@ def describe_reviews(runtime: OpenWorkspace, arguments: Sequence[str]) -> list[s
         arguments: As for `stage_commits`.
     """
     with suppress(GitFailed), BorrowedRepository(runtime.workspace.root) as borrowed:
-        picked = parse_fetch_target(borrowed, list(arguments))
+        picked = resolve_commit_range(borrowed, list(arguments))
         head = borrowed.resolve("HEAD")
         verifier = CommitVerifier(borrowed, read_committed_policy(borrowed, head), head)
         return [

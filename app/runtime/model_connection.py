@@ -291,7 +291,7 @@ class StoredOtherSessions:
         self._places = runtime.dirs
 
     async def record(self, session_id: str, events: Sequence[Event]) -> OtherSession | None:
-        """Keep events in that session's log."""
+        """Append events to that session's log; return None if the session no longer exists."""
         return await asyncio.to_thread(self._record, session_id, events)
 
     def _record(self, session_id: str, events: Sequence[Event]) -> OtherSession | None:
@@ -344,7 +344,7 @@ def read_picked_model(store: SessionStore, endpoint: str) -> str:
 
 
 def save_picked_model(store: SessionStore, endpoint: str, model: str) -> None:
-    """Remember it; at worst it is asked for again."""
+    """Save the model that was picked at an endpoint; a failure is ignored."""
     with suppress(StorageError):
         store.set_setting(f"{_SETTING}{endpoint}", model, shared=True)
 

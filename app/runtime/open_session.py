@@ -156,7 +156,7 @@ _LONGEST_PAUSE = 60.0
 """Seconds between two attempts, once many have failed."""
 
 
-class UnrecordedDecisions:
+class UnrecordedDecisionRecorder:
     """Records decisions of any process that are not recorded yet; repeats while the store fails.
 
     Args:
@@ -273,7 +273,9 @@ class OpenSession:
         """The MCP servers, whose tools all sessions share."""
         self._reported_lines: set[str] = set()
         """Lines that were reported when a session was opened."""
-        self.unrecorded_decisions = UnrecordedDecisions(runtime, lambda: self.session.id if self.session else "")
+        self.unrecorded_decisions = UnrecordedDecisionRecorder(
+            runtime, lambda: self.session.id if self.session else ""
+        )
         """Records decisions that have no record yet."""
         self._shown_proposals: list[str] = []
         """Older decided proposals that the user has opened."""
@@ -294,15 +296,15 @@ class OpenSession:
         """Recover after a crash, re-base pending proposals, and start watching; return lines for the user."""
         loop = asyncio.get_running_loop()
 
-        def tell(line: str) -> None:
+        def notify(line: str) -> None:
             loop.call_soon_threadsafe(self._subscriber, SessionFailed(line))
 
         service = await asyncio.to_thread(lambda: self.runtime.service)
-        service.tell = self.runtime.hook_dispatcher.tell = tell
+        service.notify = self.runtime.hook_dispatcher.notify = notify
         lines = await asyncio.to_thread(finish_unfinished_work, self.runtime)
         if lines and (session := self.session) is not None:
             await session.catch_up()
-        await asyncio.to_thread(self.runtime.service.refresh)
+        await asyncio.to_thread(self.runtime.service.rebase_pending)
         self._seen_versions = _versions(await self.proposals())
         self._rewatch.set()
         self.unrecorded_decisions.request_check()
@@ -430,12 +432,12 @@ class OpenSession:
     def _tell_once(self, loop: asyncio.AbstractEventLoop) -> Callable[[str], None]:
         """Return a function that reports a line to the user, each line only once, from any thread."""
 
-        def tell(line: str) -> None:
+        def notify(line: str) -> None:
             if line not in self._reported_lines:
                 self._reported_lines.add(line)
                 loop.call_soon_threadsafe(self._subscriber, SessionFailed(line))
 
-        return tell
+        return notify
 
     async def _close_session(self) -> None:
         if self.session is not None:
@@ -518,7 +520,7 @@ class OpenSession:
                 if self.session is not None:
                     await self.session.rebase_after_disk_change(paths)
                 else:
-                    await asyncio.to_thread(self.runtime.service.refresh, paths)
+                    await asyncio.to_thread(self.runtime.service.rebase_pending, paths)
                 await self.publish_proposal_changes()
 
 

@@ -20,7 +20,7 @@ from app.workspace.path_rules import WorkspaceError
 from app.workspace.paths import Workspace
 
 if TYPE_CHECKING:
-    from app.agent.trace import DebugFile
+    from app.agent.trace import TraceFile
     from app.automation.check_runner import CheckRunner
     from app.automation.event_hooks import HookRunner
     from app.automation.evidence.evidence_runner import EvidenceRunner
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from app.sandbox.captured_changes import PathChange, PendingFiles
     from app.sandbox.confinement import CommandPermissions
     from app.sandbox.sandbox import Sandbox
-    from app.storage.captured_edit_store import CapturedEdits
+    from app.storage.captured_edit_store import CapturedEditStore
     from app.storage.database import AllowedCommandStore
     from app.storage.seen_lines_store import SeenLinesStore
     from app.storage.session_search import SessionSearch
@@ -58,13 +58,13 @@ class HookDispatcher:
         self._configured = hooks
         self._runner: HookRunner | None = None
         self._making = threading.Lock()
-        self.tell: Callable[[str], None] = lambda line: None
+        self.notify: Callable[[str], None] = lambda line: None
         """Takes a line for the user where a hook fails, on any thread."""
         self.patience: float | None = None
         """Seconds that `close` waits for hooks that run; None for as long as they may take."""
 
     def on_events_written(self, session: str, events: "Sequence[Event]") -> None:
-        """Events were written to the log of a session, or a decision to that of none."""
+        """Run the hooks for events that were written to a session, or for a decision without a session."""
         with self._report_errors():
             if hooks := self._hooks():
                 from app.automation.event_hooks import event_document
@@ -74,7 +74,7 @@ class HookDispatcher:
                         self._running().queue_event(hooks, document)
 
     def on_proposal_staged(self, proposal: "Proposal") -> None:
-        """A proposal is new."""
+        """Run the hooks for a new proposal."""
         with self._report_errors():
             if hooks := self._hooks():
                 from app.automation.event_hooks import proposal_document
@@ -93,7 +93,7 @@ class HookDispatcher:
         try:
             yield
         except Exception as error:
-            self.tell(f"Hooks could not be told: {type(error).__name__}: {error}")
+            self.notify(f"Hooks could not be told: {type(error).__name__}: {error}")
 
     def _hooks(self) -> "Sequence[HookTable]":
         # A `signoff` that a hook runs tells no hooks: that would have no end.
@@ -105,7 +105,7 @@ class HookDispatcher:
         with self._making:
             if self._runner is None:
                 self._runner = HookRunner(self._root, self._environment)
-                self._runner.report = lambda line: self.tell(line)
+                self._runner.report = lambda line: self.notify(line)
             return self._runner
 
 
@@ -129,7 +129,7 @@ class OpenWorkspace:
     """Tells hooks of what is written to the stores."""
     skills: "Skills | None" = None
     """Those that the session that was opened last has been told of."""
-    debug: "DebugFile | None" = None
+    debug: "TraceFile | None" = None
     """Follows each session that is opened."""
     _configuration: "Configuration | None" = None
     _sessions: "SessionStore | None" = None
@@ -262,17 +262,17 @@ class OpenWorkspace:
             return False
         try:
             if line := self.sandbox.restore_after_crash(wait_for_lock=False):
-                self.service.tell(line)
+                self.service.notify(line)
         except WorkspaceInUse:
             return True
         return False
 
     @property
-    def captured_edits(self) -> "CapturedEdits":
+    def captured_edits(self) -> "CapturedEditStore":
         """Return the edits captured by the hooks of other agents."""
-        from app.storage.captured_edit_store import CapturedEdits
+        from app.storage.captured_edit_store import CapturedEditStore
 
-        return CapturedEdits(self.database, self.name, self.signal)
+        return CapturedEditStore(self.database, self.name, self.signal)
 
     @property
     def sandbox(self) -> "Sandbox":

@@ -91,7 +91,7 @@ def _user_commands(runtime: OpenWorkspace) -> FoundCommands:
 
 
 def check_prompt_sources(runtime: OpenWorkspace) -> Iterator[EndpointCheck]:
-    """A finding for each kind of thing that there is any of; blocks. Raises StorageError."""
+    """Yield a finding each on commands, skills and hooks, if there are any; blocks. Raises StorageError."""
     known = load_custom_commands(runtime, {action.command for action in ACTIONS if action.command})
     problems = known.all_problems()
     if known.commands or known.untrusted or problems:

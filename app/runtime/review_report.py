@@ -79,7 +79,7 @@ class DeniedPartText:
 
 
 def make_report(runtime: OpenWorkspace, name: str) -> ReviewReport:
-    """Gather it; raises UnknownProposal, and KeyError where its contents were pruned."""
+    """Return the report on a proposal; raises UnknownProposal, and KeyError if its contents were pruned."""
     proposal = runtime.service.get(name)
     return ReviewReport(
         proposal,

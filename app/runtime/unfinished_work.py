@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 
-from app.agent.decision_service import changed_proposal_events, decision_event, owner_session
+from app.agent.decision_service import changed_proposal_events, decision_event, proposal_session
 from app.conversation.events import Decision, Event, Notice, ProposalDecided, TurnEnded, TurnStarted
-from app.proposals.files.filesystem import default_mode
+from app.proposals.files.filesystem import default_file_mode
 from app.proposals.text.hunks import hunk_header
 from app.proposals.values.decision_facts import HunkOutcome, LastDecision
 from app.proposals.values.models import DecisionResult, HunkState, Proposal, ProposalState, describe_state
@@ -46,8 +46,8 @@ def finish_unfinished_work(runtime: OpenWorkspace, *, patience: float = PATIENCE
 
 
 def finish_and_report(runtime: OpenWorkspace, notify: Callable[[str], None]) -> None:
-    """Recover the workspace, and report every line, also of later findings."""
-    runtime.service.tell = notify
+    """Finish unfinished work, and pass each line about it to `notify`, also lines that come later."""
+    runtime.service.notify = notify
     for line in finish_unfinished_work(runtime):
         notify(line)
 
@@ -98,7 +98,7 @@ def append_decision_to_sessions(
         changed: other proposals that were re-based or turned stale because of it.
         current_session: the session for a proposal that comes from none.
     """
-    session = owner_session(runtime.service.get(decided.proposal), current_session)
+    session = proposal_session(runtime.service.get(decided.proposal), current_session)
     if session and runtime.sessions.exists(session):
         runtime.sessions.append_events(session, [decided])
     else:
@@ -182,5 +182,5 @@ def _unanswered_denials(runtime: OpenWorkspace, turn: AgentTurn) -> Iterator[Pro
 
 def _path_change(file: CapturedFile) -> PathChange:
     before = None if file.before is None else FileOrLink(file.before, file.before_mode)
-    after = None if file.after is None else FileOrLink(file.after, file.before_mode or default_mode())
+    after = None if file.after is None else FileOrLink(file.after, file.before_mode or default_file_mode())
     return PathChange(file.path, before, after)

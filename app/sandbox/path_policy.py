@@ -15,10 +15,10 @@ from app.workspace.ignore import (
     IgnoreFile,
     Rules,
     compile_patterns,
+    ignore_rules_above,
     is_ignored,
     read_patterns,
     read_rules_file,
-    rules_above,
 )
 from app.workspace.path_rules import UnsafePath, check_name, has_path_at_or_below, is_nested_too_deep
 from app.workspace.paths import Workspace
@@ -154,7 +154,7 @@ class GitIgnoreRules:
 
     @cached_property
     def _rules_above(self) -> Rules:
-        return rules_above(self._root, (IGNORE_FILE_NAME,)) + self._user_rules
+        return ignore_rules_above(self._root, (IGNORE_FILE_NAME,)) + self._user_rules
 
     @cached_property
     def _user_rules(self) -> Rules:

@@ -73,7 +73,7 @@ class AgentRead(NamedTuple):
     """Hashes of the lines that were shown (`app.text.line_hash`)."""
 
 
-class CapturedEdits:
+class CapturedEditStore:
     """The edits that hooks have captured in one workspace; on disk when a method returns."""
 
     def __init__(self, database: Database, workspace: str, signal: ChangeSignal) -> None:
@@ -104,7 +104,7 @@ class CapturedEdits:
         return self._turns("agent = ?", (agent,))
 
     def add_reads(self, agent: str, session: str, reads: Sequence[AgentRead]) -> None:
-        """Store what an agent reads, each thing once a session; what is old goes when a session starts."""
+        """Store what an agent reads, each thing once a session; old reads are removed when a session starts."""
         mine = (self._workspace, agent, session)
         with self._database.transaction() as connection:
             connection.executemany(_ADD_READ, [(*mine, time.time(), *read, *mine, *read[:4]) for read in reads])
@@ -203,7 +203,7 @@ class CapturedEdits:
                     (became, self._workspace, proposal),
                 )
 
-    def reopen_unnamed_turn(self, agent: str, session: str) -> None:
+    def reopen_turns_without_prompt_id(self, agent: str, session: str) -> None:
         """Reopen the turns of an agent without prompt ids: the user has written a new prompt."""
         if any(turn.closed for turn in self._turns("agent = ? AND session = ? AND prompt = ''", (agent, session))):
             with self._database.transaction() as connection:

@@ -1,4 +1,4 @@
-"""Tells other processes on the same workspace that something was written, and hears it from them.
+"""Tells other processes on the same workspace about writes to the database, and receives their signals.
 
 SQLite has no notifications across processes, so each write touches a small file that the others watch: the
 kernel wakes them, nobody polls the database.

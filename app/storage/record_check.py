@@ -5,7 +5,7 @@ decision is held against the entries, in both directions: what a row says must b
 has must be in the rows that are never removed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import TypeVar, cast
 
 from pydantic import BaseModel, ValidationError
@@ -31,8 +31,8 @@ _Key = tuple[str, int, float]
 """A proposal, the number of a decision on it, and of what has no number the time."""
 
 
-class RecordCheck:
-    """Holds the tables of a workspace against its verified chain."""
+class RecordChecker:
+    """Compares the tables of a workspace with its verified chain."""
 
     def __init__(self, database: Database, workspace: str, verified: ChainVerification) -> None:
         self._database = database
@@ -47,7 +47,7 @@ class RecordCheck:
         self._broken = bool(verified.broken)
 
     def find_differences(self) -> Iterator[str]:
-        """A sentence for each difference.
+        """Yield a sentence for each difference.
 
         Raises:
             StorageError: a table cannot be read at all.
@@ -74,15 +74,9 @@ class RecordCheck:
         )
         for number, proposal, session, time, body in rows:
             where = f"Row {number} of the table decisions"
-            event = parse_decision_event(body)
-            if event is None:
-                yield f"{where} cannot be read."
+            if (matched := (yield from self._match_entry(where, time, body))) is None:
                 continue
-            event = event.model_copy(update={"time": time})
-            known = self._known(event)
-            if known is None:
-                yield from self._unknown(where, event)
-                continue
+            event, known = matched
             found.add(known.number)
             if (proposal, session, time) != (known.proposal, known.session, known.time):
                 yield f"{where} is not as it was recorded in entry {known.number}."
@@ -101,15 +95,9 @@ class RecordCheck:
         )
         for number, session, time, body in rows:
             where = f"Event {number} of session {session}"
-            event = parse_decision_event(body)
-            if event is None:
-                yield f"{where} cannot be read."
+            if (matched := (yield from self._match_entry(where, time, body))) is None:
                 continue
-            event = event.model_copy(update={"time": time})
-            known = self._known(event)
-            if known is None:
-                yield from self._unknown(where, event)
-                continue
+            event, known = matched
             found.add((cast(str, session), known.number))
             has_words = bool(event.feedback or event.comments or event.images)
             yield from self._event(where, event, known, with_words=has_words or session == known.session)
@@ -127,16 +115,22 @@ class RecordCheck:
             ):
                 yield f"Session {known.session} no longer tells of the decision {_name(known)}."
 
-    def _known(self, event: ProposalDecided) -> EventRecordEntry | None:
-        """Return the entry of an event, or the one that it should have."""
-        entries = self._events.get(_key(event.proposal, event.number, event.time), [])
-        name = event_hash(event)
-        return next((one for one in entries if one.event == name), entries[-1] if entries else None)
-
-    def _unknown(self, where: str, event: ProposalDecided) -> Iterator[str]:
+    def _match_entry(
+        self, where: str, time: object, body: object
+    ) -> Generator[str, None, tuple[ProposalDecided, EventRecordEntry] | None]:
+        """Return the event in a row, and its entry or the one that it should have; yield what prevents it."""
+        event = parse_decision_event(body)
+        if event is None:
+            yield f"{where} cannot be read."
+            return None
+        event = event.model_copy(update={"time": time})
+        if entries := self._events.get(_key(event.proposal, event.number, event.time)):
+            name = event_hash(event)
+            return event, next((one for one in entries if one.event == name), entries[-1])
         if not self._broken:
             what = f"{event.decision.replace('_', ' ')} of {event.proposal}"
             yield f"{where} tells of a decision that the record does not have: {what}."
+        return None
 
     def _event(
         self, where: str, event: ProposalDecided, known: EventRecordEntry, *, with_words: bool
@@ -201,15 +195,10 @@ class RecordCheck:
             ):
                 yield f"Proposal {proposal.id} is {_words(proposal)}, and the record has no decision on it."
             return
-        if not entry.state:
-            # Earlier formats said less.
-            if proposal.last is None or not _is_last(proposal.last, entry):
-                yield f"The last decision on {proposal.id} is not that of entry {entry.number}."
-            return
         if proposal.last is None or not _is_last(proposal.last, entry):
             yield f"The last decision on {proposal.id} is not that of entry {entry.number}."
-        elif proposal.state is ProposalState.FAILED:
-            return
+        elif not entry.state or proposal.state is ProposalState.FAILED:
+            return  # Entries of early formats have no state.
         elif not ProposalState(entry.state).is_pending:
             if proposal_hash(proposal) != entry.left:
                 yield f"Proposal {proposal.id} is not as entry {entry.number} left it."

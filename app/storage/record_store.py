@@ -31,7 +31,7 @@ from app.storage.storage_errors import StorageError
 
 @dataclass(frozen=True, slots=True)
 class BrokenEntry:
-    """An entry that is not as it was written, or is gone."""
+    """An entry that was changed after it was written, or is missing."""
 
     number: int
     why: str
@@ -103,7 +103,7 @@ class RecordedDecision:
 
     @property
     def files(self) -> Sequence[str]:
-        """The paths that it was about."""
+        """Return the paths that the decision was about."""
         if self.event:
             return self.event.files
         return [file.path for file in self.entry.files] if self.entry else ()

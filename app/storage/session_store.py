@@ -254,7 +254,7 @@ class SessionStore:
         return found
 
     def last_events(self, session_id: str, count: int) -> list[Event]:
-        """The newest `count` events of a session that are for somebody, in order."""
+        """Return the newest `count` events of a session that the user or the model may read, in order."""
         rows = self._database.query_rows(
             "SELECT id, time, type, body FROM events WHERE session = ? AND type != 'ladder_move'"
             " ORDER BY id DESC LIMIT ?",

@@ -31,7 +31,7 @@ class ApplyPatch(Tool):
         """Stage the patch."""
         draft = context.draft
         with refusals_as_tool_errors():
-            patch = await asyncio.to_thread(draft.read_patch, arguments.patch)
+            patch = await asyncio.to_thread(draft.parse_patch, arguments.patch)
             paths = [context.workspace.normalize_path(path) for path in patch.paths]
         # A refusal quotes the files, so the question comes first; its names are those that the engine goes by.
         await ask_if_secret(context, *paths)

@@ -163,7 +163,7 @@ def _by_letter(found: _Found, at: int) -> dict[str, Sequence[tuple[int, dict[str
     }
 
 
-class Patterns:
+class IgnorePatterns:
     """The patterns of an ignore file; the last one that matches decides, whatever its sign."""
 
     __slots__ = ("_folder_names", "_folder_paths", "_ignores", "_names", "_paths")
@@ -202,7 +202,7 @@ class Patterns:
 class IgnoreFile:
     """The patterns of one ignore file, and where they count from."""
 
-    patterns: Patterns
+    patterns: IgnorePatterns
     cut: int = 0
     """Characters of a workspace path that lie before the ignore file's folder."""
     lead: str = ""
@@ -226,7 +226,7 @@ def is_ignored(rules: Rules, path: str, name: str, is_folder: bool) -> bool:
     return False
 
 
-def rules_above(root: Path, names: Collection[str] = IGNORE_FILES) -> Rules:
+def ignore_rules_above(root: Path, names: Collection[str] = IGNORE_FILES) -> Rules:
     """Return the rules from ignore files above the workspace and from `.git/info/exclude`."""
     found = find_repository(root)
     if found is None:
@@ -242,10 +242,10 @@ def rules_above(root: Path, names: Collection[str] = IGNORE_FILES) -> Rules:
     return rules
 
 
-def rules_for_folder(root: Path, folder: str, names: Collection[str] = IGNORE_FILES) -> Rules:
+def ignore_rules_for_folder(root: Path, folder: str, names: Collection[str] = IGNORE_FILES) -> Rules:
     """Return the rules in force in a folder of the workspace; `folder` is empty for the root, `names` are the ignore
     files."""
-    rules = _rules_of(root, 0, names=names) + rules_above(root, names)
+    rules = _rules_of(root, 0, names=names) + ignore_rules_above(root, names)
     parts = folder.split("/") if folder else []
     for depth in range(len(parts)):
         path = "/".join(parts[: depth + 1])
@@ -279,7 +279,7 @@ def walk_files(
         is_closed: The same, with WorkspaceClosed.
         folders: Give the folders in place of the files.
     """
-    above = rules_for_folder(root, under.rpartition("/")[0]) if under else rules_above(root)
+    above = ignore_rules_for_folder(root, under.rpartition("/")[0]) if under else ignore_rules_above(root)
     chain = FolderChain(root)
     try:
         scan = _Scan(chain, readable_link, forbidden, is_cancelled, is_closed)
@@ -385,8 +385,8 @@ def read_patterns(path: str | Path, folder: int | None = None) -> str:
 
 
 @lru_cache(maxsize=256)
-def compile_patterns(text: str) -> Patterns:
+def compile_patterns(text: str) -> IgnorePatterns:
     """Return the patterns in the text of an ignore file, without those that git would discard."""
-    return Patterns(
+    return IgnorePatterns(
         [rule for line in text.split("\n") if (rule := parse_rule(line)) and len(rule.text) <= LONGEST_PATH]
     )

@@ -95,23 +95,23 @@ def check_name(name: str) -> None:
         raise UnsafePath(f"{name!r} is not a UTF-8 name; tools can't reach it") from None
     if length > LONGEST_NAME:
         raise UnsafePath(f"a name in the path is longer than {LONGEST_NAME} bytes")
-    if owner := repository_owner(name):
+    if owner := version_control_of_folder(name):
         raise UnsafePath(f"{name!r} belongs to {owner}; tools don't touch it")
 
 
-def repository_owner(name: str) -> str:
+def version_control_of_folder(name: str) -> str:
     """Return the version control system whose own folder a file system may take this component for; empty if none.
 
     Besides case, file systems ignore invisible characters (HFS+), trailing dots, spaces and stream names (NTFS),
     and know the folder by its short name `git~1` (NTFS); these are the spellings that git itself refuses in trees.
     """
-    folded = folded_name(name).partition(":")[0].rstrip(" .")
+    folded = fold_name(name).partition(":")[0].rstrip(" .")
     if short := _SHORT_NAME.fullmatch(folded):
         folded = f".{short[1].removeprefix('.')}"
     return _REPOSITORIES.get(folded, "")
 
 
-def folded_name(name: str) -> str:
+def fold_name(name: str) -> str:
     """Return a path component as people read it: folded case and form, without invisible characters."""
     if name.isascii():
         return name.casefold()

@@ -1,4 +1,4 @@
-"""The one door through which tools reach files: nothing that they name can lie outside the workspace.
+"""Resolves and opens the paths that tools name; none can lie outside the workspace.
 
 A path is walked one component at a time with a file descriptor of each folder and `O_NOFOLLOW` (as the *at()
 functions of POSIX.1-2008 allow), so no link that appears between a check and a read is ever followed unseen.
@@ -156,7 +156,7 @@ class Workspace:
         path = "/".join(split_path(text if relative is None else relative)) or "."
         return path, self.resolve(path)
 
-    def check_entry(self, relative: str) -> None:
+    def check_folder_entry(self, relative: str) -> None:
         """Raise UnsafePath for an entry of a folder that no tool may touch; a link is not followed, it is the entry.
 
         Nor may a link be on the way there.
@@ -256,7 +256,7 @@ class Workspace:
         return bool(places) and any(not place or f"{relative}/".startswith(f"{place}/") for place in places)
 
     def check_not_off_limits(self, named: str, path: str) -> None:
-        """Raise UnsafePath where a path, that somebody named so, is off limits."""
+        """Raise UnsafePath if a path is off limits; `named` is the path as the caller wrote it."""
         if self.is_forbidden(path):
             kernel = any(f"{path}/".startswith(f"{place}/") for place in self._of_the_kernel)
             whose = "the kernel" if kernel else "signoff itself"

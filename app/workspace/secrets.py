@@ -9,7 +9,7 @@ from enum import Enum
 from fnmatch import fnmatchcase, translate
 from functools import lru_cache
 
-from app.workspace.path_rules import folded_name
+from app.workspace.path_rules import fold_name
 
 _COPY = re.compile(
     r"(?:~|\.?~\d+~|[._-](?:bak|backup|bk|bkp|old|orig|original|save|saved|sav|sw[a-p]|tmp|temp|copy|prev|previous|rej"
@@ -164,7 +164,7 @@ _POSSIBLE_CODE, _POSSIBLE = _tables(POSSIBLE)
 @lru_cache(maxsize=4096)
 def classify_name(name: str) -> NameKind:
     """Return what a file's name, without its folders, says about secrets."""
-    names = _originals(folded_name(name))
+    names = _originals(fold_name(name))
     if any(_KEYS.has(one) and not one.endswith(".pub") for one in names):
         return NameKind.CERTAIN
     if any(_HARMLESS_ENDING.search(one) or _HARMLESS_WORD.search(one) for one in names):
@@ -180,7 +180,7 @@ def find_credential_folder(path: str) -> str:
     """The folder on a path that makes the file one of credentials; empty if there is none."""
     folder, _, name = path.rpartition("/")
     held = _credential_folders(folder)
-    if not held or _HARMLESS_ENDING.search(name := folded_name(name)):
+    if not held or _HARMLESS_ENDING.search(name := fold_name(name)):
         return ""
     return next((one for one in held if any(fnmatchcase(each, _FOLDERS[one]) for each in _originals(name))), "")
 
@@ -188,7 +188,7 @@ def find_credential_folder(path: str) -> str:
 @lru_cache(maxsize=256)
 def _credential_folders(folder: str) -> tuple[str, ...]:
     """The names in a folder's path of folders that hold credentials."""
-    return tuple(one for one in map(folded_name, folder.split("/")) if one in _FOLDERS)
+    return tuple(one for one in map(fold_name, folder.split("/")) if one in _FOLDERS)
 
 
 def _originals(name: str) -> list[str]:

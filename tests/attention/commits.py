@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from app.proposals.overlay.file_changes import make_change, next_hunk_number
-from app.proposals.overlay.overlay import Contents
+from app.proposals.overlay.file_changes import make_file_change, next_hunk_number
+from app.proposals.overlay.overlay import ContentStore
 from app.proposals.risk.risk_reasons import add_risk_reasons
 from app.proposals.values.models import FileChange, Proposal
 from app.proposals.values.proposal_store import ProposalStore
@@ -30,7 +30,7 @@ def as_proposal(
 ) -> Proposal:
     """What would be staged of these files."""
     # Nothing is saved, so that no store is asked for anything.
-    contents = Contents(cast(ProposalStore, None))
+    contents = ContentStore(cast(ProposalStore, None))
     changes: list[FileChange] = []
     number = 1
     for path, texts in sorted(files.items()):
@@ -40,7 +40,7 @@ def as_proposal(
             for text, mode in zip(texts, (old_mode, new_mode), strict=True)
         )
         if base != result:
-            changes.append(make_change(contents, path, base, result, next_number=number))
+            changes.append(make_file_change(contents, path, base, result, next_number=number))
             number = max(number, next_hunk_number(changes[-1:]))
     proposal = Proposal(id="P1", workspace="/", created=0.0, summary="", files=tuple(changes))
     return add_risk_reasons(contents, proposal, request)

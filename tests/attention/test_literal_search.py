@@ -11,19 +11,19 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from app.proposals import risk
-from app.proposals.risk.edited_file import LiteralPattern
+from app.proposals.risk.edited_file import PrefilteredPattern
 from app.proposals.values.attention_reason import ReasonKind
 from app.proposals.values.models import Proposal
 from tests.attention.commits import as_proposal
 from tests.examples import at_most
 
 
-def all_patterns() -> Iterator[tuple[str, LiteralPattern]]:
+def all_patterns() -> Iterator[tuple[str, PrefilteredPattern]]:
     for module in iter_modules(risk.__path__):
         for name, value in vars(import_module(f"{risk.__name__}.{module.name}")).items():
             of_it = value if isinstance(value, dict) else {"": value}
             for key, pattern in of_it.items():
-                if isinstance(pattern, LiteralPattern):
+                if isinstance(pattern, PrefilteredPattern):
                     yield f"{module.name}.{name}{f'[{key}]' if key else ''}", pattern
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.proposals.risk.change_summary import author_summary, command_summary, computed_summary, format_reason
+from app.proposals.risk.change_summary import author_summary, computed_summary, format_reason, summarize_command
 from app.proposals.risk.edited_file import LexingBudget, blank_strings_and_comments
 from app.proposals.values.attention_reason import ReasonKind
 from app.proposals.values.models import EditMatch, HunkState, MatchLevel, Proposal
@@ -186,8 +186,8 @@ def test_one_file_without_reasons_costs_nothing() -> None:
         (OriginKind.MODEL, "Edit a.txt", ""),
         (OriginKind.PATCH, "Mend it", ""),
         (OriginKind.COMMAND, "Format all", "The model says: Format all"),
-        (OriginKind.COMMAND, command_summary("ruff  format"), "Command: ruff  format"),
-        (OriginKind.MODEL, command_summary("ruff format"), "The model says: Command: ruff format"),
+        (OriginKind.COMMAND, summarize_command("ruff  format"), "Command: ruff  format"),
+        (OriginKind.MODEL, summarize_command("ruff format"), "The model says: Command: ruff format"),
     ],
 )
 def test_whose_words_a_summary_is(kind: OriginKind, summary: str, expected: str) -> None:
@@ -215,11 +215,11 @@ def test_a_reason_names_its_lines_as_they_are_now() -> None:
 
 
 def test_a_place_that_was_not_found_exactly_deserves_eyes() -> None:
-    from app.proposals.overlay.overlay import Contents
+    from app.proposals.overlay.overlay import ContentStore
     from app.proposals.risk.risk_reasons import add_risk_reasons
     from tests.unit.proposals.memory_store import MemoryStore
 
-    contents = Contents(MemoryStore())
+    contents = ContentStore(MemoryStore())
     plain = as_proposal({"a.bin": (None, "")})
     change = plain.files[0].model_copy(
         update={"matches": (EditMatch(rung=MatchLevel.ALIGNED, line=1),), "binary": True}

@@ -119,9 +119,9 @@ def test_importing_the_client_costs_a_part_of_importing_the_sdk() -> None:
 def test_loading_the_sdk_does_not_hold_up_the_event_loop_as_long_as_importing_it() -> None:
     code = """
 import asyncio, time
-from app.llm.sdk import start_loading
+from app.llm.sdk import start_loading_sdk
 async def main():
-    worst, future, begun = 0.0, start_loading(encrypted=False), time.perf_counter()
+    worst, future, begun = 0.0, start_loading_sdk(encrypted=False), time.perf_counter()
     while not future.done():
         before = time.perf_counter()
         await asyncio.sleep(0.001)

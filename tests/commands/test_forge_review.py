@@ -268,7 +268,7 @@ def test_files_changed_in_the_workspace_are_no_suggestions(
 ) -> None:
     moved = [*BASE[:10], "moved on", *BASE[10:59], "the end"]
     (review.root / "a.txt").write_text("".join(f"{line}\n" for line in moved))
-    review.runtime.service.refresh(["a.txt"])
+    review.runtime.service.rebase_pending(["a.txt"])
     review.runtime.service.deny("P1", [review.hunk(1)], comments=[review.comment("41", "new", 41)])
     now = next(one for one in review.runtime.service.file_diffs("P1") if one.change.path == "a.txt")
     assert "moved on" in now.new

@@ -351,7 +351,7 @@ def test_the_next_write_first_finishes_what_a_dead_process_left(tmp_path: Path, 
     case = make_case(tmp_path, "apply")
     site = break_off(case, "left")
     service = site.open()
-    service.refresh() if decide == "refresh" else getattr(service, decide)("P1")
+    service.rebase_pending() if decide == "refresh" else getattr(service, decide)("P1")
     assert site.tree() == (case.after if decide == "approve" else case.before)
     assert site.open().recover() == []
 

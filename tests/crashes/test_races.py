@@ -149,7 +149,7 @@ class Site:
         disk = PosixFilesystem(workspace.root, LIMIT) if script is None else Stepping(workspace.root, script)
         store: Any = self.store if script is None else Watched(self.store, script)  # type: ignore[arg-type]
         service = ProposalService(workspace, store, self.folder / "lock", disk)
-        service.tell = self.told.append
+        service.notify = self.told.append
         return service
 
     def _stage(self) -> None:
@@ -373,7 +373,7 @@ def test_the_next_decision_reports_what_recovery_kept(folders: Callable[[], Path
     swapped = script.names.index("exchange") + 1
     site = Site(folders(), "edit1", "file")
     play(site, Script({swapped + 1: site.intrude, swapped + 2: kill}), approve)
-    site.service().refresh()
+    site.service().rebase_pending()
     [line] = site.told
     assert "edit1.kept-P1-" in line
     site.check()
@@ -394,7 +394,7 @@ def test_a_recovery_that_cannot_be_recorded_says_so_once_and_ends_later(folders:
     [line] = service.recover()
     assert "every file is as before" in line
     assert "could not be recorded yet (no space left on device)" in line
-    service.refresh()
+    service.rebase_pending()
     assert site.told == [], "said once"
     site.store.before_write = lambda name: None
     [line] = service.recover()

@@ -13,7 +13,7 @@ from app.conversation.events import Question
 from app.proposals.values.attention_reason import AttentionReason, ReasonKind
 from app.proposals.values.models import Proposal
 from app.proposals.values.origin import Origin, OriginKind
-from app.review.review_state import order_waiting
+from app.review.review_state import order_by_urgency
 from app.runtime.model_connection import connect_model, open_session
 from app.storage.session_lock import SessionLock
 from app.tools.base.contract import ConfirmationAnswer
@@ -49,7 +49,7 @@ def test_blocked_agents_come_first_then_risks_then_the_oldest() -> None:
         waiting(5, OriginKind.COMMAND),
     ]
     for given_order in itertools.permutations(items):
-        assert [one.id for one in order_waiting(given_order)] == ["P4", "P3", "P5", "P1", "P2"]
+        assert [one.id for one in order_by_urgency(given_order)] == ["P4", "P3", "P5", "P1", "P2"]
 
 
 @given(st.lists(st.tuples(st.sampled_from(KINDS), st.booleans(), st.sets(st.integers(1, 8))), min_size=1, max_size=8))
@@ -58,7 +58,7 @@ def test_none_comes_before_what_it_builds_on(drawn: list[tuple[OriginKind, bool,
         waiting(number, kind, risky=risky, above=tuple(f"P{one}" for one in sorted(below) if one < number))
         for number, (kind, risky, below) in enumerate(drawn, 1)
     ]
-    ordered = [one.id for one in order_waiting(items)]
+    ordered = [one.id for one in order_by_urgency(items)]
     assert sorted(ordered) == sorted(one.id for one in items)
     for item in items:
         for name in item.files[0].stacked_on:

@@ -193,7 +193,7 @@ async def test_a_click_on_a_comment_opens_it_again() -> None:
         await slide(pilot, spot := place(app, "why"), spot)
         assert field.is_open
         await pilot.press("exclamation_mark", "ctrl+s")
-        assert [remark.text for remark in app.review.state.unsaid.remarks["P1"]] == ["why!"]
+        assert [remark.text for remark in app.review.state.review_drafts.remarks["P1"]] == ["why!"]
 
 
 async def test_words_about_a_dead_key_go_when_the_field_opens() -> None:

@@ -108,7 +108,7 @@ async def test_more_words_take_the_question_away() -> None:
         app.review.feedback_field.query_one(TextArea).focus()
         await pilot.press("m")
         assert app.review.verdict_handler.question is None
-        assert app.review.state.unsaid.drafts["P1"] == "hmm"
+        assert app.review.state.review_drafts.drafts["P1"] == "hmm"
 
 
 async def test_a_decision_on_a_hunk_takes_along_the_comments_on_it_alone() -> None:

@@ -4,7 +4,7 @@ import pytest
 from textual.widgets import TextArea
 
 from app.proposals.decide.comment_follow_up import CommentFollowUp
-from app.proposals.risk.change_summary import command_summary
+from app.proposals.risk.change_summary import summarize_command
 from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.models import FileDiff, HunkState, Proposal, ProposalState
 from app.proposals.values.origin import Origin, OriginKind
@@ -250,7 +250,7 @@ async def test_summary_is_not_repeated_in_both_panes(summary: str) -> None:
 
 async def test_command_summary_is_not_shown_as_the_models_words() -> None:
     diffs = [file_diff("a.py", "one\n", "1\n")]
-    ran = command_summary("sed -i s/one/1/ a.py   &&   echo this is a rather long command")
+    ran = summarize_command("sed -i s/one/1/ a.py   &&   echo this is a rather long command")
     value = proposal("P1", diffs, ran).model_copy(update={"origin": Origin(kind=OriginKind.COMMAND)})
     async with reviewing((value, diffs)) as (app, _pilot):
         assert "Command: sed -i s/one/1/ a.py   &&   echo this is a rather" in app.text()

@@ -12,7 +12,7 @@ from app.agent.updates import SessionFailed, Update
 from app.conversation.events import Decision, ProposalDecided, ProposalStaged, UserMessage
 from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.proposal_errors import NotRecorded
-from app.runtime.open_session import OpenSession, SessionlessDecisions, UnrecordedDecisions
+from app.runtime.open_session import OpenSession, SessionlessDecisions, UnrecordedDecisionRecorder
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.runtime.unfinished_work import append_decision_to_sessions, finish_unfinished_work
 from app.storage.storage_errors import StorageError
@@ -135,7 +135,7 @@ async def test_a_running_app_records_what_is_left_over_as_soon_as_the_store_take
         append_decision_to_sessions(runtime, approval_event(result, feedback="Go on."))
     told: asyncio.Queue[str] = asyncio.Queue()
     tried = threading.Event()
-    left_over = UnrecordedDecisions(runtime, lambda: tried.set() or "", patience=0.01)  # type: ignore[func-returns-value]
+    left_over = UnrecordedDecisionRecorder(runtime, lambda: tried.set() or "", patience=0.01)  # type: ignore[func-returns-value]
 
     async def recorded(lines: list[str]) -> None:
         for line in lines:
@@ -162,7 +162,7 @@ async def test_a_store_that_cannot_be_asked_is_asked_again(runtime: OpenWorkspac
         connection.execute("ALTER TABLE unrecorded RENAME TO gone")
     told: asyncio.Queue[str] = asyncio.Queue()
     tried = threading.Event()
-    left_over = UnrecordedDecisions(runtime, lambda: tried.set() or "", patience=0.01)  # type: ignore[func-returns-value]
+    left_over = UnrecordedDecisionRecorder(runtime, lambda: tried.set() or "", patience=0.01)  # type: ignore[func-returns-value]
 
     async def recorded(lines: list[str]) -> None:
         told.put_nowait(lines[0])
@@ -182,7 +182,7 @@ async def test_decision_recorded_without_a_session_is_reported(runtime: OpenWork
     _, proposal = from_session(runtime)
     told: asyncio.Queue[Update] = asyncio.Queue()
     opened = OpenSession(runtime, runtime.settings, told.put_nowait)
-    opened.unrecorded_decisions = UnrecordedDecisions(runtime, lambda: "", patience=0.01)
+    opened.unrecorded_decisions = UnrecordedDecisionRecorder(runtime, lambda: "", patience=0.01)
     runtime.service.approve(proposal)
     await opened.start()
     while not isinstance(update := await told.get(), SessionFailed):
@@ -219,5 +219,5 @@ def test_a_patch_from_elsewhere_has_only_the_audit_trail(runtime: OpenWorkspace)
 def test_staging_and_re_basing_are_no_decisions(runtime: OpenWorkspace) -> None:
     from_session(runtime)
     (runtime.workspace.root / "a.txt").write_text("something else\n")
-    runtime.service.refresh()
+    runtime.service.rebase_pending()
     assert finish_unfinished_work(runtime, patience=-1) == []

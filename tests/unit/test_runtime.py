@@ -233,7 +233,7 @@ stage("b")
 
 def test_hooks_that_nobody_can_read_are_said_not_to_be_told(runtime: OpenWorkspace) -> None:
     told: list[str] = []
-    runtime.hook_dispatcher.tell = told.append
+    runtime.hook_dispatcher.notify = told.append
     (runtime.workspace.root / ".signoff.toml").write_text("nonsense")
     assert runtime.service.stage_patch("--- /dev/null\n+++ b/a\n@@ -0,0 +1 @@\n+a\n").id == "P1"
     (line,) = told

@@ -30,7 +30,7 @@ def asking(*more: Item, closing: bool = False) -> Any:
     def build(profile: Profile) -> Payload:
         wire = wire_for(profile)
         items = [SystemText("You are signoff."), UserText("Fix it."), *more]
-        messages, system = wire.write_messages(items, wire.fit_profile(profile))
+        messages, system = wire.write_messages(items, wire.adapt_profile(profile))
         return Payload(messages, TOOLS, "none" if closing else None, system=system)
 
     return build

@@ -30,7 +30,7 @@ def wishing(
     def build(profile: Profile) -> Payload:
         wire = wire_for(profile)
         items = [SystemText("You are signoff."), UserText("Fix it."), *more]
-        messages, system = wire.write_messages(items, wire.fit_profile(profile))
+        messages, system = wire.write_messages(items, wire.adapt_profile(profile))
         return Payload(messages, TOOLS, None, limit, system, RequestOptions(effort, fields))
 
     return build

@@ -53,7 +53,7 @@ def latest(on: Bench) -> Proposal:
 def reasons(on: Bench) -> list[str]:
     proposal = latest(on)
     changes = {change.path: change for change in proposal.files}
-    return [format_reason(one, changes[one.path]) for one in proposal.reasons if one.kind.is_of_reading]
+    return [format_reason(one, changes[one.path]) for one in proposal.reasons if one.kind.is_from_read_history]
 
 
 async def test_an_edit_of_a_file_that_was_not_read_says_so(server: WireServer, root: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.agent.trace import DebugFile
+from app.agent.trace import TraceFile
 from app.conversation.events import Notice
 from app.conversation.payload import render_trials
 from tests.wire import templates
@@ -268,7 +268,7 @@ async def test_the_debug_file_says_what_was_found(server: WireServer, tmp_path: 
     as_llama_cpp(server, templates.drops_later_system)
     stage_and_hand_back(server)
     async with bench(server, tmp_path) as on:
-        debug = DebugFile(tmp_path / "debug.jsonl")
+        debug = TraceFile(tmp_path / "debug.jsonl")
         on.session.subscribe(debug)
         await on.say("Be less formal")
         await on.say("Even less")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from app.agent.trace import DebugFile
+from app.agent.trace import TraceFile
 from app.agent.updates import ConfirmationRequested, Update
 from app.conversation.events import LadderMove, RequestSent, ToolResult
 from app.tools.base.contract import ConfirmationAnswer
@@ -106,7 +106,7 @@ async def test_no_request_has_anything_of_it(server: WireServer, tmp_path: Path,
 
 async def test_the_debug_file_has_times_but_no_texts(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path, retry=FAST) as on:
-        debug = DebugFile(tmp_path / "debug.jsonl")
+        debug = TraceFile(tmp_path / "debug.jsonl")
         on.session.subscribe(debug)
         server.script(
             [

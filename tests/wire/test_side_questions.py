@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from app.agent.updates import SessionFailed, SideDiscarded, SideStreamed, TextStreamed
+from app.agent.updates import SessionFailed, SideAnswerDiscarded, SideAnswerStreamed, TextStreamed
 from app.conversation.events import Compacted, Pruned, SideAnswer, SideQuestion, ThreadAnchor, collect_side_exchanges
 from app.conversation.markdown_export import export_markdown
 from app.proposals.values.models import Proposal
@@ -312,7 +312,7 @@ async def test_side_question_runs_beside_a_turn(
         turn = asyncio.create_task(on.say("Tell me a story"))
         await until(lambda: any(isinstance(one, TextStreamed) and one.text == "So far" for one in on.updates))
         uid = await on.session.aside.ask(place_of(proposal), "why?")
-        await until(lambda: any(isinstance(one, SideStreamed) for one in on.updates))
+        await until(lambda: any(isinstance(one, SideAnswerStreamed) for one in on.updates))
         with pytest.raises(ProposalError, match="still being written"):
             await on.session.aside.ask(place_of(proposal), "again?")
         assert on.session.aside.stop(uid)
@@ -321,7 +321,7 @@ async def test_side_question_runs_beside_a_turn(
         answer = next(event for event in on.events if isinstance(event, SideAnswer))
         assert (answer.state, answer.text) == ("interrupted", "So far")
         await on.session.aside.ask(place_of(proposal), "why then?")
-        await until(lambda: sum(isinstance(one, SideStreamed) for one in on.updates) == 2)
+        await until(lambda: sum(isinstance(one, SideAnswerStreamed) for one in on.updates) == 2)
         on.session.interrupt()
         await turn
         assert on.stopped == "aborted" and on.session.aside.is_answer_awaited(place_of(proposal))
@@ -390,7 +390,7 @@ async def test_an_unkept_answer_goes(server: WireServer, tmp_path: Path, monkeyp
         server.model(lose)
         uid = await on.session.aside.ask(place, "why?")
         await on.session.aside.wait_until_idle()
-        assert SideDiscarded(uid, over=True) in on.updates
+        assert SideAnswerDiscarded(uid, over=True) in on.updates
         (failed,) = [update.message for update in on.updates if isinstance(update, SessionFailed)]
         assert "could not be kept" in failed and not on.session.aside.is_answer_awaited(place)
 

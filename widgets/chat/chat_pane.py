@@ -19,8 +19,8 @@ from app.agent.updates import (
     PhaseChanged,
     QueueChanged,
     ReasoningStreamed,
-    SideDiscarded,
-    SideStreamed,
+    SideAnswerDiscarded,
+    SideAnswerStreamed,
     TextStreamed,
     Update,
     merge_updates,
@@ -271,7 +271,7 @@ class ChatPane(Column):
                 self.status_line.show_phase(phase, detail, until)
             case QueueChanged(texts):
                 self.composer.set_queued_messages(texts)
-            case SideStreamed() | SideDiscarded():
+            case SideAnswerStreamed() | SideAnswerDiscarded():
                 pass
             case EventRecorded(event):
                 self.show_streamed_text()

@@ -13,7 +13,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static
 
-from app.agent.updates import EventRecorded, SideDiscarded, SideStreamed, SideUpdate
+from app.agent.updates import EventRecorded, SideAnswerDiscarded, SideAnswerStreamed, SideUpdate
 from app.conversation.events import (
     EventBase,
     SideAnswer,
@@ -75,10 +75,10 @@ class SideThreads:
             case EventRecorded(event=SideAnswer() as answer):
                 self._streamed.pop(answer.question, None)
                 return self._answered(answer)
-            case SideStreamed(question=uid, text=text) if uid in self._streamed:
+            case SideAnswerStreamed(question=uid, text=text) if uid in self._streamed:
                 self._streamed[uid] += text
                 return self._known[uid].question.place
-            case SideDiscarded(question=uid, over=over) if uid in self._streamed:
+            case SideAnswerDiscarded(question=uid, over=over) if uid in self._streamed:
                 self._streamed[uid] = ""
                 if over:
                     del self._streamed[uid]

@@ -5,11 +5,11 @@ from typing import Literal
 
 from textual.content import Content
 
-from app.proposals.risk.edited_file import sort_by_path
+from app.proposals.risk.edited_file import sort_in_path_order
 from app.proposals.values.models import FileChange, FileDiff, Proposal
 from app.review.evidence_reasons import add_evidence_reasons, has_evidence_reason
 from app.review.review_state import ReviewState
-from app.review.unfinished_review import filter_pending
+from app.review.unfinished_review import filter_pending_hunks
 from widgets.diff.diff_pane import DiffPane
 from widgets.review.evidence_words import evidence_comments
 from widgets.review.review_messages import DiffsWanted, FollowUpsWanted, ReviewHost, VersionDiffsWanted
@@ -37,8 +37,8 @@ def written_versions(changes: Sequence[FileChange]) -> WrittenVersions:
 
 def _decided_more(before: Proposal, now: Proposal) -> bool:
     """Whether hunks that waited are decided now, while others wait."""
-    waited = {hunk.id for hunk in filter_pending(before.hunks)}
-    waits = {hunk.id for hunk in filter_pending(now.hunks)}
+    waited = {hunk.id for hunk in filter_pending_hunks(before.hunks)}
+    waits = {hunk.id for hunk in filter_pending_hunks(now.hunks)}
     return bool(waits) and any(hunk.id in waited - waits for hunk in now.hunks)
 
 
@@ -98,7 +98,7 @@ class PreviewController:
         state = self._state
         diffs = add_evidence_reasons(diffs, state.checks.get(proposal.id), state.evidence.get(proposal.id))
         order = () if self.by_path else proposal.order
-        by_need = sort_by_path(diffs, [diff.change.path for diff in diffs], order)
+        by_need = sort_in_path_order(diffs, [diff.change.path for diff in diffs], order)
         if not self.by_path:
             by_need.sort(key=lambda diff: not has_evidence_reason(diff))
         self.diffs = tuple(by_need)

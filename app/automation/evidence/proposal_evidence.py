@@ -51,7 +51,7 @@ class ProposalEvidence:
     @property
     def unheld_hunks(self) -> tuple[str, ...]:
         """Return the ids of the hunks that nothing would miss."""
-        return tuple(hunk for hunk, mark in self.marks.items() if mark.verdict.is_unheld)
+        return tuple(hunk for hunk, mark in self.marks.items() if mark.verdict.is_unnoticed_by_tests)
 
     @property
     def is_cut_short(self) -> bool:
@@ -91,7 +91,7 @@ def unheld_hunks_as_feedback(evidence: ProposalEvidence, diffs: Iterable[FileDif
     for diff in diffs:
         for hunk in diff.change.hunks:
             mark = evidence.marks.get(hunk.id)
-            if mark is not None and mark.verdict.is_unheld:
+            if mark is not None and mark.verdict.is_unnoticed_by_tests:
                 parts.append(f"{diff.change.path} {hunk_header(hunk)}: {mark.description}\n{_quoted(diff, hunk)}")
     if not parts:
         return ""

@@ -30,7 +30,7 @@ _CODEX_PROGRAM_TEXT = re.compile(
 _TAG = re.compile(r"<[A-Za-z_][\w -]*>")
 
 
-def is_codex(lines: Sequence[Mapping[str, Any]]) -> bool:
+def is_codex_transcript(lines: Sequence[Mapping[str, Any]]) -> bool:
     """Return whether these lines are a Codex rollout."""
     return any(
         (line.get("type") in _WRAPPED and isinstance(line.get("payload"), dict)) or line.get("type") in _CALLS
@@ -38,7 +38,7 @@ def is_codex(lines: Sequence[Mapping[str, Any]]) -> bool:
     )
 
 
-def codex_messages(lines: Sequence[Mapping[str, Any]], repairs: Counter[str]) -> list[dict[str, Any]]:
+def convert_codex_messages(lines: Sequence[Mapping[str, Any]], repairs: Counter[str]) -> list[dict[str, Any]]:
     """Return the messages of a rollout; `repairs` is that of `import_messages`."""
     typed = {text.strip() for kind, item in _items(lines) if (text := _codex_typed(kind, item))}
     messages: list[dict[str, Any]] = []
@@ -151,7 +151,7 @@ _LEFT_OUT = "texts of the other program"
 _IMAGE = "[image]"
 
 
-def is_claude(lines: Sequence[Mapping[str, Any]]) -> bool:
+def is_claude_transcript(lines: Sequence[Mapping[str, Any]]) -> bool:
     """Return whether these lines are a session of Claude Code."""
     return any(
         line.get("type") in ("user", "assistant") and isinstance(line.get("message"), dict) and "role" not in line
@@ -167,7 +167,7 @@ def has_anthropic_blocks(message: Mapping[str, Any]) -> bool:
     )
 
 
-def claude_messages(lines: Sequence[Mapping[str, Any]], repairs: Counter[str]) -> list[dict[str, Any]]:
+def convert_claude_messages(lines: Sequence[Mapping[str, Any]], repairs: Counter[str]) -> list[dict[str, Any]]:
     """Return the messages of the branch on which the session ended.
 
     Args:
@@ -388,10 +388,10 @@ class _File:
         """The name of the program, and its messages in OpenAI's form."""
         lines = self._values()
         mappings = [line for line in lines if isinstance(line, dict)]
-        if is_codex(mappings):
-            return "Codex", codex_messages(mappings, self._repairs)
-        if is_claude(mappings):
-            return "Claude Code", claude_messages(mappings, self._repairs)
+        if is_codex_transcript(mappings):
+            return "Codex", convert_codex_messages(mappings, self._repairs)
+        if is_claude_transcript(mappings):
+            return "Claude Code", convert_claude_messages(mappings, self._repairs)
         if sum(isinstance(line.get("messages"), list) for line in mappings) > 1:
             raise TranscriptError(
                 f"{self._path} holds several conversations, one a line: give a file with one of them."
@@ -404,7 +404,7 @@ class _File:
         self._repairs["entries that are no messages"] += len(listed) - len(found)
         if any(map(has_anthropic_blocks, found)):
             wrapped = [{"message": message} for message in found]
-            return "Anthropic messages", claude_messages(wrapped, self._repairs)
+            return "Anthropic messages", convert_claude_messages(wrapped, self._repairs)
         return "OpenAI messages", found
 
     def _values(self) -> list[Any]:

@@ -73,7 +73,7 @@ class ContextBudget:
 
 
 @dataclass(frozen=True, slots=True)
-class Prune:
+class PruneStep:
     """Leave out the texts of these tool results, or these images."""
 
     results: tuple[int, ...]
@@ -85,7 +85,7 @@ class Prune:
 
 
 @dataclass(frozen=True, slots=True)
-class Summarise:
+class SummariseStep:
     """Summarise everything up to an event with the model; the summary replaces it in payloads."""
 
     upto: int
@@ -94,8 +94,8 @@ class Summarise:
 
 
 @dataclass(frozen=True, slots=True)
-class Truncate:
-    """Leave everything up to an event out, with nothing in its place."""
+class TruncateStep:
+    """Leave out everything up to an event, without a summary."""
 
     upto: int
     saved: int
@@ -127,7 +127,7 @@ def make_context_budget(
 
 def plan_compaction(
     events: Sequence[Event], budget: ContextBudget, *, summarise: bool = True
-) -> Prune | Summarise | Truncate | None:
+) -> PruneStep | SummariseStep | TruncateStep | None:
     """Return the next step towards the budget; None if it is met or nothing is left to gain.
 
     Args:
@@ -152,14 +152,14 @@ def plan_compaction(
 
 def _plan_cut(
     events: Sequence[Event], costs: "_Costs", budget: ContextBudget, share: float, *, summarise: bool
-) -> Summarise | Truncate | None:
+) -> SummariseStep | TruncateStep | None:
     """A cut that leaves this share of the target as it is, if it is worth it."""
     position = _cut_position(events, costs, int(share * budget.target), budget)
     saved = costs.between(costs.start, position)
     if position <= costs.start or saved < _WORTHWHILE * budget.used:
         return None
     upto = events[position - 1].id
-    return Summarise(upto, saved) if summarise else Truncate(upto, saved)
+    return SummariseStep(upto, saved) if summarise else TruncateStep(upto, saved)
 
 
 def _still_too_much(budget: ContextBudget) -> bool:
@@ -226,7 +226,7 @@ def estimate_image_event_tokens(event: Event) -> int:
     return sum(estimate_image_tokens(image.width, image.height) for image in event_images(event))
 
 
-def _plan_images(events: Sequence[Event], costs: _Costs, budget: ContextBudget) -> Prune | None:
+def _plan_images(events: Sequence[Event], costs: _Costs, budget: ContextBudget) -> PruneStep | None:
     """The oldest images, as many as have to go."""
     chosen: list[int] = []
     saved = 0.0
@@ -236,7 +236,7 @@ def _plan_images(events: Sequence[Event], costs: _Costs, budget: ContextBudget) 
         if event.id and (tokens := costs.images(event)):
             chosen.append(event.id)
             saved += tokens - _PLACEHOLDER_TOKENS
-    return Prune((), int(saved), tuple(chosen)) if chosen else None
+    return PruneStep((), int(saved), tuple(chosen)) if chosen else None
 
 
 def _last_answer(events: Sequence[Event]) -> int:
@@ -249,7 +249,7 @@ def _is_answer(event: Event) -> bool:
     return isinstance(event, AssistantMessage) and event.state != "discarded"
 
 
-def _plan_pruning(events: Sequence[Event], costs: _Costs, budget: ContextBudget) -> Prune | None:
+def _plan_pruning(events: Sequence[Event], costs: _Costs, budget: ContextBudget) -> PruneStep | None:
     protected = _tail_start(events, costs, int(_TAIL * budget.target))
     excess = budget.used - budget.target
     chosen: list[int] = []
@@ -265,7 +265,7 @@ def _plan_pruning(events: Sequence[Event], costs: _Costs, budget: ContextBudget)
             saved += tokens - _PLACEHOLDER_TOKENS
     if not chosen or saved < min(_WORTHWHILE * budget.used, excess):
         return None
-    return Prune(tuple(chosen), int(saved))
+    return PruneStep(tuple(chosen), int(saved))
 
 
 def _tail_start(events: Sequence[Event], costs: _Costs, tokens: int) -> int:
@@ -354,19 +354,19 @@ _FIT = 0.7
 
 
 def make_summary_payload(
-    events: Sequence[Event], step: Summarise, budget: ContextBudget, profile: Profile, facts: PayloadInputs
+    events: Sequence[Event], step: SummariseStep, budget: ContextBudget, profile: Profile, inputs: PayloadInputs
 ) -> Payload:
     """Return the payload that asks for the summary of a plan.
 
     Args:
-        facts: as for any request; tools stay the same and may not be called.
+        inputs: as for any request; tools stay the same and may not be called.
     """
     covered = [_clipped(event) for event in events if 0 < event.id <= step.upto]
     # What the model has said of images stands for them.
     unseen = Pruned(images=tuple(event.id for event in covered if estimate_image_event_tokens(event)))
     covered = _fitting(covered, int(_FIT * (budget.window or budget.used) / budget.factor))
     instruction = Intervention(kind=InterventionKind.FACT, text=INSTRUCTION, scope="request")
-    return project([*covered, unseen, instruction], profile, replace(facts, closing=True))
+    return project([*covered, unseen, instruction], profile, replace(inputs, closing=True))
 
 
 def _fitting(events: list[Event], tokens: int) -> list[Event]:

@@ -315,7 +315,7 @@ class HistoryReader:
         return History(self._items, [text for _, text in ordered], self._marks.pruned)
 
     def apply(self, position: int, event: Event) -> None:
-        """Take in the next event."""
+        """Update the state from the next event."""
         if self._covered:
             if position > self._marks.cut:
                 self._end_of_cut()

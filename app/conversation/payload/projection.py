@@ -306,7 +306,7 @@ class PayloadInputs:
     """A side question, which is no part of the log; then no tool may be called."""
 
 
-def project(events: Sequence[Event], profile: Profile, facts: PayloadInputs) -> Payload:
+def project(events: Sequence[Event], profile: Profile, inputs: PayloadInputs) -> Payload:
     """Return the payload for a log.
 
     Total: any sequence of events, such as any prefix of a log, gives a valid payload. Linear in the size of the log.
@@ -319,24 +319,24 @@ def project(events: Sequence[Event], profile: Profile, facts: PayloadInputs) -> 
     the history without tools as well. A call that comes all the same is refused by the executor and ends the turn.
     """
     wire = wire_for(profile)
-    given, profile = profile, wire.fit_profile(profile)
+    given, profile = profile, wire.adapt_profile(profile)
     history = read_history(events, WireIds(profile.tool_id), _kept_characters(profile))
-    if facts.side_request is not None:
-        history = _with_aside(history, facts.side_request)
-    spoken, images = attach_history_images(history.items, profile, facts.images)
-    items = place_items(replace(history, items=spoken), facts.system_prompt, profile, facts.endpoint, facts.model)
-    return _payload(wire.write_messages(items, profile), given, facts, images)
+    if inputs.side_request is not None:
+        history = _with_aside(history, inputs.side_request)
+    spoken, images = attach_history_images(history.items, profile, inputs.images)
+    items = place_items(replace(history, items=spoken), inputs.system_prompt, profile, inputs.endpoint, inputs.model)
+    return _payload(wire.write_messages(items, profile), given, inputs, images)
 
 
-def _payload(written: WireMessages, profile: Profile, facts: PayloadInputs, images: tuple[Image, ...]) -> Payload:
-    talks = facts.closing or facts.side_request is not None
+def _payload(written: WireMessages, profile: Profile, inputs: PayloadInputs, images: tuple[Image, ...]) -> Payload:
+    talks = inputs.closing or inputs.side_request is not None
     closing = talks and profile.tools_supported and profile.tool_choice_none != "rejected"
     return Payload(
         messages=written.messages,
         system=written.system,
-        tools=filter_accepted_tools(facts.tools, profile.refused_tools) if profile.tools_supported else [],
+        tools=filter_accepted_tools(inputs.tools, profile.refused_tools) if profile.tools_supported else [],
         tool_choice="none" if closing else None,
-        options=facts.options,
+        options=inputs.options,
         images=images,
     )
 
@@ -364,7 +364,7 @@ class _Prefix:
 
 
 class CachedProjection:
-    """Projects the log of a session repeatedly, at the cost of what is new in the log.
+    """Builds the payloads of a session; each costs time for the new events only.
 
     Of the log up to the last request at which nothing was open the messages are kept. All is projected anew where
     the log does not go on from there, where a later event changes what was said before (a pruning, a compaction, a
@@ -376,26 +376,26 @@ class CachedProjection:
         self._lock = Lock()
         self._prefix: _Prefix | None = None
 
-    def project(self, events: Sequence[Event], profile: Profile, facts: PayloadInputs) -> Payload:
-        """Return the same payload as `project` for the same arguments."""
+    def project(self, events: Sequence[Event], profile: Profile, inputs: PayloadInputs) -> Payload:
+        """Return the payload for a log, as the function `project` does."""
         events = tuple(events)
-        prompt = facts.system_prompt if profile.mid_system == "fold_user" else ""
-        key = (profile, facts.endpoint, facts.model, prompt)
+        prompt = inputs.system_prompt if profile.mid_system == "fold_user" else ""
+        key = (profile, inputs.endpoint, inputs.model, prompt)
         with self._lock:
             prefix, self._prefix = self._prefix, None
             goes_on = prefix and prefix.key == key and events[: len(prefix.events)] == prefix.events
-            if prefix and goes_on and (payload := self._continued(prefix, events, facts)):
+            if prefix and goes_on and (payload := self._continued(prefix, events, inputs)):
                 return payload
-            payload = self._continued(_empty_prefix(key, events, prompt), events, facts)
+            payload = self._continued(_empty_prefix(key, events, prompt), events, inputs)
             assert payload is not None, "nothing stands before the first event"
             return payload
 
-    def _continued(self, prefix: _Prefix, events: tuple[Event, ...], facts: PayloadInputs) -> Payload | None:
+    def _continued(self, prefix: _Prefix, events: tuple[Event, ...], inputs: PayloadInputs) -> Payload | None:
         """Return the payload based on the kept prefix; None if a later event changes the prefix."""
         start = len(prefix.events)
         if _omitting(events[start:]) != prefix.later:
             return None
-        profile = wire_for(prefix.key[0]).fit_profile(prefix.key[0])
+        profile = wire_for(prefix.key[0]).adapt_profile(prefix.key[0])
         reader, settled = prefix.reader(), start
         for position in range(start, len(events)):
             event = events[position]
@@ -403,27 +403,27 @@ class CachedProjection:
                 settled = position
             reader.apply(position, event)
         history = reader.finish_history()
-        if facts.side_request is not None:
-            history = _with_aside(history, facts.side_request)
+        if inputs.side_request is not None:
+            history = _with_aside(history, inputs.side_request)
         carried = prefix.carried + history_images(history.items)
-        judged = find_unsent_reasons(carried, profile, facts.images)
+        judged = find_unsent_reasons(carried, profile, inputs.images)
         if reader.changed_earlier or judged[: len(prefix.judged)] != prefix.judged:
             return None
         placer, writer = prefix.placer.fork(), prefix.writer.fork()
-        placer.add_items(attach_images(history.items, judged[len(prefix.judged) :], facts.images))
+        placer.add_items(attach_images(history.items, judged[len(prefix.judged) :], inputs.images))
         for text in history.tail:
             placer.add_note(text)
         for item in placer.pop_rest():
             writer.add(item)
         if settled:
-            self._prefix = _longer(prefix, events[:settled], judged, facts) if settled > start else prefix
+            self._prefix = _longer(prefix, events[:settled], judged, inputs) if settled > start else prefix
         images = tuple(image for image, reason in judged if not reason)
-        return _payload(writer.finish(placer.first_item(facts.system_prompt)), prefix.key[0], facts, images)
+        return _payload(writer.finish(placer.first_item(inputs.system_prompt)), prefix.key[0], inputs, images)
 
 
 def _empty_prefix(key: tuple[Any, ...], events: Sequence[Event], prompt: str) -> _Prefix:
     wire = wire_for(key[0])
-    profile, marks = wire.fit_profile(key[0]), read_omissions(events)
+    profile, marks = wire.adapt_profile(key[0]), read_omissions(events)
     placer = ItemPlacer(prompt, profile, key[1], key[2], marks.pruned)
     return _Prefix(
         key, (), marks, _omitting(events), None, WireIds(profile.tool_id), [], [], placer, wire.make_writer(profile)
@@ -436,7 +436,7 @@ def _omitting(events: Sequence[Event]) -> tuple[Event, ...]:
 
 
 def _longer(
-    prefix: _Prefix, events: tuple[Event, ...], judged: Sequence[tuple[Image, str]], facts: PayloadInputs
+    prefix: _Prefix, events: tuple[Event, ...], judged: Sequence[tuple[Image, str]], inputs: PayloadInputs
 ) -> _Prefix:
     """A prefix of all of these events, which are settled; of the images, `judged` has these and maybe later ones."""
     reader = prefix.reader()
@@ -445,7 +445,7 @@ def _longer(
     items, earlier = reader.checkpoint()
     carried = prefix.carried + history_images(items)
     placer, writer = prefix.placer.fork(), prefix.writer.fork()
-    placer.add_items(attach_images(items, judged[len(prefix.judged) : len(carried)], facts.images))
+    placer.add_items(attach_images(items, judged[len(prefix.judged) : len(carried)], inputs.images))
     for item in placer.pop_finished():
         writer.add(item)
     kept = list(judged[: len(carried)])

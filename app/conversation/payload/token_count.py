@@ -110,7 +110,7 @@ class TokenMeter:
         return int((sum(map(estimate_message_tokens, first)) + sums[-1] + _tokens_beside(payload)) * self.factor)
 
     def apply(self, event: Event) -> None:
-        """Take in the next event."""
+        """Update the state from the next event."""
         match event:
             case RequestSent():
                 self._estimated = event.estimated_tokens / self.factor

@@ -41,7 +41,7 @@ from app.doors.hook.hook_options import HookOptions, parse_hook_options
 from app.doors.hook.turn_files import TurnFiles
 from app.proposals.values.proposal_errors import TooMuchUnread
 from app.storage.app_dirs import find_app_dirs
-from app.storage.captured_edit_store import AgentTurn, CapturedEdits, CapturedFile
+from app.storage.captured_edit_store import AgentTurn, CapturedEditStore, CapturedFile
 from app.storage.change_signals import ChangeSignal
 from app.storage.database import Database
 from app.storage.seen_lines_store import SeenLinesStore
@@ -72,7 +72,7 @@ class HookContext(NamedTuple):
     """The workspace, store and options of one call of the hook."""
 
     workspace: Workspace
-    captured: CapturedEdits
+    captured: CapturedEditStore
     options: HookOptions = HookOptions()
     config_file: Path | None = None
     """The user's, which has the reading budget."""
@@ -153,7 +153,7 @@ def _answer_call(call: HookCall, workspace: str, options: HookOptions, agent: Ag
         opened = Workspace(root, off_limits=(where.state, where.config))
         name = str(opened.root).encode("utf-8", "backslashreplace").decode("utf-8")
         signal = ChangeSignal(where.signals, name)
-        door = HookContext(opened, CapturedEdits(database, name, signal), options, where.config_file)
+        door = HookContext(opened, CapturedEditStore(database, name, signal), options, where.config_file)
         until = agent.began + options.wait if options.wait else 0.0
         answer = answer_call(door, call)
         while answer.unread and until > time.monotonic():
@@ -316,7 +316,7 @@ _SHOWN = 5
 def answer_call(context: HookContext, call: HookCall) -> HookAnswer:
     """Return the answer to a call; an edit is in the store when this returns."""
     if call.event in BEFORE_PROMPT_EVENTS:
-        context.captured.reopen_unnamed_turn(call.agent, call.session)
+        context.captured.reopen_turns_without_prompt_id(call.agent, call.session)
     if call.event in BEFORE_PROMPT_EVENTS + AFTER_TOOL_EVENTS + SESSION_START_EVENTS:
         _note_reads(context, call)
         return EMPTY_ANSWER

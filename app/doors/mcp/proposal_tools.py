@@ -208,7 +208,7 @@ def add_patch_to_draft(runtime: OpenWorkspace, draft: Draft, text: str) -> str:
     """
     with refusals_as_tool_errors():
         # An agent makes a patch of the repository that it sees, of which the workspace may be a folder.
-        patch = draft.read_patch(text, folder_in_repository(runtime.workspace.root))
+        patch = draft.parse_patch(text, folder_in_repository(runtime.workspace.root))
         if len(patch.paths) > MAX_PROPOSAL_FILES:
             raise ToolError(
                 f"Nothing was staged: the patch names more than {MAX_PROPOSAL_FILES:,} files. Propose fewer at once."

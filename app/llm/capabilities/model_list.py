@@ -94,7 +94,7 @@ class ListedModel:
     """None where the list does not say."""
 
 
-def read_models(body: Any) -> list[ListedModel] | None:
+def parse_model_list(body: Any) -> list[ListedModel] | None:
     """Return the models of a `/models` response; None if it is not a list of models."""
     entries = body.get("data", body.get("models")) if isinstance(body, dict) else body
     if not isinstance(entries, list):

@@ -51,8 +51,8 @@ TrialBuilder = Callable[[Profile], Sequence[RenderTrial]]
 """Makes the conversations of a check in the form that a profile wants."""
 
 
-class Exchange(Protocol):
-    """Sends a small request to the server of the endpoint, and nowhere else."""
+class RequestSender(Protocol):
+    """Function that sends a small request to the server of the endpoint, and nowhere else."""
 
     def __call__(self, path: str, body: Mapping[str, Any] | None = None) -> Awaitable[tuple[int, str]]:
         """Return status and text of the answer.
@@ -90,7 +90,7 @@ _Answer = str | _Refused | None
 
 
 async def check_template(
-    endpoint: Endpoint, profile: Profile, build: TrialBuilder, exchange: Exchange
+    endpoint: Endpoint, profile: Profile, build: TrialBuilder, exchange: RequestSender
 ) -> TemplateFinding | None:
     """Find the first placement in which the template keeps every mark; None if the server cannot tell.
 
@@ -108,7 +108,7 @@ async def check_template(
 
 
 class _Check:
-    def __init__(self, endpoint: Endpoint, build: TrialBuilder, exchange: Exchange) -> None:
+    def __init__(self, endpoint: Endpoint, build: TrialBuilder, exchange: RequestSender) -> None:
         self._endpoint = endpoint
         self._build = build
         self._exchange = exchange
@@ -158,15 +158,15 @@ class _Check:
         return None, None
 
 
-_Dialect = Callable[[Exchange, Mapping[str, Any]], Awaitable[_Answer]]
+_Dialect = Callable[[RequestSender, Mapping[str, Any]], Awaitable[_Answer]]
 """Renders the body of a chat completion."""
 
 
-async def _by_llama_cpp(exchange: Exchange, body: Mapping[str, Any]) -> _Answer:
+async def _by_llama_cpp(exchange: RequestSender, body: Mapping[str, Any]) -> _Answer:
     return _read(*await exchange("/apply-template", body), "prompt")
 
 
-async def _by_vllm(exchange: Exchange, body: Mapping[str, Any]) -> _Answer:
+async def _by_vllm(exchange: RequestSender, body: Mapping[str, Any]) -> _Answer:
     asked = {name: body[name] for name in ("model", "messages", "tools", "chat_template_kwargs") if name in body}
     status, text = await exchange("/tokenize", asked)
     if status != 200:
@@ -179,7 +179,7 @@ async def _by_vllm(exchange: Exchange, body: Mapping[str, Any]) -> _Answer:
     return answer if isinstance(answer, str) else None
 
 
-async def _by_ollama(exchange: Exchange, body: Mapping[str, Any]) -> _Answer:
+async def _by_ollama(exchange: RequestSender, body: Mapping[str, Any]) -> _Answer:
     if str(body["model"]).endswith("cloud"):
         # Ollama passes these on to its own servers.
         return None

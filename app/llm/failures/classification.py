@@ -29,7 +29,7 @@ _LONGEST = 366 * _UNITS["d"]
 
 
 def parse_retry_delay(headers: Mapping[str, str], text: str, now: float) -> float | None:
-    """Return the seconds to wait from `current` (Unix time), or None where nothing usable is said.
+    """Return the seconds to wait from `now` (Unix time), or None where nothing usable is said.
 
     The most precise source wins: `retry-after-ms`, then `retry-after`, then the body, then the reset time of the
     rate-limit bucket that is exhausted.

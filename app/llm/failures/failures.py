@@ -209,7 +209,7 @@ class FailureDescriber:
         proxy = host_and_port(proxy_for(self._endpoint.base_url))
         return f"{safe_line(proxy)}, the proxy of the environment for {self._host}" if proxy else ""
 
-    def check_settings(self) -> Failure | None:
+    def find_settings_fault(self) -> Failure | None:
         """Describe what is wrong with address, key or headers before anything is sent; None if nothing is."""
         key = self._endpoint.api_key
         sent = [("The API key", key.get_secret_value().strip() if key is not None else "")]

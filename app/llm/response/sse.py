@@ -69,7 +69,7 @@ class EventDecoder:
         return events
 
     def finish(self) -> list[ServerEvent]:
-        """Return what is complete except for its blank line: the body has ended."""
+        """Return the events that are complete but for their blank line; the body has ended."""
         events: list[ServerEvent] = []
         if self._pending:
             self._line(bytes(self._pending), events)

@@ -26,7 +26,7 @@ class RequestOptions:
     """More fields of the body: the `[request]` table."""
 
     def as_fields(self) -> dict[str, Any]:
-        """Each wish by its name."""
+        """Return the options that are set, by name."""
         effort = {} if self.effort == "off" else {EFFORT: self.effort}
         return {**effort, **self.fields}
 
@@ -165,7 +165,7 @@ class AttemptDiscarded:
 
 @dataclass(frozen=True, slots=True)
 class ProfileCorrected:
-    """The endpoint refused something, and took the request once that followed `profile`. Told with the response."""
+    """The endpoint refused a request, and accepted it in the form of `profile`; sent with the response."""
 
     profile: Profile
     notice: str

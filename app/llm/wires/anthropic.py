@@ -21,7 +21,7 @@ from app.llm.wires.wire import (
     Decoder,
     Item,
     ModelTurn,
-    OpaqueBlocks,
+    OpaqueBlockRecorder,
     SystemText,
     UserText,
     WireMessages,
@@ -47,10 +47,10 @@ _FINISH = {
 
 
 class AnthropicDecoder:
-    """For one response."""
+    """Decodes the events of one response to chat completion chunks."""
 
     def __init__(self) -> None:
-        self._opaque = OpaqueBlocks("anthropic")
+        self._opaque = OpaqueBlockRecorder("anthropic")
         self._usage: dict[str, int] = {}
         self._cost: Any = None
         """As some who offer this wire say it."""
@@ -226,7 +226,7 @@ class AnthropicWire:
     name: Literal["anthropic"] = "anthropic"
     title = "Anthropic messages"
 
-    def fit_profile(self, profile: Profile) -> Profile:
+    def adapt_profile(self, profile: Profile) -> Profile:
         """Return the profile: results and the user's next message are one message here, and ids have an alphabet."""
         return profile.model_copy(
             update={
@@ -274,7 +274,7 @@ class AnthropicWire:
         return {"anthropic-version": VERSION, **({"x-api-key": key} if key else {})}
 
     def make_decoder(self) -> Decoder:
-        """For one response."""
+        """Decodes the events of one response to chat completion chunks."""
         return AnthropicDecoder()
 
 

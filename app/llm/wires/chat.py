@@ -30,8 +30,8 @@ class ChatWire:
     name: Literal["chat"] = "chat"
     title = "chat completions"
 
-    def fit_profile(self, profile: Profile) -> Profile:
-        """Return the payload unchanged: payloads are made for this wire."""
+    def adapt_profile(self, profile: Profile) -> Profile:
+        """Return the profile unchanged: payloads are made for this wire."""
         return profile
 
     def write_messages(self, items: Sequence[Item], profile: Profile) -> WireMessages:
@@ -60,7 +60,7 @@ class ChatWire:
         return "/models" if resource == "models" else "/chat/completions"
 
     def make_headers(self, key: str) -> dict[str, str]:
-        """None: the key is a bearer token."""
+        """Return no headers: the key is a bearer token."""
         return {}
 
     def make_decoder(self) -> Decoder:

@@ -15,7 +15,7 @@ from app.llm.wires.wire import (
     Decoder,
     Item,
     ModelTurn,
-    OpaqueBlocks,
+    OpaqueBlockRecorder,
     SystemText,
     UserText,
     WireMessages,
@@ -37,7 +37,7 @@ class ResponsesDecoder:
     """Decodes one response. Data that came in pieces is skipped where an event repeats it whole."""
 
     def __init__(self) -> None:
-        self._opaque = OpaqueBlocks("responses")
+        self._opaque = OpaqueBlockRecorder("responses")
         self._texts: set[Any] = set()
         """Places of the messages of which text has come."""
         self._calls: dict[Any, int] = {}
@@ -168,7 +168,7 @@ class ResponsesWire:
     name: Literal["responses"] = "responses"
     title = "Responses"
 
-    def fit_profile(self, profile: Profile) -> Profile:
+    def adapt_profile(self, profile: Profile) -> Profile:
         """Calls are items of their own here, so no template's rules about messages with calls apply."""
         tool_id = "max64" if profile.tool_id == "any" else profile.tool_id
         return profile.model_copy(update={"single_call_turns": False, "bridge_tool_user": False, "tool_id": tool_id})
@@ -202,7 +202,7 @@ class ResponsesWire:
         return "/models" if resource == "models" else "/responses"
 
     def make_headers(self, key: str) -> dict[str, str]:
-        """None: the key is a bearer token."""
+        """Return no headers: the key is a bearer token."""
         return {}
 
     def make_decoder(self) -> Decoder:

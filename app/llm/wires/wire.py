@@ -168,8 +168,8 @@ def as_list(value: Any) -> Sequence[Any]:
     return value if isinstance(value, list) else ()
 
 
-class OpaqueBlocks:
-    """Notes where in a response each block stood that goes back as it came; see `items.OPAQUE_BLOCKS`."""
+class OpaqueBlockRecorder:
+    """Notes where in a response each block stood that is sent back unchanged; see `OPAQUE_BLOCKS`."""
 
     def __init__(self, wire: str) -> None:
         self._wire = wire
@@ -177,11 +177,11 @@ class OpaqueBlocks:
         self._at = 0
 
     def note_text(self) -> None:
-        """Text has come."""
+        """Note that text was received."""
         self._at = max(self._at, 1)
 
     def note_call(self) -> None:
-        """A call has come."""
+        """Note that a call was received."""
         self._at = max(self._at, 1) + 1
 
     def make_delta(self, block: Mapping[str, Any]) -> dict[str, Any]:
@@ -227,7 +227,7 @@ class Decoder(Protocol):
         ...
 
     def read_document(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
-        """A document that came where a stream was asked for."""
+        """Return the chunk of a whole document that the server sent instead of a stream."""
         ...
 
 
@@ -267,7 +267,7 @@ class Wire(Protocol):
         """Return the name for people."""
         ...
 
-    def fit_profile(self, profile: Profile) -> Profile:
+    def adapt_profile(self, profile: Profile) -> Profile:
         """Return the profile with what this wire requires or does not need, whatever the endpoint."""
         ...
 
@@ -276,7 +276,7 @@ class Wire(Protocol):
         ...
 
     def make_writer(self, profile: Profile) -> ItemWriter:
-        """Return a writer that writes items as `written` does, for a request that is built step by step."""
+        """Return a writer that writes items as `write_messages` does, for a request that is built step by step."""
         ...
 
     def make_body(self, model: str, profile: Profile, payload: Payload) -> dict[str, Any]:

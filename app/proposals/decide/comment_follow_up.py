@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 from app.proposals.decide.patch_export import make_file_diff
-from app.proposals.overlay.file_changes import make_change, next_hunk_number
-from app.proposals.overlay.overlay import Contents
+from app.proposals.overlay.file_changes import make_file_change, next_hunk_number
+from app.proposals.overlay.overlay import ContentStore
 from app.proposals.text.diff import diff_lines
 from app.proposals.text.document import Document
 from app.proposals.values.decision_facts import LineComment
@@ -26,14 +26,14 @@ def diff_with_predecessor(store: ProposalStore, proposal_id: str) -> list[FileDi
     old = store.proposal(new.supersedes) if new is not None and new.supersedes else None
     if new is None or old is None:
         raise UnknownProposal(f"There is no earlier version of {proposal_id} to compare with.")
-    contents = Contents(store)
+    contents = ContentStore(store)
     changes: list[FileChange] = []
     number = 1
     for path in dict.fromkeys((*_paths(old), *_paths(new))):
         before, after = _result(old, path, new), _result(new, path, old)
         if before == after:
             continue
-        change = make_change(contents, path, before, after, next_number=number)
+        change = make_file_change(contents, path, before, after, next_number=number)
         changes.append(change)
         number = max(number, next_hunk_number([change]))
     return [make_file_diff(contents, change) for change in changes]
@@ -83,11 +83,11 @@ def follow_up_comments(
     old = store.proposal(new.supersedes) if new is not None and new.supersedes else None
     if new is None or old is None:
         return (CommentFollowUp.UNKNOWN,) * len(comments)
-    contents = Contents(store)
+    contents = ContentStore(store)
     return tuple(_answer(contents, old, new, comment) for comment in comments)
 
 
-def _answer(contents: Contents, old: Proposal, new: Proposal, comment: LineComment) -> CommentFollowUp:
+def _answer(contents: ContentStore, old: Proposal, new: Proposal, comment: LineComment) -> CommentFollowUp:
     before = _change(old, comment.path)
     after = _change(new, comment.path)
     if before is None:
@@ -108,7 +108,7 @@ def _change(proposal: Proposal, path: str) -> FileChange | None:
     return next((change for change in proposal.files if path in (change.path, change.old_path)), None)
 
 
-def _texts(contents: Contents, version: FileVersion | None) -> Sequence[str]:
+def _texts(contents: ContentStore, version: FileVersion | None) -> Sequence[str]:
     document = Document(contents.get(version))
     return () if document.is_binary else document.line_texts
 
@@ -128,7 +128,7 @@ def _of_text(before: Sequence[str], after: Sequence[str], line: int) -> CommentF
     return CommentFollowUp.BESIDE if beside else CommentFollowUp.SAME
 
 
-def _of_removed(contents: Contents, before: FileChange, after: FileChange, line: int) -> CommentFollowUp:
+def _of_removed(contents: ContentStore, before: FileChange, after: FileChange, line: int) -> CommentFollowUp:
     """Return the follow-up for a line that the version before removes: it stays, or another takes its place."""
     if before.base != after.base:
         return CommentFollowUp.UNKNOWN
@@ -145,5 +145,5 @@ def _hunk_at(change: FileChange, line: int) -> Hunk | None:
     return next((hunk for hunk in change.hunks if hunk.old_start <= line < hunk.old_start + hunk.old_count), None)
 
 
-def _put_in(contents: Contents, change: FileChange, hunk: Hunk) -> Sequence[str]:
+def _put_in(contents: ContentStore, change: FileChange, hunk: Hunk) -> Sequence[str]:
     return _texts(contents, change.result)[hunk.new_start : hunk.new_start + hunk.new_count]

@@ -13,7 +13,7 @@ from app.dataclass import dataclass
 from app.proposals.journal.journal import fold_case_and_form
 from app.proposals.locate.carry_over import encode_content
 from app.proposals.overlay.file_changes import file_operation, next_hunk_number, recompute_hunks
-from app.proposals.overlay.overlay import Contents, Overlay, same_version
+from app.proposals.overlay.overlay import ContentStore, Overlay, is_same_version
 from app.proposals.risk.risk_reasons import add_risk_reasons
 from app.proposals.stack.rebase import RebaseConflict, find_conflicts, merge_mode, removed_paths
 from app.proposals.text.diff import diff_lines
@@ -26,7 +26,7 @@ from app.proposals.values.proposal_errors import ChangedSinceShown, EditRefused,
 from app.workspace.secrets import secret_reason
 
 
-def replace_result_text(contents: Contents, proposal: Proposal, path: str, text: str) -> Proposal:
+def replace_result_text(contents: ContentStore, proposal: Proposal, path: str, text: str) -> Proposal:
     """Return the proposal with another result for one file; unchanged lines keep their bytes, unchanged hunks their
     ids.
 
@@ -45,9 +45,9 @@ def replace_result_text(contents: Contents, proposal: Proposal, path: str, text:
     except EditRefused as error:
         raise InvalidUserText(f"{path} was not changed: {error.fact}") from error
     result = contents.add(data, change.result.mode)
-    if same_version(result, change.result):
+    if is_same_version(result, change.result):
         return proposal
-    if same_version(result, change.base) and not change.old_path:
+    if is_same_version(result, change.base) and not change.old_path:
         raise InvalidUserText(f"That leaves {path} as it is on disk; deny the change instead.")
     edited = change.model_copy(
         update={"result": result, "origin_base": change.base, "origin_result": result, "edited": True}
@@ -271,7 +271,7 @@ def resolve_conflict(
     """
     sides = _sides(overlay, proposal, path)
     change, current = sides.change, sides.current
-    if not same_version(current, seen):
+    if not is_same_version(current, seen):
         raise ChangedSinceShown(f"{path} has changed again since you began; nothing was saved.")
     if answer is ConflictSide.BOTH:
         raise InvalidUserText(f"{path} is taken as a whole: from the disk or from the proposal.")
@@ -283,7 +283,7 @@ def resolve_conflict(
             result = result.model_copy(update={"mode": merge_mode(sides.base, current, result)})
     else:
         result = _written(overlay, sides, answer)
-    left_as_it_is = same_version(result, current) and not sides.moves
+    left_as_it_is = is_same_version(result, current) and not sides.moves
     others = [each for each in proposal.files if is_undecided(each) and each is not change]
     if left_as_it_is and all(each.already_applied for each in others):
         raise InvalidUserText(f"That leaves {path} as it is, and nothing of {proposal.id} is left; deny it instead.")

@@ -8,7 +8,7 @@ from app.dataclass import dataclass
 from app.proposals.files.filesystem import Filesystem
 from app.proposals.journal.journal import Transition
 from app.proposals.overlay.file_changes import decide_hunks, file_operation, next_hunk_number, recompute_hunks
-from app.proposals.overlay.overlay import Contents, same_version
+from app.proposals.overlay.overlay import ContentStore, is_same_version
 from app.proposals.stack.rebase import merge_bytes, merge_mode
 from app.proposals.text.diff import diff_lines
 from app.proposals.text.document import Document
@@ -120,7 +120,7 @@ def decide_each_file(
 
 
 def plan_approval(
-    contents: Contents,
+    contents: ContentStore,
     filesystem: Filesystem,
     proposal: Proposal,
     choice: DecisionScope,
@@ -150,7 +150,7 @@ def plan_approval(
             landed = change.model_copy(
                 update={"base": start, "result": result, "state": HunkState.APPLIED, "hunks": hunks}
             )
-            as_shown = same_version(start, change.base) and same_version(result, change.result)
+            as_shown = is_same_version(start, change.base) and is_same_version(result, change.result)
             return landed if as_shown else to_decided_change(contents, landed, hunks, number)
         left = change.model_copy(
             update={
@@ -168,7 +168,7 @@ def plan_approval(
 
 
 def plan_denial(
-    contents: Contents, proposal: Proposal, choice: DecisionScope, starts: Mapping[str, FileVersion | None]
+    contents: ContentStore, proposal: Proposal, choice: DecisionScope, starts: Mapping[str, FileVersion | None]
 ) -> DecisionOutcome:
     """The proposal without the chosen part; nothing is written."""
 
@@ -214,7 +214,7 @@ def plan_denial(
 
 
 def describe_hunk_outcomes(
-    contents: Contents, filesystem: Filesystem, before: Proposal, choice: DecisionScope, landed: Collection[str]
+    contents: ContentStore, filesystem: Filesystem, before: Proposal, choice: DecisionScope, landed: Collection[str]
 ) -> tuple[HunkOutcome, ...]:
     """Return the fate of each pending hunk, for the model; nothing if the decision was on the whole proposal.
 
@@ -264,7 +264,7 @@ def _offer(hunks: Iterable[Hunk], paths: Iterable[str]) -> str:
     return f"those that wait are {', '.join(names[:12])}{', …' if len(names) > 12 else ''}"
 
 
-def approved_content(contents: Contents, change: FileChange, choice: DecisionScope) -> FileVersion | None:
+def approved_content(contents: ContentStore, change: FileChange, choice: DecisionScope) -> FileVersion | None:
     """Return the version of a file that an approval of the chosen hunks leaves; None for no file."""
     return change.result if choice.covers(change) else apply_hunks(contents, change, choice.hunks)
 
@@ -278,7 +278,7 @@ def _denied_part(
     return DeniedPart(decision=decision, hunks=hunks, before=change.result, after=result)
 
 
-def apply_hunks(contents: Contents, change: FileChange, chosen: Collection[str]) -> FileVersion | None:
+def apply_hunks(contents: ContentStore, change: FileChange, chosen: Collection[str]) -> FileVersion | None:
     """Return the base with some of the hunks applied."""
     pending = [hunk for hunk in pending_hunks(change) if has_effect(hunk)]
     base, result = raw_lines(contents.get(change.base)), raw_lines(contents.get(change.result))
@@ -287,7 +287,11 @@ def apply_hunks(contents: Contents, change: FileChange, chosen: Collection[str])
 
 
 def _on_disk(
-    contents: Contents, filesystem: Filesystem, proposal: Proposal, change: FileChange, written: FileVersion | None
+    contents: ContentStore,
+    filesystem: Filesystem,
+    proposal: Proposal,
+    change: FileChange,
+    written: FileVersion | None,
 ) -> tuple[FileVersion | None, FileVersion | None]:
     """The chosen part without the pending edits below it, if it is independent of them.
 
@@ -299,7 +303,7 @@ def _on_disk(
     )
     disk = filesystem.read(change.path)
     current = disk.version if disk else None
-    if same_version(current, change.base):
+    if is_same_version(current, change.base):
         return current, written
     if disk is None or change.base is None or written is None or change.old_path or change.binary:
         raise first
@@ -324,7 +328,7 @@ def _in_context(old: bytes, new: bytes) -> list[tuple[Lines, Lines, Lines, Lines
     ]
 
 
-def to_path_changes(contents: Contents, transitions: Iterable[Transition]) -> Iterator[PathChange]:
+def to_path_changes(contents: ContentStore, transitions: Iterable[Transition]) -> Iterator[PathChange]:
     """Yield transitions with all bytes."""
     for one in transitions:
         before, after = (
@@ -339,13 +343,13 @@ def _transitions(change: FileChange, base: FileVersion | None, result: FileVersi
         return []
     if change.old_path:
         return [Transition(change.old_path, base, None, change.path), Transition(change.path, None, result)]
-    return [] if same_version(base, result) else [Transition(change.path, base, result)]
+    return [] if is_same_version(base, result) else [Transition(change.path, base, result)]
 
 
 def _stat(
-    contents: Contents, change: FileChange, base: FileVersion | None, result: FileVersion | None, number: int
+    contents: ContentStore, change: FileChange, base: FileVersion | None, result: FileVersion | None, number: int
 ) -> FileStat:
-    if same_version(base, change.base) and same_version(result, change.result):
+    if is_same_version(base, change.base) and is_same_version(result, change.result):
         return change.stat
     counted = recompute_hunks(
         contents, change.model_copy(update={"base": base, "result": result}), next_number=number, previous=()
@@ -353,7 +357,7 @@ def _stat(
     return counted.stat
 
 
-def to_decided_change(contents: Contents, change: FileChange, hunks: tuple[Hunk, ...], number: int) -> FileChange:
+def to_decided_change(contents: ContentStore, change: FileChange, hunks: tuple[Hunk, ...], number: int) -> FileChange:
     """Return a change with nothing pending, from the file's first content to its present one."""
     return recompute_hunks(contents, change, next_number=number, previous=hunks, state=HunkState.APPLIED)
 

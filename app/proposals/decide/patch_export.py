@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from app.dataclass import dataclass
-from app.proposals.overlay.overlay import Contents
+from app.proposals.overlay.overlay import ContentStore
 from app.proposals.patch.names import NO_FILE, quote_name
 from app.proposals.text.diff import LineChange, diff_lines
 from app.proposals.text.document import Document, decode_utf8, display_both_texts, encode_utf8, split_lines
@@ -38,7 +38,7 @@ _BINARY_CHUNK = 52
 
 
 @dataclass(frozen=True, slots=True)
-class PatchFileContent:
+class PatchFile:
     """A file of a change set with its contents."""
 
     path: str
@@ -55,12 +55,12 @@ class PatchFileContent:
     """The line changes between `split_lines` of both, if they are known already."""
 
 
-def render_diff(files: Sequence[PatchFileContent]) -> bytes:
+def render_diff(files: Sequence[PatchFile]) -> bytes:
     """Return one diff of all files, in order. Lines keep their bytes, so the result need not be valid UTF-8."""
     return b"".join(b"".join(_file_lines(file)) for file in files)
 
 
-def split_kind_change(file: PatchFileContent) -> Sequence[PatchFileContent]:
+def split_type_change(file: PatchFile) -> Sequence[PatchFile]:
     """Yield the parts of a file's diff: a change between file and link is a deletion and a creation."""
     if file.old is None or file.new is None or stat.S_ISLNK(file.old_mode) == stat.S_ISLNK(file.new_mode):
         return (file,)
@@ -68,7 +68,7 @@ def split_kind_change(file: PatchFileContent) -> Sequence[PatchFileContent]:
     return gone, replace(file, old=None, old_path="", changes=None)
 
 
-def _file_lines(file: PatchFileContent) -> Iterator[bytes]:
+def _file_lines(file: PatchFile) -> Iterator[bytes]:
     old_path = file.old_path or file.path
     old, new = file.old or b"", file.new or b""
     old_mode, new_mode = _git_mode(file.old_mode), _git_mode(file.new_mode)
@@ -103,7 +103,7 @@ def _file_lines(file: PatchFileContent) -> Iterator[bytes]:
             yield from _hunk(old_lines, new_lines, group)
 
 
-def has_hunks(file: PatchFileContent) -> bool:
+def has_hunks(file: PatchFile) -> bool:
     """Return whether the part of this file has lines."""
     return (
         file.old != file.new
@@ -200,7 +200,7 @@ LONGEST = 1_000_000
 _NO_NEWLINE = "\\"
 
 
-def check_patch(text: str, files: Sequence[PatchFileContent]) -> None:
+def check_patch_roundtrip(text: str, files: Sequence[PatchFile]) -> None:
     """Raise UnexportablePatch unless unidiff, too, gets from each old content to the new one by `text`."""
     if len(text) > LONGEST:
         return
@@ -258,7 +258,7 @@ def _sides(hunk: "Hunk") -> tuple[list[str], list[str]]:
     return before, after
 
 
-def export_patch(contents: Contents, proposal: Proposal) -> str:
+def export_patch(contents: ContentStore, proposal: Proposal) -> str:
     """Return the pending changes as a patch; of a decided proposal the written ones, of a denied one all.
 
     Bytes that are not UTF-8 come as U+DC80..U+DCFF: write the text with `surrogateescape`.
@@ -266,14 +266,14 @@ def export_patch(contents: Contents, proposal: Proposal) -> str:
     Raises:
         UnexportablePatch: another reader would make something else of it.
     """
-    files = [part for change in _shown(proposal) for part in split_kind_change(_file_content(contents, change))]
+    files = [part for change in _shown(proposal) for part in split_type_change(_file_content(contents, change))]
     text = decode_utf8(render_diff(files))
-    check_patch(text, files)
+    check_patch_roundtrip(text, files)
     return text
 
 
-def export_changes(contents: Contents, proposal: Proposal) -> list[PathChange]:
-    """Return the same changes by path with all bytes; a moved file is deleted in one place and new in another."""
+def export_changes(contents: ContentStore, proposal: Proposal) -> list[PathChange]:
+    """Return the pending changes by path with all bytes; a moved file is a deletion and a creation."""
     found: list[PathChange] = []
     for change in _shown(proposal):
         before, after = (
@@ -287,7 +287,7 @@ def export_changes(contents: Contents, proposal: Proposal) -> list[PathChange]:
     return found
 
 
-def make_file_diff(contents: Contents, change: FileChange, reasons: Iterable[AttentionReason] = ()) -> FileDiff:
+def make_file_diff(contents: ContentStore, change: FileChange, reasons: Iterable[AttentionReason] = ()) -> FileDiff:
     """Both texts of one file as the review draws them; no lines for a binary one or a link.
 
     Of the reasons, which may be of a whole proposal, it gets its own.
@@ -314,9 +314,9 @@ def _shown(proposal: Proposal) -> list[FileChange]:
     return applied or list(proposal.files)
 
 
-def _file_content(contents: Contents, change: FileChange) -> PatchFileContent:
+def _file_content(contents: ContentStore, change: FileChange) -> PatchFile:
     base, result = change.base, change.result
-    return PatchFileContent(
+    return PatchFile(
         path=change.path,
         old=None if base is None else contents.get(base),
         new=None if result is None else contents.get(result),

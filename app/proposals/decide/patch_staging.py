@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from app.proposals.journal.apply import describe_os_error
 from app.proposals.locate.carry_over import LineOperation, ScriptLine
-from app.proposals.overlay.overlay import Contents
-from app.proposals.patch.parts import FilePatch, ParsedPatch, PatchHunk, is_blob
+from app.proposals.overlay.overlay import ContentStore
+from app.proposals.patch.parts import FilePatch, ParsedPatch, PatchHunk, has_blob_id
 from app.proposals.stack.draft import Draft
 from app.proposals.stack.draft_files import DraftFile
 from app.proposals.stack.proposal_staging import comparable_outcome, make_file_changes
@@ -88,7 +88,7 @@ def _in_order(lines: Sequence[ScriptLine]) -> list[ScriptLine]:
 
 def _holds(draft: Draft, part: FilePatch) -> bool:
     found = draft.read_bytes_and_mode(part.path)
-    return found is not None and is_blob(found[0], part.new_blob)
+    return found is not None and has_blob_id(found[0], part.new_blob)
 
 
 def _leaf(held: DraftFile) -> FileOrLink | None:
@@ -99,7 +99,7 @@ def _found(held: DraftFile) -> FileOrLink | None:
     return None if held.base_data is None or held.base is None else FileOrLink(held.base_data, held.base.mode)
 
 
-class PatchOnDisk(Exception):
+class PatchAlreadyApplied(Exception):
     """The patch is already applied on disk.
 
     Args:
@@ -122,16 +122,16 @@ def stage_patch_text(
         disk_draft: Makes an empty one over the disk alone.
 
     Raises:
-        PatchOnDisk: what it changes is on disk as it changes it.
+        PatchAlreadyApplied: what it changes is on disk as it changes it.
         PatchRefused: it is no patch, one for another tree, or one that was staged before.
     """
     try:
-        patch = draft.read_patch(text, folder, whole=False)
+        patch = draft.parse_patch(text, folder, whole=False)
     except (EditRefused, WorkspaceError) as error:
         raise PatchRefused(f"The patch was not taken: {_first_sentence(error)}") from error
     # Lines that a patch without context adds could be added twice; git's ids of both contents tell.
     if is_already_on_disk(disk_draft(), patch) and (changes := find_reversed_changes(disk_draft(), patch)):
-        raise PatchOnDisk(changes, patch)
+        raise PatchAlreadyApplied(changes, patch)
     try:
         return draft.apply_patch(patch)
     except (EditRefused, WorkspaceError) as error:
@@ -140,7 +140,7 @@ def stage_patch_text(
                 f"{name} already waits with this very change; `signoff show {name}` shows it."
             ) from error
         if changes := find_reversed_changes(disk_draft(), patch):
-            raise PatchOnDisk(changes, patch) from error
+            raise PatchAlreadyApplied(changes, patch) from error
         raise PatchRefused(f"The patch was not taken: {_first_sentence(error)}") from error
     except OSError as error:
         raise PatchRefused(f"The patch was not taken: {describe_os_error(error)}.") from error
@@ -154,7 +154,7 @@ def find_equivalent_proposal(store: ProposalStore, draft: Draft, patch: ParsedPa
     """
     with suppress(EditRefused, WorkspaceError, ProposalError, OSError):
         draft.apply_patch(patch)
-        wanted = comparable_outcome(make_file_changes(Contents(store), draft.changed_paths))
+        wanted = comparable_outcome(make_file_changes(ContentStore(store), draft.changed_paths))
         for proposal in related_pending_proposals(store, draft.changed_paths.keys()):
             if comparable_outcome(proposal.files) == wanted:
                 return proposal.id

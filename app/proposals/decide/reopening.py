@@ -16,11 +16,11 @@ from app.proposals.overlay.file_changes import (
     count_lines,
     decide_hunks,
     file_operation,
-    make_change,
+    make_file_change,
     next_hunk_number,
     recompute_hunks,
 )
-from app.proposals.overlay.overlay import Contents, same_version
+from app.proposals.overlay.overlay import ContentStore, is_same_version
 from app.proposals.stack.rebase import merge_bytes
 from app.proposals.text.hunks import has_effect, set_hunk_states
 from app.proposals.values.decision_facts import FileStat
@@ -41,7 +41,7 @@ from app.proposals.values.proposal_store import JournalEntry, JournalRecord
 Versions = Mapping[str, FileVersion | None]
 
 
-def starting_versions(contents: Contents, proposal: Proposal, records: Sequence[JournalRecord]) -> Versions:
+def starting_versions(contents: ContentStore, proposal: Proposal, records: Sequence[JournalRecord]) -> Versions:
     """Return what each file would contain without what this proposal wrote, as far back as the journal tells.
 
     That is what it held before where nothing came between; else it is merged out of what the file holds now, which of
@@ -62,7 +62,7 @@ def starting_versions(contents: Contents, proposal: Proposal, records: Sequence[
     return found
 
 
-def _without(contents: Contents, version: FileVersion, entry: JournalEntry) -> FileVersion:
+def _without(contents: ContentStore, version: FileVersion, entry: JournalEntry) -> FileVersion:
     """Return a version without the written part; unchanged where that part has changed since, or there was no
     file."""
     if entry.before is None or entry.after is None:
@@ -77,7 +77,7 @@ def _without(contents: Contents, version: FileVersion, entry: JournalEntry) -> F
 
 
 def reopen_approved(
-    contents: Contents, proposal: Proposal, records: Sequence[JournalRecord], before: Versions, after: Versions
+    contents: ContentStore, proposal: Proposal, records: Sequence[JournalRecord], before: Versions, after: Versions
 ) -> Proposal:
     """Return a partly approved proposal with its approved part pending again.
 
@@ -139,7 +139,7 @@ def reopen_denied(proposal: Proposal) -> Proposal:
                     else hunk
                     for hunk in change.hunks
                 ),
-                "denied": tuple(part for part in change.denied if not same_version(part.before, part.after)),
+                "denied": tuple(part for part in change.denied if not is_same_version(part.before, part.after)),
             }
         )
         for change in proposal.files
@@ -153,7 +153,7 @@ def _with_pending(hunks: Iterable[Hunk], ids: Collection[str]) -> tuple[Hunk, ..
     return tuple(hunk.model_copy(update={"state": HunkState.PENDING}) if hunk.id in ids else hunk for hunk in hunks)
 
 
-def reopen_denied_hunks(contents: Contents, proposal: Proposal) -> Proposal:
+def reopen_denied_hunks(contents: ContentStore, proposal: Proposal) -> Proposal:
     """Return a pending proposal with the hunks that were denied last pending again, where they would stand now.
 
     Args:
@@ -172,11 +172,11 @@ def reopen_denied_hunks(contents: Contents, proposal: Proposal) -> Proposal:
             continue
         hunks = _with_pending(change.hunks, part.hunks)
         update: dict[str, object] = {"state": HunkState.PENDING, "denied": change.denied[:-1]}
-        if same_version(change.result, part.after) and not same_version(part.before, part.after):
+        if is_same_version(change.result, part.after) and not is_same_version(part.before, part.after):
             result = part.before
             update |= {"result": result, "origin_base": change.base, "origin_result": result}
             update["op"] = file_operation(change.old_path, change.base, result)
-        elif change.result is not None and not same_version(part.before, part.after):
+        elif change.result is not None and not is_same_version(part.before, part.after):
             merged, how = merge_bytes(*map(contents.get, (part.after, change.result, part.before)))
             if how.conflicts:
                 raise NothingToUndo(f"The proposed text of {change.path} has changed where the denied hunks were.")
@@ -188,7 +188,7 @@ def reopen_denied_hunks(contents: Contents, proposal: Proposal) -> Proposal:
 
 
 def count_transition_lines(
-    contents: Contents, proposal: Proposal, transitions: Sequence[Transition], *, backwards: bool
+    contents: ContentStore, proposal: Proposal, transitions: Sequence[Transition], *, backwards: bool
 ) -> tuple[FileStat, ...]:
     """Return the counts of lines that an undo or redo wrote.
 
@@ -203,15 +203,15 @@ def count_transition_lines(
     stats, steps = _moves(contents, proposal, transitions)
     for step in steps:
         before, after, added, removed = known.get(step.path, (None, None, 0, 0))
-        if before and after and same_version(before, step.before) and same_version(after, step.after):
+        if before and after and is_same_version(before, step.before) and is_same_version(after, step.after):
             stats.append(FileStat(path=step.path, op=FileOperation.EDIT, added=added, removed=removed))
             continue
-        stats.append(make_change(contents, step.path, step.before, step.after).stat)
+        stats.append(make_file_change(contents, step.path, step.before, step.after).stat)
     return tuple(stats)
 
 
 def _moves(
-    contents: Contents, proposal: Proposal, transitions: Sequence[Transition]
+    contents: ContentStore, proposal: Proposal, transitions: Sequence[Transition]
 ) -> tuple[list[FileStat], list[Transition]]:
     """Each rename as the one file that it was when it was approved; and the transitions that are left."""
     stats, rest = [], list(transitions)
@@ -227,7 +227,7 @@ def _moves(
     return stats, rest
 
 
-def restore_version_size(contents: Contents, version: FileVersion | None) -> FileVersion | None:
+def restore_version_size(contents: ContentStore, version: FileVersion | None) -> FileVersion | None:
     """Return the version with its size, which the journal does not keep."""
     return None if version is None else make_file_version(contents.get(version), version.mode)
 
@@ -236,7 +236,7 @@ def _landed(change: FileChange) -> bool:
     return change.state is HunkState.APPLIED or any(hunk.state is HunkState.APPLIED for hunk in change.hunks)
 
 
-def plan_keep_on_disk(contents: Contents, proposal: Proposal, choice: DecisionScope) -> DecisionOutcome:
+def plan_keep_on_disk(contents: ContentStore, proposal: Proposal, choice: DecisionScope) -> DecisionOutcome:
     """Return the proposal with the chosen part kept; nothing is written."""
 
     def kept(change: FileChange, outcome: DecisionOutcome, number: int) -> FileChange:
@@ -262,8 +262,8 @@ def plan_keep_on_disk(contents: Contents, proposal: Proposal, choice: DecisionSc
     return decide_each_file(proposal, choice, kept)
 
 
-def plan_disk_revert(contents: Contents, proposal: Proposal, choice: DecisionScope) -> DecisionOutcome:
-    """Return what is to be written to take the chosen part off the disk, and the proposal afterwards."""
+def plan_disk_revert(contents: ContentStore, proposal: Proposal, choice: DecisionScope) -> DecisionOutcome:
+    """Return the writes that revert the chosen part on disk, and the proposal afterwards."""
 
     def taken_back(change: FileChange, outcome: DecisionOutcome, number: int) -> FileChange:
         covers = choice.covers(change)
@@ -300,7 +300,7 @@ def last_decision_in_force(proposal: Proposal) -> int:
     return latest
 
 
-def reopen_decision(contents: Contents, proposal: Proposal, decision: int) -> Proposal:
+def reopen_decision(contents: ContentStore, proposal: Proposal, decision: int) -> Proposal:
     """Return the proposal as it was before its latest decision, to be re-based onto the disk."""
     number = next_hunk_number(proposal.files)
     files: list[FileChange] = []
@@ -342,13 +342,15 @@ def _start(change: FileChange) -> FileVersion | None:
     """Return the first base of the change, as far back as no re-base came between."""
     version = change.base
     for part in reversed(change.decisions):
-        if not same_version(part.left, version):
+        if not is_same_version(part.left, version):
             break
         version = part.base
     return version
 
 
-def _stat(contents: Contents, change: FileChange, before: FileVersion | None, after: FileVersion | None) -> FileStat:
+def _stat(
+    contents: ContentStore, change: FileChange, before: FileVersion | None, after: FileVersion | None
+) -> FileStat:
     added, removed = count_lines(contents, before, after)
     return FileStat(path=change.path, op=change.op, added=added, removed=removed)
 
@@ -357,4 +359,4 @@ def _transitions(change: FileChange, path: str, result: FileVersion | None) -> l
     """Return the transitions from the disk to `result` at `path`."""
     if path != change.path:
         return [Transition(change.path, change.result, None, path), Transition(path, None, result)]
-    return [] if same_version(change.result, result) else [Transition(path, change.result, result)]
+    return [] if is_same_version(change.result, result) else [Transition(path, change.result, result)]

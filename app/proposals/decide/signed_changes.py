@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Literal
 
 from app.dataclass import dataclass
-from app.proposals.overlay.overlay import Contents, Overlay
+from app.proposals.overlay.overlay import ContentStore, Overlay
 from app.proposals.stack.proposal_staging import is_pending_within
 from app.proposals.stack.rebase import merge_mode
 from app.proposals.text.diff import LineChange, diff_lines
@@ -162,7 +162,7 @@ _MODE = 0o644
 
 
 @dataclass(frozen=True, slots=True)
-class DecidedFile:
+class DecidedFileVersions:
     """A file before and after a decision."""
 
     proposal: str
@@ -182,7 +182,7 @@ class UnsignedChanges:
 
 
 def exclude_approved_hunks(
-    store: RecordingStore, contents: Contents, changes: Sequence[PathChange], overlay: Overlay | None = None
+    store: RecordingStore, contents: ContentStore, changes: Sequence[PathChange], overlay: Overlay | None = None
 ) -> UnsignedChanges:
     """Return the changes without the hunks that were approved before.
 
@@ -253,7 +253,7 @@ def count_hunks_present(change: PathChange, present: FileOrLink | None) -> int:
 def _without(
     why: Literal["signed", "waiting"],
     changes: Sequence[PathChange],
-    steps: Mapping[str, Sequence[DecidedFile]],
+    steps: Mapping[str, Sequence[DecidedFileVersions]],
     over: Overlay | None = None,
 ) -> UnsignedChanges:
     """Return the changes without those of the steps; changes that `over` has anyway are not counted."""
@@ -300,7 +300,7 @@ def _leaf(over: Overlay, path: str) -> FileOrLink | None:
 
 
 def _signed_leaf(
-    git: FileOrLink | None, present: FileOrLink | None, steps: Sequence[DecidedFile]
+    git: FileOrLink | None, present: FileOrLink | None, steps: Sequence[DecidedFileVersions]
 ) -> tuple[FileOrLink | None, set[str]]:
     """Return git's version of a file with all signed changes, and the proposals in which they were signed."""
     start = _start(git, steps)
@@ -312,7 +312,7 @@ def _signed_leaf(
     return (at, names) if at != git else (git, set())
 
 
-def _start(git: FileOrLink | None, steps: Sequence[DecidedFile]) -> int | None:
+def _start(git: FileOrLink | None, steps: Sequence[DecidedFileVersions]) -> int | None:
     """Return the first step after git's version; None if no step began or ended with it."""
     for at, step in enumerate(steps):
         if _same_bytes(step.base, git):
@@ -322,7 +322,7 @@ def _start(git: FileOrLink | None, steps: Sequence[DecidedFile]) -> int | None:
     return None
 
 
-def _made_again(step: DecidedFile, now: FileOrLink | None, git: FileOrLink | None) -> FileOrLink | None:
+def _made_again(step: DecidedFileVersions, now: FileOrLink | None, git: FileOrLink | None) -> FileOrLink | None:
     """Return the file after a recorded step, merged if the file has changed since; the file itself if that fails."""
     base, result = step.base, step.result
     if base is None or now is None:
@@ -363,11 +363,11 @@ def _as_there(
 
 
 def _steps(
-    store: RecordingStore, contents: Contents, entries: Sequence[DecisionRecordEntry], paths: Collection[str]
-) -> dict[str, list[DecidedFile]]:
+    store: RecordingStore, contents: ContentStore, entries: Sequence[DecisionRecordEntry], paths: Collection[str]
+) -> dict[str, list[DecidedFileVersions]]:
     """Return by path the recorded steps of each file, oldest first, as far as their contents are kept."""
     stand = approvals_in_force(entries)
-    found: dict[str, list[DecidedFile]] = {}
+    found: dict[str, list[DecidedFileVersions]] = {}
     for entry in entries:
         for file in entry.files:
             if file.path in paths and (step := _step(store, contents, entry, file, signed=entry.number in stand)):
@@ -376,8 +376,8 @@ def _steps(
 
 
 def _step(
-    store: RecordingStore, contents: Contents, entry: DecisionRecordEntry, file: RecordedFile, *, signed: bool
-) -> DecidedFile | None:
+    store: RecordingStore, contents: ContentStore, entry: DecisionRecordEntry, file: RecordedFile, *, signed: bool
+) -> DecidedFileVersions | None:
     base, result = (file.base_sha256, file.base_mode), (file.result_sha256, file.result_mode)
     if (file.base and not base[0]) or (file.result and not result[0]):
         # Earlier versions recorded of what was kept in part all that was on disk.
@@ -403,12 +403,12 @@ def _step(
         ]
     except MissingContent:
         return None
-    return DecidedFile(entry.proposal, versions[0], versions[1], signed)
+    return DecidedFileVersions(entry.proposal, versions[0], versions[1], signed)
 
 
-def _pending_steps(contents: Contents, proposals: Iterable[Proposal]) -> dict[str, list[DecidedFile]]:
+def _pending_steps(contents: ContentStore, proposals: Iterable[Proposal]) -> dict[str, list[DecidedFileVersions]]:
     """Return by path the pending steps of proposals of what is on disk."""
-    found: dict[str, list[DecidedFile]] = {}
+    found: dict[str, list[DecidedFileVersions]] = {}
     for proposal in proposals:
         for change in filter(is_undecided, proposal.files):
             base, result = (
@@ -416,9 +416,9 @@ def _pending_steps(contents: Contents, proposals: Iterable[Proposal]) -> dict[st
                 for version in (change.base, change.result)
             )
             if change.old_path:
-                found.setdefault(change.old_path, []).append(DecidedFile(proposal.id, base, None))
+                found.setdefault(change.old_path, []).append(DecidedFileVersions(proposal.id, base, None))
                 base = None
-            found.setdefault(change.path, []).append(DecidedFile(proposal.id, base, result))
+            found.setdefault(change.path, []).append(DecidedFileVersions(proposal.id, base, result))
     return found
 
 

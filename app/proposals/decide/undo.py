@@ -14,7 +14,7 @@ from app.proposals.decide.reopening import count_transition_lines, reopen_approv
 from app.proposals.files.filesystem import Filesystem
 from app.proposals.journal.apply import describe_os_error
 from app.proposals.journal.journal import Transition, effective_records, undone_records
-from app.proposals.overlay.overlay import Contents, same_version
+from app.proposals.overlay.overlay import ContentStore, is_same_version
 from app.proposals.stack.locked_proposals import LockedProposals
 from app.proposals.stack.rebase import merge_bytes, merge_mode
 from app.proposals.stack.stacking import proposal_paths
@@ -46,11 +46,11 @@ class ReplayStep:
 
 
 @dataclass(slots=True)
-class Replay:
+class InMemoryReplay:
     """Applies steps in memory to the contents of the disk."""
 
     filesystem: Filesystem
-    contents: Contents
+    contents: ContentStore
     before: dict[str, FileVersion | None] = field(default_factory=dict)
     """What the disk holds, for each path that was looked at."""
     after: dict[str, FileVersion | None] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class Replay:
         return [
             Transition(path, old, self.after[path], moves.get(path, "") if self.after[path] is None else "")
             for path, old in self.before.items()
-            if not same_version(old, self.after[path])
+            if not is_same_version(old, self.after[path])
         ]
 
     def _now(self, path: str) -> FileVersion | None:
@@ -89,7 +89,7 @@ class Replay:
     def _moved(self, step: ReplayStep) -> FileVersion | None:
         """Return the present file with the step applied."""
         now, left, target = self._now(step.source), step.expected, step.target
-        if same_version(now, left):
+        if is_same_version(now, left):
             return target
         if now is None:
             if target is None:
@@ -279,8 +279,8 @@ def _wrote(record: JournalRecord, decision: int) -> bool:
 
 def _replay(
     proposals: LockedProposals, proposal: Proposal, steps: Iterator[ReplayStep], word: str
-) -> tuple[Replay, list[Transition]]:
-    replay = Replay(proposals.filesystem, proposals.contents)
+) -> tuple[InMemoryReplay, list[Transition]]:
+    replay = InMemoryReplay(proposals.filesystem, proposals.contents)
     try:
         return replay, replay.run(steps)
     except UndoConflict as conflict:

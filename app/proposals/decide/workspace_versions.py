@@ -8,7 +8,7 @@ from typing import NamedTuple
 from app.dataclass import dataclass
 from app.proposals.decide import decision_outcomes
 from app.proposals.files.filesystem import Filesystem
-from app.proposals.overlay.overlay import Contents, pending_files, same_version
+from app.proposals.overlay.overlay import ContentStore, is_same_version, pending_files
 from app.proposals.stack.draft import Draft
 from app.proposals.stack.stacking import proposal_paths
 from app.proposals.text.hunks import has_effect
@@ -44,7 +44,7 @@ class WorkspaceVersions:
 
 def make_proposal_versions(
     store: ProposalStore,
-    contents: Contents,
+    contents: ContentStore,
     filesystem: Filesystem,
     proposal: Proposal,
     hunks: Collection[str] | None = None,
@@ -70,7 +70,7 @@ def make_proposal_versions(
             hunks={
                 change.path: _checked_hunks(change, every)
                 for change in changes
-                if change.path in on_disk and same_version(on_disk[change.path].version, change.result)
+                if change.path in on_disk and is_same_version(on_disk[change.path].version, change.result)
             },
         )
     try:
@@ -78,7 +78,7 @@ def make_proposal_versions(
         before: PendingFiles = {}
         after = {one.path: None if one.after is None else _leaf(contents, one.after) for one in written}
     except StackedProposal:
-        below = proposals_below(store, proposal_paths(proposal), int(proposal.id[1:]))
+        below = older_pending_proposals(store, proposal_paths(proposal), int(proposal.id[1:]))
         files = tuple(
             change.model_copy(update={"result": decision_outcomes.approved_content(contents, change, choice)})
             for change in changes
@@ -111,7 +111,7 @@ def _checked_hunks(change: FileChange, chosen: Collection[str]) -> tuple[Checked
 
 
 def overlay_with_hunks(
-    store: ProposalStore, contents: Contents, filesystem: Filesystem, proposal: Proposal, chosen: Collection[str]
+    store: ProposalStore, contents: ContentStore, filesystem: Filesystem, proposal: Proposal, chosen: Collection[str]
 ) -> PendingFiles:
     """Return the overlay in which only these parts of a pending proposal are applied; may be empty.
 
@@ -140,7 +140,7 @@ def overlay_with_hunks(
     return tree
 
 
-def _trees_of_disk(contents: Contents, changes: Collection[FileChange]) -> WorkspaceVersions:
+def _trees_of_disk(contents: ContentStore, changes: Collection[FileChange]) -> WorkspaceVersions:
     """Return the trees for changes already on disk: no overlay with the proposal, the bases as overlay without it."""
     before: dict[str, FileOrLink | None] = {change.path: None for change in changes}
     for change in changes:
@@ -154,10 +154,10 @@ def _trees_of_disk(contents: Contents, changes: Collection[FileChange]) -> Works
     )
 
 
-def make_draft_versions(store: ProposalStore, contents: Contents, draft: Draft) -> WorkspaceVersions:
+def make_draft_versions(store: ProposalStore, contents: ContentStore, draft: Draft) -> WorkspaceVersions:
     """Return the versions for a draft. Raises MissingContent."""
     held = {path: one for path, one in draft.changed_paths.items() if one.has_changes}
-    before = _leaves(contents, proposals_below(store, held.keys(), sys.maxsize))
+    before = _leaves(contents, older_pending_proposals(store, held.keys(), sys.maxsize))
     edits = {path: None if one.data is None else FileOrLink(one.data, one.mode) for path, one in held.items()}
     return WorkspaceVersions(
         after={**before, **edits},
@@ -167,7 +167,7 @@ def make_draft_versions(store: ProposalStore, contents: Contents, draft: Draft) 
     )
 
 
-def proposals_below(store: ProposalStore, paths: Collection[str], number: int) -> list[Proposal]:
+def older_pending_proposals(store: ProposalStore, paths: Collection[str], number: int) -> list[Proposal]:
     """Return the pending proposals that an edit of these paths builds on, oldest first.
 
     Args:
@@ -186,11 +186,11 @@ def proposals_below(store: ProposalStore, paths: Collection[str], number: int) -
     return [found[its_number] for its_number in sorted(found)]
 
 
-def _leaf(contents: Contents, version: FileVersion) -> FileOrLink:
+def _leaf(contents: ContentStore, version: FileVersion) -> FileOrLink:
     return FileOrLink(contents.get(version), version.mode)
 
 
-def _leaves(contents: Contents, proposals: Collection[Proposal]) -> dict[str, FileOrLink | None]:
+def _leaves(contents: ContentStore, proposals: Collection[Proposal]) -> dict[str, FileOrLink | None]:
     pending = PendingPaths()
     for proposal in proposals:
         pending.add_proposal(proposal)

@@ -138,7 +138,7 @@ def make_file_version(data: bytes, mode: int) -> FileVersion:
     return FileVersion(sha256=hashlib.sha256(data).hexdigest(), size=len(data), mode=mode)
 
 
-def default_mode() -> int:
+def default_file_mode() -> int:
     """Return the permission bits of a new file under the user's umask."""
     # There is no way to read the mask without setting it; nothing that runs at the same time makes files by it.
     mask = os.umask(0o077)

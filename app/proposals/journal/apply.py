@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from app.proposals.files.filesystem import FileNode, Filesystem, ReadableDisk, list_files_below
 from app.proposals.journal.journal import Transition, fold_case_and_form, resulting_paths
 from app.proposals.journal.rollback import Rollback, block_interrupts, holds_original, run_parallel
-from app.proposals.overlay.overlay import Contents
+from app.proposals.overlay.overlay import ContentStore
 from app.proposals.values.models import FileIdentity, FileVersion, Proposal, ProposalState, compute_state, set_state
 from app.proposals.values.pending_paths import parent_folders
 from app.proposals.values.proposal_errors import ApplyFailed, ProposalError, RecoveryNeeded
@@ -27,10 +27,10 @@ class PathMismatch(Exception):
     """A path does not contain what the plan expects."""
 
 
-class Applier:
+class JournalApplier:
     """Applies journal records under the workspace lock, and rolls them back."""
 
-    def __init__(self, filesystem: Filesystem, store: ProposalStore, contents: Contents) -> None:
+    def __init__(self, filesystem: Filesystem, store: ProposalStore, contents: ContentStore) -> None:
         self._filesystem = filesystem
         self._store = store
         self._contents = contents
@@ -265,10 +265,10 @@ _SPARE_BYTES = 1024 * 1024
 """Room for folders and the file system's own tables."""
 
 
-def check_record(
+def check_record_against_disk(
     workspace: Workspace,
     filesystem: Filesystem,
-    contents: Contents,
+    contents: ContentStore,
     record: JournalRecord,
     transitions: Sequence[Transition],
 ) -> JournalRecord:

@@ -15,7 +15,7 @@ from typing import Literal
 
 from app.dataclass import dataclass
 from app.proposals.files.filesystem import Filesystem, Kind
-from app.proposals.overlay.overlay import same_version
+from app.proposals.overlay.overlay import is_same_version
 from app.proposals.values.models import FileOperation, FileVersion, Proposal
 from app.proposals.values.pending_paths import parent_folders
 from app.proposals.values.proposal_store import JournalEntry, JournalRecord
@@ -59,7 +59,7 @@ def plan_record(
         dropped_folders: Folders to remove if they end up empty; None for all those that lose a file, as git does.
         folder_modes: Permission bits that folders had when they were removed, in case they come back.
     """
-    steps = [step for step in transitions if not same_version(step.before, step.after)]
+    steps = [step for step in transitions if not is_same_version(step.before, step.after)]
     puts = {step.path for step in steps if step.after}
     above_puts = {folder for path in puts for folder in parent_folders(path)}
     folded_puts = {fold_case_and_form(path) for path in puts}

@@ -13,7 +13,7 @@ from itertools import count
 
 from app.proposals.files.filesystem import FileNode, Filesystem, second_temp_name
 from app.proposals.journal.journal import displaced_file_name, resulting_paths
-from app.proposals.overlay.overlay import Contents
+from app.proposals.overlay.overlay import ContentStore
 from app.proposals.values.models import FileIdentity, FileOperation, FileVersion
 from app.proposals.values.pending_paths import parent_folders
 from app.proposals.values.proposal_store import JournalEntry, JournalRecord
@@ -74,7 +74,7 @@ class PathContention(Exception):
 class Rollback:
     """Rolls records back and removes their temporary files. Raises OSError where the disk refuses."""
 
-    def __init__(self, filesystem: Filesystem, contents: Contents) -> None:
+    def __init__(self, filesystem: Filesystem, contents: ContentStore) -> None:
         self._filesystem = filesystem
         self._contents = contents
 

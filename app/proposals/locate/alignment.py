@@ -48,7 +48,7 @@ def find_aligned_places(index: TextIndex, block: Sequence[str], removed: Collect
         return []
     slack = max(1, int(len(block) * SPAN_TOLERANCE))
     scored: list[tuple[int, BlockPlace]] = []
-    for offset in likely_offsets(index, wanted, slack):
+    for offset in find_likely_offsets(index, wanted, slack):
         found = _align(index, block, wanted, removed, max(0, offset - slack), offset + len(block) + slack)
         if found is not None:
             scored.append(found)
@@ -60,7 +60,7 @@ def find_aligned_places(index: TextIndex, block: Sequence[str], removed: Collect
     return result
 
 
-def likely_offsets(index: TextIndex, wanted: Sequence[str], slack: int, limit: int = _CANDIDATES) -> list[int]:
+def find_likely_offsets(index: TextIndex, wanted: Sequence[str], slack: int, limit: int = _CANDIDATES) -> list[int]:
     """Return the lines (from 0) at which the block may begin, the most voted first; `wanted` are folded lines."""
     positions = index.positions_by_line(MatchLevel.SPACING)
     votes: Counter[int] = Counter()
@@ -171,7 +171,7 @@ _MAX_OCCURRENCES = 60
 _SHOWN_CANDIDATES = 3
 
 
-def number_lines(index: TextIndex, start: int, end: int) -> str:
+def format_numbered_lines(index: TextIndex, start: int, end: int) -> str:
     """Return the lines from `start` to `end` (from 0), each with its number."""
     start, end = max(0, start), min(end, len(index.texts))
     return "\n".join(f"{at + 1:>6}|{_clipped(index.texts[at])}" for at in range(start, end))
@@ -188,7 +188,7 @@ def describe_places(index: TextIndex, spans: Sequence[tuple[int, int]]) -> str:
     shown = []
     for start, end in spans[:SHOWN_PLACES]:
         first, last = start - CONTEXT_LINES, min(end, start + 3) + CONTEXT_LINES
-        shown.append(f"At line {start + 1}:\n{number_lines(index, first, last)}")
+        shown.append(f"At line {start + 1}:\n{format_numbered_lines(index, first, last)}")
     return f"lines {numbers}{more}.\n" + "\n".join(shown)
 
 
@@ -201,7 +201,7 @@ def describe_nearest_text(index: TextIndex, block: Sequence[str]) -> str:
         return "Nothing in the file is like it. Read the file again, and check that it is the right one."
     ours, theirs = _first_difference(index, block, start)
     end = min(start + len(block), start + NEAREST_LINES)
-    parts = [f"Nearest text in the file, from line {start + 1}:", number_lines(index, start, end)]
+    parts = [f"Nearest text in the file, from line {start + 1}:", format_numbered_lines(index, start, end)]
     if ours is not None:
         parts.append(f"First difference, line {ours + 1} of the text to find:")
         parts.append(f"  given: {_visible(block[ours])}")
@@ -230,7 +230,7 @@ def _first_difference(index: TextIndex, block: Sequence[str], start: int) -> tup
 def _nearest_start(index: TextIndex, block: Sequence[str]) -> int | None:
     wanted = [fold_spacing(line) for line in block]
     slack = max(1, len(block) // 5)
-    offsets = likely_offsets(index, wanted, slack, _SHOWN_CANDIDATES) or _offsets_by_words(index, block, slack)
+    offsets = find_likely_offsets(index, wanted, slack, _SHOWN_CANDIDATES) or _offsets_by_words(index, block, slack)
     offsets = [max(0, min(offset, len(index.texts) - 1)) for offset in offsets]
     keys = index.compared_lines(MatchLevel.SPACING)
 

@@ -247,13 +247,13 @@ def resolve_edit(document: Document, replacement: Replacement, index: TextIndex 
     if found:
         return _replace_one(index, found, old, new, replacement)
     block, wanted = split_whole_lines(old), split_whole_lines(new)
-    check_not_applied(index, wanted)
+    check_not_already_applied(index, wanted)
     if replacement.replace_all:
         raise NoMatch(
             "replace_all needs the exact text, and it is not in the file.", describe_nearest_text(index, block)
         )
     script = diff_as_script(block, wanted)
-    return resolve_places(index, script, find_tolerant_places(index, script, block), replacement.line)
+    return resolve_single_place(index, script, find_tolerant_places(index, script, block), replacement.line)
 
 
 def _normal(text: str, document: Document) -> str:
@@ -367,7 +367,7 @@ def nearest_to_hint(lines: Sequence[int], hint: int | None) -> int | None:
     return chosen if second >= HINT_RATIO * max(nearest, 1) else None
 
 
-def check_not_applied(index: TextIndex, new: Sequence[str]) -> None:
+def check_not_already_applied(index: TextIndex, new: Sequence[str]) -> None:
     """Raise AlreadyApplied if the new lines, two or more, stand in the file as they are."""
     if len([line for line in new if line.strip(BLANKS)]) < 2:
         return
@@ -402,7 +402,7 @@ def find_tolerant_places(index: TextIndex, script: Sequence[ScriptLine], block: 
     )
 
 
-def resolve_places(
+def resolve_single_place(
     index: TextIndex, script: Sequence[ScriptLine], places: Sequence[BlockPlace], hint: int | None = None
 ) -> EditResolution:
     """Apply the script at the one place found; raises AmbiguousMatch if there are several."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Sequence
 
-from app.proposals.overlay.overlay import Contents
+from app.proposals.overlay.overlay import ContentStore
 from app.proposals.text.document import MAX_BYTES, Document, decode_utf8
 from app.proposals.text.file_warnings import find_deceptive_parts
 from app.proposals.text.hunks import (
@@ -16,8 +16,8 @@ from app.proposals.text.hunks import (
 from app.proposals.values.models import EditMatch, FileChange, FileOperation, FileVersion, Hunk, HunkState
 
 
-def make_change(
-    contents: Contents,
+def make_file_change(
+    contents: ContentStore,
     path: str,
     base: FileVersion | None,
     result: FileVersion | None,
@@ -43,7 +43,7 @@ def make_change(
 
 
 def recompute_hunks(
-    contents: Contents,
+    contents: ContentStore,
     change: FileChange,
     *,
     next_number: int,
@@ -78,7 +78,7 @@ def recompute_hunks(
 
 
 def decide_hunks(
-    contents: Contents, change: FileChange, chosen: Collection[str], state: HunkState, *, next_number: int
+    contents: ContentStore, change: FileChange, chosen: Collection[str], state: HunkState, *, next_number: int
 ) -> FileChange:
     """Return the change once some of its pending hunks are decided; the others stay those that the user saw.
 
@@ -102,7 +102,7 @@ def decide_hunks(
     return _with_hunks(contents, change.model_copy(update=counts), hunks, HunkState.PENDING)
 
 
-def _with_hunks(contents: Contents, change: FileChange, hunks: tuple[Hunk, ...], state: HunkState) -> FileChange:
+def _with_hunks(contents: ContentStore, change: FileChange, hunks: tuple[Hunk, ...], state: HunkState) -> FileChange:
     """Return the change with these hunks, and with the deceptive text in hunks of a state."""
     found = [hunk for hunk in hunks if hunk.state is state]
     warnings, mentions = find_deceptive_parts(change.path, Document(contents.get(change.result)), found)
@@ -114,7 +114,7 @@ def next_hunk_number(changes: Iterable[FileChange]) -> int:
     return max((hunk.number for change in changes for hunk in change.hunks), default=0) + 1
 
 
-def count_lines(contents: Contents, base: FileVersion | None, result: FileVersion | None) -> tuple[int, int]:
+def count_lines(contents: ContentStore, base: FileVersion | None, result: FileVersion | None) -> tuple[int, int]:
     """Return how many lines a change adds and removes; 0 in a binary file."""
     versions = [version for version in (base, result) if version is not None]
     if any(version.size > MAX_BYTES or Document(contents.get(version)).is_binary for version in versions):
@@ -145,7 +145,7 @@ def find_file_facts(base: bytes, result: bytes, mode: int | None, links: int) ->
     return notes
 
 
-def describe_link_change(contents: Contents, base: FileVersion | None, result: FileVersion | None) -> list[str]:
+def describe_link_change(contents: ContentStore, base: FileVersion | None, result: FileVersion | None) -> list[str]:
     """Return where a symbolic link pointed, and where it points."""
     return [
         f"{verb} {decode_utf8(contents.get(version))}"

@@ -18,7 +18,7 @@ from app.proposals.values.proposal_errors import MissingContent
 from app.proposals.values.proposal_store import ProposalStore
 from app.sandbox.captured_changes import FileOrLink
 
-__all__ = ["Contents", "Overlay", "OverlayFile", "is_undecided", "parent_folders", "same_version"]
+__all__ = ["ContentStore", "Overlay", "OverlayFile", "is_same_version", "is_undecided", "parent_folders"]
 
 CACHE_BYTES = 64 * 1024 * 1024
 """How much file content of each kind (in the store, or not) is kept in memory."""
@@ -49,40 +49,39 @@ class OverlayFile:
 
 
 class RecentCache(Generic[_Key, _Value]):
-    """A cache that holds much while much is asked for, and lets go of it at the first addition afterwards."""
+    """A cache with two size limits: a large one for recent items, a small one once items are old.
+
+    Args:
+        max_size: The size of all items together; the newest one is kept whatever its size.
+        max_old_size: The same, if the oldest item was not added within `OLD_SECONDS`.
+    """
 
     def __init__(self, max_size: float, max_old_size: float) -> None:
-        """Nothing is kept yet.
-
-        Args:
-            max_size: The size of all items together; the newest one is kept whatever its size.
-            max_old_size: The same of those that were not added within `OLD_SECONDS`.
-        """
-        self._most = max_size
-        self._old = max_old_size
+        self._max_size = max_size
+        self._max_old_size = max_old_size
         self._items: OrderedDict[_Key, tuple[_Value, float, float]] = OrderedDict()
         """Value, size and time, by age."""
         self._size = 0.0
 
     def get(self, key: _Key) -> _Value | None:
-        """Return a value; None if it is not kept."""
+        """Return a value; None if it is not cached."""
         item = self._items.get(key)
         return item[0] if item is not None else None
 
     def add(self, key: _Key, value: _Value, size: float) -> None:
-        """Keep a value as the newest."""
+        """Add a value as the newest, and remove the oldest beyond the limits."""
         self.discard(key)
         now = time.monotonic()
         self._items[key] = value, size, now
         self._size += size
         while len(self._items) > 1:
             oldest, (_, _, added) = next(iter(self._items.items()))
-            if self._size <= (self._old if now - added > OLD_SECONDS else self._most):
+            if self._size <= (self._max_old_size if now - added > OLD_SECONDS else self._max_size):
                 return
             self.discard(oldest)
 
     def discard(self, key: _Key) -> None:
-        """Let go of a value, if it is kept."""
+        """Remove a value, if it is cached."""
         if (item := self._items.pop(key, None)) is not None:
             self._size -= item[1]
 
@@ -91,7 +90,7 @@ class RecentCache(Generic[_Key, _Value]):
         return {key: value for key, (value, _, _) in self._items.items() if str(key).startswith(prefix)}
 
 
-class Contents:
+class ContentStore:
     """File contents by SHA-256: the store's blobs, and a cache of recently read ones."""
 
     def __init__(self, store: ProposalStore) -> None:
@@ -198,7 +197,7 @@ class Overlay:
     """Reads fall through to the disk where no proposal has put anything; disk files are read once."""
 
     filesystem: ReadableDisk
-    contents: Contents
+    contents: ContentStore
     pending: PendingPaths = field(default_factory=PendingPaths)
     listings: dict[str, dict[str, list[str]]] = field(default_factory=dict)
     """The names in folders on disk by their folded form, as far as they were asked for."""
@@ -311,14 +310,14 @@ class Overlay:
         return added, removed
 
 
-def same_version(one: FileVersion | None, other: FileVersion | None) -> bool:
+def is_same_version(one: FileVersion | None, other: FileVersion | None) -> bool:
     """Return whether two versions have the same bytes and permission bits."""
     if one is None or other is None:
         return one is other
     return (one.sha256, one.mode) == (other.sha256, other.mode)
 
 
-def pending_files(contents: Contents, pending: Mapping[str, PendingPath]) -> dict[str, FileOrLink | None]:
+def pending_files(contents: ContentStore, pending: Mapping[str, PendingPath]) -> dict[str, FileOrLink | None]:
     """Return the files of pending changes with their bytes, None for deleted ones. Raises MissingContent."""
     found: dict[str, FileOrLink | None] = {}
     for path, entry in pending.items():

@@ -149,6 +149,6 @@ def may_be_blob(data: bytes, blob_id: str) -> bool:
     return digest(header + data, usedforsecurity=False).hexdigest().startswith(blob_id)
 
 
-def is_blob(data: bytes, blob_id: str) -> bool:
+def has_blob_id(data: bytes, blob_id: str) -> bool:
     """Return whether git's id of the content begins with `blob_id`; fewer than 7 digits never match."""
     return len(blob_id) >= SHORTEST_ID and may_be_blob(data, blob_id)

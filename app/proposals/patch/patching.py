@@ -8,7 +8,7 @@ from dataclasses import field, replace
 from typing import Protocol
 
 from app.dataclass import dataclass
-from app.proposals.files.filesystem import default_mode
+from app.proposals.files.filesystem import default_file_mode
 from app.proposals.locate.carry_over import LineOperation, ScriptLine
 from app.proposals.overlay.overlay import OverlayFile
 from app.proposals.patch.parts import FilePatch, PatchHunk
@@ -81,7 +81,7 @@ def scan_patch(text: str | bytes, *, whole: bool = True) -> list[FilePatch]:
     if not open_end:
         lines.pop()
     lines = _without_carriage_returns(lines)
-    if is_begin_patch(lines):
+    if is_begin_patch_format(lines):
         begin_scanner = BeginPatchScanner(lines, whole=whole)
         files = begin_scanner.scan()
         check_no_line_lost(files, _without(lines, begin_scanner.prose), 0)
@@ -129,7 +129,7 @@ def check_no_line_lost(files: Sequence[FilePatch], lines: Sequence[str], header_
 def _marked_lines(lines: Sequence[str]) -> Iterator[str]:
     """Every line with a change mark from the first file on, without the prose between the commits of a series."""
     inside = False
-    in_sections = is_begin_patch(lines)
+    in_sections = is_begin_patch_format(lines)
     for at, line in enumerate(lines):
         if line.startswith("diff --git ") or (in_sections and _BEGINS.match(line)) or is_file_start(lines, at):
             inside = True
@@ -143,7 +143,7 @@ _SHOWN_FILES = 20
 """Files that a report spells out."""
 
 
-class Patchable(Protocol):
+class PatchTarget(Protocol):
     """A target of patches: a draft."""
 
     def read(self, path: str) -> OverlayFile:
@@ -170,12 +170,14 @@ class Patchable(Protocol):
         """Move a file to a path where there is none."""
         ...
 
-    def put_bytes(self, path: str, data: bytes, matches: Sequence[EditMatch], mode: int | None = None) -> EditReport:
+    def set_content(
+        self, path: str, data: bytes, matches: Sequence[EditMatch], mode: int | None = None
+    ) -> EditReport:
         """Set the content of a file, new or not."""
         ...
 
 
-def read_patch(draft: Patchable, text: str, folder: str = "", *, whole: bool = True) -> Sequence[FilePatch]:
+def parse_patch(draft: PatchTarget, text: str, folder: str = "", *, whole: bool = True) -> Sequence[FilePatch]:
     """The parts of a patch with paths from the workspace's root, in the order in which they are made.
 
     Args:
@@ -189,7 +191,7 @@ def read_patch(draft: Patchable, text: str, folder: str = "", *, whole: bool = T
     return _making_room_first(_inside(scan_patch(text, whole=whole), folder, draft))
 
 
-def apply_patch(draft: Patchable, parts: Sequence[FilePatch]) -> EditReport:
+def apply_patch(draft: PatchTarget, parts: Sequence[FilePatch]) -> EditReport:
     """Make every part of a patch in the draft, in order; on an error the draft is left half-edited, for the caller.
 
     Files that change names with each other (each a rename onto the other's path) are taken as git means them: all
@@ -214,11 +216,11 @@ def apply_patch(draft: Patchable, parts: Sequence[FilePatch]) -> EditReport:
         else:
             reports += _apply_part(draft, part)
     for path, after, matches, mode in deferred:
-        reports.append(draft.put_bytes(path, after, matches, mode))
+        reports.append(draft.set_content(path, after, matches, mode))
     return _joined(reports, left_out)
 
 
-def _inside(parts: Sequence[FilePatch], folder: str, draft: Patchable) -> Sequence[FilePatch]:
+def _inside(parts: Sequence[FilePatch], folder: str, draft: PatchTarget) -> Sequence[FilePatch]:
     """The parts with paths from the workspace's root, where all of them are from the top of its repository."""
     prefix = f"{folder}/"
     paths = [path for part in parts for path in (part.path, part.old_path) if path]
@@ -249,7 +251,7 @@ def _making_room_first(parts: Sequence[FilePatch]) -> Sequence[FilePatch]:
     return sorted(parts, key=step)
 
 
-def _apply_part(draft: Patchable, part: FilePatch) -> Iterable[EditReport]:
+def _apply_part(draft: PatchTarget, part: FilePatch) -> Iterable[EditReport]:
     match part.op:
         case FileOperation.CREATE:
             return [_create(draft, part)]
@@ -267,29 +269,29 @@ def _apply_part(draft: Patchable, part: FilePatch) -> Iterable[EditReport]:
             wanted = _mode(part, mode)
             if after == data and wanted == mode:
                 raise MalformedPatch(f"The part for {part.path} changes nothing.")
-            return [draft.put_bytes(part.path, after, matches, wanted)]
+            return [draft.set_content(part.path, after, matches, wanted)]
 
 
-def _create(draft: Patchable, part: FilePatch) -> EditReport:
+def _create(draft: PatchTarget, part: FilePatch) -> EditReport:
     if draft.read(part.path).content is not None:
         raise AlreadyApplied(
             f"The patch creates {part.path}, but the file exists.", "Make a patch against what is there."
         )
     as_new = FilePatch(part.path, FileOperation.CREATE, part.hunks, new_mode=part.new_mode)
     after, matches = apply_file_patch(Document(b""), as_new)
-    return draft.put_bytes(part.path, after, matches, _mode(part, default_mode()))
+    return draft.set_content(part.path, after, matches, _mode(part, default_file_mode()))
 
 
-def _rename(draft: Patchable, part: FilePatch) -> Iterable[EditReport]:
+def _rename(draft: PatchTarget, part: FilePatch) -> Iterable[EditReport]:
     data, mode = _content(draft, part.old_path)
     after, matches = apply_file_patch(Document(data), part)
     yield draft.rename(part.old_path, part.path)
     wanted = _mode(part, mode)
     if after != data or wanted != mode:
-        yield draft.put_bytes(part.path, after, matches, wanted)
+        yield draft.set_content(part.path, after, matches, wanted)
 
 
-def _content(draft: Patchable, path: str, limit: int | None = None) -> tuple[bytes, int]:
+def _content(draft: PatchTarget, path: str, limit: int | None = None) -> tuple[bytes, int]:
     """The bytes and permission bits of a file, of at most `limit` bytes, that the patch changes."""
     try:
         found = draft.read_bytes_and_mode(path, limit)
@@ -342,7 +344,7 @@ _BEGIN, _END, _END_OF_FILE = "*** Begin Patch", "*** End Patch", "*** End of Fil
 _OPS = {"Add": FileOperation.CREATE, "Update": FileOperation.EDIT, "Delete": FileOperation.DELETE}
 
 
-def is_begin_patch(lines: Sequence[str]) -> bool:
+def is_begin_patch_format(lines: Sequence[str]) -> bool:
     """Return whether the text is of this form, rather than a diff that quotes it.
 
     Inside it no line begins with `diff --git`; names and a hunk that stand above its first line make it a plain diff.

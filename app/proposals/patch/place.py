@@ -23,13 +23,13 @@ from app.proposals.locate.line_index import (
     strip_trailing_space,
 )
 from app.proposals.locate.matching import (
-    check_not_applied,
+    check_not_already_applied,
     describe_whitespace_twin,
     find_tolerant_places,
     nearest_to_hint,
-    resolve_places,
+    resolve_single_place,
 )
-from app.proposals.patch.parts import FilePatch, PatchHunk, is_blob, join_script_lines
+from app.proposals.patch.parts import FilePatch, PatchHunk, has_blob_id, join_script_lines
 from app.proposals.text.document import BOM, Document, encode_utf8
 from app.proposals.text.line_edits import LineEdit, LineEdits, make_line_edits
 from app.proposals.values.models import EditMatch, FileOperation, MatchLevel
@@ -75,7 +75,7 @@ def describe_order_doubt(places: Sequence[BlockPlace]) -> str:
     return f"{len(places)} places, the only one after the hunk before"
 
 
-def consistent_numbers(hunks: Sequence[PatchHunk]) -> frozenset[int]:
+def hunks_with_consistent_numbers(hunks: Sequence[PatchHunk]) -> frozenset[int]:
     """Return the hunks, by their lines in the patch, whose numbers agree with those above."""
     numbered = sorted((hunk for hunk in hunks if hunk.old_start is not None), key=lambda hunk: hunk.old_start or 0)
     well: set[int] = set()
@@ -92,7 +92,7 @@ def consistent_numbers(hunks: Sequence[PatchHunk]) -> frozenset[int]:
     return frozenset(well)
 
 
-def choose_exact(
+def choose_exact_place(
     index: TextIndex, places: Sequence[BlockPlace], stated: int | None, progress: PlacementState, made: LineEdits
 ) -> ChosenPlace:
     """Return the one place among exact ones; a number that fits wins over the order of the hunks.
@@ -248,10 +248,10 @@ def apply_file_patch(document: Document, patch: FilePatch) -> tuple[bytes, tuple
     if not patch.hunks:
         return document.data, ()
     document.check_editable()
-    trusted = is_blob(document.data, patch.old_blob)
+    trusted = has_blob_id(document.data, patch.old_blob)
     if trusted or any(line.text.startswith(BOM) for hunk in patch.hunks for line in hunk.lines):
         document = Document(document.data, verbatim=not document.is_utf16)
-    placer = _Placer(document, consistent_numbers(patch.hunks) if trusted else frozenset())
+    placer = _Placer(document, hunks_with_consistent_numbers(patch.hunks) if trusted else frozenset())
     matches = []
     for number, hunk in enumerate(patch.hunks, 1):
         try:
@@ -259,7 +259,7 @@ def apply_file_patch(document: Document, patch: FilePatch) -> tuple[bytes, tuple
         except EditRefused as error:
             raise type(error)(f"{_which(patch, number)}: {error.fact}", error.advice) from error
     data = placer.result()
-    if placer.cut_off and not is_blob(data, patch.new_blob):
+    if placer.cut_off and not has_blob_id(data, patch.new_blob):
         raise _cut_off(f"{_which(patch, len(patch.hunks))}: ")
     return data, _checked(document, patch, data, matches)
 
@@ -290,13 +290,13 @@ def _checked(
     Git's ids of both contents settle it where they are known; raises MalformedPatch if they say that its last line is
     cut off.
     """
-    if not patch.hunks or is_blob(data, patch.new_blob):
+    if not patch.hunks or has_blob_id(data, patch.new_blob):
         return tuple(matches)
     if patch.hunks[-1].unended:
-        if is_blob(document.data, patch.old_blob) or (patch.op is FileOperation.CREATE and patch.new_blob):
+        if has_blob_id(document.data, patch.old_blob) or (patch.op is FileOperation.CREATE and patch.new_blob):
             raise MalformedPatch(f"The patch is cut off in its last line: {patch.path} is not what it says it makes.")
         doubt = "the patch has no newline at its end, so this line may be cut off"
-    elif is_blob(document.data, patch.old_blob) and patch.new_blob.strip("0"):
+    elif has_blob_id(document.data, patch.old_blob) and patch.new_blob.strip("0"):
         doubt = "the file is not what the patch's `index` line says it becomes: the patch may be cut off or edited"
     else:
         return tuple(matches)
@@ -323,7 +323,7 @@ def _created(document: Document, patch: FilePatch) -> bytes:
 def _check_deletion(document: Document, patch: FilePatch) -> None:
     """Refuse a deletion that spells out another content than the file's."""
     if not patch.hunks:
-        if patch.spelled_out and document.data and not is_blob(document.data, patch.old_blob):
+        if patch.spelled_out and document.data and not has_blob_id(document.data, patch.old_blob):
             raise MalformedPatch(f"The patch deletes {patch.path} without its lines. Is the patch cut off?")
         return
     expected = [strip_trailing_space(line.text) for hunk in patch.hunks for line in hunk.old_side]
@@ -396,14 +396,14 @@ class _Placer:
             match = EditMatch(rung=choice.rung, line=place.start + 1, note=choice.note)
         else:
             script = _without_endings(hunk.lines)
-            check_not_applied(self._index, [line.text for line in hunk.new_side])
+            check_not_already_applied(self._index, [line.text for line in hunk.new_side])
             tolerant, doubt = filter_places(self._index, hunk, find_tolerant_places(self._index, script, block))
             if not any(stated is not None and place.start == stated - 1 for place in tolerant):
                 ordered = self._progress.filter_in_order(tolerant, stated)
                 if len(ordered) < len(tolerant):
                     doubt = "; ".join(filter(None, (doubt, describe_order_doubt(tolerant))))
                 tolerant = ordered
-            resolution = resolve_places(self._index, script, tolerant, stated)
+            resolution = resolve_single_place(self._index, script, tolerant, stated)
             self._check_not_cut(hunk, tolerant[0])
             self._take(resolution.line_edits)
             match = resolution.matches[0]
@@ -449,7 +449,7 @@ class _Placer:
         if not found:
             return None, ""
         fitting, doubt = filter_places(self._index, hunk, found)
-        choice = choose_exact(self._index, fitting, stated, self._progress, self._made)
+        choice = choose_exact_place(self._index, fitting, stated, self._progress, self._made)
         if len(found) == 1 and not (hunk.seek or hunk.at_end):
             hint = None if stated is None else stated + self._progress.drift
             doubt = describe_whitespace_twin(self._index, choice.place.start, choice.place.end, hint)

@@ -31,7 +31,7 @@ def describe_changes(changes: Sequence[FileChange]) -> str:
     return f"{first.op.value.capitalize()} {first.path}{more}"
 
 
-def command_summary(command: str) -> str:
+def summarize_command(command: str) -> str:
     """Return the summary of a command's changes where the model gives none; white space of the command is kept."""
     return f"{_COMMAND}{_LINE_ENDS.sub(_LINE_END, command.strip())}"
 

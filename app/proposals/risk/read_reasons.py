@@ -63,7 +63,7 @@ class ReadHistory:
     unknown: str = ""
     """Why it may have read more than is known; empty if it has not. If it may, there are no reasons."""
 
-    def unread_uses(self, name: str, edited: Collection[str]) -> list[str]:
+    def files_with_unread_uses(self, name: str, edited: Collection[str]) -> list[str]:
         """Return the files in which it found a name and that it neither read nor edits."""
         found = self.searches.get(name, ())
         return [path for path in found if path not in self.read_paths and path not in edited and not is_prose(path)]
@@ -91,7 +91,7 @@ def find_read_reasons(file: EditedFile, history: ReadHistory, edited: Collection
     kept = {line.text.strip() for line in file.added}
     for line in file.removed if history.searches else ():
         for name in defined_names(line.text) if line.text.strip() not in kept else ():
-            if unread := history.unread_uses(name, edited):
+            if unread := history.files_with_unread_uses(name, edited):
                 names = (name, *unread)
                 yield AttentionReason(
                     kind=ReasonKind.UNREAD_USES, path=file.path, names=names, count=len(unread), places=(line.place,)
@@ -136,6 +136,10 @@ def format_reads(history: ReadHistory, paths: Sequence[str]) -> list[str]:
     others = sorted(history.read_paths.difference(paths))
     lines += [f"Also read: {', '.join(others)}"] if others else []
     for name, found in history.searches.items():
-        unread = [] if history.unknown else [f"not read: {', '.join(history.unread_uses(name, paths)) or 'none'}"]
+        unread = (
+            []
+            if history.unknown
+            else [f"not read: {', '.join(history.files_with_unread_uses(name, paths)) or 'none'}"]
+        )
         lines.append("; ".join([f"Searched for {name}: {len(found)} found", *unread]))
     return lines

@@ -5,19 +5,19 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from app.concurrency import iterate_cooperatively
-from app.proposals.overlay.overlay import Contents
+from app.proposals.overlay.overlay import ContentStore
 from app.proposals.risk.edited_file import (
     ChangedLine,
     EditedFile,
     LexingBudget,
-    LiteralPattern,
+    PrefilteredPattern,
     automation_root,
     is_generated,
     is_prose,
     is_test,
     manifest_of_lock_file,
     order_for_review,
-    test_subject,
+    tested_name,
 )
 from app.proposals.risk.read_reasons import ReadHistory, find_read_reasons
 from app.proposals.text.document import Document
@@ -27,7 +27,7 @@ from app.proposals.values.models import FileChange, FileOperation, Proposal
 from app.text.deceiving_text import find_deceptive
 from app.workspace.secrets import secret_path_reason
 
-_TEST = LiteralPattern(
+_TEST = PrefilteredPattern(
     r"\b(?:async )?def (?P<py>test\w*)|\bfunc (?P<go>(?:Test|Fuzz|Benchmark)\w+)\("
     r"|(?<![\w.])(?:it|test)(?:\.each\(.{0,80}\))?\(\s{0,4}[\"'`](?P<js>[^\"'`]{1,120})"
     r"|\b(?:void|fun) (?P<jvm>test\w+|should\w+)\(|^\s*it [\"'](?P<rb>[^\"']{1,120})|\bfn (?P<rs>test_\w+)\(",
@@ -37,24 +37,24 @@ _TEST = LiteralPattern(
     ),
     ("it '", 'it "'),
 )
-_ASSERT = LiteralPattern(
+_ASSERT = PrefilteredPattern(
     r"\bassert\b|\bassert\w+!?\(|\bself\.(?:assert|fail)\w*\(|\bexpect\(|\bpytest\.raises\(|\brequire\.[A-Z]\w+\("
     r"|\bt\.(?:Error|Fatal)f?\(",
     ("assert", "self.assert", "self.fail", "expect(", "pytest.raises(", "require.", "t.Error", "t.Fatal"),
 )
-_GUARD = LiteralPattern(
+_GUARD = PrefilteredPattern(
     r"^[^\S\n]*raise\b|\bthrow\b|\bpanic!?\(|\bbail!\("
     r"|\breturn (?:\w+, )?(?:fmt\.Errorf|errors\.New|err\b)|\breturn Err\(",
     ("throw", "panic(", "panic!(", "bail!(", "return "),
     ("raise",),
 )
-_PASSED_ON = LiteralPattern(r"\breturn (?:.{1,80}, )?err\b|\bpanic\(err\)", ("return ", "panic(err)"))
+_PASSED_ON = PrefilteredPattern(r"\breturn (?:.{1,80}, )?err\b|\bpanic\(err\)", ("return ", "panic(err)"))
 """Guards that hand on what a call said."""
-_CALL = LiteralPattern(r"\berr\s*:?=\s*(?:[\w.]*\.)?(\w+)\(", ("err",))
+_CALL = PrefilteredPattern(r"\berr\s*:?=\s*(?:[\w.]*\.)?(\w+)\(", ("err",))
 _CALLED = re.compile(r"(\w+)\(")
 _LINES_TO_CALL = 3
 """Between a call and what hands on its error, at most."""
-_SKIP = LiteralPattern(
+_SKIP = PrefilteredPattern(
     r"\bpytest\.(?:mark\.)?(?:skip|xfail)|\bunittest\.(?:skip|expectedFailure)"
     r"|(?<![\w.])(?:it|test|describe)\.(?:skip|only|todo)\("
     r"|(?<![\w.])x(?:it|describe)\(|\bt\.Skip(?:f|Now)?\(|^[^\S\n]*#\[ignore|@(?:Disabled|Ignore)\b",
@@ -148,7 +148,7 @@ def _gone_with_their_call(file: EditedFile) -> set[int]:
 def _fewer(
     file: EditedFile,
     kind: ReasonKind,
-    pattern: LiteralPattern,
+    pattern: PrefilteredPattern,
     added: Added,
     but: Collection[int] = (),
 ) -> Iterator[AttentionReason]:
@@ -184,9 +184,9 @@ def find_unmentioned_paths(request: str, paths: Collection[str]) -> frozenset[st
     named = {path for path in paths if _is_named(path, words)}
     if not named:
         return frozenset()
-    subjects = {test_subject(path) for path in named}
+    subjects = {tested_name(path) for path in named}
     return frozenset(
-        path for path in paths if path not in named and not (is_test(path) and test_subject(path) in subjects)
+        path for path in paths if path not in named and not (is_test(path) and tested_name(path) in subjects)
     )
 
 
@@ -274,16 +274,16 @@ def _apart(line: ChangedLine) -> tuple[tuple[str, str], tuple[str, ...]]:
     return (line.hunk, rest), tuple(_SAME.get(one, one) for one in operators)
 
 
-_CANDIDATE = LiteralPattern(
+_CANDIDATE = PrefilteredPattern(
     r"\bexcept\b|\bcatch\b|\brescue\b|\bsuppress\(|\b(?:pass|nil)\b|^[^\S\n]*\}",
     ("except", "catch", "rescue", "suppress(", "pass", "nil"),
     ("}",),
 )
 _EXCEPT = re.compile(r"^\s*except\b[^:]{0,200}:\s*(?P<body>pass|\.\.\.)?\s*$")
-_SUPPRESS = LiteralPattern(r"\bsuppress\((?:Base)?Exception\)", ("suppress(",))
+_SUPPRESS = PrefilteredPattern(r"\bsuppress\((?:Base)?Exception\)", ("suppress(",))
 _NOTHING = re.compile(r"^(?P<indent>\s*)(?:pass|\.\.\.)\s*$")
-_EMPTY_CATCH = LiteralPattern(r"\bcatch\b[^{}]{0,200}\{\s*\}", ("catch",))
-_OPEN = LiteralPattern(r"\bcatch\b[^{}]{0,200}\{\s*$|\bif err != nil \{\s*$", ("catch", "if err != nil {"))
+_EMPTY_CATCH = PrefilteredPattern(r"\bcatch\b[^{}]{0,200}\{\s*\}", ("catch",))
+_OPEN = PrefilteredPattern(r"\bcatch\b[^{}]{0,200}\{\s*$|\bif err != nil \{\s*$", ("catch", "if err != nil {"))
 _RESCUE = re.compile(r"^\s*rescue\b")
 _END = re.compile(r"^\s*(?:nil\s*)?(?:end\b|nil$)")
 _LONGEST = 4
@@ -335,22 +335,22 @@ def _is_all(code: Sequence[str], line: int) -> bool:
 
 
 _KNOWN = {
-    "an AWS key": LiteralPattern(r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b", ("AKIA", "ASIA")),
-    "a GitHub token": LiteralPattern(
+    "an AWS key": PrefilteredPattern(r"\b(?:AKIA|ASIA)[0-9A-Z]{16}\b", ("AKIA", "ASIA")),
+    "a GitHub token": PrefilteredPattern(
         r"\bgh[pousr]_[A-Za-z0-9]{36}|\bgithub_pat_[A-Za-z0-9_]{40}",
         ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"),
     ),
-    "an API key": LiteralPattern(
+    "an API key": PrefilteredPattern(
         r"\bsk-(?:ant-|proj-)?[A-Za-z0-9_-]{24}|\b[sr]k_live_[A-Za-z0-9]{16}|\bAIza[0-9A-Za-z_-]{35}",
         ("sk-", "sk_live_", "rk_live_", "AIza"),
     ),
-    "a Slack token": LiteralPattern(r"\bxox[abpr]-[0-9A-Za-z-]{20}", ("xoxa-", "xoxb-", "xoxp-", "xoxr-")),
-    "a private key": LiteralPattern(r"-----BEGIN [A-Z ]{0,20}PRIVATE KEY-----", ("-----BEGIN ",)),
-    "a password in a URL": LiteralPattern(
+    "a Slack token": PrefilteredPattern(r"\bxox[abpr]-[0-9A-Za-z-]{20}", ("xoxa-", "xoxb-", "xoxp-", "xoxr-")),
+    "a private key": PrefilteredPattern(r"-----BEGIN [A-Z ]{0,20}PRIVATE KEY-----", ("-----BEGIN ",)),
+    "a password in a URL": PrefilteredPattern(
         r"(?<=[a-z]{2})://[^\s:/@\"'<>{}$]{1,60}:[^\s:/@\"'<>{}$]{6,60}@[\w.]", ("://",)
     ),
 }
-_ASSIGNED = LiteralPattern(
+_ASSIGNED = PrefilteredPattern(
     r"(?ai:passwo?r?d|secret|token|api_?key|access_?key|private_?key)"
     r"[\"']?\s{0,3}[:=]\s{0,3}[\"']([^\"'\s]{12,120})[\"']",
     ("passw", "secret", "token", "api", "access", "private"),
@@ -374,7 +374,7 @@ def find_secrets(file: EditedFile) -> Iterator[AttentionReason]:
             yield file.make_reason(ReasonKind.SECRET, found)
 
 
-def _known(line: ChangedLine, patterns: Mapping[str, LiteralPattern]) -> Iterator[str]:
+def _known(line: ChangedLine, patterns: Mapping[str, PrefilteredPattern]) -> Iterator[str]:
     for name, pattern in patterns.items():
         if any(not _stands_in(match) for match in pattern.finditer(line.text)):
             yield name
@@ -405,7 +405,7 @@ _FAMILIES = {
     "shell": (".sh", ".bash", ".zsh", "Dockerfile", "Makefile"),
 }
 _EXECUTES = {
-    "python": LiteralPattern(
+    "python": PrefilteredPattern(
         r"(?<![\w.])(?:eval|exec|__import__)\(|\bos\.(?:system|popen|exec\w+|spawn\w+)\("
         r"|\bsubprocess\.\w+\(|(?<![\w.])Popen\(|\bcreate_subprocess_\w+\(|\b(?:c?[Pp]ickle|marshal)\.loads?\("
         r"|\byaml\.(?:unsafe_)?load\(|\bshell=True\b",
@@ -425,7 +425,7 @@ _EXECUTES = {
             *("yaml.load(", "yaml.unsafe_load(", "shell=True"),
         ),
     ),
-    "script": LiteralPattern(
+    "script": PrefilteredPattern(
         r"(?<![\w.$])(?:eval|execSync|execFile\w*|spawn\w*)\(|\bnew Function\(|\bchild_process\.\w+\("
         r"|\bdangerouslySetInnerHTML\b|\bvm\.runIn\w+\(",
         (
@@ -441,28 +441,28 @@ _EXECUTES = {
             "vm.runIn",
         ),
     ),
-    "go": LiteralPattern(r"\bexec\.Command\w*\(|\bsyscall\.Exec\(", ("exec.Command", "syscall.Exec(")),
-    "rust": LiteralPattern(r"\bCommand::new\(", ("Command::new(",)),
-    "jvm": LiteralPattern(
+    "go": PrefilteredPattern(r"\bexec\.Command\w*\(|\bsyscall\.Exec\(", ("exec.Command", "syscall.Exec(")),
+    "rust": PrefilteredPattern(r"\bCommand::new\(", ("Command::new(",)),
+    "jvm": PrefilteredPattern(
         r"\bgetRuntime\(\)\.exec\(|\bnew ProcessBuilder\(|\bProcess\.Start\(|\bScriptEngine\b",
         ("getRuntime().exec(", "new ProcessBuilder(", "Process.Start(", "ScriptEngine"),
     ),
-    "ruby": LiteralPattern(
+    "ruby": PrefilteredPattern(
         r"(?<![\w.])(?:system|eval|exec)[( ]|\b(?:instance|class|module)_eval\b|\bOpen3\.\w+|\bIO\.popen\b",
         ("system", "eval", "exec", "instance_eval", "class_eval", "module_eval", "Open3.", "IO.popen"),
     ),
-    "php": LiteralPattern(
+    "php": PrefilteredPattern(
         r"(?<![\w>:])(?:eval|exec|shell_exec|system|passthru|proc_open|popen|unserialize)\(",
         ("eval(", "exec(", "shell_exec(", "system(", "passthru(", "proc_open(", "popen(", "unserialize("),
     ),
-    "c": LiteralPattern(r"(?<![\w.>])(?:system|popen|exec[lv]p?e?)\(", ("system(", "popen(", "execl", "execv")),
-    "shell": LiteralPattern(
+    "c": PrefilteredPattern(r"(?<![\w.>])(?:system|popen|exec[lv]p?e?)\(", ("system(", "popen(", "execl", "execv")),
+    "shell": PrefilteredPattern(
         r"(?<![\w.-])eval |\| ?(?:sudo )?(?:ba|z)?sh\b|\bchmod (?:-R )?0?777\b|\brm -(?=[^\Wr]*r)\w+ [/~$]",
         ("eval ", "|", "chmod ", "rm -"),
     ),
 }
 _NETWORK = {
-    "python": LiteralPattern(
+    "python": PrefilteredPattern(
         r"\brequests\.(?:get|post|put|patch|delete|head|request|Session)\(|(?<!\w)url(?:open|retrieve)\("
         r"|\bhttpx\d?\.(?:\w*Client|get|post|put|patch|delete|request|stream)\(|\baiohttp\.ClientSession\("
         r"|\bsocket\.(?:socket|create_connection|create_server)\(|\bHTTPS?Connection\(|\bsmtplib\.SMTP\w*\("
@@ -480,7 +480,7 @@ _NETWORK = {
             *("HTTPSConnection(", "smtplib.SMTP", "ftplib.FTP"),
         ),
     ),
-    "script": LiteralPattern(
+    "script": PrefilteredPattern(
         r"(?<![\w.$])(?:window\.)?fetch\(|\baxios(?:\.\w+)?\(|\bnew (?:XMLHttpRequest|WebSocket|EventSource)\b"
         r"|\bhttps?\.(?:get|request|createServer)\(|\bnavigator\.sendBeacon\(",
         (
@@ -488,35 +488,35 @@ _NETWORK = {
             *("http.", "https.", "navigator.sendBeacon("),
         ),
     ),
-    "go": LiteralPattern(
+    "go": PrefilteredPattern(
         r"\bhttp\.(?:Get|Post|PostForm|NewRequest\w*|ListenAndServe\w*)\(|\bnet\.(?:Dial|Listen)\w*\(",
         ("http.", "net.Dial", "net.Listen"),
     ),
-    "rust": LiteralPattern(
+    "rust": PrefilteredPattern(
         r"\breqwest::|\bTcp(?:Stream::connect|Listener::bind)\(",
         ("reqwest::", "TcpStream::connect(", "TcpListener::bind("),
     ),
-    "jvm": LiteralPattern(
+    "jvm": PrefilteredPattern(
         r"\bnew (?:Server)?Socket\(|\.openConnection\(|\bHttpClient\.new\w*\(|\bnew (?:HttpClient|WebClient)\(",
         (
             *("new Socket(", "new ServerSocket(", ".openConnection(", "HttpClient.new", "new HttpClient("),
             "new WebClient(",
         ),
     ),
-    "ruby": LiteralPattern(
+    "ruby": PrefilteredPattern(
         r"\bNet::HTTP\b|\bTCPSocket\b|\bURI\.open\b|\bFaraday\.\w+",
         ("Net::HTTP", "TCPSocket", "URI.open", "Faraday."),
     ),
-    "php": LiteralPattern(
+    "php": PrefilteredPattern(
         r"(?<![\w>:])(?:curl_init|fsockopen|stream_socket_client)\(",
         ("curl_init(", "fsockopen(", "stream_socket_client("),
     ),
-    "c": LiteralPattern(
+    "c": PrefilteredPattern(
         r"(?<![\w.>])(?:connect|getaddrinfo|curl_easy_perform)\(", ("connect(", "getaddrinfo(", "curl_easy_perform(")
     ),
-    "shell": LiteralPattern(r"(?<![\w./-])(?:curl|wget|nc|scp|ssh) ", ("curl ", "wget ", "nc ", "scp ", "ssh ")),
+    "shell": PrefilteredPattern(r"(?<![\w./-])(?:curl|wget|nc|scp|ssh) ", ("curl ", "wget ", "nc ", "scp ", "ssh ")),
 }
-_UNVERIFIED = LiteralPattern(
+_UNVERIFIED = PrefilteredPattern(
     r"\bverify ?= ?False\b|\bInsecureSkipVerify: ?true\b|\brejectUnauthorized: ?false\b|\bCERT_NONE\b"
     r"|\bcheck_hostname ?= ?False\b|\b_create_unverified_context\b|\bVERIFY_NONE\b|\bNODE_TLS_REJECT_UNAUTHORIZED\b"
     r"|\bdanger_accept_invalid_certs\(true\)|\bStrictHostKeyChecking[= ]no\b|\bAutoAddPolicy\b",
@@ -526,7 +526,7 @@ _UNVERIFIED = LiteralPattern(
         *("StrictHostKeyChecking", "AutoAddPolicy"),
     ),
 )
-_INSTALLS = LiteralPattern(
+_INSTALLS = PrefilteredPattern(
     r'"(?:pre|post)?install" ?:|"prepare" ?:', ('"install"', '"preinstall"', '"postinstall"', '"prepare"')
 )
 """What a package manager runs by itself."""
@@ -561,7 +561,7 @@ def find_new_risky_calls(file: EditedFile) -> Iterator[AttentionReason]:
 def _more(
     file: EditedFile,
     kind: ReasonKind,
-    pattern: LiteralPattern,
+    pattern: PrefilteredPattern,
     before: Sequence[ChangedLine],
     after: Sequence[ChangedLine],
 ) -> Iterator[AttentionReason]:
@@ -578,7 +578,7 @@ def _more(
         yield file.make_reason(kind, (line for line, _ in found), (name for _, name in found))
 
 
-def _named(pattern: LiteralPattern, text: str) -> Iterator[str]:
+def _named(pattern: PrefilteredPattern, text: str) -> Iterator[str]:
     for match in pattern.finditer(text):
         if not _DEFINED.search(text[max(0, match.start() - 12) : match.start()]):
             yield match[0].strip('| (":').replace('" :', "").strip()
@@ -589,7 +589,7 @@ _SPECIAL = 0o7000
 
 
 def add_risk_reasons(
-    contents: Contents, proposal: Proposal, request: str = "", history: ReadHistory | None = None
+    contents: ContentStore, proposal: Proposal, request: str = "", history: ReadHistory | None = None
 ) -> Proposal:
     """Return the proposal with its risk reasons and reading order; an existing order is kept.
 
@@ -605,7 +605,7 @@ def add_risk_reasons(
     if history is not None:
         by_reading = [one for file in iterate_cooperatively(files) for one in find_read_reasons(file, history, paths)]
     else:
-        by_reading = [one for one in proposal.reasons if one.kind.is_of_reading and one.path in paths]
+        by_reading = [one for one in proposal.reasons if one.kind.is_from_read_history and one.path in paths]
     reasons = (*find_risk_reasons(files, unasked), *by_reading)
     return proposal.model_copy(
         update={"reasons": reasons, "order": proposal.order or order_for_review(files, reasons)}
@@ -678,7 +678,7 @@ def _rights(change: FileChange) -> str:
     return "writable by all" if new & 0o002 else ""
 
 
-def _edited(contents: Contents, change: FileChange, budget: LexingBudget) -> EditedFile:
+def _edited(contents: ContentStore, change: FileChange, budget: LexingBudget) -> EditedFile:
     if change.binary or change.involves_link:
         return EditedFile(change, (), (), budget)
     old, new = (Document(contents.get(version)).line_texts for version in (change.base, change.result))

@@ -7,11 +7,11 @@ from collections.abc import Callable, Collection, Sequence
 from threading import RLock
 from typing import TYPE_CHECKING
 
-from app.proposals.files.filesystem import default_mode, make_file_version
+from app.proposals.files.filesystem import default_file_mode, make_file_version
 from app.proposals.locate.carry_over import encode_content
 from app.proposals.locate.matching import Replacement, apply_replacements
 from app.proposals.overlay.file_changes import count_lines, file_operation
-from app.proposals.overlay.overlay import Contents, Overlay, OverlayFile, pending_files
+from app.proposals.overlay.overlay import ContentStore, Overlay, OverlayFile, pending_files
 from app.proposals.patch.parts import ParsedPatch
 from app.proposals.stack.draft_files import DraftFile, DraftFiles
 from app.proposals.stack.rebase import merge_bytes
@@ -34,7 +34,7 @@ Edited = tuple[bytes, Sequence[EditMatch], str]
 
 
 def merge_replacements(
-    contents: Contents,
+    contents: ContentStore,
     path: str,
     data: bytes,
     wanted: Sequence[Replacement],
@@ -163,7 +163,7 @@ class Draft:
         self,
         session: str,
         workspace: Workspace,
-        contents: Contents,
+        contents: ContentStore,
         overlay: Callable[[], Overlay],
         reserve: Callable[[], str],
         proposal_id: str = "",
@@ -346,16 +346,16 @@ class Draft:
             stat = FileStat(path=target, op=FileOperation.RENAME, added=0, removed=0)
             return EditReport((stat,), f"{real} → {target}", f"{real} → {target}")
 
-    def read_patch(self, text: str, folder: str = "", *, whole: bool = True) -> ParsedPatch:
+    def parse_patch(self, text: str, folder: str = "", *, whole: bool = True) -> ParsedPatch:
         """Read a patch (unified diff or `*** Begin Patch`) without looking into any file.
 
         `folder` is where the workspace lies in its repository: a patch of the whole repository names it in each path.
         `whole` says that the text is not cut off for certain; otherwise one that looks so is refused.
         """
-        from app.proposals.patch.patching import read_patch
+        from app.proposals.patch.patching import parse_patch
 
         with self._lock:
-            return ParsedPatch(tuple(read_patch(self, text, folder, whole=whole)))
+            return ParsedPatch(tuple(parse_patch(self, text, folder, whole=whole)))
 
     def apply_patch(self, patch: ParsedPatch) -> EditReport:
         """Apply a patch over any number of files, all or nothing."""
@@ -398,7 +398,7 @@ class Draft:
                 new = make_file_version(after.data, after.mode) if after else None
                 if held is None:
                     data = before.data if before else None
-                    mode = old.mode if old else default_mode()
+                    mode = old.mode if old else default_file_mode()
                     held = self._files.add(change.path, DraftFile(old, data, data, mode))
                 versions[change.path] = old, new
                 for version, leaf in ((old, before), (new, after)):
@@ -406,7 +406,7 @@ class Draft:
                         self._contents.cache_content(version.sha256, leaf.data)
                 if after or stat.S_ISLNK(held.mode):
                     # What is written where a link was is no link.
-                    held.mode = after.mode if after else default_mode()
+                    held.mode = after.mode if after else default_file_mode()
                 held.data = after.data if after else None
                 added, removed = count_lines(self._contents, old, new)
                 stats[change.path] = FileStat(
@@ -431,7 +431,9 @@ class Draft:
         """Read the pending changes of these paths in one go, rather than one by one."""
         self._overlay().pending.load(paths)
 
-    def put_bytes(self, path: str, data: bytes, matches: Sequence[EditMatch], mode: int | None = None) -> EditReport:
+    def set_content(
+        self, path: str, data: bytes, matches: Sequence[EditMatch], mode: int | None = None
+    ) -> EditReport:
         """Set the content of a file, new or not, to the result of a patch."""
         with self._lock:
             overlay = self._overlay()

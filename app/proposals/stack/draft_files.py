@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import field, replace
 
 from app.dataclass import dataclass
-from app.proposals.files.filesystem import default_mode, make_file_version
+from app.proposals.files.filesystem import default_file_mode, make_file_version
 from app.proposals.journal.apply import find_case_clash
-from app.proposals.overlay.overlay import Overlay, same_version
+from app.proposals.overlay.overlay import Overlay, is_same_version
 from app.proposals.values.models import EditMatch, FileVersion
 from app.proposals.values.pending_paths import parent_folders
 from app.proposals.values.proposal_errors import EditRefused, NotEditable
@@ -35,7 +35,7 @@ class DraftFile:
         """Return whether any edits are left once those that cancel out are removed."""
         if self.base is None or self.data is None:
             return not (self.base is None and self.data is None)
-        return not same_version(make_file_version(self.data, self.mode), self.base)
+        return not is_same_version(make_file_version(self.data, self.mode), self.base)
 
 
 class DraftFiles:
@@ -57,7 +57,7 @@ class DraftFiles:
         self.by_path, self._sorted = copied, sorted(copied)
 
     def add(self, path: str, file: DraftFile) -> DraftFile:
-        """Take in a path that was not changed before."""
+        """Add a path that was not changed before."""
         self.by_path[path] = file
         insort(self._sorted, path)
         return file
@@ -69,7 +69,7 @@ class DraftFiles:
         base = overlay.version(path)
         data = overlay.content(path)
         file = overlay.read_disk(path)
-        mode = base.mode if base else default_mode()
+        mode = base.mode if base else default_file_mode()
         return self.add(path, DraftFile(base, data, data, mode, links=file.links if file and base else 1))
 
     def content(self, overlay: Overlay, path: str, limit: int | None = None) -> bytes | None:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 
 from app.dataclass import dataclass
 from app.proposals.overlay.file_changes import next_hunk_number
-from app.proposals.overlay.overlay import Contents
+from app.proposals.overlay.overlay import ContentStore
 from app.proposals.text.document import Document
 from app.proposals.text.hunks import has_effect, hunk_id
 from app.proposals.text.line_comparison import pair_lines
@@ -40,7 +40,7 @@ class HunkPart:
 
 
 def split_hunks(
-    contents: Contents, proposal: Proposal, lines: SelectedLines
+    contents: ContentStore, proposal: Proposal, lines: SelectedLines
 ) -> tuple[Proposal, tuple[HunkPart, ...]]:
     """Return the proposal with hunks split so that the lines are in hunks of their own, and the resulting parts.
 

@@ -9,9 +9,15 @@ from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock
 from pathlib import Path
 
 from app.proposals.files.filesystem import Filesystem
-from app.proposals.journal.apply import Applier, check_record, clear_leftovers, describe_os_error, recover_records
+from app.proposals.journal.apply import (
+    JournalApplier,
+    check_record_against_disk,
+    clear_leftovers,
+    describe_os_error,
+    recover_records,
+)
 from app.proposals.journal.journal import Action, Transition, last_folder_modes, plan_record
-from app.proposals.overlay.overlay import Contents, Overlay
+from app.proposals.overlay.overlay import ContentStore, Overlay
 from app.proposals.stack.stacking import proposal_paths, related_pending_proposals, restack_proposals
 from app.proposals.values.models import Proposal, ProposalState, describe_state
 from app.proposals.values.proposal_errors import DiskFailed, NotPending, StaleProposal, UnknownProposal, WorkspaceBusy
@@ -105,10 +111,10 @@ class LockedProposals:
     ) -> None:
         self.workspace = workspace
         self.store = store
-        self.contents = Contents(store)
+        self.contents = ContentStore(store)
         self.filesystem = filesystem
         self._lock = WorkspaceLock(lock_path)
-        self._applier = Applier(filesystem, store, self.contents)
+        self._applier = JournalApplier(filesystem, store, self.contents)
         self._tell = notify
         self._in_use = in_use
         self._told: set[str] = set()
@@ -244,7 +250,7 @@ class LockedProposals:
             return
         modes = {} if action == "apply" else last_folder_modes(self.journal_records(before))
         record = plan_record(self.filesystem, action, after, transitions, dropped_folders, modes)
-        record = check_record(self.workspace, self.filesystem, self.contents, record, transitions)
+        record = check_record_against_disk(self.workspace, self.filesystem, self.contents, record, transitions)
         for line in (
             *clear_leftovers(self.store, self._applier.rollback),
             *self._applier.apply_record(record, after, before),

@@ -5,8 +5,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from app.concurrency import iterate_cooperatively
-from app.proposals.overlay.file_changes import describe_link_change, find_file_facts, make_change, next_hunk_number
-from app.proposals.overlay.overlay import Contents, Overlay, same_version
+from app.proposals.overlay.file_changes import (
+    describe_link_change,
+    find_file_facts,
+    make_file_change,
+    next_hunk_number,
+)
+from app.proposals.overlay.overlay import ContentStore, Overlay, is_same_version
 from app.proposals.risk.change_summary import describe_changes, is_command_summary
 from app.proposals.risk.risk_reasons import add_risk_reasons
 from app.proposals.stack.draft import Draft
@@ -122,7 +127,7 @@ def replace_changes(proposals: LockedProposals, proposal: Proposal, draft: Draft
     return add_risk_reasons(proposals.contents, replaced)
 
 
-def make_file_changes(contents: Contents, draft_files: Mapping[str, DraftFile]) -> tuple[FileChange, ...]:
+def make_file_changes(contents: ContentStore, draft_files: Mapping[str, DraftFile]) -> tuple[FileChange, ...]:
     """Return the changes of a draft, by path, compared with its bases.
 
     Edits that cancel out are left away. A file that is gone and whose content came up at a path that was free is a
@@ -145,7 +150,7 @@ def make_file_changes(contents: Contents, draft_files: Mapping[str, DraftFile]) 
         origin = draft_files[old_path] if old_path else entry
         base = origin.base
         result = None if entry.data is None else contents.add(entry.data, entry.mode)
-        if not old_path and same_version(base, result):
+        if not old_path and is_same_version(base, result):
             continue
         before = origin.base_data or b""
         if base:
@@ -158,7 +163,7 @@ def make_file_changes(contents: Contents, draft_files: Mapping[str, DraftFile]) 
                 *find_file_facts(before, entry.data or b"", base.mode if base else None, entry.links),
             ]
         changes.append(
-            make_change(
+            make_file_change(
                 contents,
                 path,
                 base,
@@ -176,7 +181,7 @@ def make_file_changes(contents: Contents, draft_files: Mapping[str, DraftFile]) 
 
 
 def merge_superseded(
-    contents: Contents, old: Proposal, overlay: Overlay, draft_files: dict[str, DraftFile]
+    contents: ContentStore, old: Proposal, overlay: Overlay, draft_files: dict[str, DraftFile]
 ) -> dict[str, DraftFile]:
     """Return the draft's changes together with those of a pending proposal that it supersedes.
 

@@ -12,7 +12,7 @@ from app.dataclass import dataclass
 from app.proposals.journal.apply import describe_os_error
 from app.proposals.journal.journal import fold_case_and_form
 from app.proposals.overlay.file_changes import file_operation, next_hunk_number, recompute_hunks
-from app.proposals.overlay.overlay import Overlay, same_version
+from app.proposals.overlay.overlay import Overlay, is_same_version
 from app.proposals.text.document import Document, decode_utf8
 from app.proposals.text.merge import MergeResult, merge_lines
 from app.proposals.values.models import (
@@ -119,7 +119,7 @@ def _stands(overlay: Overlay, proposal: Proposal) -> bool:
             change.disk_version is not None
             and not change.old_path
             and not change.already_applied
-            and same_version(overlay.version(change.path), change.disk_version)
+            and is_same_version(overlay.version(change.path), change.disk_version)
             and overlay.pending_proposals_at(change.path) == change.stacked_on
             for change in proposal.files
             if is_undecided(change)
@@ -141,7 +141,7 @@ def merge_mode(
     return ours.mode if base.mode == theirs.mode else theirs.mode
 
 
-def display_conflicts(result: MergeResult[bytes]) -> tuple[Conflict, ...]:
+def conflicts_for_display(result: MergeResult[bytes]) -> tuple[Conflict, ...]:
     """Return the conflicts for display, where `ours` is the disk and `theirs` the proposal."""
     return tuple(
         Conflict(
@@ -164,7 +164,7 @@ def _moved(overlay: Overlay, change: FileChange, number: int, leaving: Collectio
         target = overlay.version(change.path) if change.old_path else None
     except OSError as error:
         raise RebaseConflict(f"{source} can't be read: {describe_os_error(error)}") from error
-    if not change.old_path and same_version(change.origin_base, change.origin_result):
+    if not change.old_path and is_same_version(change.origin_base, change.origin_result):
         # The user resolved a conflict by leaving the file as it is.
         base, result, applied = current, current, True
     elif change.origin_base is None:
@@ -174,7 +174,7 @@ def _moved(overlay: Overlay, change: FileChange, number: int, leaving: Collectio
     else:
         base, result, applied = _moved_edit(overlay, change, current, target, leaving)
     stacked_on = overlay.pending_proposals_at(source)
-    if not same_version(base, change.base):
+    if not is_same_version(base, change.base):
         overlay.store_disk_content(source)
     facts = {
         "base": base,
@@ -185,7 +185,7 @@ def _moved(overlay: Overlay, change: FileChange, number: int, leaving: Collectio
         "rebased": not _same_bytes(base, change.origin_base) and not applied,
     }
     moved = change.model_copy(update=facts)
-    if same_version(base, change.base) and same_version(result, change.result):
+    if is_same_version(base, change.base) and is_same_version(result, change.result):
         return moved
     return recompute_hunks(overlay.contents, moved, next_number=number)
 
@@ -206,13 +206,13 @@ def _moved_on_disk(overlay: Overlay, change: FileChange, number: int) -> FileCha
     facts = {
         "base": base,
         "result": current,
-        "already_applied": not change.old_path and same_version(base, current),
+        "already_applied": not change.old_path and is_same_version(base, current),
         "rebased": not _same_bytes(current, change.origin_result),
     }
     if all(getattr(change, name) == value for name, value in facts.items()):
         return change
     moved = change.model_copy(update=facts | {"op": file_operation(change.old_path, base, current)})
-    if current is not None and not same_version(current, change.result):
+    if current is not None and not is_same_version(current, change.result):
         overlay.store_disk_content(change.path)
     return recompute_hunks(overlay.contents, moved, next_number=number)
 
@@ -220,7 +220,7 @@ def _moved_on_disk(overlay: Overlay, change: FileChange, number: int) -> FileCha
 def _base_below(overlay: Overlay, change: FileChange, current: FileVersion | None) -> FileVersion | None:
     """Return the file on disk without the change."""
     origin, base = change.origin_result, change.origin_base
-    if same_version(current, origin) or current is None or origin is None or base is None:
+    if is_same_version(current, origin) or current is None or origin is None or base is None:
         return base
     mode = merge_mode(origin, current, base)
     data = [overlay.content(change.path) or b"", overlay.contents.get(origin), overlay.contents.get(base)]
@@ -285,7 +285,7 @@ def _moved_edit(
         moved = current.model_copy(update={"mode": mode})
     else:
         moved = _merged(overlay, source, origin, current, result, mode)
-    return current, moved, not change.old_path and same_version(current, moved)
+    return current, moved, not change.old_path and is_same_version(current, moved)
 
 
 def _merged(
@@ -302,7 +302,7 @@ def _merged(
         first = how.conflicts[0].ours_start + 1
         more = f" and {plural(len(how.conflicts) - 1, 'more place')}" if len(how.conflicts) > 1 else ""
         raise RebaseConflict(
-            f"{source} changed at line {first}{more}, where the proposal changes it too", display_conflicts(how)
+            f"{source} changed at line {first}{more}, where the proposal changes it too", conflicts_for_display(how)
         )
     return overlay.contents.add(merged, mode)
 
@@ -332,4 +332,4 @@ def _same_bytes(one: FileVersion | None, other: FileVersion | None) -> bool:
 
 def _differs(old: FileChange, new: FileChange) -> bool:
     """Whether an approval would write something else, or to something else."""
-    return not (same_version(old.base, new.base) and same_version(old.result, new.result))
+    return not (is_same_version(old.base, new.base) and is_same_version(old.result, new.result))

@@ -5,14 +5,14 @@ from threading import RLock
 
 from app.dataclass import dataclass
 from app.proposals.files.filesystem import DiskFile, Kind, ReadableDisk
-from app.proposals.overlay.overlay import Contents, Overlay
+from app.proposals.overlay.overlay import ContentStore, Overlay
 from app.proposals.values.models import FileVersion, HunkState, Proposal
 from app.proposals.values.pending_paths import PendingPaths, parent_folders
 from app.proposals.values.proposal_store import ProposalStore
 
 
 def restack_proposals(
-    filesystem: ReadableDisk, contents: Contents, proposals: Iterable[Proposal]
+    filesystem: ReadableDisk, contents: ContentStore, proposals: Iterable[Proposal]
 ) -> tuple[Overlay, list[Proposal]]:
     """Re-base proposals, oldest first, each on the disk with those before it.
 
@@ -137,7 +137,7 @@ class StackCache:
     """
 
     def __init__(
-        self, store: ProposalStore, filesystem: ReadableDisk, contents: Contents, save: Callable[..., None]
+        self, store: ProposalStore, filesystem: ReadableDisk, contents: ContentStore, save: Callable[..., None]
     ) -> None:
         self._store = store
         self._filesystem = filesystem
@@ -189,7 +189,7 @@ class StackCache:
         return ProposalStack(every, first.disk, tuple(each for stack in stacks for each in stack.denied))
 
     def add_staged(self, stack: ProposalStack, proposal: Proposal) -> None:
-        """Take in a proposal that fits on top of a stack and was stored just now: the only write since."""
+        """Add a proposal on top of a stack; it was stored just now, which was the only write since."""
         longer = ProposalStack(stack.paths | proposal_paths(proposal), stack.disk, stack.denied)
         with self._lock:
             self._generation = self._store.change_counter()

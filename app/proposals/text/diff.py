@@ -136,7 +136,7 @@ def _longest_increasing(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return result
 
 
-def canonical_groups(
+def canonical_change_groups(
     old: Sequence[Hashable], new: Sequence[Hashable], old_changed: bytearray, new_changed: bytearray
 ) -> Iterator[tuple[int, int, int, int]]:
     """The changes `(old_start, old_end, new_start, new_end)` that the flags describe, slid and joined, in order.
@@ -408,7 +408,7 @@ def diff_lines(old: Sequence[Hashable], new: Sequence[Hashable], *, anchored: bo
         _anchored(old_middle, new_middle, old_flags, new_flags)
     old_changed = bytearray(head) + old_flags + bytearray(tail)
     new_changed = bytearray(head) + new_flags + bytearray(tail)
-    return [LineChange(*group) for group in canonical_groups(old, new, old_changed, new_changed)]
+    return [LineChange(*group) for group in canonical_change_groups(old, new, old_changed, new_changed)]
 
 
 def _common_suffix(old: list[Hashable], new: list[Hashable], head: int) -> int:

@@ -50,7 +50,7 @@ class ReasonKind(StrEnum):
     GENERATED = "generated"
 
     @property
-    def is_of_reading(self) -> bool:
+    def is_from_read_history(self) -> bool:
         """Return whether it is found in what the model had read, so only when it is staged."""
         return self in (ReasonKind.UNREAD, ReasonKind.READ_BEFORE, ReasonKind.UNREAD_USES)
 

@@ -112,7 +112,7 @@ class EvidenceVerdict(StrEnum):
     NOT_RUN = "not_run"
 
     @property
-    def is_unheld(self) -> bool:
+    def is_unnoticed_by_tests(self) -> bool:
         """Return whether no test notices when the hunk is missing, or the code that it tests."""
         return self in (EvidenceVerdict.UNNOTICED, EvidenceVerdict.GREEN)
 
@@ -189,7 +189,7 @@ class CommandCaller(FrozenModel):
 
 
 class DecisionContext(FrozenModel):
-    """What the user had on the screen at the decision, as far as it is known."""
+    """Circumstances of a decision: where it was made, what was unseen, results of checks; as far as known."""
 
     through: str = ""
     """`app`, `plain review` or `command line`."""

@@ -214,12 +214,12 @@ class DraftEdits(Protocol):
         """Undo the latest `add_changes`."""
         ...
 
-    def read_patch(self, text: str) -> "ParsedPatch":
+    def parse_patch(self, text: str) -> "ParsedPatch":
         """Read a patch without looking into any file; raises EditRefused."""
         ...
 
     def apply_patch(self, patch: "ParsedPatch") -> EditReport:
-        """Apply the result of `read_patch`, over any number of files; raises EditRefused."""
+        """Apply the result of `parse_patch`, over any number of files; raises EditRefused."""
         ...
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from app.proposals.files.filesystem import LARGEST
-from app.proposals.risk.change_summary import command_summary
+from app.proposals.risk.change_summary import summarize_command
 from app.proposals.text.document import MAX_BYTES
 from app.proposals.text.file_warnings import format_size
 from app.proposals.values.models import EditReport
@@ -123,7 +123,7 @@ async def stage_changes(
     """
     report = await _taken(context, changes, recipe)
     if not context.draft.summaries:
-        context.draft.summaries.append(command_summary(command))
+        context.draft.summaries.append(summarize_command(command))
     # What was moved is one file.
     files = plural(len(report.files), "file")
     proposal = context.draft.proposal_id

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
-from app.agent.updates import EventRecorded, SideDiscarded, SideStreamed, Update
+from app.agent.updates import EventRecorded, SideAnswerDiscarded, SideAnswerStreamed, Update
 from app.config.settings import WORKSPACE_FILE
 from app.conversation.events import SideAnswer, SideQuestion
 from app.review.review_stores import CheckResultStore
@@ -65,12 +65,12 @@ class SideQuestionActions:
         """
         session = self._session.current
         if session is None or not session.aside.stop(event.question):
-            self._review.ask_panel.handle_update(SideDiscarded(event.question, over=True))
+            self._review.ask_panel.handle_update(SideAnswerDiscarded(event.question, over=True))
 
     def handle_update(self, update: Update) -> None:
         """Show an update about a side question."""
         match update:
-            case SideStreamed() | SideDiscarded() | EventRecorded(event=SideQuestion() | SideAnswer()):
+            case SideAnswerStreamed() | SideAnswerDiscarded() | EventRecorded(event=SideQuestion() | SideAnswer()):
                 self._review.ask_panel.handle_update(update)
 
     async def load_threads(self, event: review_messages.ThreadsWanted) -> None:

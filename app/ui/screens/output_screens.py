@@ -236,7 +236,7 @@ class ExternalDiffController:
     async def show_file(self, proposal_id: str, path: str) -> None:
         """Show a file of a proposal by it; the others of the proposal are a key away."""
         from app.git.diff_program import HOW_TO_SET
-        from app.proposals.risk.edited_file import sort_by_path
+        from app.proposals.risk.edited_file import sort_in_path_order
 
         # Of the proposal that was on the screen when the key was pressed; another may be by now.
         proposal, by_path = self._review.state.get(proposal_id), self._review.preview.by_path
@@ -244,7 +244,7 @@ class ExternalDiffController:
             return
         paths = [change.path for change in proposal.files]
         changes = dict(zip(paths, proposal.files, strict=True))
-        shown = sort_by_path(paths, paths, () if by_path else proposal.order)
+        shown = sort_in_path_order(paths, paths, () if by_path else proposal.order)
         command = await self._find()
         if not command:
             self._review.show_notice(HOW_TO_SET)
@@ -264,9 +264,9 @@ class ExternalDiffController:
 
     async def _run(self, command: str, changes: "dict[str, FileChange]", path: str, width: int) -> "DiffOutput":
         from app.git.diff_program import DiffOutput, DiffSides, run_external_diff
-        from app.proposals.overlay.overlay import Contents
+        from app.proposals.overlay.overlay import ContentStore
 
-        change, contents = changes[path], Contents(self._runtime.proposals)
+        change, contents = changes[path], ContentStore(self._runtime.proposals)
 
         def sides() -> DiffSides:
             old, new = (None if one is None else contents.get(one) for one in (change.base, change.result))

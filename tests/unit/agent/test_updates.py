@@ -11,7 +11,7 @@ from app.agent.updates import (
     Phase,
     PhaseChanged,
     ReasoningStreamed,
-    SideStreamed,
+    SideAnswerStreamed,
     TextStreamed,
     Update,
     merge_updates,
@@ -21,7 +21,7 @@ UPDATES = st.one_of(
     st.builds(TextStreamed, st.text(max_size=3)),
     st.builds(ReasoningStreamed, st.text(max_size=3)),
     st.builds(CommandOutput, st.sampled_from("ab"), st.text(max_size=3)),
-    st.builds(SideStreamed, st.sampled_from("ab"), st.text(max_size=3)),
+    st.builds(SideAnswerStreamed, st.sampled_from("ab"), st.text(max_size=3)),
     st.builds(CallStreamed, st.integers(0, 1), st.just("edit_file"), st.integers(0, 9)),
     st.builds(PhaseChanged, st.sampled_from(Phase)),
 )
@@ -34,7 +34,7 @@ def stream(update: Update) -> object:
             return type(update).__name__
         case CommandOutput(call=call):
             return f"output of {call}"
-        case SideStreamed(question=question):
+        case SideAnswerStreamed(question=question):
             return f"answer to {question}"
         case CallStreamed(index=index):
             return f"call {index}"
@@ -47,7 +47,7 @@ def said(updates: list[Update]) -> list[object]:
 
 
 def told(stretch: list[Update]) -> object:
-    streamed = (TextStreamed, ReasoningStreamed, CommandOutput, SideStreamed)
+    streamed = (TextStreamed, ReasoningStreamed, CommandOutput, SideAnswerStreamed)
     texts = [one.text for one in stretch if isinstance(one, streamed)]
     return (stream(stretch[0]), "".join(texts)) if texts else stretch[-1]
 

@@ -95,7 +95,7 @@ class Site:
 
     async def look(self) -> None:
         """What the app does once the disk has changed."""
-        self.runtime.service.refresh()
+        self.runtime.service.rebase_pending()
         self.follow()
         self.touched.set()
         await until(lambda: not self.touched.is_set())

@@ -24,9 +24,9 @@ from app.conversation.events import (
 from app.conversation.payload.compaction_plan import (
     INSTRUCTION,
     ContextBudget,
-    Prune,
-    Summarise,
-    Truncate,
+    PruneStep,
+    SummariseStep,
+    TruncateStep,
     is_nearly_full,
     make_context_budget,
     make_summary_payload,
@@ -72,18 +72,20 @@ def size(events: list[Event]) -> int:
     return TokenMeter().count_tokens(project(events, Profile(), FACTS))
 
 
-def make_room(events: list[Event], target: int, *, summarise: bool = True) -> list[Prune | Summarise | Truncate]:
+def make_room(
+    events: list[Event], target: int, *, summarise: bool = True
+) -> list[PruneStep | SummariseStep | TruncateStep]:
     """Plan and carry out until nothing is left to do."""
-    steps: list[Prune | Summarise | Truncate] = []
+    steps: list[PruneStep | SummariseStep | TruncateStep] = []
     while step := plan_compaction(events, ContextBudget(size(events), target, None), summarise=summarise):
         steps.append(step)
         last = events[-1].id
         match step:
-            case Prune():
+            case PruneStep():
                 events.append(Pruned(id=last + 1, results=step.results, images=step.images))
-            case Summarise():
+            case SummariseStep():
                 events.append(Compacted(id=last + 1, upto=step.upto, summary="short", method="summary"))
-            case Truncate():
+            case TruncateStep():
                 events.append(Compacted(id=last + 1, upto=step.upto, summary="", method="truncation"))
         assert len(steps) < 20
     return steps
@@ -121,7 +123,7 @@ def test_old_output_goes_first_and_the_newest_stays() -> None:
     log = Log()
     log.turn("one", *(f"{number} " + "x" * 8_000 for number in range(6)))
     (step,) = make_room(log.events, size(log.events) // 2)
-    assert isinstance(step, Prune)
+    assert isinstance(step, PruneStep)
     sent = json.dumps(project(log.events, Profile(), FACTS).messages)
     assert "5 xxx" in sent
     assert "0 xxx" not in sent
@@ -133,7 +135,7 @@ def test_only_as_much_output_goes_as_has_to() -> None:
     log.turn("one", *(f"{number} " + "x" * 8_000 for number in range(6)))
     step = plan_compaction(log.events, ContextBudget(size(log.events), size(log.events) - 3_000, None))
     results = [event.id for event in log.events if isinstance(event, ToolResult)]
-    assert isinstance(step, Prune) and step.results == tuple(results[:2])
+    assert isinstance(step, PruneStep) and step.results == tuple(results[:2])
 
 
 def test_output_that_has_gone_is_not_cut_again() -> None:
@@ -143,7 +145,7 @@ def test_output_that_has_gone_is_not_cut_again() -> None:
     (result,) = [event.id for event in log.events if isinstance(event, ToolResult)]
     log.add(Pruned(results=(result,)))
     step = plan_compaction(log.events, ContextBudget(size(log.events), size(log.events) // 2, None))
-    assert isinstance(step, Summarise) and step.saved <= size(log.events)
+    assert isinstance(step, SummariseStep) and step.saved <= size(log.events)
 
 
 @pytest.mark.parametrize("outcome", [None, Compacted(id=3, upto=0, summary="short", method="summary")])
@@ -159,11 +161,11 @@ def test_then_the_model_summarises_and_then_history_is_cut() -> None:
     for number in range(30):
         log.turn(f"question {number}", answer=f"answer {number} " + "y" * 2_000)
     (step,) = make_room(log.events, size(log.events) // 2)
-    assert isinstance(step, Summarise)
+    assert isinstance(step, SummariseStep)
     assert "answer 29" in str(project(log.events, Profile(), FACTS).messages)
     kinds = [type(one) for one in make_room(log.events, size(log.events) // 8, summarise=False)]
     assert kinds
-    assert set(kinds) == {Truncate}
+    assert set(kinds) == {TruncateStep}
 
 
 def test_nothing_is_cut_without_a_summary_while_the_request_fits() -> None:
@@ -172,12 +174,12 @@ def test_nothing_is_cut_without_a_summary_while_the_request_fits() -> None:
         log.turn(f"question {number}", answer="y" * 2_000)
     target = size(log.events) // 4
     step = plan_compaction(log.events, ContextBudget(size(log.events), target, 128_000))
-    assert isinstance(step, Summarise)
+    assert isinstance(step, SummariseStep)
     log.events.append(Compacted(id=log.events[-1].id + 1, upto=step.upto, summary="s" * 9_000, method="summary"))
     used = size(log.events)
     assert used > target
     assert plan_compaction(log.events, ContextBudget(used, target, 128_000)) is None
-    assert isinstance(plan_compaction(log.events, ContextBudget(used, target, used)), Truncate)
+    assert isinstance(plan_compaction(log.events, ContextBudget(used, target, used)), TruncateStep)
 
 
 def test_without_a_summary_the_same_part_is_cut() -> None:
@@ -186,8 +188,8 @@ def test_without_a_summary_the_same_part_is_cut() -> None:
         log.turn(f"question {number}", answer="y" * 2_000)
     budget = ContextBudget(size(log.events), size(log.events) // 2, None)
     with_summary, without = plan_compaction(log.events, budget), plan_compaction(log.events, budget, summarise=False)
-    assert isinstance(with_summary, Summarise)
-    assert isinstance(without, Truncate)
+    assert isinstance(with_summary, SummariseStep)
+    assert isinstance(without, TruncateStep)
     assert with_summary.upto == without.upto
 
 
@@ -230,7 +232,7 @@ def test_an_aborted_call_of_an_old_turn_can_be_cut_away() -> None:
     for _ in range(20):
         log.turn("go", answer="y" * 2_000)
     (step,) = make_room(log.events, size(log.events) // 2)
-    assert isinstance(step, Truncate | Summarise) and step.upto > 4
+    assert isinstance(step, TruncateStep | SummariseStep) and step.upto > 4
 
 
 def test_a_long_history_is_summarised_from_where_it_fits() -> None:
@@ -238,7 +240,7 @@ def test_a_long_history_is_summarised_from_where_it_fits() -> None:
     for _ in range(100):
         log.turn("go", answer="y" * 2_000)
     budget = ContextBudget(size(log.events), 4_000, 8_000)
-    payload = make_summary_payload(log.events, Summarise(log.events[-1].id, 0), budget, Profile(), FACTS)
+    payload = make_summary_payload(log.events, SummariseStep(log.events[-1].id, 0), budget, Profile(), FACTS)
     assert 2_000 < TokenMeter().count_tokens(payload) < 8_000
 
 
@@ -248,7 +250,7 @@ def test_a_short_result_is_whole_in_the_request_for_a_summary() -> None:
     log.turn("go", text, text * 2)
     log.add(AssistantMessage(calls=(ToolCall(uid="x", wire_id="x", name="read_file", arguments=None),)))
     payload = make_summary_payload(
-        log.events, Summarise(log.events[-1].id, 0), ContextBudget(1_000, 500, None), Profile(), FACTS
+        log.events, SummariseStep(log.events[-1].id, 0), ContextBudget(1_000, 500, None), Profile(), FACTS
     )
     short, long, _ = [message["content"] for message in payload.messages if message["role"] == "tool"]
     assert short == text and "[… " in long
@@ -276,7 +278,7 @@ def test_compaction_leaves_valid_history(session: Simulation, profile: Profile, 
 def test_the_summary_request_is_valid_and_system(session: Simulation, profile: Profile, data: st.DataObject) -> None:
     upto = data.draw(st.integers(1, session.events[-1].id))
     budget = ContextBudget(1_000, 500, data.draw(st.sampled_from([None, 60, 400, 10_000])))
-    payload = make_summary_payload(session.events, Summarise(upto, 0), budget, profile, FACTS)
+    payload = make_summary_payload(session.events, SummariseStep(upto, 0), budget, profile, FACTS)
     assert violations(payload.messages, rules_for(profile)) == []
     assert (payload.tool_choice == "none") is (profile.tool_choice_none != "rejected")
     assert str(payload.messages).count(INSTRUCTION[:60]) == 1
@@ -290,7 +292,7 @@ def test_the_summary_request_is_far_smaller_than_what_it_summarises() -> None:
     log = Log()
     log.turn("go", *("x" * 40_000 for _ in range(10)))
     budget = ContextBudget(size(log.events), 1_000, 32_000)
-    payload = make_summary_payload(log.events, Summarise(log.events[-1].id, 0), budget, Profile(), FACTS)
+    payload = make_summary_payload(log.events, SummariseStep(log.events[-1].id, 0), budget, Profile(), FACTS)
     assert TokenMeter().count_tokens(payload) < 0.8 * 32_000
     assert TokenMeter().count_tokens(payload) < size(log.events) / 10
 

@@ -19,8 +19,8 @@ from app.conversation.events import (
 )
 from app.conversation.payload.compaction_plan import (
     ContextBudget,
-    Prune,
-    Summarise,
+    PruneStep,
+    SummariseStep,
     make_summary_payload,
     plan_compaction,
 )
@@ -162,9 +162,9 @@ def budget(used: int, target: int, window: int | None = 100_000) -> ContextBudge
 
 
 def test_the_oldest_image_goes_first_and_only_as_many_as_have_to() -> None:
-    assert isinstance(step := plan_compaction(SEEN, budget(60_000, 59_000)), Prune) and step.images == (1,)
+    assert isinstance(step := plan_compaction(SEEN, budget(60_000, 59_000)), PruneStep) and step.images == (1,)
     pruned = [*SEEN, Pruned(id=6, images=(1,))]
-    assert isinstance(step := plan_compaction(pruned, budget(60_000, 59_000)), Prune) and step.images == (3,)
+    assert isinstance(step := plan_compaction(pruned, budget(60_000, 59_000)), PruneStep) and step.images == (3,)
 
 
 def test_unseen_image_is_pruned_last() -> None:
@@ -173,11 +173,11 @@ def test_unseen_image_is_pruned_last() -> None:
     assert plan_compaction(pruned, budget(6_000, 5_000, None), summarise=False) is None
     for far_too_much in (budget(6_000, 5_000, 6_000), budget(6_500, 5_000, None)):
         step = plan_compaction(pruned, far_too_much, summarise=False)
-        assert isinstance(step, Prune) and step.images == (5,)
+        assert isinstance(step, PruneStep) and step.images == (5,)
 
 
 def test_a_summary_is_asked_for_without_images_and_stands_for_them_by_name() -> None:
-    asked = make_summary_payload(SEEN, Summarise(4, 0), budget(1_000, 500), Profile(), FACTS)
+    asked = make_summary_payload(SEEN, SummariseStep(4, 0), budget(1_000, 500), Profile(), FACTS)
     assert asked.images == () and '"old.png"' in str(asked.messages) and "images the user attached" in str(asked)
     cut = [*SEEN, Compacted(id=6, upto=4, summary="We looked.", method="summary")]
     body = body_of(cut)

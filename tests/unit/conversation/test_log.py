@@ -89,14 +89,14 @@ async def test_nothing_changes_if_the_store_refuses() -> None:
 async def test_deferred_events_precede_the_next_batch_also_after_a_failure() -> None:
     store = Store()
     log = EventLog(store)
-    log.append_with_next(said("a"))
+    log.append_deferred(said("a"))
     store.refuse = True
     with pytest.raises(OSError, match="disk full"):
         await log.append(said("b"))
     store.refuse = False
-    log.append_with_next(said("c"))
+    log.append_deferred(said("c"))
     assert [event.id for event in await log.append(said("d"))] == [3]
-    log.append_with_next(said("e"))
+    log.append_deferred(said("e"))
     assert await log.append() == ()
     assert await log.append() == ()
     assert [event.text for event in store.kept if isinstance(event, UserMessage)] == ["a", "c", "d", "e"]

@@ -16,7 +16,7 @@ from app.proposals.values.models import ProposalState
 from app.runtime.open_session import OpenSession
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.runtime.unfinished_work import stage_captured_edits
-from app.storage.captured_edit_store import AgentTurn, CapturedEdits, CapturedFile
+from app.storage.captured_edit_store import AgentTurn, CapturedEditStore, CapturedFile
 
 BEFORE = b"".join(b"line %02d\n" % number for number in range(1, 31))
 
@@ -166,7 +166,7 @@ def test_an_unknown_proposal_has_no_news(runtime: OpenWorkspace) -> None:
 def test_the_later_of_two_overlapping_calls_is_refused(runtime: OpenWorkspace) -> None:
     met: list[str] = []
 
-    class Meeting(CapturedEdits):
+    class Meeting(CapturedEditStore):
         """Whose caller has looked when another call of the turn is taken."""
 
         def latest_turn(self, agent: str, session: str, prompt: str) -> AgentTurn | None:

@@ -279,7 +279,7 @@ def test_report_names_user_edits_and_superseding_proposals(runtime: OpenWorkspac
 
 def test_a_stale_one_asks_for_another(runtime: OpenWorkspace, proposal: Proposal) -> None:
     (runtime.workspace.root / "a.txt").write_text("".join(f"{line.strip()}?\n" for line in NUMBERS))
-    runtime.service.refresh()
+    runtime.service.rebase_pending()
     assert wait_for_decision(runtime.database, runtime.name, runtime.signal, proposal.id, seconds=60).state == "stale"
     text = report_decisions(runtime, proposal.id)[0]
     assert text.startswith("P1 is stale and can't be approved: ") and "propose the change anew" in text

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from app.git import blobs
-from app.git.blobs import TreeEntry, file_mode, parse_raw_diff
+from app.git.blobs import TreeEntry, checkout_mode, parse_raw_diff
 from app.git.borrowed_repository import BorrowedRepository
 from app.git.remotes import default_remote
 from app.git.run_git import GitFailed
@@ -282,7 +282,7 @@ def test_more_than_anyone_reviews_is_not_proposed(opened: Open, root: Path, monk
     ],
 )
 def test_git_keeps_only_the_executable_bit(mode: str, like: int, expected: int) -> None:
-    assert file_mode(TreeEntry("a", mode, ""), like) == expected
+    assert checkout_mode(TreeEntry("a", mode, ""), like) == expected
 
 
 def test_without_a_commit_there_is_nothing_to_compare(opened: Open, bare: Path, tmp_path: Path) -> None:

@@ -164,7 +164,7 @@ def test_unreadable_hook_table_fails_nothing_else(tmp_path: Path) -> None:
 
     lines: list[str] = []
     hooked = HookDispatcher(tmp_path, {}, broken)
-    hooked.tell = lines.append
+    hooked.notify = lines.append
     hooked.on_events_written("s", [])
     assert lines == ["Hooks could not be told: OSError: no such luck"]
 

@@ -26,13 +26,13 @@ def test_building_a_client_does_not_load_the_sdk() -> None:
 def test_the_sdk_is_loaded_on_a_thread_and_kept_from_the_garbage_collector() -> None:
     """With what connects, and with what reads a failure: the event loop imports none of it."""
     code = (
-        "import sys, threading\nfrom app.llm.sdk import start_loading\n"
+        "import sys, threading\nfrom app.llm.sdk import start_loading_sdk\n"
         "on_main = []\n"
         "def note(event, arguments):\n"
         "    if event == 'import' and threading.current_thread() is threading.main_thread():\n"
         "        on_main.append(arguments[0])\n"
         "sys.addaudithook(note)\n"
-        "future = start_loading(encrypted=False)\nassert start_loading(encrypted=False) is future\n"
+        "future = start_loading_sdk(encrypted=False)\nassert start_loading_sdk(encrypted=False) is future\n"
         "assert future.result(60).openai is sys.modules['openai']\nassert not on_main, on_main\n"
         "assert {'httpcore2', 'h11', 'anyio._backends._asyncio'} <= set(sys.modules)\n"
         "assert {'app.llm.failures.classification', 'app.llm.failures.classification'} <= set(sys.modules)\n"
@@ -61,7 +61,7 @@ def test_a_request_needs_little_of_the_sdk() -> None:
 
 def test_every_public_name_of_the_sdk_is_loaded_on_use() -> None:
     code = (
-        "from app.llm.sdk import start_loading\nstart_loading(encrypted=False).result(60)\n"
+        "from app.llm.sdk import start_loading_sdk\nstart_loading_sdk(encrypted=False).result(60)\n"
         "from openai.types.responses import Response\nfrom openai.types import Batch, chat\nimport openai\n"
         "assert openai.types.Batch is Batch and chat.ChatCompletion\n"
         "assert Response.__module__ == 'openai.types.responses.response'\n"
@@ -77,13 +77,13 @@ def test_every_public_name_of_the_sdk_is_loaded_on_use() -> None:
 
 def test_certificates_are_loaded_for_connections_that_need_them() -> None:
     code = (
-        "from app.llm.failures.failures import FailureDescriber\nfrom app.llm.sdk import start_loading\n"
+        "from app.llm.failures.failures import FailureDescriber\nfrom app.llm.sdk import start_loading_sdk\n"
         "from app.llm.transport import Timeouts, Transport\n"
         "from app.llm.values.requests_and_updates import Endpoint\n"
         "endpoint = Endpoint('https://127.0.0.1:9/v1', 'm')\n"
         "transport = Transport(endpoint, Timeouts(), FailureDescriber(endpoint))\n"
         "safe = transport.preload_sdk().result(60)\n"
-        "plain = start_loading(encrypted=False).result(60)\n"
+        "plain = start_loading_sdk(encrypted=False).result(60)\n"
         "assert plain.openai is safe.openai\n"
         "assert plain.ssl_context.verify_mode == safe.ssl_context.verify_mode\n"
         "assert safe.ssl_context.get_ca_certs() and not plain.ssl_context.get_ca_certs()"
@@ -93,9 +93,9 @@ def test_certificates_are_loaded_for_connections_that_need_them() -> None:
 
 def test_a_failed_load_is_reported_and_tried_again() -> None:
     code = (
-        "import sys\nfrom app.llm.sdk import start_loading\nsys.modules['openai'] = None\n"
-        "assert isinstance(start_loading(encrypted=False).exception(60), ImportError)\n"
+        "import sys\nfrom app.llm.sdk import start_loading_sdk\nsys.modules['openai'] = None\n"
+        "assert isinstance(start_loading_sdk(encrypted=False).exception(60), ImportError)\n"
         "del sys.modules['openai']\n"
-        "assert start_loading(encrypted=False).result(60).openai is sys.modules['openai']"
+        "assert start_loading_sdk(encrypted=False).result(60).openai is sys.modules['openai']"
     )
     assert "openai" in modules_after(code)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.llm.capabilities.corrections import find_correction
-from app.llm.capabilities.model_list import read_models
+from app.llm.capabilities.model_list import parse_model_list
 from app.llm.failures.request_errors import Failure, FailureKind
 from app.llm.values.address import host_and_port, is_private, parse_address
 from app.llm.values.profile import Profile
@@ -106,7 +106,7 @@ def test_why_a_response_is_incomplete_is_told(details: Any, reason: str) -> None
     ],
 )
 def test_whether_a_model_takes_images(entry: dict[str, Any], takes: bool | None) -> None:
-    models = read_models({"data": [{"id": "m", **entry}]})
+    models = parse_model_list({"data": [{"id": "m", **entry}]})
     assert models is not None
     assert [(model.id, model.takes_images) for model in models] == [("m", takes)]
 

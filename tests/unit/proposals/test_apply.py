@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from app.proposals.files.filesystem import DiskFile, PosixFilesystem, exchange_names, move_to_free_name
-from app.proposals.journal.apply import check_record
+from app.proposals.journal.apply import check_record_against_disk
 from app.proposals.journal.journal import Transition, plan_record
 from app.proposals.journal.rollback import holds_prepared
 from app.proposals.locate.matching import Replacement
-from app.proposals.overlay.overlay import Contents
+from app.proposals.overlay.overlay import ContentStore
 from app.proposals.proposal_service import ProposalService
 from app.proposals.values.models import FileIdentity, FileOperation, ProposalState
 from app.proposals.values.origin import Origin
@@ -490,20 +490,20 @@ def test_new_names_that_differ_by_case_are_not_written_together(bench: Make) -> 
 @pytest.mark.parametrize("now", [None, b"theirs\n"])
 def test_a_plan_is_not_begun_on_a_file_that_has_changed_meanwhile(bench: Make, now: bytes | None) -> None:
     site = bench({"a.txt": "one\n"})
-    contents = Contents(site.store)
+    contents = ContentStore(site.store)
     disk = PosixFilesystem(site.root, 4096)
     step = Transition("a.txt", contents.add(b"one\n", 0o644), contents.add(b"two\n", 0o644))
     record = plan_record(disk, "apply", site.edit("a.txt", ("one", "two")), [step])
-    check_record(site.workspace, disk, contents, record, [step])
+    check_record_against_disk(site.workspace, disk, contents, record, [step])
     (site.root / "a.txt").rename(site.root / "b.txt")
     (site.root / "a.txt").symlink_to("b.txt")
     with pytest.raises(ApplyFailed, match="reached through a link now"):
-        check_record(site.workspace, disk, contents, record, [step])
+        check_record_against_disk(site.workspace, disk, contents, record, [step])
     (site.root / "a.txt").unlink()
     if now is not None:
         site.put(**{"a.txt": now})
     with pytest.raises(ApplyFailed, match="changed on disk at this moment"):
-        check_record(site.workspace, disk, contents, record, [step])
+        check_record_against_disk(site.workspace, disk, contents, record, [step])
 
 
 def test_a_folder_is_listed_as_often_for_many_new_files_as_for_one(bench: Make) -> None:

@@ -159,7 +159,7 @@ def test_a_resolved_one_waits_again_on_what_is_on_disk(bench: Make) -> None:
     assert saved.revision > proposal.revision
     (change,) = saved.files
     assert (change.edited, change.rebased, change.conflicts, change.added) == (True, False, (), 2)
-    assert site.service.refresh() == []
+    assert site.service.rebase_pending() == []
     site.service.approve("P1", revision=saved.revision)
     assert site.read("a.txt").decode() == numbered(20, l3="three", l10="mine\nten", l18="also mine")
 
@@ -170,10 +170,10 @@ def test_resolved_proposal_is_rebased_like_any_other(bench: Make) -> None:
     site.put(**{"a.txt": numbered(20, l10="mine")})
     resolve(site, site.service.open_conflict("P1"), PROPOSED)
     site.put(**{"a.txt": numbered(20, l10="mine", l1="first")})
-    (moved,) = site.service.refresh()
+    (moved,) = site.service.rebase_pending()
     assert moved.files[0].rebased
     site.put(**{"a.txt": numbered(20, l10="another")})
-    (stale,) = site.service.refresh()
+    (stale,) = site.service.rebase_pending()
     assert stale.state is ProposalState.STALE
     (region,) = site.service.open_conflict("P1").regions
     assert (region.base, region.disk, region.proposed) == (("mine",), ("another",), ("ten",))
@@ -185,7 +185,7 @@ def test_base_of_a_resolved_proposal_survives_a_restart(bench: Make) -> None:
     site.put(**{"a.txt": "c\n"})
     resolve(site, site.service.open_conflict("P1"), PROPOSED)
     site.put(**{"a.txt": "d\n"})
-    site.reopened().refresh()
+    site.reopened().rebase_pending()
     (region,) = site.service.open_conflict("P1").regions
     assert (region.base, region.disk, region.proposed) == (("c",), ("d",), ("b",))
 
@@ -295,7 +295,7 @@ def test_nothing_left_is_a_denial_which_saving_is_not(bench: Make) -> None:
     site = bench({"a.txt": "a\n"})
     site.edit("a.txt", ("a", "b"))
     site.put(**{"a.txt": "c\n"})
-    site.service.refresh()
+    site.service.rebase_pending()
     conflict = site.service.open_conflict("P1")
     with pytest.raises(InvalidUserText, match=r"leaves a\.txt as it is, and nothing of P1 is left; deny it"):
         resolve(site, conflict, DISK)
@@ -361,7 +361,7 @@ def test_unresolved_files_follow_the_disk(bench: Make) -> None:
     (site.root / "a.txt").unlink()
     site.service.resolve_conflict("P1", "a.txt", DISK, None)
     site.put(**{"a.txt": "back\n"})
-    site.service.refresh()
+    site.service.rebase_pending()
     waiting = site.service.get("P1")
     assert waiting.state is ProposalState.PENDING
     site.service.approve("P1", revision=waiting.revision)
@@ -526,7 +526,7 @@ def test_a_denial_of_a_stale_one_keeps_why_and_what_is_there_now(bench: Make) ->
     site = bench({"a.txt": numbered(20), "b.txt": "b\n"})
     site.write(**{"a.txt": numbered(20, l10="ten"), "b.txt": "B\n"})
     site.put(**{"a.txt": numbered(20, l10="mine")})
-    site.service.refresh()
+    site.service.rebase_pending()
     denied = site.service.deny("P1").proposal
     last = denied.last
     assert last is not None
@@ -549,7 +549,7 @@ def test_a_denial_quotes_no_file_that_looks_like_a_secret(bench: Make) -> None:
     site = bench({".env": "TOKEN=1\n"})
     stage(site, **{".env": (leaf("TOKEN=1\n"), leaf("TOKEN=2\n"))})
     site.put(**{".env": "TOKEN=very-secret\n"})
-    site.service.refresh()
+    site.service.rebase_pending()
     last = site.service.deny("P1").proposal.last
     assert last is not None
     assert ".env changed at line 1" in last.stale and "very-secret" not in last.stale

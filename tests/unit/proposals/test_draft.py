@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.proposals.locate.matching import Replacement
-from app.proposals.overlay.overlay import Contents
+from app.proposals.overlay.overlay import ContentStore
 from app.proposals.text.file_warnings import file_cautions
 from app.proposals.text.line_comparison import LineSpan
 from app.proposals.values.models import FileOperation, MatchLevel, Proposal, ProposalState
@@ -120,7 +120,7 @@ def test_a_few_digits_of_a_version_do_not_bring_up_another_files_content(bench: 
 
 
 def test_digits_that_two_contents_begin_with_name_neither(bench: Make) -> None:
-    contents = Contents(bench({}).store)
+    contents = ContentStore(bench({}).store)
     contents.cache_content("0123456789" + "a" * 54, b"one")
     assert contents.find_by_prefix("0123456789") == b"one"
     contents.cache_content("0123456789" + "b" * 54, b"other")
@@ -182,7 +182,7 @@ def test_inexact_match_is_explained_once_to_model_and_user(
         (lambda draft: draft.delete("none.txt"), "does not exist"),
         (lambda draft: draft.rename("a.txt", "b.bin"), "exists already"),
         (lambda draft: draft.rename("a.txt", "a.txt"), "already has this name"),
-        (lambda draft: draft.apply_patch(draft.read_patch("no patch")), "no patch"),
+        (lambda draft: draft.apply_patch(draft.parse_patch("no patch")), "no patch"),
         (lambda draft: draft.edit("huge.txt", [Replacement("x", "y")]), "files over 20,971,520 bytes are not edited"),
     ],
 )
@@ -203,7 +203,7 @@ def test_a_patch_that_fails_half_way_leaves_nothing(bench: Make) -> None:
     draft = site.service.new_draft("session")
     patch = "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+two\n--- a/b.txt\n+++ b/b.txt\n@@ -1 +1 @@\n-one\n+two\n"
     with pytest.raises(EditRefused, match=r"b\.txt, but there is no such file"):
-        draft.apply_patch(draft.read_patch(patch))
+        draft.apply_patch(draft.parse_patch(patch))
     assert not draft.has_changes
 
 
@@ -264,7 +264,7 @@ def test_text_never_becomes_where_a_link_leads(bench: Make) -> None:
     with pytest.raises(EditRefused, match="symbolic link"):
         draft.write("link", "/etc/passwd")
     with pytest.raises(EditRefused, match="symbolic link"):
-        draft.apply_patch(draft.read_patch("--- a/link\n+++ b/link\n@@ -1 +1 @@\n-a.txt\n+/etc/passwd\n"))
+        draft.apply_patch(draft.parse_patch("--- a/link\n+++ b/link\n@@ -1 +1 @@\n-a.txt\n+/etc/passwd\n"))
     draft.add_changes([PathChange("link", link, None)])
     draft.write("link", "text\n")
     site.service.approve(site.service.stage(draft, "No link").id)
@@ -375,7 +375,7 @@ def test_proposals_of_several_agents_stack_and_are_re_based_as_those_of_one(tmp_
     assert third.files[0].stacked_on == (first.id, second.id)
     bench.service.deny(first.id)
     bench.put(**{"a.txt": f"// head\n{LINES}"})
-    bench.service.refresh()
+    bench.service.rebase_pending()
     for proposal in (second, third):
         assert bench.service.get(proposal.id).state is ProposalState.PENDING
         bench.service.approve(proposal.id)

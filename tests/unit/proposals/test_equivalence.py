@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.proposals.locate.alignment import likely_offsets
+from app.proposals.locate.alignment import find_likely_offsets
 from app.proposals.locate.carry_over import encode_content
 from app.proposals.locate.line_index import (
     IndentShift,
@@ -117,8 +117,8 @@ OTHERS = "other\n" * 9
 
 def test_no_more_places_are_looked_at_than_asked_for() -> None:
     index = TextIndex(Document("".join(f"same\n{OTHERS}" for _ in range(8)).encode()))
-    assert len(likely_offsets(index, ["same"], 1, limit=2)) == 2
-    assert len(likely_offsets(index, ["same"], 1)) == 6
+    assert len(find_likely_offsets(index, ["same"], 1, limit=2)) == 2
+    assert len(find_likely_offsets(index, ["same"], 1)) == 6
 
 
 def test_a_whole_new_text_for_what_has_none_is_as_it_is_given() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.proposals.text.diff import LineChange, canonical_groups, comparable_lines, diff_lines
+from app.proposals.text.diff import LineChange, canonical_change_groups, comparable_lines, diff_lines
 from app.proposals.text.merge import merge_lines
 from tests.unit.proposals.applied_changes import apply_changes
 
@@ -171,7 +171,7 @@ def test_a_group_joins_the_one_it_meets() -> None:
 
 def test_a_group_slides_up_to_the_one_above() -> None:
     """Of `xbb` without its first and last line, the last is as well the middle one: one deletion of two lines."""
-    assert list(canonical_groups("xbb", "b", bytearray(b"\1\0\1"), bytearray(1))) == [(0, 2, 0, 0)]
+    assert list(canonical_change_groups("xbb", "b", bytearray(b"\1\0\1"), bytearray(1))) == [(0, 2, 0, 0)]
 
 
 def test_a_moved_function_is_not_torn_apart() -> None:

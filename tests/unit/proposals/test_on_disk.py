@@ -171,7 +171,7 @@ def test_later_change_elsewhere_in_the_file_is_no_part_of_the_proposal(site: Ben
 def test_later_change_of_the_same_lines_becomes_part_of_the_proposal(site: Bench) -> None:
     name = stage(site, BEFORE).id
     site.put(**{"a.txt": numbered(30, l3="three", l15="FIFTEEN", l28="end")})
-    (moved,) = site.service.refresh()
+    (moved,) = site.service.rebase_pending()
     assert moved.revision > 1 and moved.state is ProposalState.PENDING
     (change,) = [each for each in moved.files if each.path == "a.txt"]
     assert change.rebased
@@ -183,7 +183,7 @@ def test_later_change_of_the_same_lines_becomes_part_of_the_proposal(site: Bench
 def test_lines_reverted_by_somebody_are_left_alone(site: Bench) -> None:
     name = stage(site, BEFORE).id
     site.put(**{"a.txt": numbered(30)})
-    (moved,) = site.service.refresh()
+    (moved,) = site.service.rebase_pending()
     assert [change.path for change in moved.files if change.already_applied] == ["a.txt"]
     site.service.deny(name)
     assert found(site.root) == BEFORE
@@ -236,7 +236,7 @@ def test_a_renamed_file_that_went_on_is_stale(bench: Make, spoil: Callable[[Path
     site = bench({"d/b.txt": numbered(20, l4="four")})
     name = stage(site, {"a.txt": text(numbered(20))}).id
     spoil(site.root)
-    (stale,) = site.service.refresh()
+    (stale,) = site.service.rebase_pending()
     assert (stale.id, stale.state) == (name, ProposalState.STALE)
     assert stale.reason.startswith(reason), stale.reason
 
@@ -245,7 +245,7 @@ def test_later_change_of_a_binary_file_becomes_part_of_the_proposal(bench: Make)
     site = bench({"bin": b"\0a\nb\n"})
     name = stage(site, {"bin": FileOrLink(b"\0x\nb\n", 0o644)}).id
     site.put(bin=b"\0a\nb\nc\n")
-    site.service.refresh()
+    site.service.rebase_pending()
     site.service.deny(name)
     assert site.read("bin") == b"\0x\nb\n"
 
@@ -255,7 +255,7 @@ def test_change_between_two_decisions_belongs_to_neither(site: Bench) -> None:
     name = stage(site, before).id
     site.service.approve(name, ["1"])
     site.put(**{"a.txt": numbered(30, l3="three", l15="fifteen", l22="mine", l28="end")})
-    site.service.refresh()
+    site.service.rebase_pending()
     (change,) = site.service.approve(name).proposal.files
     assert (change.added, change.removed) == (2, 2)
     (again,) = stage(site, before).files

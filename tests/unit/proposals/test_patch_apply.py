@@ -4,7 +4,7 @@ import hashlib
 
 import pytest
 
-from app.proposals.patch.parts import is_blob
+from app.proposals.patch.parts import has_blob_id
 from app.proposals.patch.patching import scan_patch
 from app.proposals.patch.place import apply_file_patch
 from app.proposals.text.document import Document
@@ -466,10 +466,10 @@ def test_a_deletion_must_spell_what_is_there() -> None:
 
 
 def test_gits_id_of_the_content() -> None:
-    assert is_blob(b"foo\n", "257cc5642cb1a054f08cc83f2d943e56fd3ebe99")
-    assert is_blob(b"foo\n", "257cc56")
-    assert not is_blob(b"foo", "257cc56")
-    assert not is_blob(b"foo\n", "257c")
+    assert has_blob_id(b"foo\n", "257cc5642cb1a054f08cc83f2d943e56fd3ebe99")
+    assert has_blob_id(b"foo\n", "257cc56")
+    assert not has_blob_id(b"foo", "257cc56")
+    assert not has_blob_id(b"foo\n", "257c")
 
 
 def test_numbers_are_trusted_where_the_id_fits() -> None:

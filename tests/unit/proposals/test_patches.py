@@ -287,7 +287,7 @@ def test_a_binary_part_without_data_is_left_out_and_named(bench: Make) -> None:
     assert proposal.summary == "Patch: a.txt +1 -1, without logo.png (binary)"
     site.service.deny(proposal.id)
     draft = site.service.new_draft("session")
-    read = draft.read_patch(patch)
+    read = draft.parse_patch(patch)
     assert read.paths == ["a.txt"]
     report = draft.apply_patch(read)
     assert "logo.png was left out: binary, and the patch does not hold its data" in report.text
@@ -456,7 +456,7 @@ def test_patch_that_does_not_fit_is_one_line(bench: Make) -> None:
 def test_a_patch_that_fails_in_its_second_file_stages_nothing(bench: Make) -> None:
     site = bench({"a.txt": "one\n", "b.txt": "one\n"})
     draft = site.service.new_draft("session")
-    patch = draft.read_patch(
+    patch = draft.parse_patch(
         "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+two\n--- a/b.txt\n+++ b/b.txt\n@@ -1 +1 @@\n-other\n+two\n"
     )
     with pytest.raises(EditRefused):

@@ -155,7 +155,7 @@ def test_a_denied_hunk_is_reopened_on_what_the_disk_holds_now(
     site, proposal = two_files(tmp_path)
     site.service.deny(proposal.id, {"2"})
     site.put(**{"a.txt": "first\n" + numbered(30)})
-    site.service.refresh()
+    site.service.rebase_pending()
     after = site.service.undo(proposal.id).proposal
     assert [hunk.state for hunk in after.hunks] == [HunkState.PENDING] * 4
     site.service.approve(proposal.id)

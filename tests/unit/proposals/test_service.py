@@ -10,7 +10,7 @@ from app.proposals.decide.decision_outcomes import describe_hunk_outcomes, make_
 from app.proposals.files.filesystem import DiskFile, PosixFilesystem
 from app.proposals.locate.matching import Replacement
 from app.proposals.overlay.file_changes import count_lines, file_operation
-from app.proposals.overlay.overlay import Contents, Overlay
+from app.proposals.overlay.overlay import ContentStore, Overlay
 from app.proposals.stack.rebase import rebase_proposal
 from app.proposals.text.file_warnings import describe_mode_change, file_cautions
 from app.proposals.values.models import FileOperation, HunkState, Proposal, ProposalState, binary_files_note
@@ -388,7 +388,7 @@ def test_a_file_that_became_binary_is_not_quoted(bench: Make, kind: str) -> None
         site.put(**{"a.txt": b"\0" * 400})
     else:
         os.mkfifo(site.root / "a.txt")
-    contents, disk = Contents(site.store), PosixFilesystem(site.root, 1 << 20)
+    contents, disk = ContentStore(site.store), PosixFilesystem(site.root, 1 << 20)
     facts = describe_hunk_outcomes(contents, disk, proposal, make_decision_scope(proposal, ["1"]), ())
     assert [(fact.reason, fact.excerpt) for fact in facts] == [("denied", ""), ("still awaits a decision", "")]
 
@@ -421,7 +421,7 @@ def test_a_proposal_that_nothing_has_moved_is_the_same(bench: Make) -> None:
     draft = site.service.new_draft("session")
     draft.rename("a.txt", "b.txt")
     proposal = site.service.stage(draft, "Move")
-    overlay = Overlay(PosixFilesystem(site.root, 1 << 20), Contents(site.store))
+    overlay = Overlay(PosixFilesystem(site.root, 1 << 20), ContentStore(site.store))
     assert rebase_proposal(overlay, proposal) is proposal
 
 
@@ -511,7 +511,7 @@ def test_mode_and_link_changes_are_described(
 
 
 def test_another_content_is_an_edit_whatever_the_mode() -> None:
-    contents = Contents(MemoryStore())
+    contents = ContentStore(MemoryStore())
     text, binary, program = contents.add(b"a\n", 0o644), contents.add(b"\0\n", 0o644), contents.add(b"b\n", 0o755)
     assert file_operation("", text, program) is FileOperation.EDIT
     assert file_operation("", text, text.model_copy(update={"mode": 0o755})) is FileOperation.MODE

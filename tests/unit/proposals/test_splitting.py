@@ -47,7 +47,7 @@ def test_any_choice_of_lines_is_written_and_undone(pair: tuple[bytes, bytes], di
     with tempfile.TemporaryDirectory() as folder:
         site = Bench(Path(folder), {"f": base})
         draft = site.service.new_draft("session")
-        draft.put_bytes("f", result, [])
+        draft.set_content("f", result, [])
         proposal = site.service.stage(draft, "Change")
         for _ in range(dice.randint(1, 3)):
             proposal = site.service.get(proposal.id)
@@ -67,7 +67,7 @@ def test_any_choice_of_lines_is_written_and_undone(pair: tuple[bytes, bytes], di
                 sum(hunk.new_count for hunk in proposal.hunks),
                 sum(hunk.old_count for hunk in proposal.hunks),
             )
-        assert site.service.refresh() == [], "what was cut stays cut"
+        assert site.service.rebase_pending() == [], "what was cut stays cut"
         chosen = [hunk.id for hunk in proposal.hunks if dice.random() < 0.5]
         if not chosen:
             return
@@ -169,7 +169,7 @@ def test_a_cut_survives_a_change_of_the_file_elsewhere(site: Bench) -> None:
     proposal = site.write(**{"a.py": NEW})
     chosen = cut(site, proposal, new=[3])
     site.put(**{"a.py": f"first\n{OLD}"})
-    site.service.refresh()
+    site.service.rebase_pending()
     assert chosen == [hunk.id for hunk in pending(site.service.get(proposal.id))][:-1]
     site.service.approve(proposal.id, chosen)
     assert site.read("a.py").decode() == "first\nhead\nalpha = 10\nbeta = 20\ntail\n"

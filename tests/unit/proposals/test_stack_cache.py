@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from app.proposals.files.filesystem import DiskFile, PosixFilesystem, make_file_version
 from app.proposals.locate.matching import Replacement
-from app.proposals.overlay.overlay import Contents
+from app.proposals.overlay.overlay import ContentStore
 from app.proposals.proposal_service import ProposalService
 from app.proposals.values.models import FileVersion, Proposal, ProposalState
 from app.proposals.values.proposal_errors import EditRefused, MissingContent, ProposalError
@@ -189,7 +189,7 @@ def test_cache_is_transparent(tmp_path_factory: pytest.TempPathFactory, steps: l
 
 def test_an_entry_kept_again_is_the_latest(bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.proposals.overlay.overlay.CACHE_BYTES", 10)
-    contents = Contents(bench().store)
+    contents = ContentStore(bench().store)
     first, second, third = (letter * 64 for letter in "abc")
     for _ in range(2):
         contents.cache_content(first, b"12345")
@@ -206,7 +206,7 @@ def test_an_entry_kept_again_is_the_latest(bench: Callable[..., Bench], monkeypa
 
 def test_content_that_is_gone_is_said_in_words_for_its_user(bench: Callable[..., Bench]) -> None:
     with pytest.raises(MissingContent, match="The stored content 000000000000 is missing or damaged"):
-        Contents(bench().store).get(FileVersion(sha256="0" * 64, size=1))
+        ContentStore(bench().store).get(FileVersion(sha256="0" * 64, size=1))
 
 
 def staged(service: ProposalService, path: str, old: str, new: str) -> str:
@@ -237,7 +237,7 @@ def test_a_proposal_alone_lies_on_those_that_it_stacks_on_and_on_no_others(tmp_p
 
 def test_old_cached_contents_are_dropped(bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch) -> None:
     store = bench().store
-    contents = Contents(store)
+    contents = ContentStore(store)
     read = make_file_version(b"read and nowhere else", 0o644)
     contents.cache_content(read.sha256, b"read and nowhere else")
     old = [contents.add(b"%d" % number * 100_000, 0o644) for number in range(9)]

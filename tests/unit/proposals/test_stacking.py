@@ -57,7 +57,7 @@ def test_a_partly_written_stacked_proposal_shows_once_decided(bench: Make, betwe
         site.service.deny(lower.id)
     if between == "the disk changes":
         site.put(**{"a.txt": site.read("a.txt").decode().replace("line 59\n", "mine\n")})
-        site.service.refresh()
+        site.service.rebase_pending()
     site.service.approve(upper.id, ("2",))
     decided = site.service.deny(upper.id).proposal
     assert decided.state is ProposalState.APPLIED
@@ -178,12 +178,12 @@ def test_a_change_on_disk_rebases_at_once(bench: Make) -> None:
     site = bench({"a.txt": numbered(20)})
     proposal = site.edit("a.txt", ("line 10\n", "ten\n"))
     site.put(**{"a.txt": numbered(20, l1="first"), "other.txt": "x"})
-    assert site.service.refresh(["other.txt"]) == []
-    [changed] = site.service.refresh(["a.txt"])
+    assert site.service.rebase_pending(["other.txt"]) == []
+    [changed] = site.service.rebase_pending(["a.txt"])
     assert changed.revision == proposal.revision + 1
     assert changed.files[0].rebased
     assert changed.hunks[0].id == proposal.hunks[0].id
-    assert site.service.refresh() == []
+    assert site.service.rebase_pending() == []
     with pytest.raises(ChangedSinceShown):
         site.service.approve(proposal.id, revision=proposal.revision)
     site.service.approve(proposal.id, revision=changed.revision)
@@ -205,12 +205,12 @@ def test_a_stale_one_comes_back_with_its_base(bench: Make) -> None:
     site = bench({"a.txt": numbered(20)})
     proposal = site.edit("a.txt", ("line 10\n", "ten\n"))
     site.put(**{"a.txt": numbered(20, l10="mine")})
-    [stale] = site.service.refresh(["a.txt"])
+    [stale] = site.service.rebase_pending(["a.txt"])
     assert stale.state is ProposalState.STALE
     assert stale.files[0].conflicts[0].line == 10
     assert stale.files[0].conflicts[0].disk == ("mine",)
     site.put(**{"a.txt": numbered(20)})
-    [back] = site.service.refresh(["a.txt"])
+    [back] = site.service.rebase_pending(["a.txt"])
     assert (back.state, back.reason, back.files[0].conflicts) == (ProposalState.PENDING, "", ())
     assert not back.files[0].rebased
     assert back.files[0].result == proposal.files[0].result
@@ -220,15 +220,15 @@ def test_the_disk_has_it_already(bench: Make) -> None:
     site = bench({"a.txt": numbered(20)})
     proposal = site.edit("a.txt", ("line 10\n", "ten\n"))
     site.put(**{"a.txt": numbered(20, l10="ten")})
-    [there] = site.service.refresh(["a.txt"])
+    [there] = site.service.rebase_pending(["a.txt"])
     assert there.files[0].already_applied
     assert there.state is ProposalState.PENDING
     site.put(**{"a.txt": numbered(20)})
-    [back] = site.service.refresh(["a.txt"])
+    [back] = site.service.rebase_pending(["a.txt"])
     assert not back.files[0].already_applied
     assert back.hunks == proposal.hunks
     site.put(**{"a.txt": numbered(20, l10="ten")})
-    site.service.refresh()
+    site.service.rebase_pending()
     assert site.service.approve(proposal.id).proposal.state is ProposalState.APPLIED
     assert site.read("a.txt").decode() == numbered(20, l10="ten")
     assert site.store.journal_records() == [], "nothing was written, and nothing can be taken back"
@@ -242,7 +242,7 @@ def test_a_rename_that_the_user_has_made_is_approved_and_nothing_moves(bench: Ma
     proposal = site.service.stage(draft, "Move")
     (site.root / "a.txt").rename(site.root / "b.txt")
     site.put(**{"b.txt": numbered(20, l2="two")})
-    site.service.refresh()
+    site.service.rebase_pending()
     assert site.service.approve(proposal.id).proposal.state is ProposalState.APPLIED
     assert site.tree() == {"b.txt": (numbered(20, l2="two").encode(), 0o644)}
 
@@ -263,11 +263,11 @@ def test_one_hunk_made_by_hand_leaves_the_other(bench: Make) -> None:
     site = bench({"a.txt": numbered(40)})
     proposal = site.edit("a.txt", ("line 10\n", "ten\n"), ("line 30\n", "thirty\n"))
     site.put(**{"a.txt": numbered(40, l10="ten")})
-    [changed] = site.service.refresh()
+    [changed] = site.service.rebase_pending()
     assert [hunk.number for hunk in changed.hunks] == [1, 2]
     assert [hunk.old_count for hunk in changed.hunks] == [0, 1]
     site.put(**{"a.txt": numbered(40)})
-    [back] = site.service.refresh()
+    [back] = site.service.rebase_pending()
     assert back.hunks == proposal.hunks
     site.service.approve(proposal.id)
     assert site.read("a.txt").decode() == numbered(40, l10="ten", l30="thirty")
@@ -291,7 +291,7 @@ def test_edit_follows_or_conflicts_with_disk_changes(
         (site.root / "a.txt").unlink()
     else:
         site.put(**{"a.txt": disk})
-    [changed] = site.service.refresh()
+    [changed] = site.service.rebase_pending()
     assert changed.state is state
     assert changed.reason.startswith(reason)
 
@@ -301,16 +301,16 @@ def test_creations_and_deletions_are_never_merged(bench: Make) -> None:
     create = site.write(**{"new.txt": "mine\n"})
     delete = site.write(**{"gone.txt": None})
     site.put(**{"new.txt": "theirs\n", "gone.txt": "changed\n"})
-    stale = site.service.refresh()
+    stale = site.service.rebase_pending()
     assert [each.state for each in stale] == [ProposalState.STALE] * 2
     assert stale[0].reason == "new.txt exists now, with other content"
     assert stale[0].files[0].conflicts[0].disk == ("theirs",)
     assert stale[1].reason.startswith("gone.txt changed after its deletion was proposed")
     site.put(**{"new.txt": "mine\n", "gone.txt": "g\n"})
-    site.service.refresh()
+    site.service.rebase_pending()
     assert site.service.get(create.id).files[0].already_applied
     (site.root / "gone.txt").unlink()
-    site.service.refresh()
+    site.service.rebase_pending()
     assert site.service.get(delete.id).files[0].already_applied
 
 
@@ -318,7 +318,7 @@ def test_a_mode_that_the_user_changes_is_kept(bench: Make) -> None:
     site = bench({"a.txt": numbered(5)})
     proposal = site.edit("a.txt", ("line 2\n", "two\n"))
     (site.root / "a.txt").chmod(0o755)
-    [changed] = site.service.refresh()
+    [changed] = site.service.rebase_pending()
     site.service.approve(proposal.id, revision=changed.revision)
     assert site.tree()["a.txt"] == (numbered(5, l2="two").encode(), 0o755)
 
@@ -457,7 +457,7 @@ def test_a_decision_stands_although_what_stacks_on_it_cannot_be_saved(bench: Mak
     assert result.proposal.state is ProposalState.APPLIED and result.changed == ()
     assert site.read("a.txt").decode() == numbered(20, l2="two")
     store.before_write = lambda name: None
-    site.service.refresh()
+    site.service.rebase_pending()
     site.service.approve(second.id, revision=site.service.get(second.id).revision)
     assert site.read("a.txt").decode() == numbered(20, l2="two", l12="twelve")
 
@@ -505,9 +505,9 @@ def test_stale_proposal_says_what_blocks_it(bench: Make, spoil: Callable[[Path],
     draft.rename("move", "new")
     draft.add_changes([link("link", "a.txt", "b.txt")])
     proposal = site.service.stage(draft, "Three")
-    assert site.service.refresh() == [], "nothing has changed, so nothing is another"
+    assert site.service.rebase_pending() == [], "nothing has changed, so nothing is another"
     spoil(site.root)
-    (stale,) = site.service.refresh()
+    (stale,) = site.service.rebase_pending()
     assert stale.state is ProposalState.STALE and stale.reason.startswith(reason), stale.reason
     with pytest.raises(StaleProposal):
         site.service.approve(proposal.id)
@@ -521,7 +521,7 @@ def test_decided_file_does_not_make_the_rest_stale(bench: Make) -> None:
     proposal = site.service.stage(draft, "Both")
     site.service.approve(proposal.id, ["a.txt"])
     site.put(**{"a.txt": "theirs\n"})
-    assert site.service.refresh() == []
+    assert site.service.rebase_pending() == []
     assert site.service.approve(proposal.id).proposal.state is ProposalState.APPLIED
     assert (site.read("a.txt"), site.read("c.txt")) == (b"theirs\n", b"b\n")
 
@@ -534,7 +534,7 @@ def test_the_sides_of_a_conflict_that_can_t_be_shown_are_not(bench: Make, lost: 
     site.put(**{"new.txt": "theirs\n" if lost else b"\0theirs"})
     if lost:
         store.lose_blobs()
-    (stale,) = site.reopened().refresh()
+    (stale,) = site.reopened().rebase_pending()
     assert (stale.reason, stale.files[0].conflicts) == ("new.txt exists now, with other content", ())
 
 

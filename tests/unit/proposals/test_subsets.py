@@ -169,7 +169,7 @@ def test_undo_restores_everything(files: list[tuple[bytes, bytes]], modes: list[
         before = site.tree()
         draft = site.service.new_draft("session")
         for number, (_, result) in enumerate(files):
-            draft.put_bytes(f"f{number}", result, [])
+            draft.set_content(f"f{number}", result, [])
         if not draft.has_changes:
             return
         draft.write("made/new", "x\n")

@@ -278,7 +278,7 @@ def test_a_part_that_no_longer_fits_is_denied_before_the_rest_is_undone(bench: M
     proposal = site.edit("a.txt", ("line 3\n", "three\n"), ("line 30\n", "thirty\n"))
     site.service.approve(proposal.id, ["1"])
     site.put(**{"a.txt": numbered(40, l3="three", l30="theirs")})
-    site.service.refresh()
+    site.service.rebase_pending()
     assert site.service.get(proposal.id).state is ProposalState.STALE
     with pytest.raises(NothingToUndo, match="deny that first"):
         site.service.undo(proposal.id)

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from unidiff.patch import PatchSet
 
-from app.proposals.decide.patch_export import LONGEST, PatchFileContent, check_patch, has_hunks, render_diff
+from app.proposals.decide.patch_export import LONGEST, PatchFile, check_patch_roundtrip, has_hunks, render_diff
 from app.proposals.patch.patching import scan_patch
 from app.proposals.patch.place import apply_file_patch
 from app.proposals.text.diff import diff_lines
@@ -68,10 +68,8 @@ class Case:
     new: bytes | None
 
     @property
-    def file(self) -> PatchFileContent:
-        return PatchFileContent(
-            self.new_path, self.old, self.new, old_path=self.path if self.new_path != self.path else ""
-        )
+    def file(self) -> PatchFile:
+        return PatchFile(self.new_path, self.old, self.new, old_path=self.path if self.new_path != self.path else "")
 
 
 @st.composite
@@ -178,7 +176,7 @@ def test_any_subset_of_changes_is_what_git_apply_makes_of_it(
     chance = random.Random(seed)
     chosen = [change for change in diff_lines(old_lines, new_lines) if chance.random() < 0.6]
     result = b"".join(apply_changes(old_lines, new_lines, chosen))
-    text = render_diff([PatchFileContent("f", old, result)])
+    text = render_diff([PatchFile("f", old, result)])
     if not text:
         return
     folder = tmp_path_factory.mktemp("tree")
@@ -213,13 +211,13 @@ def test_a_change_set_of_several_files(tmp_path: Path) -> None:
     (tmp_path / "moved").write_bytes(b"same\n")
     text = render_diff(
         [
-            PatchFileContent("a", b"one\n", b"two\n"),
-            PatchFileContent("new", None, b"n", new_mode=0o755),
-            PatchFileContent("empty", None, b""),
-            PatchFileContent("gone", b"x\n", None),
-            PatchFileContent("run", b"#!\n", b"#!\n", new_mode=0o755),
-            PatchFileContent("to/moved", b"same\n", b"same\n", old_path="moved"),
-            PatchFileContent("same", b"s\n", b"s\n"),
+            PatchFile("a", b"one\n", b"two\n"),
+            PatchFile("new", None, b"n", new_mode=0o755),
+            PatchFile("empty", None, b""),
+            PatchFile("gone", b"x\n", None),
+            PatchFile("run", b"#!\n", b"#!\n", new_mode=0o755),
+            PatchFile("to/moved", b"same\n", b"same\n", old_path="moved"),
+            PatchFile("same", b"s\n", b"s\n"),
         ]
     )
     run(["git", "apply", "--check"], tmp_path, text)
@@ -264,7 +262,7 @@ def test_binary_content_is_a_patch_for_git(tmp_path: Path, old: bytes | None, ne
 def test_two_thousand_hunks_come_back() -> None:
     old = [b"line %d\n" % number for number in range(16_000)]
     new = [line.upper() if number % 8 == 0 else line for number, line in enumerate(old)]
-    text = render_diff([PatchFileContent("f", b"".join(old), b"".join(new))])
+    text = render_diff([PatchFile("f", b"".join(old), b"".join(new))])
     (file,) = scan_patch(text)
     assert len(file.hunks) == 2_000
     result, matches = apply_file_patch(Document(b"".join(old)), file)
@@ -275,7 +273,7 @@ def test_two_thousand_hunks_come_back() -> None:
 @given(cases(), st.data())
 def test_the_second_reader_agrees_with_what_is_written_and_with_nothing_else(case: Case, data: st.DataObject) -> None:
     text = decode_utf8(render_diff([case.file]))
-    check_patch(text, [case.file])
+    check_patch_roundtrip(text, [case.file])
     if not has_hunks(case.file):
         return
     lines = text.splitlines(keepends=True)
@@ -285,7 +283,7 @@ def test_the_second_reader_agrees_with_what_is_written_and_with_nothing_else(cas
         return
     lines[at] = lines[at][0] + "forged" + lines[at][1:]
     with pytest.raises(UnexportablePatch):
-        check_patch("".join(lines), [case.file])
+        check_patch_roundtrip("".join(lines), [case.file])
 
 
 @pytest.mark.parametrize(
@@ -300,8 +298,8 @@ def test_the_second_reader_agrees_with_what_is_written_and_with_nothing_else(cas
 )
 def test_a_patch_that_means_something_else_does_not_go_out(text: str) -> None:
     with pytest.raises(UnexportablePatch):
-        check_patch(text, [PatchFileContent("f", b"a\n", b"b\n")])
+        check_patch_roundtrip(text, [PatchFile("f", b"a\n", b"b\n")])
 
 
 def test_a_huge_patch_goes_out_without_a_second_look() -> None:
-    check_patch("x" * (LONGEST + 1), [PatchFileContent("f", b"a\n", b"b\n")])
+    check_patch_roundtrip("x" * (LONGEST + 1), [PatchFile("f", b"a\n", b"b\n")])

@@ -290,7 +290,7 @@ async def test_nothing_is_written_for_good_while_the_files_are_a_commands(root: 
     sandbox = Sandbox(runtime.workspace, runtime.dirs.runs, own_folders=(), modes=[SandboxMode.IN_PLACE])
     async with sandbox.open_run(runtime.service.new_draft("").pending_files()):
         assert (root / "b.txt").read_text() == "approved\n"
-        assert runtime.service.refresh() == []
+        assert runtime.service.rebase_pending() == []
         with pytest.raises(WorkspaceBusy, match="running directly on your files"):
             await asyncio.to_thread(runtime.service.approve, proposal.id)
     assert (root / "b.txt").read_text() == "b\n"

@@ -33,7 +33,7 @@ from app.conversation.events import (
 from app.conversation.payload.history import read_omissions
 from app.proposals.values.models import FileChange, FileOperation, Hunk, Proposal
 from app.storage.app_dirs import HOME_VARIABLE, find_app_dirs
-from app.storage.captured_edit_store import AgentTurn, CapturedEdits, CapturedFile
+from app.storage.captured_edit_store import AgentTurn, CapturedEditStore, CapturedFile
 from app.storage.change_signals import ChangeSignal
 from app.storage.database import MIGRATIONS, Database
 from app.storage.session_store import SessionStore
@@ -471,15 +471,15 @@ TURN = AgentTurn("claude", "s", "p")
 
 
 @pytest.fixture
-def captured(tmp_path: Path) -> CapturedEdits:
-    return CapturedEdits(Database(tmp_path / "signoff.db"), "/w", ChangeSignal(tmp_path / "signals", "/w"))
+def captured(tmp_path: Path) -> CapturedEditStore:
+    return CapturedEditStore(Database(tmp_path / "signoff.db"), "/w", ChangeSignal(tmp_path / "signals", "/w"))
 
 
 def file(after: bytes) -> CapturedFile:
     return CapturedFile("a.py", b"a", 0o644, after)
 
 
-def test_the_calls_of_a_turn_add_to_one_proposal(captured: CapturedEdits) -> None:
+def test_the_calls_of_a_turn_add_to_one_proposal(captured: CapturedEditStore) -> None:
     assert captured.store_edits(TURN, [file(b"b")]) == "P1"
     known = captured.latest_turn("claude", "s", "p")
     assert known is not None and known.proposal == "P1"
@@ -487,7 +487,7 @@ def test_the_calls_of_a_turn_add_to_one_proposal(captured: CapturedEdits) -> Non
     assert captured.captured_files("P1") == [file(b"c")]
 
 
-def test_a_call_that_came_second_keeps_nothing_and_has_to_look_anew(captured: CapturedEdits) -> None:
+def test_a_call_that_came_second_keeps_nothing_and_has_to_look_anew(captured: CapturedEditStore) -> None:
     captured.store_edits(TURN, [file(b"b")])
     assert captured.store_edits(TURN, [file(b"mine")]) == ""
     seen = captured.captured_files("P1")

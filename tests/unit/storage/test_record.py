@@ -18,7 +18,7 @@ from app.proposals.values.decision_facts import DecisionContext, LineComment, Re
 from app.proposals.values.record_entries import LATEST, DecisionRecordEntry, blob_id
 from app.sandbox.captured_changes import IgnoredPath
 from app.storage.database import Database
-from app.storage.record_check import RecordCheck
+from app.storage.record_check import RecordChecker
 from app.storage.record_store import ChainVerification, RecordStore
 from app.storage.storage_errors import StorageError
 from app.workspace.paths import Workspace
@@ -43,7 +43,7 @@ def entries(bench: Bench) -> list[DecisionRecordEntry]:
 def wrong(bench: Bench) -> list[str]:
     """What verification names, beside entries."""
     verified = RecordStore(bench.database, bench.name).verify_chain()
-    return [*RecordCheck(bench.database, bench.name, verified).find_differences()]
+    return [*RecordChecker(bench.database, bench.name, verified).find_differences()]
 
 
 def lines(**changed: str) -> str:

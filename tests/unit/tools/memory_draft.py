@@ -116,7 +116,7 @@ class MemoryDraft:
     def undo_add_changes(self) -> None:
         self.held = {}
 
-    def read_patch(self, text: str) -> ParsedPatch:
+    def parse_patch(self, text: str) -> ParsedPatch:
         return ParsedPatch(text, created_paths(scan_patch(text)))
 
     def apply_patch(self, patch: ParsedPatch) -> Report:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.proposals.overlay.overlay import Contents
+from app.proposals.overlay.overlay import ContentStore
 from app.proposals.proposal_service import ProposalService
 from app.proposals.stack.draft import Draft
 from app.proposals.text.document import MAX_BYTES
@@ -102,7 +102,7 @@ async def test_a_file_that_is_too_large_is_not_read_to_be_refused(
     # Not `os.read` itself: a finalizer of another test that runs meanwhile may start a process, which reads.
     unreadable = SimpleNamespace(**{**vars(os), "read": lambda *_: pytest.fail("it was read")})
     monkeypatch.setattr("app.workspace.reading.os", unreadable)
-    monkeypatch.setattr(Contents, "get", lambda *_: pytest.fail("it was read"))
+    monkeypatch.setattr(ContentStore, "get", lambda *_: pytest.fail("it was read"))
     calls: dict[str, dict[str, object]] = {
         "read_file": {"path": "large.js"},
         "edit_file": {"path": "large.js", "edits": [{"old": "y", "new": "z"}], "summary": "s"},

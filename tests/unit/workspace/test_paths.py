@@ -18,8 +18,8 @@ from app.workspace.path_rules import (
     UnsafePath,
     WorkspaceError,
     has_path_at_or_below,
-    repository_owner,
     split_path,
+    version_control_of_folder,
 )
 from app.workspace.paths import Workspace
 from app.workspace.reading import read_file
@@ -227,9 +227,9 @@ def test_a_missing_folder_has_no_files(workspace: Workspace, tmp_path: Path, mon
 
 
 def test_an_entry_is_not_reached_through_a_link(workspace: Workspace) -> None:
-    workspace.check_entry("in")
+    workspace.check_folder_entry("in")
     with pytest.raises(UnsafePath, match=r"in/a\.py is reached through a link"):
-        workspace.check_entry("in/a.py")
+        workspace.check_folder_entry("in/a.py")
 
 
 def test_a_path_that_is_too_long_is_refused() -> None:
@@ -357,7 +357,7 @@ def test_no_path_leads_out(workspace: Workspace, pieces: list[str], start: str) 
     assert workspace.normalize_path(located) == located, "a located path is its own normal form"
     real = Path(os.path.realpath(workspace.root / located))
     assert real.is_relative_to(workspace.root)
-    assert not any(repository_owner(part) for part in real.relative_to(workspace.root).parts)
+    assert not any(version_control_of_folder(part) for part in real.relative_to(workspace.root).parts)
     assert real == workspace.root / workspace.resolve(located)
     try:
         content = workspace.read(located)
@@ -370,7 +370,7 @@ def test_no_path_leads_out(workspace: Workspace, pieces: list[str], start: str) 
 def test_names_that_a_file_system_takes_for_git_are_refused(name: str) -> None:
     bare = "".join(letter for letter in name if letter not in "\u200b\u200c\ufeff\u00ad").lower().rstrip(". ")
     if bare in (".git", "git~1") or bare.startswith(".git:"):
-        assert repository_owner(name)
+        assert version_control_of_folder(name)
 
 
 @pytest.mark.parametrize("folder", [".git", ".hg", ".svn", ".jj", ".bzr", ".sl"])
@@ -401,7 +401,7 @@ def test_repository_folders_are_refused(workspace: Workspace, folder: str, spell
     ],
 )
 def test_ordinary_names_are_not_git(name: str) -> None:
-    assert not repository_owner(name)
+    assert not version_control_of_folder(name)
 
 
 def test_a_link_planted_between_check_and_read_is_not_followed(tmp_path: Path) -> None:
