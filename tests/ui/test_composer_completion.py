@@ -181,11 +181,13 @@ def best_by_hand(paths: Sequence[str], query: str) -> list[str]:
     paths=PATHS,
     query=st.text(alphabet="ab_./éx", min_size=1, max_size=4),
     block=st.integers(1, 5),
-    sparse=st.sampled_from([0, 32]),
+    short_parts=st.sampled_from([(50, 8), (3, 2)]),
 )
-def test_an_index_finds_what_a_look_at_each_path_finds(paths: list[str], query: str, block: int, sparse: int) -> None:
+def test_an_index_finds_what_a_look_at_each_path_finds(
+    paths: list[str], query: str, block: int, short_parts: tuple[int, ...]
+) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(path_index, "_SPARSE", sparse)
+        patch.setattr(path_index, "_SHORT_PARTS", short_parts)
         patch.setattr(path_index, "_BLOCK", block)
         patch.setattr(path_index, "_PIECE", block)
         patch.setattr(path_index, "MAX_MATCHES", 3)
@@ -201,6 +203,13 @@ def test_many_matches_are_ranked_as_a_few() -> None:
     index = indexed(paths)
     for query in ("f", "fi", "file_3", "file_31", "f31", "mod_4", "pkg1/mod", "p1m2f", "d_8999/f", "zzz", ".py"):
         assert index.find_paths(query) == best_by_hand(paths, query), query
+
+
+@pytest.mark.parametrize("middle", [0, 100])
+def test_of_matches_of_a_length_the_first_are_kept_also_where_others_are_found_before(middle: int) -> None:
+    short = [f"zx{number:03}/{name}" for number in range(100) for name in ("w", "wwq")]
+    paths = [*(f"ax{number:03}bb/q" for number in range(900)), *(f"b{number:03}/www" for number in range(middle))]
+    assert indexed([*paths, *short]).find_paths("xq") == best_by_hand([*paths, *short], "xq")
 
 
 @given(before=PATHS, after=PATHS, block=st.integers(1, 4))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
 from functools import lru_cache, partial
 from heapq import nsmallest
-from itertools import groupby, islice
+from itertools import chain, islice
 from typing import NamedTuple
 
 from app.concurrency import yield_to_event_loop
@@ -29,8 +29,10 @@ _LONGEST_SCATTERED = 60
 _LONGEST = 1 << 31
 _ROOM_STEP = 16
 """Step of the longest length of a name in an expression, so that fewer expressions are compiled."""
-_SPARSE = 32
-"""A text that a match needs is rare if it occurs less often than once in so many letters of names."""
+_SHORT_PARTS = (50, 8)
+"""The shortest paths are searched first: those of one run in so many."""
+_SAMPLES = 4096
+"""Runs whose lengths are compared to tell which are short."""
 _WORD_STARTS = "_-. "
 _BEFORE_WORD = r"[_\-. ]"
 
@@ -136,6 +138,12 @@ class _Best:
         if len(self.found) >= (MAX_MATCHES if self.longest is None else 2 * MAX_MATCHES):
             self._trim()
 
+    def start_again(self, tier: int) -> None:
+        """Forget the matches of a tier, which will be found again in order, and take others as long as the last."""
+        self.found = {at: match for at, match in self.found.items() if match[0] != tier}
+        if self.longest is not None:
+            self.longest += 1
+
     def _trim(self) -> None:
         kept = self.in_order()
         self.found = dict(kept)
@@ -227,20 +235,18 @@ def _all(blocks: Iterable[_Block]) -> Iterator[str]:
 
 
 class _Wanted(NamedTuple):
-    """Requirements for a matching name, as two expressions."""
+    """Requirement for a matching name."""
 
     anywhere: str
-    """Found somewhere in the line of a name, or from the line feed before it on."""
-    from_start: str
-    """Matches from the beginning of the name on."""
-    contains: str
-    """Text in each match of `anywhere`; few names match where it is rare."""
+    """Expression that is found somewhere in the line of a name, or from the line feed before it on."""
+    least: int
+    """Letters of the name, at least, up to the end of what is found."""
 
 
-_ANY = _Wanted(r"\n(?=[^\n])", "", "")
+_ANY = _Wanted(r"\n(?=[^\n])", 0)
 
-_IN_NAME, _SCATTERED_IN_NAME, _SCATTERED = 2, 4, 5
-"""Tiers of `rank_match` in which a match of a query is also one of the query without its last letters."""
+_IN_NAME, _IN_FOLDER, _SCATTERED_IN_NAME, _SCATTERED = 2, 3, 4, 5
+"""Tiers of `rank_match` from the first in which a match of a query is also one without the query's last letters."""
 _RuledOut = dict[int, set[int]]
 """Numbers of blocks without a match, by tier."""
 
@@ -259,57 +265,68 @@ class _Search:
         self._given_up = given_up
         self._ruled_out = ruled_out
         self._best = _Best()
+        self._below = _LONGEST
+        """Runs that have only longer paths are passed over."""
         self._has_match = False
         """Whether the block that is searched has a match, if there were not enough before."""
 
     def run(self) -> _Best:
         """Search; raises GivenUp."""
         query, literal = self._query, re.escape(self._query)
-        tiers: dict[int, _Look] = {3: self._in_folders}
+        tiers: dict[int, _Look] = {_IN_FOLDER: self._in_folders}
         if "/" not in query:
-            tiers[0] = partial(
-                self._in_names, needed=[f"\n{query}"], wanted=_Wanted(f"\n{literal}", literal, f"\n{query}")
-            )
-            words = [f"{before}{query}" for before in _WORD_STARTS]
-            tiers[1] = partial(
-                self._in_names,
-                needed=words,
-                wanted=_Wanted(f"{_BEFORE_WORD}{literal}", f"[^\n]*?{_BEFORE_WORD}{literal}", query),
-            )
-            tiers[2] = partial(self._in_names, needed=[query], wanted=_Wanted(literal, f"[^\n]*?{literal}", query))
+            tiers[0] = partial(self._in_names, needed=f"\n{query}", wanted=_Wanted(f"\n{literal}", len(query)))
+            # A search for the text itself is many times as fast as one for what stands before it.
+            word = _Wanted(f"{literal}(?<={_BEFORE_WORD}{literal})", len(query) + 1)
+            tiers[1] = partial(self._in_names, needed=query, wanted=word)
+            tiers[_IN_NAME] = partial(self._in_names, needed=query, wanted=_Wanted(literal, len(query)))
         if len(query) <= _LONGEST_SCATTERED:
             letters = "".join(f"(?:[^{letter}\n]*+{letter}()" for letter in map(re.escape, query))
-            tiers[5] = partial(
+            tiers[_SCATTERED] = partial(
                 self._scattered_over_path,
                 reach=re.compile(letters + ")?+" * len(query)),
                 rests=[_scattered(query[count:]) for count in range(len(query) + 1)],
             )
             if "/" not in query:
-                tiers[4] = partial(self._in_names, needed=[""], wanted=_scattered(query))
+                tiers[_SCATTERED_IN_NAME] = partial(self._in_names, needed="", wanted=_scattered(query))
         for tier in sorted(tiers):
-            ruled_out = self._ruled_out.get(max(tier, _IN_NAME), set())
-            for number, block in enumerate(self._blocks):
-                if number in ruled_out:
-                    continue
-                yield_to_event_loop()
-                if self._given_up():
-                    raise SearchCancelled
-                if self._best.longest is not None and block.shortest >= self._best.longest:
-                    continue
-                if tier < _IN_NAME and query not in block.names:
-                    ruled_out.add(number)
-                    continue
-                self._has_match = self._best.is_full
-                tiers[tier](tier, number, block)
-                if tier > _IN_NAME and not self._has_match:
-                    ruled_out.add(number)
+            # Where each path costs much, a bound that the short ones have set spares most of the others.
+            short = _short_lengths(self._blocks) if tier == _SCATTERED else []
+            for below in [*short, _LONGEST]:
+                self._best.start_again(tier)
+                self._look_at_blocks(tier, tiers[tier], below)
+                if self._best.longest is not None and self._best.longest < below:
+                    break
             if self._best.is_full:
                 break
         return self._best
 
-    def _in_names(self, tier: int, number: int, block: _Block, *, needed: Sequence[str], wanted: _Wanted) -> None:
+    def _look_at_blocks(self, tier: int, look: _Look, below: int) -> None:
+        """Look for matches of a tier in runs that have a path shorter than `below`."""
+        query, ruled_out = self._query, self._ruled_out.get(max(tier, _IN_NAME), set())
+        for number, block in enumerate(self._blocks):
+            if number in ruled_out or block.shortest >= below:
+                continue
+            yield_to_event_loop()
+            if self._given_up():
+                raise SearchCancelled
+            self._below = min(below, self._best.longest or _LONGEST)
+            if block.shortest >= self._below:
+                continue
+            if (tier < _IN_NAME and query not in block.names) or (
+                tier > _IN_FOLDER
+                and any(letter not in block.names and letter not in block.folders for letter in query)
+            ):
+                ruled_out.add(number)
+                continue
+            self._has_match = self._best.is_full or below < _LONGEST
+            look(tier, number, block)
+            if tier > _IN_NAME and not self._has_match:
+                ruled_out.add(number)
+
+    def _in_names(self, tier: int, number: int, block: _Block, *, needed: str, wanted: _Wanted) -> None:
         """Look at the names of a block, if a text is in them of which a match needs one."""
-        if any(text in block.names for text in needed):
+        if needed in block.names:
             self._take_runs(tier, number, block, range(len(block.folder_lengths)), wanted)
 
     def _take(
@@ -326,25 +343,21 @@ class _Search:
             end: Where the line of the last name ends.
             folder: Characters of the shortest folder of these names.
         """
-        names, best = block.names, self._best
+        best = self._best
         if not best.is_full:
-            start = self._take_anywhere(tier, number, block, wanted, start, end)
-        room = (best.longest or 0) - 1 - folder
-        if room < 1 or start >= end:
-            return
-        if names.count(wanted.contains, start, end) * _SPARSE < end - start:
-            self._take_anywhere(tier, number, block, wanted, start, end)
-            return
-        for found in _bounded(wanted.from_start, -room // _ROOM_STEP * -_ROOM_STEP).finditer(names, start - 1, end):
-            name = found.start() + 1
-            length = names.index("\n", name) - name
-            best.take(tier, number, name, block.folder_lengths[block.run_of(name)] + length)
+            start = self._take_found(tier, number, block, re.compile(wanted.anywhere), start, end)
+        room = (best.longest or 0) - 1 - folder - wanted.least
+        if room >= 0 and start < end:
+            bounded = _bounded(wanted.anywhere, -room // _ROOM_STEP * -_ROOM_STEP)
+            self._take_found(tier, number, block, bounded, start, end)
 
-    def _take_anywhere(self, tier: int, number: int, block: _Block, wanted: _Wanted, start: int, end: int) -> int:
-        """Take matching names of any length, at most until there are enough; return where to continue."""
+    def _take_found(
+        self, tier: int, number: int, block: _Block, wanted: re.Pattern[str], start: int, end: int
+    ) -> int:
+        """Take the names in which an expression is found, at most until there are enough; return where to go on."""
         names, best = block.names, self._best
         was_full = best.is_full
-        for found in re.compile(wanted.anywhere).finditer(names, start - 1, end):
+        for found in wanted.finditer(names, start - 1, end):
             self._has_match = True
             name = names.rfind("\n", 0, found.start() + 1) + 1
             line_end = names.index("\n", name)
@@ -361,15 +374,13 @@ class _Search:
             self._take_runs(tier, number, block, sorted(runs), _ANY)
         if slash and after and f"{before}/\n" in block.folders:
             runs = {bisect_right(block.folder_starts, at) - 1 for at in _places(block.folders, f"{before}/\n")}
-            self._take_runs(
-                tier, number, block, sorted(runs), _Wanted(f"\n{re.escape(after)}", re.escape(after), f"\n{after}")
-            )
+            self._take_runs(tier, number, block, sorted(runs), _Wanted(f"\n{re.escape(after)}", len(after)))
 
     def _take_runs(self, tier: int, number: int, block: _Block, runs: Iterable[int], wanted: _Wanted) -> None:
         """Look at the names of some runs, given in order; neighbours are looked at together."""
-        longest, starts = self._best.longest, block.name_starts
-        if longest is not None:
-            runs = [run for run in runs if block.shortest_paths[run] < longest]
+        below, starts = self._below, block.name_starts
+        if below < _LONGEST:
+            runs = [run for run in runs if block.shortest_paths[run] < below]
         for first, end in _stretches(runs):
             length = min(block.folder_lengths[first:end])
             self._take(tier, number, block, wanted, starts[first] + 1, starts[end] + 1, length)
@@ -386,21 +397,29 @@ class _Search:
             reach: Takes the letters that a folder has in order; their number is that of its last group.
             rests: What a name must have, by the number of letters that its folder has.
         """
-        longest = self._best.longest
-        counts: dict[int, int] = {}
+        search = [re.compile(rest.anywhere).search for rest in rests]
+        names, starts, lengths = block.names, block.name_starts, block.shortest_paths
         for run, start in enumerate(block.folder_starts[:-1]):
-            if longest is None or block.shortest_paths[run] < longest:
-                found = reach.match(block.folders, start)
-                if found is not None and found.lastindex:
-                    counts[run] = found.lastindex
-        for count, runs in groupby(counts, counts.__getitem__):
-            self._take_runs(tier, number, block, runs, rests[count])
+            if lengths[run] >= self._below:
+                continue
+            found = reach.match(block.folders, start)
+            if found is None or not (count := found.lastindex):
+                continue
+            if search[count](names, starts[run], starts[run + 1] + 1):
+                self._take_runs(tier, number, block, [run], rests[count])
+
+
+def _short_lengths(blocks: Iterable[_Block]) -> list[int]:
+    """Return lengths of paths, in order, that the given parts of all runs stay below."""
+    lengths = list(chain.from_iterable(block.shortest_paths for block in blocks))
+    sample = sorted(lengths[:: len(lengths) // _SAMPLES + 1])
+    return [sample[len(sample) // part] for part in _SHORT_PARTS] if sample else []
 
 
 @lru_cache(maxsize=512)
-def _bounded(from_start: str, room: int) -> re.Pattern[str]:
-    """Return an expression for names of no more than some letters that match another from their beginning on."""
-    return re.compile(f"\n(?=[^\n]{{1,{room}}}\n){from_start}")
+def _bounded(anywhere: str, room: int) -> re.Pattern[str]:
+    """Return an expression that finds what another does, with no more than some letters of the name after it."""
+    return re.compile(f"{anywhere}(?=[^\n]{{0,{room}}}\n)")
 
 
 def _stretches(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
@@ -429,7 +448,7 @@ def _scattered(letters: str) -> _Wanted:
         return _ANY
     first, *others = map(re.escape, letters)
     rest = "".join(f"[^{letter}\n]*+{letter}" for letter in others)
-    return _Wanted(f"{first}{rest}", f"[^{first}\n]*+{first}{rest}", letters[0])
+    return _Wanted(f"{first}{rest}", len(letters))
 
 
 def _places(text: str, part: str) -> Iterator[int]:
