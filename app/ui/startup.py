@@ -269,13 +269,14 @@ class Startup:
     async def preload_turn_modules(self) -> None:
         """Load on threads what a turn needs, one after the other: the user is typing, or the model is.
 
-        The review comes last: nothing waits in it before the first response is over.
+        The review and what runs commands come last: nothing needs them before the first response is over.
         """
         from app.ui.terminal.garbage_collection import freeze_loaded
 
         await self._current.open_session.preload_turn()
         freeze_loaded()
         await self.review_loader.preload_modules()
+        await asyncio.to_thread(import_sandbox)
         freeze_loaded()
 
     def _take_settings(self, settings: "Settings") -> list[str]:
@@ -394,3 +395,8 @@ def import_session_modules() -> None:
     import app.runtime.open_session
     import app.ui.controllers.app_commands
     import app.ui.controllers.connector  # noqa: F401
+
+
+def import_sandbox() -> None:
+    """Import what runs commands."""
+    import app.sandbox.sandbox  # noqa: F401

@@ -19,7 +19,10 @@ from tests.waiting import until
 
 AT_REST = ("app.mcp_client.configured_servers", "watchfiles")
 """What is loaded at last, each on a thread of its own, if the user does nothing."""
-FOR_A_TURN = ("openai._client", "httpcore2", "markdown_it", "app.ui.review_side", "pygments.lexers.python")
+FOR_A_TURN = (
+    *("openai._client", "httpcore2", "markdown_it", "app.ui.review_side", "pygments.lexers.python"),
+    "app.sandbox.sandbox",
+)
 """The same once the user writes."""
 
 
