@@ -35,12 +35,12 @@ PROPOSALS = 200
 NOISE = 1.1
 """By how much the least of some runs still differs from one time to the next, with both cores busy."""
 
-ECHO = 1.25
+ECHO = 1.22
 """The most CPU until the first key is on the screen, in units of the bare app."""
-READY = 3.2
-"""The most CPU until all is loaded, in the same units: 0.46 s where the bare app takes 0.15. What a turn needs comes
+READY = 2.6
+"""The most CPU until all is loaded, in the same units: 0.46 s where the bare app takes 0.18. What a turn needs comes
 once a message is being written in the open session, the review once something waits in it: neither is so here."""
-MEGABYTES = {0: 50.0, 2_000: 67.0, 20_000: 98.0}
+MEGABYTES = {0: 47.0, 2_000: 58.0, 20_000: 85.0}
 """The most memory at rest, all loaded, with a session of so many messages and nothing in it that waits."""
 LONG_FIRST = 1.05
 """The most CPU until the first key is on the screen of a session of so many messages, in units of an empty one."""
