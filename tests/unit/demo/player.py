@@ -56,7 +56,7 @@ class DraftFile:
     content: bytes | None
     version: str
     pending: tuple[str, ...] = ()
-    strange_names: tuple[str, ...] = ()
+    paths_by_others: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

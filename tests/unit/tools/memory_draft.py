@@ -24,7 +24,7 @@ class File:
     content: bytes | None
     version: str
     pending: tuple[str, ...] = ()
-    strange_names: tuple[str, ...] = ()
+    paths_by_others: tuple[str, ...] = ()
 
 
 @dataclass
