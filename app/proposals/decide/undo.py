@@ -37,7 +37,7 @@ from app.proposals.values.proposal_store import JournalEntry, JournalRecord
 
 @dataclass(frozen=True, slots=True)
 class ReplayStep:
-    """A file to go from `left` to `target`, and to another path if `source` and `path` differ."""
+    """One file's step of an undo or redo: from `expected` to `target`, and from `source` to `path` if it moves."""
 
     source: str
     path: str
