@@ -9,7 +9,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -39,7 +39,6 @@ from app.conversation.payload.missing_results import (
     TRUNCATED,
     malformed_call_reason,
 )
-from app.dataclass import dataclass
 from app.llm.values.address import host_and_port
 from app.llm.values.requests_and_updates import ReceivedCall
 from app.proposals.values.origin import Origin, OriginKind

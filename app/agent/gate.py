@@ -7,6 +7,7 @@ where it stood; a decision in the middle of a turn moves it only at the end of t
 may.
 """
 
+from dataclasses import dataclass
 from typing import Literal
 
 from app.conversation.events import (
@@ -19,7 +20,6 @@ from app.conversation.events import (
     TurnEnded,
     TurnStarted,
 )
-from app.dataclass import dataclass
 
 
 class UnansweredDenials:

@@ -7,7 +7,7 @@ Each is an event of its own, sent as a system message, and stands in payloads on
 import asyncio
 import contextlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from app.agent.limits import LimitUse
 from app.conversation.events import (
@@ -21,7 +21,6 @@ from app.conversation.events import (
 )
 from app.conversation.log import EventLog
 from app.conversation.pending import PendingProposals
-from app.dataclass import dataclass
 from app.proposals.proposal_service import ProposalService
 from app.proposals.text.line_comparison import LineSpan
 from app.proposals.values.models import Proposal, ProposalState

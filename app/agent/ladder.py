@@ -5,11 +5,11 @@ user's stop, an open question, the closed gate, a closing request already made, 
 a failed request, the finish reason and the shape of what came last. No other code decides.
 """
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
 from app.conversation.events import InterventionKind, LimitName
-from app.dataclass import dataclass
 from app.llm.failures.request_errors import COMPACT
 
 NO_PROGRESS_REPEATS = 3

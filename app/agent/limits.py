@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from app.config.config_tables import PriceTable
 from app.conversation.events import (
@@ -22,7 +23,6 @@ from app.conversation.events import (
     TurnStarted,
 )
 from app.conversation.payload.token_count import estimate_text_tokens
-from app.dataclass import dataclass
 from app.llm.capabilities.model_list import add_cost
 from app.llm.values.requests_and_updates import Usage
 from app.text.duration import format_duration

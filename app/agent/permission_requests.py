@@ -3,14 +3,13 @@
 import asyncio
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from app.agent.interrupt import Interrupted
 from app.agent.updates import ConfirmationRequested, ConfirmationResolved, SessionFailed, Update
 from app.conversation.events import CallDenied
 from app.conversation.log import EventLog
-from app.dataclass import dataclass
 from app.tools.base.command_forms import CommandForm, ToolForm, load_form
 from app.tools.base.contract import Confirmation, ConfirmationAnswer, PermissionDuration
 

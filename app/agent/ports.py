@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from app.agent.gate import GatePolicy
@@ -11,7 +11,6 @@ from app.agent.permission_requests import AllowedFormStore
 from app.config.config_tables import PriceTable
 from app.conversation.events import Event
 from app.conversation.log import EventSink
-from app.dataclass import dataclass
 from app.llm.values.profile import Profile
 from app.llm.values.requests_and_updates import Endpoint, Payload, StreamUpdate
 from app.proposals.proposal_service import ProposalService

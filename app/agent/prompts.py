@@ -5,10 +5,10 @@ time, and nothing that changes while the session runs, but for the gate's policy
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from datetime import date
 from pathlib import PurePosixPath
 
-from app.dataclass import dataclass
 from app.workspace.path_rules import WorkspaceError
 from app.workspace.paths import Workspace
 from app.workspace.secrets import secret_reason

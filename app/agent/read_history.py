@@ -2,12 +2,11 @@
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from app.concurrency import iterate_cooperatively
 from app.conversation.events import Answer, AssistantMessage, Event, ProposalStaged, ToolCall, ToolResult, UserMessage
-from app.dataclass import dataclass
 from app.proposals.risk.read_reasons import FileReads, ReadHistory
 
 _SHOWS_NOTHING = ("list_files", "ask_user", "write_todos", "read_skill", "find_tools")

@@ -8,7 +8,7 @@ import asyncio
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from app.agent.interrupt import Interrupted, Interrupter
@@ -31,7 +31,6 @@ from app.conversation.log import EventLog
 from app.conversation.payload.compaction_plan import PruneStep, is_nearly_full, make_context_budget, plan_compaction
 from app.conversation.payload.projection import PayloadInputs, SideRequestInputs, project
 from app.conversation.payload.token_count import TokenMeter
-from app.dataclass import dataclass
 from app.llm.failures.request_errors import FailureKind, RequestError
 from app.llm.values.profile import Profile
 from app.llm.values.requests_and_updates import (

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Callable
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Literal
 
 from app.agent import interventions
@@ -57,7 +57,6 @@ from app.conversation.events import (
 from app.conversation.log import EventLog
 from app.conversation.payload.compaction_plan import is_nearly_full
 from app.conversation.payload.missing_results import ABORTED_BEFORE
-from app.dataclass import dataclass
 from app.llm.failures.request_errors import FailureKind, RequestError
 from app.llm.values.profile import Profile
 from app.llm.values.requests_and_updates import (

@@ -1,12 +1,12 @@
 """Updates that a running session sends to its subscribers: the screen, and `signoff run`."""
 
 from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
 from enum import StrEnum
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from app.conversation.events import Event
-from app.dataclass import dataclass
 
 if TYPE_CHECKING:
     from app.tools.base.contract import Confirmation

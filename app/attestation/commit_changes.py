@@ -1,9 +1,8 @@
 """Read the commits of a range and what each changes itself: a merge, what git would not have made of its parents."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from app.dataclass import dataclass
 from app.git.blobs import BlobPair, parse_raw_diff
 from app.git.borrowed_repository import BorrowedRepository
 from app.git.run_git import GitFailed

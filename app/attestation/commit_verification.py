@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from time import time
@@ -12,7 +12,6 @@ from app.attestation.review_notes import ReviewNoteReader
 from app.attestation.review_policy import POLICY_PATH, ReviewPolicy, read_allowed_signers, read_committed_policy
 from app.attestation.signatures import COMMIT_NAMESPACE, SignatureVerifier
 from app.attestation.statement import ReviewedFile, SignedReview, StatementError, hunk_digests
-from app.dataclass import dataclass
 from app.git.blobs import BlobPair, TreeEntry, to_git_blob, to_git_mode
 from app.git.borrowed_repository import BorrowedRepository
 from app.git.run_git import GitFailed

@@ -1,11 +1,11 @@
 """Verify a range of commits under the policy of its base."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from app.attestation.commit_verification import CommitVerification, CommitVerifier
 from app.attestation.review_policy import POLICY_PATH, ReviewPolicy, parse_policy, read_committed_file
-from app.dataclass import dataclass
 from app.git.borrowed_repository import BorrowedRepository
 from app.git.run_git import GitFailed
 from app.text.plural import plural

@@ -10,6 +10,7 @@ import os
 import re
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from app.attestation.statement import (
@@ -21,7 +22,6 @@ from app.attestation.statement import (
     read_envelope,
     version_digest,
 )
-from app.dataclass import dataclass
 from app.git.borrowed_repository import BorrowedRepository
 from app.git.remotes import remote_names
 from app.git.run_git import GitFailed, run_git

@@ -4,11 +4,11 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from time import gmtime, strftime
 
 from app.attestation.statement import NAMESPACE
-from app.dataclass import dataclass
 from app.git.borrowed_repository import BorrowedRepository
 from app.git.run_git import GitFailed, run_git
 

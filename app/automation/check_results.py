@@ -4,14 +4,13 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
 from app.automation.line_coverage import LineCoverage
 from app.automation.workspace_tree import WorkspaceTree
-from app.dataclass import dataclass
 from app.proposals.decide.workspace_versions import CheckedHunk
 from app.proposals.values.decision_facts import RecordedCheck
 from app.text.plural import plural

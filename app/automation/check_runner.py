@@ -8,7 +8,7 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,7 +24,6 @@ from app.automation.line_coverage import LineCoverage, read_coverage
 from app.automation.workspace_tree import WorkspaceTree, WorkspaceTrees
 from app.config.config_tables import FILES, TESTS
 from app.config.settings import CheckTable
-from app.dataclass import dataclass
 from app.proposals.decide.workspace_versions import WorkspaceVersions
 from app.sandbox.captured_changes import PendingFiles
 from app.sandbox.confinement import SandboxMode, SandboxRun

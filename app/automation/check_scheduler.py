@@ -7,7 +7,7 @@ shown as outdated with the reason, and checks that run by themselves run anew.
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Coroutine, Iterable
 from contextlib import aclosing, suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,6 @@ from typing import Any
 from app.automation.check_results import CheckOutcome, CheckResult, CheckState, ProposalChecks
 from app.automation.check_runner import CheckedTrees, CheckRunner, files_for_check
 from app.config.settings import CheckTable
-from app.dataclass import dataclass
 from app.proposals.decide.workspace_versions import WorkspaceVersions
 from app.proposals.values.models import Proposal, ProposalState
 from app.text.plural import plural

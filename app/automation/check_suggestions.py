@@ -7,11 +7,11 @@ Nothing is run for it, and what is suggested is staged as a proposal: what it ru
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from app.config.settings import CheckTable
 from app.config.toml import parse_toml
-from app.dataclass import dataclass
 from app.workspace.path_rules import WorkspaceError
 from app.workspace.paths import Workspace
 

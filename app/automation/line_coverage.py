@@ -4,12 +4,11 @@ import io
 import os
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from app.automation.report_xml import MAX_REPORT_BYTES, ReportError, iterate_xml_elements
 from app.concurrency import iterate_cooperatively
-from app.dataclass import dataclass
 from app.proposals.decide.workspace_versions import WorkspaceVersions
 from app.proposals.values.pending_paths import parent_folders
 from app.sandbox.confinement import ChangedMeanwhile, SandboxRun

@@ -3,12 +3,11 @@
 import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from app.automation.check_runner import CheckRunner, checks_unavailable_reason
 from app.automation.reproduction import Reproduction
-from app.dataclass import dataclass
 from app.proposals.files.filesystem import make_file_version
 from app.proposals.proposal_service import ProposalService
 from app.proposals.values.models import HunkState, Proposal

@@ -1,8 +1,8 @@
 """The result of a second run of the command that made a proposal."""
 
+from dataclasses import dataclass
 from typing import Literal
 
-from app.dataclass import dataclass
 from app.proposals.values.origin import CommandRecipe
 from app.text.plural import plural
 

@@ -10,10 +10,9 @@ import shutil
 import stat
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from app.dataclass import dataclass
 from app.git.blobs import to_git_mode
 from app.git.borrowed_repository import BorrowedRepository
 from app.git.run_git import GitFailed

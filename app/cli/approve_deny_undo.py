@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from app.agent.decision_service import (
@@ -27,7 +28,6 @@ from app.cli.command_output import (
 from app.cli.json_documents import DecisionDocument, FileLine
 from app.cli.proposal_choice import parse_hunk_numbers, record_as_seen, record_as_unseen, require_unchanged_since_seen
 from app.conversation.events import Decision, ProposalDecided
-from app.dataclass import dataclass
 from app.images.image import Image
 from app.proposals.stack.stacking import proposal_paths, related_pending_proposals
 from app.proposals.values.decision_facts import CommandCaller, DecisionContext, RecordedCheck, RecordedEvidence

@@ -7,6 +7,7 @@ import contextlib
 import errno
 import os
 from collections.abc import Collection, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -27,7 +28,6 @@ from app.config.config_tables import (
     validate_placeholders,
 )
 from app.config.toml import parse_toml
-from app.dataclass import dataclass
 from app.text.duration import parse_duration
 
 WORKSPACE_FILE = ".signoff.toml"

@@ -5,13 +5,13 @@ request, the transcript, the state of the gate) is computed from the log, so no 
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from app.conversation.todos import Todo
-from app.dataclass import dataclass
 from app.images.image import Image
 from app.llm.values.requests_and_updates import ReceivedCall, Usage
 from app.proposals.values.decision_facts import FileStat, HunkOutcome, LineComment

@@ -1,11 +1,10 @@
 """Fold: the pending proposals of a session, and how the last decisions went."""
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from app.conversation.decision_words import format_files
 from app.conversation.events import Decision, Event, ProposalChanged, ProposalDecided, ProposalStaged
-from app.dataclass import dataclass
 from app.proposals.values.decision_facts import FileStat
 
 _OVER = frozenset({"applied", "denied", "superseded", "undone", "failed"})

@@ -7,13 +7,11 @@ import json
 import re
 import tomllib
 from collections.abc import Iterable, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import dropwhile
 from pathlib import Path
 from typing import Any
-
-from app.dataclass import dataclass
 
 WORDING: dict[str, Any] = tomllib.loads((Path(__file__).parent / "words.toml").read_text(encoding="utf-8"))
 MODEL_ID = "signoff-demo"

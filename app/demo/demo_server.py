@@ -20,13 +20,13 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 from app.config.settings import CheckTable
-from app.dataclass import dataclass
 from app.demo.demo_agents import DemoAgents
 from app.demo.demo_conversation import MODEL_ID, WORDING, DemoReply, content_text
 from app.demo.demo_model import reply_to_request

@@ -2,12 +2,11 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from difflib import SequenceMatcher
 from pathlib import PurePosixPath
 from typing import Any
 
-from app.dataclass import dataclass
 from app.demo.demo_agents import DemoAgents
 from app.demo.demo_conversation import (
     PATH_PATTERN,

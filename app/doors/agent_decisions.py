@@ -7,10 +7,10 @@ disk, and the user's words. signoff's own model reads them as two messages with 
 import threading
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from app.conversation.decision_words import format_feedback, format_files, format_hunks
 from app.conversation.events import Decision, ProposalDecided
-from app.dataclass import dataclass
 from app.proposals.values.decision_facts import HunkOutcome
 from app.proposals.values.models import FileChange, HunkState, Proposal, ProposalState
 from app.proposals.values.proposal_errors import UnknownProposal

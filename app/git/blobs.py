@@ -2,8 +2,8 @@
 
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
-from app.dataclass import dataclass
 from app.git.borrowed_repository import BorrowedRepository
 from app.git.run_git import GitFailed
 from app.proposals.files.filesystem import default_file_mode

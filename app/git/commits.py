@@ -1,8 +1,8 @@
 """Read the changes of commits and of the worktree, and make a commit."""
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 
-from app.dataclass import dataclass
 from app.git.blobs import (
     MOST_FILES,
     BlobPair,

@@ -12,10 +12,10 @@ import shutil
 import tempfile
 import uuid
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from app.dataclass import dataclass
 from app.git.run_git import GitFailed, run_git
 from app.sandbox.environment import user_program_environment
 from app.sandbox.process import StartFailed, end_process_tree, run_process

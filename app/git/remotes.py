@@ -2,10 +2,10 @@
 
 import os
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from app.dataclass import dataclass
 from app.git.borrowed_repository import BorrowedRepository
 from app.git.commits import CommitRange, branch_range, parse_range, single_commit_range
 from app.git.run_git import GitFailed

@@ -7,9 +7,9 @@ import asyncio
 import errno
 import os
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from app.dataclass import dataclass
 from app.images.image import (
     HEAD,
     MOST_IN_MESSAGE,

@@ -7,10 +7,10 @@ import json
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import aclosing
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from app.dataclass import dataclass
 from app.llm.capabilities.profiles import ProfileCache, read_valid_fields, seed_profile
 from app.llm.client import ModelClient
 from app.llm.failures.failures import safe_line

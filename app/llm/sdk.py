@@ -9,13 +9,12 @@ import sys
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
-
-from app.dataclass import dataclass
 
 _LATER = ("openai.lib", "openai.types", "httpcore2")
 """Packages that are loaded so, with those inside them; and `openai` itself."""

@@ -13,11 +13,11 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator, Mapping
 from concurrent.futures import Future
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-from app.dataclass import dataclass
 from app.llm.capabilities.model_list import ListedModel, parse_model_list
 from app.llm.failures.failures import FailureDescriber, exception_chain, parse_body
 from app.llm.failures.request_errors import AttemptFailed, Failure

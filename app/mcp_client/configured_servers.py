@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,6 @@ from pydantic import ValidationError
 
 from app.config.config_tables import ServerTable
 from app.config.toml import parse_toml
-from app.dataclass import dataclass
 from app.sandbox.confinement import SandboxMode, landlock_version
 from app.sandbox.environment import OWN_KEYS
 from app.text.safe_text import escape_unsafe

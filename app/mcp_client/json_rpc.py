@@ -4,9 +4,8 @@ https://www.jsonrpc.org/specification
 """
 
 import json
+from dataclasses import dataclass
 from typing import Any, NoReturn
-
-from app.dataclass import dataclass
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 """Bytes of one message: three of the largest file that signoff takes."""

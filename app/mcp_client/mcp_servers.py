@@ -5,13 +5,13 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 from pydantic import Field
 
-from app.dataclass import dataclass
 from app.mcp_client.configured_servers import ServerDefinition
 from app.mcp_client.mcp_server import McpServer, ServerState
 from app.mcp_client.server_tool import ServerTool, describe_startup_wait, unavailable_message

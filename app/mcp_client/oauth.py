@@ -18,12 +18,12 @@ import re
 import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import httpx2
 
-from app.dataclass import dataclass
 from app.mcp_client.http_connection import load_certificates
 from app.mcp_client.mcp_connection import ConnectionLost
 from app.mcp_client.token_store import OAuthToken, TokenStore

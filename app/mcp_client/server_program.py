@@ -7,10 +7,10 @@ import shutil
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from app.config.config_tables import ServerTable
-from app.dataclass import dataclass
 from app.mcp_client.configured_servers import WriteAccess
 from app.mcp_client.json_rpc import Message, RpcError
 from app.mcp_client.mcp_connection import (

@@ -4,11 +4,10 @@ import asyncio
 import base64
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
-from app.dataclass import dataclass
 from app.images.image import LARGEST, MOST_IN_MESSAGE, Image, NotAnImage, quote_names
 from app.mcp_client.configured_servers import WRITE_ACCESS_TEXTS, WriteAccess
 from app.mcp_client.json_rpc import Message

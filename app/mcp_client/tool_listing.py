@@ -8,9 +8,9 @@ import re
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from app.dataclass import dataclass
 from app.mcp_client.json_rpc import Message
 from app.mcp_client.mcp_connection import ConnectionLost, McpConnection, ServerError, ServerTimeout
 from app.text.safe_text import strip_unsafe

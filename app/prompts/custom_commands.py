@@ -5,14 +5,13 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import get_args
 
 from app.config.config_tables import Effort
-from app.dataclass import dataclass
 from app.prompts.front_matter import parse_front_matter
 from app.text.safe_text import escape_unsafe
 from app.workspace.path_rules import WorkspaceError

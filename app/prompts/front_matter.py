@@ -8,9 +8,7 @@ is up to whoever asks for the key; keys that nobody asks for do no harm.
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import field
-
-from app.dataclass import dataclass
+from dataclasses import dataclass, field
 
 _FENCE = "---"
 _ENDS = frozenset({_FENCE, "..."})

@@ -3,12 +3,11 @@
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
-from app.dataclass import dataclass
 from app.prompts.front_matter import parse_front_matter
 from app.text.safe_text import escape_unsafe, strip_unsafe
 from app.workspace.path_rules import UnsafePath, WorkspaceError

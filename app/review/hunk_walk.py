@@ -1,10 +1,9 @@
 """Position and answers of a review that goes through the hunks of one proposal."""
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Literal
 
-from app.dataclass import dataclass
 from app.proposals.risk.edited_file import sort_in_path_order
 from app.proposals.values.models import FileDiff, Hunk, HunkState, Proposal
 from app.review.evidence_reasons import add_evidence_reasons, has_evidence_reason

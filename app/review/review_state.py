@@ -1,13 +1,12 @@
 """State of the review: pending items, the shown one, and the user's unfinished work on them."""
 
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from app.automation.check_results import ProposalChecks
 from app.automation.evidence.proposal_evidence import ProposalEvidence
 from app.automation.reproduction import Reproduction
-from app.dataclass import dataclass
 from app.proposals.decide.comment_follow_up import CommentFollowUp
 from app.proposals.stack.hunk_splitting import HunkPart
 from app.proposals.values.decision_facts import LineComment

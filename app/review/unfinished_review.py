@@ -1,9 +1,8 @@
 """The unfinished review of a proposal, which survives a restart, and the hunks that the user has chosen."""
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from app.dataclass import dataclass
 from app.images.mentions import Mention
 from app.proposals.stack.hunk_splitting import HunkPart
 from app.proposals.values.decision_facts import LineComment

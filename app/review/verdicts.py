@@ -1,9 +1,9 @@
 """Verdicts of decision keys: do it, ask once, or say why not. Pure functions; the review acts on the verdict."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
-from app.dataclass import dataclass
 from app.proposals.text.file_warnings import describe_mode_change
 from app.proposals.values.models import (
     ON_DISK_WORDS,

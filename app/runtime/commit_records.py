@@ -6,6 +6,7 @@ import os
 import stat
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,6 @@ from app.attestation.statement import (
     make_statement,
     pre_authentication_encoding,
 )
-from app.dataclass import dataclass
 from app.git.blobs import BlobPair, parse_raw_diff, read_checkout_contents, to_git_blob, to_git_mode
 from app.git.borrowed_repository import BorrowedRepository
 from app.git.run_git import GitFailed, read_git_identity

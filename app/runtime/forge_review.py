@@ -7,11 +7,10 @@ line in it goes into the words on the whole.
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from app.conversation.markdown_export import code_fence, fence_code
-from app.dataclass import dataclass
 from app.git.borrowed_repository import BorrowedRepository
 from app.git.commits import CommitRange, branch_range
 from app.git.run_git import GitFailed

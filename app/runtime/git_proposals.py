@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 
 from app.attestation.commit_verification import CommitVerifier, describe_signers
 from app.attestation.review_notes import REVIEWS
 from app.attestation.review_policy import read_committed_policy
-from app.dataclass import dataclass
 from app.git.borrowed_repository import BorrowedRepository
 from app.git.commits import CommitChanges, create_commit, read_range_changes, read_worktree_changes
 from app.git.remotes import PROPOSALS, default_remote, push_commit, push_notes, remote_url, resolve_commit_range

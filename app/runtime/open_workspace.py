@@ -5,11 +5,10 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from app.dataclass import dataclass
 from app.storage import database as at_rest
 from app.storage.app_dirs import AppDirs, find_app_dirs
 from app.storage.change_signals import ChangeSignal

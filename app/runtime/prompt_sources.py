@@ -1,10 +1,10 @@
 """The user's own commands over an open workspace: where they lie, and whether the workspace's are trusted."""
 
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from app.conversation.events import CommandInvocation
-from app.dataclass import dataclass
 from app.keys.actions import ACTIONS
 from app.llm.endpoint_doctor import EndpointCheck
 from app.prompts.custom_commands import (

@@ -1,11 +1,11 @@
 """The report of a review, to send to others: proposed changes, decisions and reasons."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from app.conversation.events import SideExchange, collect_side_exchanges
 from app.conversation.markdown_export import fence_code, quote_text
-from app.dataclass import dataclass
 from app.images.image import quote_names
 from app.proposals.text.diff import LineChange, diff_lines
 from app.proposals.values.decision_facts import LineComment

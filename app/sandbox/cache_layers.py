@@ -13,9 +13,9 @@ import tempfile
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
-from app.dataclass import dataclass
 from app.sandbox.run_folders import remove_tree
 
 MAX_LAYER_BYTES = 8 * 1024**3

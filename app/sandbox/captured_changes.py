@@ -2,10 +2,9 @@
 
 import stat
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from app.dataclass import dataclass
 from app.text.plural import plural
 
 

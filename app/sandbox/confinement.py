@@ -5,12 +5,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
 from typing import Protocol
 
-from app.dataclass import dataclass
 from app.sandbox.captured_changes import CapturedChanges, PathChange, WriteBackReport
 from app.sandbox.process import Output, ProcessResult
 

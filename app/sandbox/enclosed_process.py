@@ -6,9 +6,9 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
-from app.dataclass import dataclass
 from app.sandbox.process import (
     MARKER_VARIABLE,
     PLATFORM,

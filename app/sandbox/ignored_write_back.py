@@ -13,10 +13,9 @@ import stat
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack, closing, suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from app.dataclass import dataclass
 from app.sandbox.captured_changes import IgnoredPath, WriteBackReport
 from app.sandbox.files_and_links import (
     FileInUse,

@@ -6,9 +6,9 @@ import stat
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from app.dataclass import dataclass
 from app.sandbox.cache_layers import cache_folders
 from app.sandbox.confinement import CommandPermissions
 

@@ -10,10 +10,10 @@ import re
 import tempfile
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from app.dataclass import dataclass
 from app.sandbox.cache_layers import CacheLayers
 from app.sandbox.captured_changes import CapturedChanges, PathChange, PendingFiles, WriteBackReport
 from app.sandbox.confinement import can_block_abstract_sockets

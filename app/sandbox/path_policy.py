@@ -5,10 +5,10 @@ import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from app.dataclass import dataclass
 from app.sandbox.captured_changes import IgnoredPath, PendingFiles
 from app.workspace.git_repository import find_repository
 from app.workspace.ignore import (

@@ -8,10 +8,9 @@ import time
 from asyncio.subprocess import DEVNULL
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, TypeVar
-
-from app.dataclass import dataclass
 
 MARKER_VARIABLE = "SIGNOFF_COMMAND_ID"
 """Variable that every process of a command inherits, by which processes that it left running are found."""

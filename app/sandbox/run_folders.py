@@ -10,9 +10,8 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-
-from app.dataclass import dataclass
 
 _LOCK = "lock"
 _NEW, _RUN = "new-", "run-"

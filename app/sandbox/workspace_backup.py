@@ -14,10 +14,9 @@ import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import astuple, field
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 
-from app.dataclass import dataclass
 from app.sandbox.captured_changes import (
     CapturedChanges,
     FileOrLink,

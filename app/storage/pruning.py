@@ -11,9 +11,9 @@ import contextlib
 import re
 import sqlite3
 import time
+from dataclasses import dataclass
 from typing import cast
 
-from app.dataclass import dataclass
 from app.storage import session_search
 from app.storage.database import Database
 from app.storage.sqlite_proposal_store import FRESH_SECONDS

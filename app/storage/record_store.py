@@ -9,11 +9,11 @@ than it holds.
 import hashlib
 import json
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from typing import cast
 
 from pydantic import ValidationError
 
-from app.dataclass import dataclass
 from app.images.image import Image
 from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.origin import Origin

@@ -9,10 +9,10 @@ import json
 import re
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal, cast
 
-from app.dataclass import dataclass
 from app.storage.database import Database
 from app.storage.storage_errors import StorageError
 

@@ -4,7 +4,7 @@ import sqlite3
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import cast, get_args
 
 from pydantic import ValidationError
@@ -21,7 +21,6 @@ from app.conversation.events import (
     UserMessage,
 )
 from app.conversation.log import skip_to_first_turn
-from app.dataclass import dataclass
 from app.storage.change_signals import ChangeSignal
 from app.storage.compact_records import compact_record
 from app.storage.database import Database

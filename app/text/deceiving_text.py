@@ -14,9 +14,9 @@ import re
 import unicodedata
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
-from app.dataclass import dataclass
 from app.text.safe_text import BIDI, CONTROL, IS_BLANK, SHOWN, SURROGATE, escape_unsafe, is_harmless, is_plain
 
 _RIGHT_TO_LEFT = "\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff"

@@ -2,13 +2,13 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
 from app.concurrency import iterate_cooperatively
-from app.dataclass import dataclass
 from app.prompts.skills import Skills
 from app.tools.base.contract import Tool, ToolError, UncheckedArguments
 from app.tools.base.schemas import json_schema, parse_arguments

@@ -3,13 +3,13 @@
 import base64
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
 from textual.theme import Theme
 
 from app.conversation.events import SideExchange
-from app.dataclass import dataclass
 from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.models import FileDiff, Hunk, HunkState
 from app.runtime.review_report import (

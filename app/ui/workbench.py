@@ -1,6 +1,7 @@
 """The screen with the chat, the review and the splitter between them."""
 
 import asyncio
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, getters, on
@@ -14,7 +15,6 @@ from textual.strip import Strip
 from textual.timer import Timer, TimerCallback
 from textual.widget import Widget
 
-from app.dataclass import dataclass
 from app.ui.context.slash_commands import COMMANDS
 from widgets.chat.chat_column import ChatColumn
 from widgets.chat.composer import Composer

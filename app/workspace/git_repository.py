@@ -5,9 +5,9 @@ submodule a file with one line `gitdir: PATH`; a linked worktree names the share
 """
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
-from app.dataclass import dataclass
 from app.workspace.reading import read_file
 
 _READ = 4096

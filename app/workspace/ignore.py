@@ -10,11 +10,11 @@ walk of 100,000 files quick, also where patterns that ignore and patterns that t
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from operator import itemgetter
 from pathlib import Path
 
-from app.dataclass import dataclass
 from app.workspace.git_repository import find_repository
 from app.workspace.path_rules import DEEPEST, LONGEST_PATH, UnsafePath, WorkspaceClosed, check_name
 from app.workspace.reading import FolderChain, read_file

@@ -11,11 +11,11 @@ import stat
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Lock
 from typing import Literal
 
-from app.dataclass import dataclass
 from app.workspace.path_rules import FileTooLarge, UnsafePath, WorkspaceError, check_name, split_path
 from app.workspace.reading import FOLDER_FLAGS, FolderChain, read_file
 from app.workspace.secrets import secret_reason

@@ -7,9 +7,8 @@ as little as it can, which is never wrong before the next star; so it is atomic,
 """
 
 import re
+from dataclasses import dataclass
 from typing import NamedTuple
-
-from app.dataclass import dataclass
 
 _SPECIAL = "*?[\\"
 _ANY_SPECIAL = re.compile(r"[*?\[\\]")

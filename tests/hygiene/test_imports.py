@@ -18,7 +18,6 @@ from app.cli.argument_parser import make_app_parser
 
 ROOT = Path(__file__).resolve().parents[2]
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("app.dataclass",),
     ("app.text", "app.concurrency", "app.conversation.todos", "app.keys", "app.mcp_client.json_rpc"),
     ("app.config",),
     ("app.workspace",),
@@ -38,7 +37,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 )
 """From the ground up: a room imports only from those below it, and those beside it know nothing of each other."""
 _SPEAK_OF_KEYS = ("app.keys",)
-UI_FREE = {"app.cli", *(room for layer in LAYERS[:11] for room in layer)} - set(_SPEAK_OF_KEYS)
+UI_FREE = {"app.cli", *(room for layer in LAYERS[:10] for room in layer)} - set(_SPEAK_OF_KEYS)
 
 
 def python_files(*folders: str) -> list[Path]:
@@ -317,12 +316,6 @@ def test_to_load_a_session_reads_no_source_code() -> None:
         "import_chat_side(); import_session_modules()"
     )
     assert "app" in modules_after(code)
-
-
-def test_dataclasses_are_made_in_little_time() -> None:
-    """By the standard library, those that a start makes would take a tenth of it."""
-    users = [module for module, path in sources().items() if "dataclasses.dataclass" in imported(path)]
-    assert users == ["app.dataclass"]
 
 
 def test_no_private_name_of_textual_is_used() -> None:

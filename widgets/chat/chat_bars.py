@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from textual import events
@@ -13,7 +14,6 @@ from textual.widget import Widget
 
 from app.agent.updates import Phase
 from app.conversation.todos import Todo, count_done, current_or_next_todo
-from app.dataclass import dataclass
 from app.text.safe_text import escape_unsafe
 from widgets.chat.entries.message_entries import QuestionEntry
 from widgets.chat.entries.tool_entries import TOOL_VERBS

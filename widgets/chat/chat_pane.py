@@ -4,6 +4,7 @@ import asyncio
 import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from textual import events, on
@@ -27,7 +28,6 @@ from app.agent.updates import (
 )
 from app.conversation.events import Event, TurnEnded
 from app.conversation.log import skip_to_first_turn
-from app.dataclass import dataclass
 from app.images.mentions import Mention
 from widgets.chat.chat_bars import QuestionBar, StatusLine, TodoBar
 from widgets.chat.composer import PLACEHOLDER, Composer

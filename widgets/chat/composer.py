@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from threading import Event
 from typing import ClassVar
@@ -14,7 +15,6 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static, TextArea
 
-from app.dataclass import dataclass
 from app.images.mentions import Mention, format_mention
 from app.keys.actions import make_bindings, parse_slash_command
 from widgets.chat.composer_field import ComposerDraft, ComposerField, DroppedImages, Folds

@@ -1,6 +1,7 @@
 """Lists above the composer: completions to choose from, and queued messages."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from textual import events
@@ -9,7 +10,6 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.widget import Widget
 
-from app.dataclass import dataclass
 from app.text.safe_text import escape_unsafe
 from widgets.chat.markdown.styled_lines import cell_width, shorten_text
 

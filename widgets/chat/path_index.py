@@ -9,14 +9,13 @@ import re
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from heapq import nsmallest
 from itertools import chain, islice
 from typing import NamedTuple
 
 from app.concurrency import yield_to_event_loop
-from app.dataclass import dataclass
 
 MAX_MATCHES = 50
 """Matches that are kept."""

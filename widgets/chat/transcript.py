@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from textual import events
@@ -13,7 +14,6 @@ from textual.message import Message
 from textual.selection import Selection
 from textual.strip import Strip
 
-from app.dataclass import dataclass
 from app.keys.actions import make_bindings
 from widgets.chat.entries.entry_base import MARK_WIDTH, EntryChange, EntryRemoved, TranscriptEntry
 from widgets.chat.entries.proposal_entries import ProposalEntry

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from textual import events, on
@@ -12,7 +13,6 @@ from textual.message import Message
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from app.dataclass import dataclass
 from app.text.safe_text import escape_unsafe
 
 

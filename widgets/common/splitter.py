@@ -1,5 +1,6 @@
 """The draggable line between two panes."""
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -7,8 +8,6 @@ from textual import events
 from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
-
-from app.dataclass import dataclass
 
 _HANDLE = 3
 """Cells of the line's middle that look as if one could take hold of them."""

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from rich.color import Color
@@ -13,7 +14,6 @@ from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from app.dataclass import dataclass
 from app.text.safe_text import escape_unsafe
 
 

@@ -1,6 +1,7 @@
 """The bars of the workbench: tabs of a narrow terminal, status bar, keys."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from textual import events
@@ -11,7 +12,6 @@ from textual.screen import Screen
 from textual.style import Style
 
 from app.conversation.token_totals import TokenTotals
-from app.dataclass import dataclass
 from app.keys.actions import ACTIONS, Action
 from app.text.plural import plural
 from app.text.safe_text import escape_unsafe

@@ -7,13 +7,12 @@ import sys
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from heapq import merge
 from itertools import chain
 from operator import itemgetter
 from typing import NamedTuple
 
-from app.dataclass import dataclass
 from app.proposals.text.line_comparison import Pair, is_paired_in_order, pair_lines
 from app.proposals.values.models import FileDiff, Hunk
 from app.review.hunk_lines import HunkRange, Side, changed_line_at, hunk_line_numbers, hunk_texts

@@ -2,6 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice, pairwise
 from typing import ClassVar
 
@@ -14,7 +15,6 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from app.dataclass import dataclass
 from app.proposals.values.models import FileDiff
 from app.text.plural import plural
 from widgets.common.containers import Column, Row

@@ -3,6 +3,7 @@
 import asyncio
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, NamedTuple
 
@@ -14,7 +15,6 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Input, Static
 
-from app.dataclass import dataclass
 from app.proposals.values.models import FileDiff
 from app.review.hunk_lines import Side, side_text
 from widgets.diff.code_painter import find_occurrences

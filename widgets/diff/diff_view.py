@@ -1,7 +1,7 @@
 """The diff preview, with its keys and mouse actions."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from rich.style import Style
@@ -13,7 +13,6 @@ from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
 
-from app.dataclass import dataclass
 from app.keys.actions import make_bindings
 from app.proposals.values.models import FileDiff, HunkState, Proposal
 from app.review.hunk_lines import changed_line_at

@@ -8,13 +8,13 @@ stops at which they part, so half a megabyte on one line costs little more than 
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
 from typing import NamedTuple, ParamSpec, TypeVar
 
 from rich.cells import cell_len, chop_cells, split_graphemes
 
-from app.dataclass import dataclass
 from app.proposals.values.models import FileDiff
 from app.text.safe_text import escape_unsafe
 from widgets.diff.diff_rows import Segment

@@ -1,11 +1,11 @@
 """Picking lines out of a diff: from where it began to the cursor, or by a selection with the mouse."""
 
 import re
+from dataclasses import dataclass
 
 from textual.geometry import Offset
 from textual.selection import Selection
 
-from app.dataclass import dataclass
 from app.proposals.stack.hunk_splitting import SelectedLines
 from app.review.hunk_lines import Side
 from app.review.seen import changed_line_count

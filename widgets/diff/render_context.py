@@ -1,12 +1,11 @@
 """Drawing context of a diff: everything that a row's look depends on, apart from the row."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from rich.style import Style
 
-from app.dataclass import dataclass
 from app.proposals.values.models import FileDiff, Hunk, HunkState
 from app.review.hunk_lines import Side, side_text
 from widgets.diff.diff_rows import CommentRow, LineRow, NoteRow, Row, Segment, SourceLine

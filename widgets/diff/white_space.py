@@ -9,10 +9,9 @@ and the key that goes to the next unseen line shows them.
 import re
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from app.dataclass import dataclass
 from app.proposals.text.diff import LineChange, diff_lines
 from app.proposals.values.models import FileDiff, Hunk
 from app.review.hunk_lines import HunkRange, hunk_line_numbers, hunk_texts

@@ -1,6 +1,7 @@
 """A field to write in: a comment on a line, feedback for a denial. Nothing typed in it decides anything."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from textual import events, on
@@ -11,7 +12,6 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static, TextArea
 
-from app.dataclass import dataclass
 from app.keys.actions import actions_in_scope, make_bindings
 from app.keys.keymap import effective_keys
 from widgets.common.input_order import JoinedKey

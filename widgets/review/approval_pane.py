@@ -1,6 +1,7 @@
 """The approval pane: the pending proposals, what an approval would do, and which keys approve and deny."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
@@ -15,7 +16,6 @@ from textual.strip import Strip
 from textual.visual import Padding, Visual
 from textual.widgets import Static
 
-from app.dataclass import dataclass
 from app.keys.actions import make_bindings
 from app.review.review_state import ReviewState
 from widgets.common.containers import Column

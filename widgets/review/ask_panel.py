@@ -4,6 +4,7 @@ Nothing typed in the panel decides, and all of it can be done while a turn runs 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from textual import events
@@ -23,7 +24,6 @@ from app.conversation.events import (
     collect_side_exchanges,
 )
 from app.conversation.token_totals import TokenTotals
-from app.dataclass import dataclass
 from app.keys.actions import make_bindings
 from app.keys.keymap import first_key_name
 from app.proposals.values.models import FileDiff, Hunk

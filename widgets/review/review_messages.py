@@ -1,11 +1,11 @@
 """Messages of the review to the app: decisions and requests of the user."""
 
+from dataclasses import dataclass
 from typing import Protocol
 
 from textual.message import Message
 
 from app.conversation.events import ThreadAnchor
-from app.dataclass import dataclass
 from app.images.mentions import Mention
 from app.proposals.stack.hunk_splitting import SelectedLines
 from app.proposals.values.decision_facts import LineComment

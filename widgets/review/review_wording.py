@@ -2,12 +2,12 @@
 
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from textual.content import Content
 from textual.style import Style
 
 from app.automation.check_results import CheckResult, CheckState, ProposalChecks
-from app.dataclass import dataclass
 from app.proposals.text.file_warnings import describe_match
 from app.proposals.values.models import FileDiff, Proposal, ProposalState
 from app.review.review_state import ReviewState, permission_scopes

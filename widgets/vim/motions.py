@@ -1,10 +1,9 @@
 """Targets of motions, and the ranges that operators work on."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from app.dataclass import dataclass
 from widgets.vim.text_positions import (
     BRACKET_PAIRS,
     QUOTES,

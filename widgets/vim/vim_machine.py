@@ -1,9 +1,9 @@
 """The vim state machine: from a key, a text and a cursor to a new text and cursor."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import StrEnum
 
-from app.dataclass import dataclass
 from widgets.vim import vim_machine
 from widgets.vim.motions import (
     MOTIONS,

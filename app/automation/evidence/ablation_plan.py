@@ -3,9 +3,9 @@
 import ast
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from app.concurrency import iterate_cooperatively
-from app.dataclass import dataclass
 from app.proposals.risk.edited_file import is_generated, is_prose, is_test, manifest_of_lock_file
 from app.proposals.risk.risk_reasons import find_test_names_in
 from app.proposals.text.hunks import has_effect

@@ -5,7 +5,7 @@ import shlex
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -19,7 +19,6 @@ from app.automation.report_xml import MAX_REPORT_BYTES
 from app.automation.workspace_tree import WorkspaceTree
 from app.config.config_tables import TESTS
 from app.config.settings import CheckTable
-from app.dataclass import dataclass
 from app.proposals.decide.decision_outcomes import make_decision_scope
 from app.proposals.decide.workspace_versions import WorkspaceVersions
 from app.proposals.proposal_service import ProposalService

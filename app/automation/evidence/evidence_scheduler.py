@@ -3,14 +3,13 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
 from app.automation.check_results import CheckState, ProposalChecks
 from app.automation.evidence.evidence_runner import EvidenceRunner, FilesChangedDuringTests
 from app.automation.evidence.proposal_evidence import ProposalEvidence
 from app.automation.evidence.relevant_tests import choose_evidence_check
 from app.config.settings import CheckTable
-from app.dataclass import dataclass
 from app.proposals.values.models import Proposal, ProposalState
 from app.proposals.values.proposal_errors import ProposalError
 

@@ -3,10 +3,9 @@
 import re
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from app.concurrency import iterate_cooperatively
-from app.dataclass import dataclass
 from app.proposals.risk.edited_file import is_test
 
 _IMPORT = re.compile(

@@ -1,9 +1,8 @@
 """Evidence about the hunks of a proposal, for the review, the command line and the record."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from app.dataclass import dataclass
 from app.proposals.text.hunks import hunk_header
 from app.proposals.values.decision_facts import EvidenceVerdict, HunkEvidence, RecordedEvidence
 from app.proposals.values.models import FileDiff, Hunk

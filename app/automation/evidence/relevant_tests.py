@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from app.automation.check_runner import all_tests_argument
@@ -11,7 +11,6 @@ from app.automation.evidence.import_closure import ImportGraph, build_import_gra
 from app.automation.evidence.pytest_settings import filter_by_test_paths
 from app.config.config_tables import TESTS
 from app.config.settings import CheckTable
-from app.dataclass import dataclass
 from app.proposals.risk.edited_file import is_test
 from app.text.plural import plural
 from app.workspace.path_rules import WorkspaceError

@@ -2,11 +2,10 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from app.automation.check_results import CheckOutcome, CheckState
 from app.automation.report_xml import ReportError, iterate_xml_elements
-from app.dataclass import dataclass
 
 PYTEST_REPORT_PATH = ".signoff-evidence.xml"
 """Where pytest is asked to write its report, on the layer of the run."""

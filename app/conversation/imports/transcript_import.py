@@ -11,13 +11,13 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from app.conversation.events import AssistantMessage, Event, ToolResult, UserMessage
 from app.conversation.imports.message_import import content_text, import_messages
 from app.conversation.payload.wire_ids import replace_surrogates
-from app.dataclass import dataclass
 from app.workspace.reading import read_file
 
 _WRAPPED = ("response_item", "session_meta", "turn_context", "event_msg", "compacted")

@@ -6,7 +6,7 @@ answered to, texts of old tool results, a rolling summary by the model, a cut wi
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from app.conversation.decision_words import format_decision_facts, format_denial, format_feedback
@@ -31,7 +31,6 @@ from app.conversation.payload.history import read_omissions
 from app.conversation.payload.projection import PayloadInputs, project
 from app.conversation.payload.token_count import MESSAGE_TOKENS, estimate_image_tokens, estimate_text_tokens
 from app.conversation.payload.wire_ids import dump_arguments
-from app.dataclass import dataclass
 from app.llm.values.profile import Profile
 from app.llm.values.requests_and_updates import Payload
 

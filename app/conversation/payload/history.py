@@ -5,7 +5,7 @@ is whole or absent; what no longer applies is left out; compaction cuts between 
 """
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from app.conversation.decision_words import format_decision_facts, format_denial, format_feedback
 from app.conversation.events import (
@@ -36,7 +36,6 @@ from app.conversation.payload.missing_results import (
 from app.conversation.payload.wire_ids import WireIds
 from app.conversation.pending import PendingProposal, PendingProposals
 from app.conversation.todos import Todo
-from app.dataclass import dataclass
 from app.images.image import Image, quote_names
 from app.llm.wires.wire import Attachment
 

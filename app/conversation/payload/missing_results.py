@@ -5,8 +5,9 @@ each call, and the model has to know what happened, so the reason is worked out 
 never depends on when the payload is made.
 """
 
+from dataclasses import dataclass
+
 from app.conversation.events import ToolCall, ToolResult
-from app.dataclass import dataclass
 from app.images.image import Image
 from app.llm.values.requests_and_updates import ReceivedCall
 from app.llm.wires.wire import Attachment

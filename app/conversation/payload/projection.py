@@ -7,7 +7,7 @@ log only grows, and gives the same payloads.
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Any
 
@@ -34,7 +34,6 @@ from app.conversation.payload.image_attachment import (
 )
 from app.conversation.payload.missing_results import CallRecord
 from app.conversation.payload.wire_ids import WireIds, dump_arguments, replace_surrogates, to_valid_tool_name
-from app.dataclass import dataclass
 from app.images.image import Image
 from app.llm.values.profile import Profile, filter_accepted_tools
 from app.llm.values.requests_and_updates import NO_OPTIONS, Payload, RequestOptions

@@ -10,11 +10,11 @@ import re
 import select
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from app import __version__
-from app.dataclass import dataclass
 from app.doors.mcp.catalogue import INSTRUCTIONS, TOOL_NAMES, TOOL_SCHEMAS
 from app.mcp_client.json_rpc import (
     INTERNAL_ERROR,

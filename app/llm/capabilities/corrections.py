@@ -6,10 +6,10 @@ everything ends in its own error message and not in a loop. `CorrectionTrial` fi
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from app.dataclass import dataclass
 from app.llm.failures.classification import NINE_CHARACTERS, NO_SYSTEM, SINGLE_CALL, SPEAKING_ORDER
 from app.llm.failures.request_errors import Failure, FailureKind
 from app.llm.values.profile import Profile, tool_key, tool_name

@@ -1,10 +1,10 @@
 """Reads an endpoint's list of models in the known formats, with prices, and computes what a request costs."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from app.config.config_tables import LEAST_WINDOW, PriceTable, matching_patterns
-from app.dataclass import dataclass
 from app.llm.values.requests_and_updates import Usage
 
 _MILLION = 1_000_000

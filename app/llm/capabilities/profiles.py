@@ -4,12 +4,12 @@ import contextlib
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
-from app.dataclass import dataclass
 from app.llm.failures.request_errors import Failure
 from app.llm.values.address import is_local
 from app.llm.values.profile import Profile

@@ -13,10 +13,9 @@ An answer only chooses among what a refusal can teach, too, so a server that lie
 import json
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from app.dataclass import dataclass
 from app.llm.failures.failures import FailureDescriber
 from app.llm.values.profile import NEXT_PLACEMENT, Placement, Profile
 from app.llm.values.requests_and_updates import Endpoint, Payload

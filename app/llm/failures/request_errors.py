@@ -2,9 +2,9 @@
 
 import random
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import StrEnum
 
-from app.dataclass import dataclass
 from app.llm.values.requests_and_updates import Completed
 
 COMPACT = "Compact it."

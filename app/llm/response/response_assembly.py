@@ -2,10 +2,9 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
-from app.dataclass import dataclass
 from app.llm.response import response_limits
 from app.llm.response.response_limits import ResponseTooLarge, parse_json
 from app.llm.response.text_filters import CallMarkupHider, SurrogateJoiner, ThinkSplitter

@@ -1,9 +1,7 @@
 """Separate reasoning and raw tool calls from streamed text, however the deltas cut it."""
 
 import re
-from dataclasses import field
-
-from app.dataclass import dataclass
+from dataclasses import dataclass, field
 
 _OPENERS = ("<think>", "<thinking>")
 _SURROGATE = re.compile("[\ud800-\udfff]")

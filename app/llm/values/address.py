@@ -7,11 +7,9 @@ exported with the conversation, so what is secret is taken out at once and trave
 import base64
 import contextlib
 import re
-from dataclasses import field
+from dataclasses import dataclass, field
 from ipaddress import ip_address
 from urllib.parse import SplitResult, parse_qsl, unquote, urlencode, urlsplit
-
-from app.dataclass import dataclass
 
 _SECRET_NAME = re.compile(r"key|token|secret|sig(?:nature)?$|passw|pwd|auth|credential|^code$", re.IGNORECASE)
 _USER = re.compile(r"(?<=//)[^/?#]*@")

@@ -1,13 +1,12 @@
 """Requests to the client and updates from it."""
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from app.config.config_tables import PriceTable
-from app.dataclass import dataclass
 from app.images.image import Image
 from app.llm.values.address import EndpointAddress, parse_address
 from app.llm.values.profile import Placement, Profile

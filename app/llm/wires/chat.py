@@ -1,9 +1,9 @@
 """The chat completions protocol: one list of messages; the profile decides where each item goes."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
-from app.dataclass import dataclass
 from app.llm.values.profile import Profile
 from app.llm.values.requests_and_updates import Payload
 from app.llm.wires.wire import (

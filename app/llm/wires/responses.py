@@ -4,9 +4,9 @@ Nothing is stored there, so everything is sent each time: the reasoning too, enc
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
-from app.dataclass import dataclass
 from app.llm.values.profile import Profile
 from app.llm.values.requests_and_updates import Payload
 from app.llm.wires.wire import (

@@ -5,10 +5,9 @@ projection yields these; a wire makes messages of them. A call holds its result,
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol
 
-from app.dataclass import dataclass
 from app.llm.values.profile import Profile
 from app.llm.values.requests_and_updates import Payload
 

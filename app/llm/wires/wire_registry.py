@@ -1,9 +1,9 @@
 """The protocols by name, and a request in one of them."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from app.config.config_tables import merge_tables
-from app.dataclass import dataclass
 from app.llm.values.profile import Profile
 from app.llm.values.requests_and_updates import Payload
 from app.llm.wires.anthropic import AnthropicWire

@@ -4,10 +4,10 @@ import os
 import subprocess
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from app.dataclass import dataclass
 from app.proposals.text.diff import diff_lines
 from app.proposals.values.models import HunkState, Proposal
 from app.proposals.values.origin import Origin, OriginKind

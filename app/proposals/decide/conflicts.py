@@ -6,10 +6,9 @@ merged as text. Nothing on disk changes by it.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from app.dataclass import dataclass
 from app.proposals.journal.journal import fold_case_and_form
 from app.proposals.locate.carry_over import encode_content
 from app.proposals.overlay.file_changes import file_operation, next_hunk_number, recompute_hunks

@@ -2,9 +2,8 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from app.dataclass import dataclass
 from app.proposals.files.filesystem import Filesystem
 from app.proposals.journal.journal import Transition
 from app.proposals.overlay.file_changes import decide_hunks, file_operation, next_hunk_number, recompute_hunks

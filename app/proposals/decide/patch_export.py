@@ -9,10 +9,9 @@ import io
 import stat
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from app.dataclass import dataclass
 from app.proposals.overlay.overlay import ContentStore
 from app.proposals.patch.names import NO_FILE, quote_name
 from app.proposals.text.diff import LineChange, diff_lines

@@ -6,9 +6,9 @@ between two approvals, only the approved ones are carried over, so that what com
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Literal
 
-from app.dataclass import dataclass
 from app.proposals.overlay.overlay import ContentStore, Overlay
 from app.proposals.stack.proposal_staging import is_pending_within
 from app.proposals.stack.rebase import merge_mode

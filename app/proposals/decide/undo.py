@@ -5,9 +5,8 @@ All of it happens within `LockedProposals.lock_for_writing`.
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from app.dataclass import dataclass
 from app.proposals.decide import reopening
 from app.proposals.decide.decision_outcomes import EMPTY_SCOPE, describe_hunk_outcomes
 from app.proposals.decide.reopening import count_transition_lines, reopen_approved, reopen_denied, reopen_denied_hunks

@@ -2,10 +2,9 @@
 
 import sys
 from collections.abc import Collection, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from app.dataclass import dataclass
 from app.proposals.decide import decision_outcomes
 from app.proposals.files.filesystem import Filesystem
 from app.proposals.overlay.overlay import ContentStore, is_same_version, pending_files

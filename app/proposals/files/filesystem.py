@@ -11,12 +11,11 @@ import stat
 import sys
 import threading
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from app.dataclass import dataclass
 from app.proposals.values.models import FileIdentity, FileVersion
 from app.sandbox.captured_changes import LINK_MODE
 from app.workspace.path_rules import DEEPEST

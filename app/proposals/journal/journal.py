@@ -9,11 +9,11 @@ import secrets
 import time
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 from typing import Literal
 
-from app.dataclass import dataclass
 from app.proposals.files.filesystem import Filesystem, Kind
 from app.proposals.overlay.overlay import is_same_version
 from app.proposals.values.models import FileOperation, FileVersion, Proposal

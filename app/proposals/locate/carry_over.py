@@ -5,9 +5,9 @@ lines are used, and every line that stays keeps the file's bytes.
 """
 
 from collections.abc import Sequence, Set
+from dataclasses import dataclass
 from enum import Enum
 
-from app.dataclass import dataclass
 from app.proposals.locate.line_index import BlockPlace
 from app.proposals.text.diff import diff_lines
 from app.proposals.text.document import Document, encode_utf8, split_text

@@ -7,10 +7,10 @@ can never win against an exact one, and several places are a refusal, never a ch
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from app.dataclass import dataclass
 from app.proposals.text.document import Document
 from app.proposals.values.models import MatchLevel
 

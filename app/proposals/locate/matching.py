@@ -8,9 +8,9 @@ checked for the new text: an edit that was made already is not made again.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
-from app.dataclass import dataclass
 from app.proposals.locate.alignment import describe_nearest_text, describe_places, find_aligned_places
 from app.proposals.locate.carry_over import ScriptLine, apply_script, diff_as_script, removed_line_numbers
 from app.proposals.locate.line_index import BLANKS, BlockPlace, TextIndex, find_places, find_whitespace_twin

@@ -4,11 +4,10 @@ import errno
 import time
 from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from threading import Lock
 from typing import Generic, TypeVar
 
-from app.dataclass import dataclass
 from app.proposals.files.filesystem import DiskFile, Kind, ReadableDisk, list_files_below, make_file_version
 from app.proposals.text.diff import LineChange, diff_lines
 from app.proposals.text.document import Document

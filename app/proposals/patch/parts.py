@@ -2,8 +2,8 @@
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
-from app.dataclass import dataclass
 from app.proposals.locate.carry_over import LineOperation, ScriptLine
 from app.proposals.values.models import FileOperation
 

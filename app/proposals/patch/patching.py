@@ -4,10 +4,9 @@ import errno
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from app.dataclass import dataclass
 from app.proposals.files.filesystem import default_file_mode
 from app.proposals.locate.carry_over import LineOperation, ScriptLine
 from app.proposals.overlay.overlay import OverlayFile

@@ -6,10 +6,9 @@ more when the patch names git's id of the very content it is applied to: then no
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import accumulate
 
-from app.dataclass import dataclass
 from app.proposals.locate.alignment import describe_nearest_text, describe_places
 from app.proposals.locate.carry_over import LineOperation, ScriptLine, apply_script
 from app.proposals.locate.line_index import (

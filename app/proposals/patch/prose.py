@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from app.dataclass import dataclass
 from app.proposals.values.proposal_errors import MalformedPatch
 
 _NUMBERS = re.compile(r"^@@+ *-(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? *@@+ ?(.*)$")

@@ -8,10 +8,9 @@ belongs to no hunk is never passed over, unless it is plain that a list in prose
 
 import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice, takewhile
 
-from app.dataclass import dataclass
 from app.proposals.locate.carry_over import LineOperation, ScriptLine
 from app.proposals.patch.names import (
     NO_FILE,

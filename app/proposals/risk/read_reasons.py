@@ -2,9 +2,8 @@
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from app.dataclass import dataclass
 from app.proposals.risk.edited_file import EditedFile, defined_names, is_prose
 from app.proposals.text.hunks import has_effect
 from app.proposals.values.attention_reason import AttentionReason, LineReference, ReasonKind

@@ -4,9 +4,8 @@ import errno
 import stat
 from bisect import bisect_left, insort
 from collections.abc import Iterator
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
-from app.dataclass import dataclass
 from app.proposals.files.filesystem import default_file_mode, make_file_version
 from app.proposals.journal.apply import find_case_clash
 from app.proposals.overlay.overlay import Overlay, is_same_version

@@ -6,8 +6,8 @@ follow each other as they are paired side by side.
 """
 
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 
-from app.dataclass import dataclass
 from app.proposals.overlay.file_changes import next_hunk_number
 from app.proposals.overlay.overlay import ContentStore
 from app.proposals.text.document import Document

@@ -5,10 +5,9 @@ that a file which changes and changes back brings the proposal back to what it w
 """
 
 from collections.abc import Collection
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from app.concurrency import iterate_cooperatively
-from app.dataclass import dataclass
 from app.proposals.journal.apply import describe_os_error
 from app.proposals.journal.journal import fold_case_and_form
 from app.proposals.overlay.file_changes import file_operation, next_hunk_number, recompute_hunks

@@ -1,9 +1,9 @@
 """The stack of pending proposals, and its cache: each is based on the disk with all older ones applied."""
 
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
 from threading import RLock
 
-from app.dataclass import dataclass
 from app.proposals.files.filesystem import DiskFile, Kind, ReadableDisk
 from app.proposals.overlay.overlay import ContentStore, Overlay
 from app.proposals.values.models import FileVersion, HunkState, Proposal

@@ -12,10 +12,9 @@ equal: equal runs are compared as slices, in C.
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import repeat
 from typing import TypeVar
-
-from app.dataclass import dataclass
 
 Gap = tuple[int, int, int, int]
 """`old[a:b]` against `new[c:d]`."""

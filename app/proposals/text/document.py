@@ -5,11 +5,11 @@ and the carriage return of a CRLF ending stays in the bytes of the line. Joining
 `Document.data` back.
 """
 
+from dataclasses import dataclass
 from functools import cached_property
 from io import BytesIO
 from typing import Literal
 
-from app.dataclass import dataclass
 from app.proposals.values.proposal_errors import NotEditable
 
 MAX_BYTES = 20 * 1024 * 1024

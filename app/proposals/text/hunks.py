@@ -4,9 +4,9 @@ import hashlib
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 
-from app.dataclass import dataclass
 from app.proposals.text.diff import LineChange, diff_lines
 from app.proposals.text.document import Document
 from app.proposals.values.models import Hunk, HunkState

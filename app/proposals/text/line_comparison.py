@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from app.dataclass import dataclass
 from app.proposals.text.diff import LineChange, diff_lines
 
 

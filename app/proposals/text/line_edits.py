@@ -2,8 +2,8 @@
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
-from app.dataclass import dataclass
 from app.proposals.text.diff import diff_lines
 from app.proposals.text.document import Document
 

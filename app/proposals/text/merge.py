@@ -6,9 +6,9 @@ the same. S. Khanna, K. Kunal, B. Pierce, "A Formal Investigation of Diff3" (200
 """
 
 from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from app.dataclass import dataclass
 from app.proposals.text.diff import LineChange, diff_lines
 
 Line = TypeVar("Line", bound=Hashable)

@@ -2,9 +2,9 @@
 
 import stat
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 
-from app.dataclass import dataclass
 from app.images.image import Image
 from app.proposals.values.attention_reason import AttentionReason
 from app.proposals.values.decision_facts import (

@@ -2,9 +2,9 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
 from threading import RLock
 
-from app.dataclass import dataclass
 from app.proposals.values.models import FileChange, FileVersion, HunkState, Proposal, ProposalState
 
 _OLDEST = 4

@@ -7,9 +7,9 @@ That makes the record tamper-evident, not tamper-proof: who owns the machine can
 
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from app.dataclass import dataclass
 from app.images.image import Image
 from app.proposals.values.decision_facts import (
     UNKNOWN_CONTEXT,

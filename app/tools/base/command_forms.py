@@ -7,8 +7,7 @@ substitution or behind a redirection can slip through: a command that has any of
 import json
 import shlex
 from collections.abc import Sequence
-
-from app.dataclass import dataclass
+from dataclasses import dataclass
 
 _OPERATORS = frozenset(";&|<>()")
 _RESERVED_WORDS = "! { } [[ ]] if then else elif fi do done case esac while until for select in function time coproc"

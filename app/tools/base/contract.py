@@ -2,14 +2,13 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
 from app.conversation.todos import Todo
-from app.dataclass import dataclass
 from app.images.image import Image
 from app.proposals.overlay.overlay import OverlayFile
 from app.proposals.values.models import EditReport

@@ -3,13 +3,12 @@
 import asyncio
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from heapq import merge
 from typing import Protocol, TypeVar
 
 from pydantic import Field
 
-from app.dataclass import dataclass
 from app.text.plural import plural
 from app.tools.base.contract import Tool, ToolArguments, ToolContext, ToolError, ToolOutput
 from app.tools.base.targets import os_errors_as_tool_errors, resolve_real_path

@@ -7,14 +7,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
 from pydantic import Field
 
-from app.dataclass import dataclass
 from app.proposals.text.document import WIDE_MARKS, Document
 from app.text.plural import plural
 from app.tools.base.contract import Tool, ToolArguments, ToolContext, ToolError, ToolOutput

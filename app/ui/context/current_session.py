@@ -5,10 +5,9 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from app.dataclass import dataclass
 from app.ui.context.app_context import Job
 
 if TYPE_CHECKING:

@@ -1,6 +1,7 @@
 """Settings of one model: the current values, their origin, and the user's own values."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from pydantic import BaseModel
@@ -12,7 +13,6 @@ from textual.widgets.option_list import Option
 from app.config.config_tables import ChosenWire, Effort, PriceTable, is_pattern, matching_patterns
 from app.config.settings import WORKSPACE_FILE, ConfigError, Settings, read_configuration
 from app.config.toml import parse_toml
-from app.dataclass import dataclass
 from app.llm.capabilities.model_list import ListedModel, find_price
 from app.llm.capabilities.profiles import LearnedField, read_valid_fields, seed_profile
 from app.llm.values.address import parse_address

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from textual import work
@@ -14,7 +15,6 @@ from textual.widgets import Static
 from app.attestation.commit_verification import CommitVerification, describe_signers
 from app.attestation.range_verification import VerifiedRange, verify_range
 from app.conversation.payload.token_count import estimate_text_tokens
-from app.dataclass import dataclass
 from app.git.run_git import GitFailed
 from app.llm.capabilities.profiles import resolve_profile, store_diagnosis
 from app.llm.endpoint_doctor import CHECKS, Diagnosis, EndpointCheck, describe_learned_fields, examine_endpoint

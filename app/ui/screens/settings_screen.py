@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
@@ -14,7 +15,6 @@ from textual.widgets.option_list import Option
 
 from app.config.config_tables import Effort
 from app.config.settings import ConfigError, validate_value
-from app.dataclass import dataclass
 from app.llm.values.address import parse_address
 from app.storage.database import AllowedCommandStore
 from app.storage.storage_errors import StorageError

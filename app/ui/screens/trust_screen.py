@@ -1,7 +1,7 @@
 """Asks for trust in the configuration of a workspace: shows its exact text and its effects."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from textual.containers import VerticalScroll
@@ -11,7 +11,6 @@ from textual.widgets import Static
 
 from app.config.settings import NEVER_FROM_WORKSPACE, UNTRUSTED_KEYS, ConfigError
 from app.config.toml import parse_toml
-from app.dataclass import dataclass
 from app.mcp_client.configured_servers import WorkspaceServerFile, find_workspace_server_files
 from app.prompts.custom_commands import FoundCommands, find_workspace_commands
 from app.runtime.open_workspace import OpenWorkspace

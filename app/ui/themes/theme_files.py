@@ -3,13 +3,13 @@
 import os
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from app.config.toml import parse_toml
-from app.dataclass import dataclass
 from app.workspace.reading import read_file
 
 if TYPE_CHECKING:

@@ -1,9 +1,9 @@
 """Base of the transcript's entries: a key, rows, marks, an expected height, and text to copy."""
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Protocol
 
-from app.dataclass import dataclass
 from app.images.image import Image
 from widgets.chat.markdown.styled_lines import (
     MUTED_STYLE,

@@ -1,11 +1,11 @@
 """Messages of the user and the model."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from app.conversation.events import InterventionKind
 from app.conversation.token_totals import TokenTotals
-from app.dataclass import dataclass
 from app.images.image import Image
 from app.text.plural import plural
 from widgets.chat.entries.entry_base import (

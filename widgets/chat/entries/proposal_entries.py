@@ -1,9 +1,9 @@
 """Proposals and decisions: the card of a proposal, and each decision about it."""
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 from app.conversation.events import Decision
-from app.dataclass import dataclass
 from app.images.image import Image
 from app.proposals.values.decision_facts import FileStat, HunkOutcome, LineComment
 from app.text.plural import plural

@@ -2,9 +2,9 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from app.dataclass import dataclass
 from widgets.chat.entries.entry_base import EntryMarks, TranscriptEntry
 from widgets.chat.markdown.highlighted_code import lay_out_code
 from widgets.chat.markdown.styled_lines import (

@@ -2,11 +2,10 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from app.dataclass import dataclass
 from widgets.chat.markdown.highlighted_code import HighlightedCode, lay_out_code
 from widgets.chat.markdown.markdown_splitter import MarkdownChunk
 from widgets.chat.markdown.styled_lines import (

@@ -7,9 +7,8 @@ arrived, so a streamed text and the same text read from the log come out alike. 
 """
 
 import re
+from dataclasses import dataclass
 from typing import Literal
-
-from app.dataclass import dataclass
 
 ChunkKind = Literal["block", "heading", "rule", "rest", "item", "item_rest", "quote", "fence", "table"]
 
