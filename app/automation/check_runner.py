@@ -100,7 +100,10 @@ async def run_check(
     try:
         async with sandbox.open_run(tree) as run:
             ended = await run.execute(
-                [*_give_way(when_idle), "/bin/sh", "-c", command], folder=".", seconds=check.seconds, output=take
+                [*_priority_command(when_idle), "/bin/sh", "-c", command],
+                folder=".",
+                seconds=check.seconds,
+                output=take,
             )
             await run_shielded(asyncio.to_thread(read_artifacts, run))
     except (StartFailed, OSError) as error:
@@ -123,7 +126,7 @@ def _outcome(ended: ProcessResult, output: str, root: Path) -> CheckOutcome:
     )
 
 
-def _give_way(when_idle: bool) -> list[str]:
+def _priority_command(when_idle: bool) -> list[str]:
     """Return the command that starts another with a low priority; empty if the system has none."""
     nice, chrt = (shutil.which(name, path="/usr/bin:/bin") for name in ("nice", "chrt"))
     if when_idle and chrt:

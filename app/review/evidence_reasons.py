@@ -38,7 +38,7 @@ def has_evidence_reason(diff: FileDiff) -> bool:
     return any(one.kind in _FOUND for one in diff.reasons)
 
 
-def untested_lines(diff: FileDiff) -> list[int]:
+def uncovered_line_numbers(diff: FileDiff) -> list[int]:
     """Return the changed lines of a file, from 0 in the new text, that no test runs."""
     places = [place for one in diff.reasons if one.kind is ReasonKind.UNCOVERED for place in one.places]
     starts = {hunk.id: hunk.new_start for hunk in diff.change.hunks} if places else {}

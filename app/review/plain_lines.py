@@ -6,7 +6,7 @@ from app.automation.check_results import CheckResult, CheckState, ProposalChecks
 from app.proposals.risk.change_summary import author_summary, computed_summary, format_reason
 from app.proposals.text.file_warnings import describe_facts, file_cautions
 from app.proposals.values.models import FileDiff, Hunk, HunkState, Proposal
-from app.review.evidence_reasons import untested_lines
+from app.review.evidence_reasons import uncovered_line_numbers
 from app.review.hunk_lines import hunk_line_numbers
 from app.review.review_state import ReviewState
 from app.review.verdicts import can_be_approved, describe_review_state
@@ -114,7 +114,7 @@ def hunk_notes(state: ReviewState, proposal: Proposal, diff: FileDiff, hunk: Hun
         yield f"Without it: {mark.description}."
     if hunk.repeat_of:
         yield f"Caution: It repeats an edit that you denied in {hunk.repeat_of}."
-    missed = [line + 1 for line in untested_lines(diff) if line in hunk_line_numbers(hunk, "new")]
+    missed = [line + 1 for line in uncovered_line_numbers(diff) if line in hunk_line_numbers(hunk, "new")]
     if missed:
         more = f" and {len(missed) - _NAMED_LINES} more" if len(missed) > _NAMED_LINES else ""
         verb = "are" if len(missed) > 1 else "is"

@@ -31,7 +31,7 @@ class SeenLines:
         self._parts: dict[tuple[str, int], list[Span]] = {}
         """The characters drawn of lines that were drawn in part, in order, apart from each other."""
         self._unsaved: set[str] = set()
-        """Hunks, and paths of files without any, of which something was seen since `take_new`."""
+        """Hunks, and paths of files without any, of which something was seen since `pop_new_lines`."""
 
     # Taking in
 

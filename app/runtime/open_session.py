@@ -175,7 +175,7 @@ class UnrecordedDecisionRecorder:
         self._decided.set()
 
     async def run(self, recorded: Callable[[list[str]], Awaitable[None]]) -> None:
-        """Record decisions whenever `wake` was called; pass a line for each to `recorded`. Never returns."""
+        """Record decisions whenever `request_check` was called; pass a line for each to `recorded`. Never returns."""
         while True:
             await self._decided.wait()
             self._decided.clear()

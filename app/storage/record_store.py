@@ -128,7 +128,7 @@ class RecordStore:
         return [entry for entry in self.all_entries(proposal) if isinstance(entry, DecisionRecordEntry)]
 
     def all_entries(self, proposal: str = "") -> list[DecisionRecordEntry | EventRecordEntry]:
-        """Return all entries, oldest first, of one proposal or of all; unreadable ones are left to `verify`."""
+        """Return all entries, oldest first, of one proposal or of all; unreadable ones are left to `verify_chain`."""
         rows = self._database.query_rows(
             "SELECT body FROM record WHERE workspace = ? ORDER BY number", (self._workspace,)
         )

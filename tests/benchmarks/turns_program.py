@@ -7,7 +7,6 @@ import asyncio
 import gc
 import heapq
 import json
-import os
 import sys
 import threading
 import time
@@ -122,10 +121,9 @@ class Probes:
         self._begun = 0.0
         self.collections: list[tuple[int, float]] = []
         """Generation and milliseconds of each."""
-        self.held: list[float] = []
+        self.held = [0.0] * LONGEST
         """The longest times, in milliseconds of CPU, between two looks."""
         self._last = 0.0
-        self.held = [0.0] * LONGEST
         gc.callbacks.append(self._collected)
 
     def _collected(self, phase: str, info: dict[str, int]) -> None:
@@ -148,25 +146,6 @@ class Probes:
             "held": sorted(self.held),
             "threads": threading.active_count(),
         }
-        if os.environ.get("COUNT_OBJECTS"):
-            from collections import Counter
-
-            tracked = gc.get_objects()
-            told["objects"] = len(tracked)
-            told["types"] = Counter(
-                f"{type(one).__module__}.{type(one).__qualname__}" for one in tracked
-            ).most_common(60)
-            if os.environ["COUNT_OBJECTS"] == "collect":
-                del tracked
-                begun = time.thread_time()
-                found = gc.collect()
-                told["freed"], told["took"] = found, (time.thread_time() - begun) * 1e3
-                tracked = gc.get_objects()
-                told["after"] = len(tracked)
-                told["types_after"] = Counter(
-                    f"{type(one).__module__}.{type(one).__qualname__}" for one in tracked
-                ).most_common(60)
-            del tracked
         self.collections, self.held, self._last = [], [0.0] * LONGEST, 0.0
         part = self._report.with_suffix(".part")
         part.write_text(json.dumps(told))

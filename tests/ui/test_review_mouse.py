@@ -15,7 +15,6 @@ from app.text.safe_text import escape_unsafe
 from app.tools.base.contract import Confirmation
 from tests.ui.review_app import ReviewApp, ready, reviewing
 from tests.ui.sample_diffs import file_diff, proposal, retry_proposal
-from widgets.common.key_hints import HintLine
 from widgets.diff.diff_rows import LineRow
 from widgets.diff.writing_field import WritingField
 from widgets.review import review_messages
@@ -172,7 +171,7 @@ async def test_a_key_hint_is_pressed_where_the_button_goes_down_and_up_again() -
     async with reviewing(retry_proposal(), size=SIZE) as (app, pilot):
         await pilot.click(offset=place(app, "request changes"))
         field = app.query_one("#feedback")
-        hints = field.query_one(HintLine)
+        hints = field.query_one("HintLine")
         close = place(app, "close, the draft")
         send = hints.region.offset + Offset(1, 0)
         assert field.has_class("shown")

@@ -1,5 +1,6 @@
 """The chat's side of the screen: the composer, which is there from the first picture on, and the chat above it."""
 
+from abc import abstractmethod
 from typing import TYPE_CHECKING
 
 from textual import on
@@ -16,13 +17,13 @@ if TYPE_CHECKING:
 class ComposerQuestionBar(Widget):
     """The base class of a question above the composer; its keys answer while the composer is empty."""
 
+    @abstractmethod
     def handle_text_change(self) -> None:
         """React to a change of the text in the composer."""
-        raise NotImplementedError
 
+    @abstractmethod
     def require_repaint(self) -> None:
         """Refuse keys until the question has been painted again."""
-        raise NotImplementedError
 
 
 class ChatColumn(Column):

@@ -1,5 +1,6 @@
 """Key hints: keys and what they do, for dialogs and the footer."""
 
+from abc import abstractmethod
 from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
@@ -24,13 +25,13 @@ class ClickTargets(Widget):
     _held: Hashable | None = None
     """The part on which the mouse button went down."""
 
+    @abstractmethod
     def target_at(self, event: events.MouseEvent) -> Hashable | None:
         """Return the part under the mouse; None if there is none."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def click_target(self, target: Any) -> None:
         """Act on a click on a part."""
-        raise NotImplementedError
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """Remember where a click starts."""
@@ -98,9 +99,9 @@ class HintLine(ClickTargets):
 
     hovered: reactive[KeyHint | None] = reactive(None)
 
+    @abstractmethod
     def place_hints(self, width: int) -> Sequence[PlacedHint]:
         """Return the position of each hint, from left to right and top to bottom."""
-        raise NotImplementedError
 
     def render(self) -> Content:
         rows: list[Content] = []

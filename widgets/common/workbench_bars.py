@@ -1,5 +1,6 @@
 """The bars of the workbench: tabs of a narrow terminal, status bar, keys."""
 
+from abc import abstractmethod
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -280,18 +281,18 @@ _ACTIONS: dict[str, tuple[int, Action]] = {action.id: (order, action) for order,
 class HasKeyTitles:
     """Mixin of a widget whose keys change their meaning."""
 
+    @abstractmethod
     def title_of(self, action: str) -> str | None:
         """Return what an action means now; empty for its usual name, None to hide it."""
-        raise NotImplementedError
 
 
 class ShowsOwnActionKeys:
     """Mixin of a widget that shows some keys itself, so that the footer leaves them out."""
 
     @property
+    @abstractmethod
     def actions_with_shown_keys(self) -> Collection[str]:
         """Return the handlers of the actions whose keys are shown."""
-        raise NotImplementedError
 
 
 class KeyBar(HintLine):

@@ -16,7 +16,7 @@ from app.proposals.text.line_comparison import (
     pair_lines,
 )
 from app.proposals.values.models import FileDiff, Hunk
-from app.review.evidence_reasons import untested_lines
+from app.review.evidence_reasons import uncovered_line_numbers
 from app.review.hunk_lines import HunkRange, Side, hunk_line_numbers, hunk_texts, side_text
 from app.text.deceiving_text import find_lookalikes
 from widgets.diff.diff_rows import SourceLine
@@ -241,7 +241,7 @@ class LineMarks:
         """Lines that were taken away here and put elsewhere, as far as they have been searched for."""
         self._parts: Mapping[tuple[int, int], Sequence[HunkRange]] = {}
         self.uncovered = frozenset(
-            SourceLine(file, "new", line) for file, diff in enumerate(diffs) for line in untested_lines(diff)
+            SourceLine(file, "new", line) for file, diff in enumerate(diffs) for line in uncovered_line_numbers(diff)
         )
         """Lines that no test runs."""
 

@@ -193,7 +193,7 @@ class InstalledHook(NamedTuple):
     is_altered: bool = False
     """Whether the program that calls the hook is not as signoff writes it."""
     missing_events: tuple[str, ...] = ()
-    """Events beside the calls at which the hook is not called there, as an earlier release left it."""
+    """Events, other than tool calls, at which these settings of an earlier release do not call the hook."""
 
     @property
     def options(self) -> HookOptions:
@@ -242,7 +242,7 @@ def find_hook(agent: Agent, text: str) -> InstalledHook | None:
         matcher: Any = node_value(text, _members(group)["matcher"]) if "matcher" in _members(group) else ""
         given = found.get("timeout")
         limit = given / (1000 if agent.milliseconds else 1) if isinstance(given, int | float) else agent.default_limit
-        missing = tuple(event for event in _events_beside(agent) if not any(_ours(agent, text, event)))
+        missing = tuple(event for event in _other_events(agent) if not any(_ours(agent, text, event)))
         command = str(found["command"])
         return InstalledHook(command, limit, str(matcher), not found.get("async"), missing_events=missing)
     return None
@@ -259,14 +259,14 @@ def add_hook(agent: Agent, text: str, options: HookOptions) -> str:
     # make the agent go on.
     beside = {"type": "command", "command": f"signoff hook {agent.name}"}
     text = _with_group(text, agent.before_tool, {"matcher": "*", "hooks": [before_tool]})
-    for event in _events_beside(agent):
+    for event in _other_events(agent):
         matcher = {"matcher": "|".join(agent.searches)} if event == agent.after_tool else {}
         text = _with_group(text, event, {**matcher, "hooks": [beside]})
     return text
 
 
-def _events_beside(agent: Agent) -> tuple[str, ...]:
-    """Return the events at which the hook is called beside the calls themselves."""
+def _other_events(agent: Agent) -> tuple[str, ...]:
+    """Return the events, other than tool calls, at which the hook is called."""
     reads = (_SESSION_START, agent.after_tool) if agent.after_tool else ()
     return tuple(filter(None, (agent.before_prompt, agent.after_turn, *reads)))
 
@@ -275,7 +275,7 @@ def remove_hook(agent: Agent, text: str) -> str:
     """Return the settings without signoff's hook and without emptied lists; raises UnreadableSettings."""
     if agent.form == "plugin":
         return "" if parse_plugin_command(text) else text
-    for event in (agent.before_tool, *_events_beside(agent)):
+    for event in (agent.before_tool, *_other_events(agent)):
         while found := next(_ours(agent, text, event), None):
             groups, group, hook = found
             hooks = _members(group)["hooks"]

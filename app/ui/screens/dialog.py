@@ -1,5 +1,6 @@
 """Bases of all dialogs: a frame with a title, keys at the bottom, and ways to close it."""
 
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
@@ -212,8 +213,9 @@ class PreviewDialog(Dialog[Result]):
     """
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (96, "-wide")]  # noqa: RUF012
 
+    @abstractmethod
     def search_list(self) -> SearchList:
-        raise NotImplementedError
+        """Return the list that is searched, on the left."""
 
     def compose_body(self) -> Iterable[Widget]:
         with Horizontal(id="panes"):
@@ -298,9 +300,9 @@ class ValuesDialog(Dialog[None]):
         self._preferences = preferences
         self._runtime = runtime
 
+    @abstractmethod
     def draw_list(self) -> None:
         """Draw the list, with the cursor where it is."""
-        raise NotImplementedError
 
     def on_mount(self) -> None:
         self.draw_list()
