@@ -4,9 +4,10 @@ import asyncio
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from threading import Event
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -19,8 +20,10 @@ from app.images.mentions import Mention, format_mention
 from app.keys.actions import make_bindings, parse_slash_command
 from widgets.chat.composer_field import ComposerDraft, ComposerField, DroppedImages, Folds
 from widgets.chat.composer_lists import CompletionPopup, QueuedMessages, Suggestion
-from widgets.chat.path_index import PathIndex
 from widgets.common.containers import Column, Row
+
+if TYPE_CHECKING:
+    from widgets.chat.path_index import PathIndex
 
 _MENTION = re.compile(r"(?:^|(?<=\s))@([^\s@]*)$")
 _COMMAND = re.compile(r"/([\w:-]*)$")
@@ -137,7 +140,6 @@ class Composer(Column):
         self._commands = list(commands)
         self._unlisted: frozenset[str] | None = None if more_commands else frozenset()
         """Names of commands that are not offered; None as long as nobody has told."""
-        self._index = PathIndex()
         """The workspace's files as of the latest mentions, so that the next one has something to offer at once."""
         self._listing: asyncio.Task[None] | None = None
         """Lists the workspace's files anew, once for each mention."""
@@ -394,9 +396,10 @@ class Composer(Column):
 
     @work(group="files", exclusive=True, exit_on_error=False, description="complete files")
     async def _offer_files(self, query: str) -> None:
+        index = self._index
         if self._listing is None:
             self._mention_over = Event()
-            self._listing = asyncio.create_task(asyncio.to_thread(self._list_files, self._mention_over))
+            self._listing = asyncio.create_task(asyncio.to_thread(self._list_files, index, self._mention_over))
         # The next character gives up this search, but not the listing that all of them wait for.
         listing, patience, is_first = self._listing, _LISTING_PATIENCE, True
         while True:
@@ -406,7 +409,7 @@ class Composer(Column):
                 listing.result()
             given_up = Event()
             try:
-                matches = await asyncio.to_thread(self._index.find_paths, query, given_up.is_set)
+                matches = await asyncio.to_thread(index.find_paths, query, given_up.is_set)
             finally:
                 given_up.set()
             # What was highlighted stays so while the list grows.
@@ -415,8 +418,14 @@ class Composer(Column):
                 return
             patience, is_first = 2 * patience, False
 
-    def _list_files(self, over: Event) -> None:
-        self._index.rebuild(self._files(), over.is_set)
+    @cached_property
+    def _index(self) -> "PathIndex":
+        from widgets.chat.path_index import PathIndex
+
+        return PathIndex()
+
+    def _list_files(self, index: "PathIndex", over: Event) -> None:
+        index.rebuild(self._files(), over.is_set)
 
     def action_search_history(self) -> None:
         """Search the sent messages for the text in the composer."""

@@ -5,8 +5,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from app.ui.context.app_context import Job
 
@@ -96,8 +95,7 @@ class UpdateBuffer:
         await self._idle.wait()
 
 
-@dataclass(frozen=True, slots=True)
-class ClosedSession:
+class ClosedSession(NamedTuple):
     """A session that the user has left."""
 
     id: str
@@ -111,7 +109,7 @@ class ClosedSession:
 
         with suppress(StorageError):
             latest = sessions.latest()
-            return replace(self, is_latest=latest is None or latest.id == self.id)
+            return self._replace(is_latest=latest is None or latest.id == self.id)
         return self
 
 
