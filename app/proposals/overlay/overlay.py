@@ -23,6 +23,8 @@ CACHE_BYTES = 64 * 1024 * 1024
 """How much file content of each kind (in the store, or not) is kept in memory."""
 OLD_BYTES = 256 * 1024
 """How much of it, of what is in the store as well, is kept for longer than `OLD_SECONDS`."""
+OLD_READ_BYTES = 8 * 1024 * 1024
+"""The same of what is not in the store: edits of a version that is gone can't be merged into a newer one."""
 OLD_SECONDS = 60.0
 _LEAST_DIGITS = 8
 """Of a SHA-256, to go by: with fewer, some other file's content may begin alike."""
@@ -95,7 +97,7 @@ class ContentStore:
     def __init__(self, store: ProposalStore) -> None:
         self._store = store
         self._lock = Lock()
-        self._read: RecentCache[str, bytes] = RecentCache(CACHE_BYTES, CACHE_BYTES)
+        self._read: RecentCache[str, bytes] = RecentCache(CACHE_BYTES, OLD_READ_BYTES)
         """What may be nowhere else: what an edit is compared with that the model makes of what it has read."""
         self._stored: RecentCache[str, bytes] = RecentCache(CACHE_BYTES, OLD_BYTES)
         self._unsaved: dict[str, bytes] = {}

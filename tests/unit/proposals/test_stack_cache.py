@@ -260,3 +260,9 @@ def test_old_cached_contents_are_dropped(bench: Callable[..., Bench], monkeypatc
     assert contents.get(old[0]) == b"0" * 100_000
     assert asked == [old[0].sha256]
     assert contents.get(read) == b"read and nowhere else"
+    megabyte = b"m" * 1024 * 1024
+    later = [f"{number:064x}" for number in range(1, 10)]
+    for sha256 in later:
+        contents.cache_content(sha256, megabyte)
+    assert contents.find_by_prefix(read.sha256) is None
+    assert [contents.find_by_prefix(sha256) for sha256 in later] == [None, *(8 * [megabyte])]
