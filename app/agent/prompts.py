@@ -14,9 +14,9 @@ from app.workspace.paths import Workspace
 from app.workspace.secrets import secret_reason
 
 FILE_NAME = "AGENTS.md"
-LARGEST = 32 * 1024
+MAX_GUIDANCE_FILE_BYTES = 32 * 1024
 """Bytes of one file that are passed on."""
-LARGEST_ALL = 64 * 1024
+MAX_GUIDANCE_BYTES = 64 * 1024
 """Bytes of all files together."""
 
 
@@ -44,10 +44,10 @@ def find_guidance(
     for file in files:
         folders.update(PurePosixPath(file).parents)
     found: list[GuidanceFile] = []
-    left = LARGEST_ALL
+    left = MAX_GUIDANCE_BYTES
     for folder in sorted(folders, key=lambda folder: (-len(folder.parts), folder)):
         path = (folder / FILE_NAME).as_posix()
-        size = min(LARGEST, left)
+        size = min(MAX_GUIDANCE_FILE_BYTES, left)
         try:
             # One byte more tells whether the file goes on; a key far down in it is not passed on either way.
             content = workspace.read_head(path, size + 1)

@@ -85,7 +85,7 @@ class RecipeRunner:
             return replace(found, outcome="differs")
         moved = recipe.model_copy(update={"tree": tree, "environment": environment, "reproduced": 0})
         after = await asyncio.to_thread(
-            self.service.replace_changes, proposal_id, proposal.revision, ran.changes, moved
+            self.service.replace_command_changes, proposal_id, proposal.revision, ran.changes, moved
         )
         return replace(found, outcome="replaced", revision=after.revision, recipe=moved)
 

@@ -63,7 +63,12 @@ from app.images.mentions import find_mentions
 from app.keys.actions import parse_slash_command
 from app.proposals.values.models import Proposal
 from app.runtime.mcp_manager import McpManager
-from app.runtime.model_connection import NotConnected, connect_model, open_session, settings_with_picked_model
+from app.runtime.model_connection import (
+    NotConnected,
+    connect_model,
+    create_or_resume_session,
+    settings_with_picked_model,
+)
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.runtime.shutdown import force_exit_soon
 from app.runtime.unfinished_work import finish_and_report
@@ -156,7 +161,7 @@ async def _turn(runtime: OpenWorkspace, prompt: str, arguments: argparse.Namespa
         await model.aclose()
         raise CommandError(str(error), ExitCode.USAGE) from error
     served = McpManager(runtime, print_error)
-    session = open_session(
+    session = create_or_resume_session(
         runtime, model, session_from_arguments(runtime, arguments), settings, source=served, notify=print_error
     )
     if session.is_follower:
@@ -499,7 +504,7 @@ async def ask_side_question(
         model = connect_model(runtime, settings)
     except NotConnected as error:
         raise CommandError(str(error), ExitCode.USAGE) from error
-    session = open_session(runtime, model, _session_of(runtime, proposal), settings)
+    session = create_or_resume_session(runtime, model, _session_of(runtime, proposal), settings)
     try:
         return await ask_side_question_in_session(session, anchor, question)
     finally:

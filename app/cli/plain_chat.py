@@ -21,7 +21,7 @@ from app.proposals.values.models import Proposal
 from app.proposals.values.proposal_errors import ProposalError
 from app.review.review_state import permission_scopes
 from app.runtime.model_connection import NotConnected, settings_with_picked_model
-from app.runtime.open_session import OpenSession
+from app.runtime.session_host import SessionHost
 from app.runtime.shutdown import exit_on_signals
 from app.storage.storage_errors import StorageError
 from app.tools.base.contract import PERMISSION_PURPOSES, Confirmation, ConfirmationAnswer, PermissionDuration
@@ -141,7 +141,7 @@ class PlainChat:
         self._terminal = terminal
         self._record = opened.record
         self._runtime = opened.runtime
-        self._host = OpenSession(opened.runtime, opened.settings, self._take)
+        self._host = SessionHost(opened.runtime, opened.settings, self._take)
         self._review = PlainReview(terminal, opened.runtime, lambda: self._host.decisions, self._ask_aside)
         self._offered: set[tuple[str, int]] = set()
         """The waiting proposals that the user was told of, by id and revision."""

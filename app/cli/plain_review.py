@@ -29,8 +29,8 @@ from app.review.review_stores import CheckResultStore, UnfinishedReviewStore
 from app.review.seen import changed_line_count
 from app.review.unfinished_review import ReviewFeedback
 from app.review.verdicts import (
-    Confirm,
-    Refuse,
+    ActionNeedsConfirmation,
+    ActionRefused,
     Verdict,
     can_ask_model_again,
     can_be_approved,
@@ -39,8 +39,8 @@ from app.review.verdicts import (
     judge_denial,
     judge_feedback,
 )
-from app.runtime.open_session import SessionlessDecisions
 from app.runtime.open_workspace import OpenWorkspace
+from app.runtime.session_host import SessionlessDecisions
 from app.runtime.user_editor import EditorFailed
 from app.storage.storage_errors import StorageError
 
@@ -328,10 +328,10 @@ class PlainReview:
     async def _agrees(self, verdict: Verdict) -> bool:
         """Return whether a decision can be made; ask once where something has to be named first."""
         match verdict:
-            case Refuse(reason):
+            case ActionRefused(reason):
                 self._terminal.print_lines(reason)
                 return False
-            case Confirm(question):
+            case ActionNeedsConfirmation(question):
                 return await self._terminal.confirm(question)
         return True
 

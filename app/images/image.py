@@ -192,11 +192,11 @@ def format_bytes(size: int) -> str:
 _ENCODED = {"anthropic": 5 * 1024 * 1024}
 """Most bytes of one as base64, by wire."""
 _ENCODED_ELSEWHERE = 13 * 1024 * 1024
-LARGEST = _ENCODED_ELSEWHERE // 4 * 3
+MAX_IMAGE_BYTES = _ENCODED_ELSEWHERE // 4 * 3
 """Bytes of the largest file that any wire takes."""
 LONGEST_SIDE = 8_000
 """Pixels."""
-MOST_IN_MESSAGE = 10
+MAX_IMAGES_IN_MESSAGE = 10
 _MOST_IN_REQUEST = 20
 _REQUEST = 18 * 1024 * 1024
 """Bytes as base64 of all in a request."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from app.images.image import (
     HEAD,
-    MOST_IN_MESSAGE,
+    MAX_IMAGES_IN_MESSAGE,
     Image,
     NotAnImage,
     format_bytes,
@@ -55,8 +55,8 @@ class ImageFiles:
         for mention in mentions:
             if (candidate := self._candidate(mention)) is not None:
                 found.setdefault(candidate.path, candidate)
-        if len(found) > MOST_IN_MESSAGE:
-            raise NotAttached(f"A message takes at most {MOST_IN_MESSAGE} images, and this has {len(found)}.")
+        if len(found) > MAX_IMAGES_IN_MESSAGE:
+            raise NotAttached(f"A message takes at most {MAX_IMAGES_IN_MESSAGE} images, and this has {len(found)}.")
         return list(found.values())
 
     def find_named(self, paths: Iterable[str]) -> list[Mention]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
-from app.images.image import LARGEST, MOST_IN_MESSAGE, Image, NotAnImage, quote_names
+from app.images.image import MAX_IMAGE_BYTES, MAX_IMAGES_IN_MESSAGE, Image, NotAnImage, quote_names
 from app.mcp_client.configured_servers import WRITE_ACCESS_TEXTS, WriteAccess
 from app.mcp_client.json_rpc import Message
 from app.mcp_client.mcp_connection import ConnectionLost, ServerError
@@ -86,10 +86,10 @@ class _Images:
     def take_image(self, data: str) -> str:
         """Store a Base64 image; return the text that stands for it."""
         try:
-            if len(data) > LARGEST * 4 // 3 + 4:
+            if len(data) > MAX_IMAGE_BYTES * 4 // 3 + 4:
                 raise NotAnImage("is too large")
-            if len(self.taken) == MOST_IN_MESSAGE:
-                raise NotAnImage(f"is one of more than {MOST_IN_MESSAGE}")
+            if len(self.taken) == MAX_IMAGES_IN_MESSAGE:
+                raise NotAnImage(f"is one of more than {MAX_IMAGES_IN_MESSAGE}")
             content = base64.b64decode(data, validate=True)
             image = Image.from_bytes(f"{self._tool} {len(self.taken) + 1}".strip(), content)
         except (NotAnImage, ValueError) as error:

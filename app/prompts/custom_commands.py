@@ -161,9 +161,9 @@ def _line(text: str) -> str:
     return line if len(line) <= _LONGEST_LINE else line[: _LONGEST_LINE - 1].rstrip() + "…"
 
 
-LARGEST = 64 * 1024
+MAX_COMMAND_FILE_BYTES = 64 * 1024
 """Bytes of one file."""
-MOST = 300
+MAX_COMMAND_FILES = 300
 """Files in one folder, those of its own folders among them."""
 LARGEST_ALL = 512 * 1024
 """Bytes of all files that the user is asked to trust."""
@@ -196,9 +196,9 @@ def find_workspace_commands(workspace: Workspace) -> FoundCommands:
             if workspace.kind(under) != "folder":
                 continue
             walked = (path for path in islice(workspace.walk_files(under), _LOOKED_AT) if path.endswith(".md"))
-            for path in islice(walked, MOST):
+            for path in islice(walked, MAX_COMMAND_FILES):
                 below = path.removeprefix(f"{under}/")
-                files.append((f"{folder}/{below}", below, partial(workspace.read, path, LARGEST)))
+                files.append((f"{folder}/{below}", below, partial(workspace.read, path, MAX_COMMAND_FILE_BYTES)))
         except (OSError, WorkspaceError):
             continue
     return _read(files, LARGEST_ALL)
@@ -213,13 +213,13 @@ def find_user_commands(folders: Iterable[tuple[str, Path]]) -> FoundCommands:
     files = [
         (f"{named}/{below}", below, partial(_read_of_user, path))
         for named, folder in folders
-        for below, path in islice(_markdown_files(folder), MOST)
+        for below, path in islice(_markdown_files(folder), MAX_COMMAND_FILES)
     ]
     return _read(files)
 
 
 def _read_of_user(path: Path) -> bytes:
-    return read_file(path.resolve(), LARGEST)[0]
+    return read_file(path.resolve(), MAX_COMMAND_FILE_BYTES)[0]
 
 
 def _markdown_files(folder: Path) -> Iterator[tuple[str, Path]]:

@@ -15,7 +15,7 @@ from app.workspace.paths import Workspace
 from app.workspace.reading import read_file
 from app.workspace.secrets import secret_reason
 
-LARGEST = 256 * 1024
+MAX_SKILL_FILE_BYTES = 256 * 1024
 """Bytes of one file."""
 MOST_FILES = 100
 """Files of a skill that are listed."""
@@ -31,7 +31,7 @@ class SkillFolder(Protocol):
         ...
 
     def read(self, file: str) -> bytes:
-        """Read a file of at most `LARGEST` bytes.
+        """Read a file of at most `MAX_SKILL_FILE_BYTES` bytes.
 
         Raises:
             OSError: It can't be read.
@@ -60,7 +60,7 @@ class WorkspaceFolder:
         real = self._workspace.resolve(self._workspace.normalize_path(f"{self.path}/{file}"))
         if not real.startswith(f"{self._workspace.resolve(self.path)}/"):
             raise UnsafePath(f"{file} is not in the folder of the skill")
-        return _no_secret(file, real, self._workspace.read(real, LARGEST))
+        return _no_secret(file, real, self._workspace.read(real, MAX_SKILL_FILE_BYTES))
 
     def files(self) -> list[str]:
         """Return at most `MOST_FILES` paths, sorted."""
@@ -86,7 +86,7 @@ class UserFolder:
         real = Path(os.path.realpath(root / file))
         if not real.is_relative_to(root):
             raise UnsafePath(f"{file} is not in the folder of the skill")
-        return _no_secret(file, real.name, read_file(real, LARGEST)[0])
+        return _no_secret(file, real.name, read_file(real, MAX_SKILL_FILE_BYTES)[0])
 
     def files(self) -> list[str]:
         """Return at most `MOST_FILES` paths, sorted."""
@@ -109,7 +109,7 @@ def _no_secret(file: str, real: str, content: bytes) -> bytes:
 FILE_NAME = "SKILL.md"
 OF_WORKSPACE = (".agents/skills", ".claude/skills")
 """Folders of a workspace in which there are skills, each in a folder of its own."""
-MOST = 60
+MAX_SKILLS = 60
 """Skills that the model is told of."""
 LONGEST_DESCRIPTION = 400
 """Characters of a description that the model is told."""
@@ -170,8 +170,8 @@ def find_skills(workspace: Workspace, user: Iterable[tuple[str, Path]]) -> Skill
             continue
         if (first := found.get(skill.name)) is not None:
             problems.append(escape_unsafe(f"{where}: {skill.name} is {first.where} already", keep=""))
-        elif len(found) == MOST:
-            problems.append(escape_unsafe(f"{where}: left out, since there are {MOST} already", keep=""))
+        elif len(found) == MAX_SKILLS:
+            problems.append(escape_unsafe(f"{where}: left out, since there are {MAX_SKILLS} already", keep=""))
         else:
             found[skill.name] = skill
     return Skills(dict(sorted(found.items())), tuple(problems))

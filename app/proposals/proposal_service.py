@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.concurrency import iterate_cooperatively
-from app.proposals.files.filesystem import LARGEST, OPEN_FOLDERS, Filesystem, PosixFilesystem
+from app.proposals.files.filesystem import MAX_CHANGED_FILE_BYTES, OPEN_FOLDERS, Filesystem, PosixFilesystem
 from app.proposals.overlay.overlay import ContentStore, Overlay
 from app.proposals.stack.locked_proposals import LockedProposals
 from app.proposals.stack.stacking import StackCache, proposal_paths
@@ -65,7 +65,7 @@ class ProposalService:
         self.notify: Callable[[str], None] = lambda line: None
         """Called, on whatever thread, with a line for the user that no result or error carries."""
         # More than what tools may read: what a command makes of a large file is kept as a whole.
-        limit = max(workspace.read_limit, LARGEST)
+        limit = max(workspace.read_limit, MAX_CHANGED_FILE_BYTES)
         disk = filesystem or PosixFilesystem(workspace.root, limit, OPEN_FOLDERS)
         self._workspace = workspace
         self._store = store
@@ -291,7 +291,7 @@ class ProposalService:
             self._proposals.save(proposal.model_copy(update={"recipe": recipe}))
             return self.get(proposal_id)
 
-    def replace_changes(
+    def replace_command_changes(
         self, proposal_id: str, revision: int, changes: "Sequence[PathChange]", recipe: CommandRecipe
     ) -> Proposal:
         """Replace a waiting proposal of a command by what the command makes of the present files.
@@ -308,7 +308,7 @@ class ProposalService:
             ChangedSinceShown: it has another revision by now.
             NothingStaged: the command changes nothing any more.
         """
-        from app.proposals.stack.proposal_staging import replace_changes
+        from app.proposals.stack.proposal_staging import replace_command_changes
 
         with self._proposals.lock_for_writing():
             proposal = self._proposals.get_pending(proposal_id)
@@ -316,7 +316,7 @@ class ProposalService:
                 raise ChangedSinceShown(f"{proposal.id} has changed meanwhile.")
             draft = self.new_draft(proposal.session, proposal_id)
             draft.add_changes(changes)
-            replaced = replace_changes(self._proposals, proposal, draft, recipe)
+            replaced = replace_command_changes(self._proposals, proposal, draft, recipe)
             self._proposals.save(replaced)
             self._proposals.rebase_pending(proposal_paths(proposal) | proposal_paths(replaced))
             return self.get(proposal_id)

@@ -94,14 +94,14 @@ _QUOTED = 48
 
 
 @dataclass(frozen=True, slots=True)
-class Refuse:
+class ActionRefused:
     """The key does nothing now."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Confirm:
+class ActionNeedsConfirmation:
     """The key does it after a yes."""
 
     question: str
@@ -118,14 +118,14 @@ class Confirm:
 
 
 @dataclass(frozen=True, slots=True)
-class Proceed:
+class ActionAllowed:
     """The key does it at once."""
 
     action: ActionKind
     ids: tuple[str, ...]
 
 
-Verdict = Refuse | Confirm | Proceed
+Verdict = ActionRefused | ActionNeedsConfirmation | ActionAllowed
 
 
 def judge_approval(
@@ -143,16 +143,18 @@ def judge_approval(
     two versions instead.
     """
     if not proposal.state.is_pending:
-        return Refuse(f"{proposal.id} is not waiting any more.")
+        return ActionRefused(f"{proposal.id} is not waiting any more.")
     if not can_be_approved(proposal):
-        return Refuse(f"{proposal.id} is stale and cannot be approved: {proposal.reason or 'the files changed'}")
+        return ActionRefused(
+            f"{proposal.id} is stale and cannot be approved: {proposal.reason or 'the files changed'}"
+        )
     if versions:
-        return Refuse("This compares two versions; go back to the diff to decide.")
+        return ActionRefused("This compares two versions; go back to the diff to decide.")
     if not shown:
-        return Refuse("The diff isn't on screen yet.")
+        return ActionRefused("The diff isn't on screen yet.")
     part = state.chosen.chosen_part(proposal)
     if part.is_empty:
-        return Refuse("No hunk is chosen; choose one, or deny the proposal.")
+        return ActionRefused("No hunk is chosen; choose one, or deny the proposal.")
     reasons = []
     if unseen := state.unseen_parts(proposal):
         reproduced = proposal.is_reproduced and part.decided_hunks is None
@@ -169,34 +171,40 @@ def judge_approval(
     if unfinished := state.review_drafts.describe_unsent(proposal, part.decided_hunks):
         reasons.append(f"your unsent words go with it to the model, {_quoted(unfinished)}")
     if reasons:
-        return Confirm(f"{_sentence(reasons)} {decision_verbs(proposal).approve.capitalize()}?", action, (proposal,))
-    return Proceed(action, (proposal.id,))
+        return ActionNeedsConfirmation(
+            f"{_sentence(reasons)} {decision_verbs(proposal).approve.capitalize()}?", action, (proposal,)
+        )
+    return ActionAllowed(action, (proposal.id,))
 
 
 def judge_denial(state: ReviewState, proposal: Proposal) -> Verdict:
     """Return the verdict of `deny` for the shown proposal."""
     if not proposal.state.is_pending:
-        return Refuse(f"{proposal.id} is not waiting any more.")
+        return ActionRefused(f"{proposal.id} is not waiting any more.")
     reasons = []
     if proposal.on_disk:
         if not can_be_approved(proposal):
-            return Refuse(f"{proposal.id} is stale and cannot be taken back: {proposal.reason}")
+            return ActionRefused(f"{proposal.id} is stale and cannot be taken back: {proposal.reason}")
         reasons += _lost(state, proposal)
     if unfinished := state.review_drafts.describe_unsent(proposal):
         reasons.append(f"your unsent words go with it to the model, {_quoted(unfinished)}")
     if reasons:
-        return Confirm(f"{_sentence(reasons)} {decision_verbs(proposal).deny.capitalize()}?", "deny", (proposal,))
-    return Proceed("deny", (proposal.id,))
+        return ActionNeedsConfirmation(
+            f"{_sentence(reasons)} {decision_verbs(proposal).deny.capitalize()}?", "deny", (proposal,)
+        )
+    return ActionAllowed("deny", (proposal.id,))
 
 
 def judge_feedback(state: ReviewState, proposal: Proposal) -> Verdict:
     """Return the verdict of sending feedback."""
     if proposal.on_disk:
         if not can_be_approved(proposal):
-            return Refuse(f"{proposal.id} is stale and cannot be taken back: {proposal.reason}")
+            return ActionRefused(f"{proposal.id} is stale and cannot be taken back: {proposal.reason}")
         if reasons := _lost(state, proposal):
-            return Confirm(f"{_sentence(reasons)} {decision_verbs(proposal).deny.capitalize()}?", "deny", (proposal,))
-    return Proceed("deny", (proposal.id,))
+            return ActionNeedsConfirmation(
+                f"{_sentence(reasons)} {decision_verbs(proposal).deny.capitalize()}?", "deny", (proposal,)
+            )
+    return ActionAllowed("deny", (proposal.id,))
 
 
 def _lost(state: ReviewState, proposal: Proposal) -> list[str]:
@@ -221,7 +229,7 @@ def judge_approve_all(state: ReviewState) -> Verdict:
     first."""
     ready = [item for item in state.waiting if can_be_approved(item) and not state.chosen.chosen_part(item).is_empty]
     if not ready:
-        return Refuse("Nothing waits that can be approved.")
+        return ActionRefused("Nothing waits that can be approved.")
     safe = [item for item in ready if not _doubts(state, item)]
     doubtful = [item for item in ready if _doubts(state, item)]
     added = sum(state.chosen.chosen_part(item).added for item in safe)
@@ -244,21 +252,25 @@ def judge_approve_all(state: ReviewState) -> Verdict:
             if state.review_drafts.feedback_for(item, state.chosen.chosen_part(item).decided_hunks)
         ]
     )
-    return Confirm(" ".join(parts) + said, "approve_all", (*safe, *doubtful), tuple(item.id for item in doubtful))
+    return ActionNeedsConfirmation(
+        " ".join(parts) + said, "approve_all", (*safe, *doubtful), tuple(item.id for item in doubtful)
+    )
 
 
 def judge_deny_all(state: ReviewState) -> Verdict:
     """Return the verdict of `deny all`: a question if there are several."""
     ids = tuple(item.id for item in state.waiting)
     if not ids:
-        return Refuse("Nothing waits.")
+        return ActionRefused("Nothing waits.")
     if len(ids) == 1:
         return judge_denial(state, state.waiting[0])
     about = [item.id for item in state.waiting if state.review_drafts.feedback_for(item)]
     said = _words_go_along(about)
     on_disk = [item.id for item in state.waiting if item.on_disk]
     taken = f" {_listed(on_disk)} would be taken back off the disk." if on_disk else ""
-    return Confirm(f"Deny all {len(ids)}: {_listed(ids)}?{taken}{said}", "deny_all", tuple(state.waiting))
+    return ActionNeedsConfirmation(
+        f"Deny all {len(ids)}: {_listed(ids)}?{taken}{said}", "deny_all", tuple(state.waiting)
+    )
 
 
 def _words_go_along(about: Sequence[str]) -> str:

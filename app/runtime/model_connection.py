@@ -157,7 +157,7 @@ def _check_tables(tables: Mapping[str, ModelTable]) -> None:
             raise NotConnected(f"models.{escape_unsafe(name, keep='')}.{error}") from error
 
 
-def open_session(
+def create_or_resume_session(
     runtime: OpenWorkspace,
     model: ModelPort,
     record: SessionRecord | None = None,

@@ -185,7 +185,7 @@ class SignoffApp(TerminalApp):
                 await self.controllers.review.close()
             if (session := self.current_session) is not None and session.log.events:
                 self.closed_session = ClosedSession(session.id, self.workbench.waiting)
-            await self.current.open_session.close()
+            await self.current.host.close()
         self.exit(return_code=code)
 
     @on(Driver.SignalResume)
@@ -242,7 +242,7 @@ class SignoffApp(TerminalApp):
 
     async def show_proposals(self) -> None:
         """Give the review the waiting and the latest decided proposals."""
-        proposals = await self.current.open_session.proposals()
+        proposals = await self.current.host.proposals()
         if self.controllers.review is not None:
             await self.controllers.review.reading.load()
         if not self.is_running:

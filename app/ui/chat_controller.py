@@ -93,15 +93,15 @@ class ChatController:
 
     async def open_session(self, record: "SessionRecord | None") -> None:
         """Show a session, a new one if none is given."""
-        open_session, chat = self.session.open_session, self.workbench.chat
-        self._left_behind = chat.composer.stored_draft if open_session.session is not None else ""
+        host, chat = self.session.host, self.workbench.chat
+        self._left_behind = chat.composer.stored_draft if host.session is not None else ""
         self._written_in, self._written_on = "", False
-        session = await open_session.open(record)
+        session = await host.open(record)
         # What the one before said last does not belong into this one.
         await self._host.wait_until_shown()
         chat.show_session(session.log.events)
-        history = await asyncio.to_thread(open_session.runtime.sessions.sent_messages)
-        draft = await open_session.drafts.load(session.id, fresh=record is None)
+        history = await asyncio.to_thread(host.runtime.sessions.sent_messages)
+        draft = await host.drafts.load(session.id, fresh=record is None)
         if not self._written_on and chat.composer.stored_draft == self._left_behind:
             chat.composer.restore_draft(draft)
         elif draft:
@@ -109,7 +109,7 @@ class ChatController:
             history.append(ComposerDraft.load(draft).text)
         chat.composer.set_history(history)
         self._written_in = session.id
-        open_session.drafts.save(session.id, chat.composer.stored_draft)
+        host.drafts.save(session.id, chat.composer.stored_draft)
         chat.composer.set_queued_messages(session.queue)
         self.restore_to_composer(session.take_back_queue())
         if session.is_follower:
@@ -134,7 +134,7 @@ class ChatController:
         from app.conversation.events import find_side_thread
 
         if (now := self.session.current) is None or now.id != session_id:
-            store = self.session.open_session.runtime.sessions
+            store = self.session.host.runtime.sessions
             await self.open_session(await asyncio.to_thread(store.get, session_id))
         log = self.session.require_session().log.events
         if (place := find_side_thread(log, event)) is not None:
@@ -210,7 +210,7 @@ class ChatController:
         session = self.session.current
         wire = session.ports.model.profile.wire if session is not None else ""
         try:
-            runtime = self.session.open_session.runtime
+            runtime = self.session.host.runtime
             keep = runtime.proposals.put_blobs
             return await load_attachments(runtime.workspace, keep, mentions, wire, self._is_meant)
         except NotAttached as error:
@@ -232,7 +232,7 @@ class ChatController:
 
         if not self.session.ready.is_set():
             return ()
-        return await find_pasted_images(self.session.open_session.runtime.workspace, text)
+        return await find_pasted_images(self.session.host.runtime.workspace, text)
 
     # What the user writes
 
@@ -245,8 +245,8 @@ class ChatController:
         """Put the user's words before the text in the composer, to be sent again or not."""
         if texts:
             self._put_first(texts)
-            open_session, draft = self.session.open_session, self._composer.stored_draft
-            self._app_context.run(partial(open_session.take_queue_into_draft, draft), group="queue")
+            host, draft = self.session.host, self._composer.stored_draft
+            self._app_context.run(partial(host.take_queue_into_draft, draft), group="queue")
 
     def interrupt(self) -> None:
         """Stop the model; queued messages go back to the composer."""
@@ -262,7 +262,7 @@ class ChatController:
         """Save the composer's draft, so that it survives a restart."""
         self._written_on |= draft != self._left_behind
         if self._written_in:
-            self.session.open_session.drafts.save(self._written_in, draft)
+            self.session.host.drafts.save(self._written_in, draft)
 
     def _put_first(self, texts: Sequence[str]) -> None:
         self._composer.draft = "\n\n".join(part for part in (*texts, self._composer.draft) if part)
@@ -276,7 +276,7 @@ class ChatController:
     async def open_proposal(self, proposal_id: str) -> None:
         """Show a proposal in the review, however old it is."""
         await self.session.wait_until_open()
-        await self.session.open_session.show_proposal(proposal_id)
+        await self.session.host.show_proposal(proposal_id)
         await self.show_proposals()
         self.workbench.call_when_review_mounted(lambda review: review.show_item(proposal_id))
         self.workbench.show_pane("diff")

@@ -262,7 +262,7 @@ class Startup:
             self._controllers.commands.custom_commands.refresh, group="own commands", exclusive=True
         )
         await self._current.asked.wait()
-        for line in await self._current.open_session.start():
+        for line in await self._current.host.start():
             self._app_context.notify(line, problem=True)
         await self._chat.show_proposals()
 
@@ -273,7 +273,7 @@ class Startup:
         """
         from app.ui.terminal.garbage_collection import freeze_loaded
 
-        await self._current.open_session.preload_turn()
+        await self._current.host.preload_turn()
         freeze_loaded()
         await self.review_loader.preload_modules()
         await asyncio.to_thread(import_sandbox)
@@ -299,7 +299,7 @@ class Startup:
     def _follow(self, settings: "Settings") -> None:
         """Bring panes and session in line with the settings."""
         self._workbench.apply_settings(settings)
-        self._current.open_session.apply_settings(settings)
+        self._current.host.apply_settings(settings)
         self._draw_status()
 
     async def _show_chat(self, end: "Sequence[Event]" = ()) -> None:
@@ -330,7 +330,7 @@ class Startup:
         return []
 
     def _host_session(self) -> None:
-        from app.runtime.open_session import OpenSession
+        from app.runtime.session_host import SessionHost
         from app.ui.controllers.app_commands import CommandRunner, CustomCommands
         from app.ui.controllers.connector import ModelConnector
 
@@ -357,7 +357,7 @@ class Startup:
                 self._chat.send_message,
             ),
         )
-        session = OpenSession(controllers.runtime, controllers.preferences.settings, self._inbox.put)
+        session = SessionHost(controllers.runtime, controllers.preferences.settings, self._inbox.put)
         self._current.attach(session, controllers.connector.connect_or_choose)
 
     async def _painted(self) -> None:
@@ -392,7 +392,7 @@ def import_session_modules() -> None:
     import watchfiles  # noqa: F401
 
     import app.prompts.custom_commands
-    import app.runtime.open_session
+    import app.runtime.session_host
     import app.ui.controllers.app_commands
     import app.ui.controllers.connector  # noqa: F401
 

@@ -60,7 +60,7 @@ def make_status_values(
         asks = "permission"
     elif session.question is not None:
         asks = "question"
-    effort = current.open_session.effort
+    effort = current.host.effort
     chain = f"chain {len(session.gate.staged_proposals)}/{policy.staging_steps}"
     return StatusValues(
         model=settings.model,

@@ -11,7 +11,7 @@ from typing import Protocol
 from app.workspace.paths import Workspace
 
 FILE_NAME = ".signoff.toml"
-LARGEST = 64 * 1024
+MAX_TRUSTED_FILE_BYTES = 64 * 1024
 """Bytes that a configuration file may have."""
 SETTING = "trusted_configuration"
 """Key under which the store keeps the fingerprint of the configuration file that the user trusts."""
@@ -43,7 +43,7 @@ def read_workspace_configuration(workspace: Workspace, name: str = FILE_NAME) ->
         OSError, WorkspaceError: It can't be read, is too large, or leads out of the workspace.
     """
     try:
-        return workspace.read(name, LARGEST)
+        return workspace.read(name, MAX_TRUSTED_FILE_BYTES)
     except FileNotFoundError:
         return b""
 

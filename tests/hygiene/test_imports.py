@@ -188,7 +188,7 @@ def test_the_version_needs_no_heavy_import() -> None:
 
 
 def test_nothing_of_servers_is_loaded_before_a_file_names_one() -> None:
-    loaded = "import app.runtime.open_session, app.cli.headless_run, app.ui.controllers.app_commands, sys"
+    loaded = "import app.runtime.session_host, app.cli.headless_run, app.ui.controllers.app_commands, sys"
     client = {name for name in all_modules_after(loaded) if name.startswith("app.mcp_client.")}
     assert client <= {"app.mcp_client.json_rpc"}
 

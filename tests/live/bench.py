@@ -20,7 +20,7 @@ from app.conversation.events import Event, ProposalStaged, Question, TurnEnded
 from app.llm.client import ModelClient
 from app.llm.values.profile import Profile
 from app.proposals.values.models import Proposal
-from app.runtime.model_connection import connect_model, open_session
+from app.runtime.model_connection import connect_model, create_or_resume_session
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.storage.app_dirs import find_app_dirs
 from tests.live import prompts
@@ -183,7 +183,7 @@ async def live_session(target: Target, folder: Path, recorder: Recorder) -> Asyn
     (root / "greet.py").write_text(FILE)
     runtime = open_workspace(root, {}, os.environ)
     model = connect_model(runtime)
-    session = open_session(runtime, model, attended=True)
+    session = create_or_resume_session(runtime, model, attended=True)
     try:
         yield Live(target, runtime, model, session, recorder)
     finally:

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from app.proposals.values.proposal_errors import ProposalError
-from app.runtime.model_connection import connect_model, open_session
+from app.runtime.model_connection import connect_model, create_or_resume_session
 from app.runtime.open_workspace import open_workspace
 
 
@@ -16,7 +16,7 @@ async def main(root: Path, base_url: str, seed: int) -> None:
     runtime = open_workspace(root, {"base_url": base_url, "model": "test-model"}, {})
     runtime.service.recover()
     model = connect_model(runtime)
-    session = open_session(runtime, model, runtime.sessions.latest())
+    session = create_or_resume_session(runtime, model, runtime.sessions.latest())
     print("ready", flush=True)
     while True:
         waiting = runtime.service.pending()

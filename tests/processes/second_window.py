@@ -7,8 +7,8 @@ from pathlib import Path
 
 from app.agent.turns import SessionOpenElsewhere
 from app.agent.updates import EventRecorded, GateChanged, ProposalsChanged, Update
-from app.runtime.open_session import OpenSession
 from app.runtime.open_workspace import open_workspace
+from app.runtime.session_host import SessionHost
 
 
 def tell(**facts: object) -> None:
@@ -29,10 +29,10 @@ def take(update: Update) -> None:
 async def main(root: Path, base_url: str, session_id: str) -> None:
     """Open a session, a new one without an id, and obey."""
     runtime = open_workspace(root, {"base_url": base_url, "model": "m"}, {})
-    open_session = OpenSession(runtime, runtime.settings, take)
-    await open_session.start()
-    await open_session.connect(runtime.settings)
-    session = await open_session.open(runtime.sessions.get(session_id) if session_id else None)
+    host = SessionHost(runtime, runtime.settings, take)
+    await host.start()
+    await host.connect(runtime.settings)
+    session = await host.open(runtime.sessions.get(session_id) if session_id else None)
     tell(session=session.id, follows=session.is_follower)
     while line := await asyncio.to_thread(sys.stdin.readline):
         what, *words = json.loads(line)
@@ -51,7 +51,7 @@ async def main(root: Path, base_url: str, session_id: str) -> None:
         except SessionOpenElsewhere as error:
             tell(refused=str(error))
         tell(done=what, follows=session.is_follower, queue=list(session.queue))
-    await open_session.close()
+    await host.close()
     runtime.close()
 
 

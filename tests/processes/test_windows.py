@@ -125,7 +125,7 @@ async def test_feedback_in_another_window_goes_to_the_model_that_proposed(server
         assert {"event": "notice"} in other.seen, "the other window says where the words went"
         assert not any(one.get("event") == "turn_started" for one in other.seen)
     assert decisions(list(hosted.session.log.events)) == [("P1", "denied", "Not like\nthat.")]
-    assert [(one.session, one.decided.decision) for one in hosted.open_session.runtime.sessions.decisions()] == [
+    assert [(one.session, one.decided.decision) for one in hosted.host.runtime.sessions.decisions()] == [
         (hosted.session.id, "denied")
     ]
 
@@ -144,14 +144,14 @@ async def test_a_third_window_shows_every_state_at_once(server: WireServer, host
 
 async def test_a_decision_for_a_session_that_is_closed_waits_in_its_log(server: WireServer, hosted: Hosted) -> None:
     await stage(server, hosted)
-    first = hosted.open_session.runtime.sessions.get(hosted.session.id)
-    second = await hosted.open_session.open()
+    first = hosted.host.runtime.sessions.get(hosted.session.id)
+    second = await hosted.host.open()
     await second.deny("P1", feedback="Not like that.")
     assert decisions(list(second.log.events)) == []
     (note,) = [event.text for event in second.log.events if isinstance(event, Notice)]
     assert "Be less formal" in note and "once you resume it" in note
     assert len(server.requests) == 2, "nobody is asked in the wrong conversation"
-    again = await hosted.open_session.open(first)
+    again = await hosted.host.open(first)
     assert len(server.requests) == 2, "to open a session asks nobody either"
     await hosted.other("stage", "-", stdin=PATCH)
     await hosted.until(lambda: any(isinstance(one, ProposalsChanged) and "P2" in one.ids for one in hosted.updates))
@@ -165,8 +165,8 @@ async def test_a_decision_for_a_session_that_is_closed_waits_in_its_log(server: 
 async def test_a_fork_is_told_of_decisions_on_what_it_remembers(server: WireServer, hosted: Hosted) -> None:
     await stage(server, hosted)
     original = hosted.session.id
-    store = hosted.open_session.runtime.sessions
-    fork = await hosted.open_session.open(await asyncio.to_thread(store.fork, original))
+    store = hosted.host.runtime.sessions
+    fork = await hosted.host.open(await asyncio.to_thread(store.fork, original))
     assert fork.gate.is_closed
     server.say("I see.")
     await fork.deny("P1", feedback="Not like that.")
@@ -187,13 +187,13 @@ async def test_a_second_window_takes_over_once_the_first_is_closed(server: WireS
         await hosted.until(lambda: hosted.turns() == 2)
         await other.until(lambda one: one.get("event") == "turn_ended")
         assert of_role(server.last, "user") == ["Be less formal", "Not like that."], "decided there, told here, once"
-        first = hosted.open_session.runtime.sessions.get(hosted.session.id)
-        await hosted.open_session.open()
+        first = hosted.host.runtime.sessions.get(hosted.session.id)
+        await hosted.host.open()
         server.say("Here I am.")
         await other.do("send", "And now I")
         await other.do("settle")
         assert of_role(server.last, "user")[-1] == "And now I"
-        again = await hosted.open_session.open(first)
+        again = await hosted.host.open(first)
         assert again.is_follower
         with pytest.raises(SessionOpenElsewhere):
             await again.send("Once more")
@@ -206,7 +206,7 @@ async def test_a_killed_window_leaves_its_session_and_its_queue(server: WireServ
         await other.do("send", "First")
         assert (await other.do("send", "Second"))["queue"] == ["Second"]
         other.kill()
-    opened = await hosted.open_session.open(hosted.open_session.runtime.sessions.get(session))
+    opened = await hosted.host.open(hosted.host.runtime.sessions.get(session))
     assert not opened.is_follower
     assert opened.queue == ("Second",)
     assert [event.text for event in opened.log.events if isinstance(event, UserMessage)] == ["First"]
@@ -222,7 +222,7 @@ PATCH = """--- a/greet.py
 
 
 async def test_a_denial_from_outside_reaches_the_model_at_once(server: WireServer, hosted: Hosted) -> None:
-    session = hosted.open_session.session
+    session = hosted.host.session
     assert session is not None
     server.turn(calls=[edit()])
     server.say("Have a look.")
@@ -237,7 +237,7 @@ async def test_a_denial_from_outside_reaches_the_model_at_once(server: WireServe
 
 
 async def test_an_approval_from_outside_is_taken_in_once(server: WireServer, hosted: Hosted) -> None:
-    session = hosted.open_session.session
+    session = hosted.host.session
     assert session is not None
     server.turn(calls=[edit()])
     server.say("Have a look.")
@@ -255,22 +255,22 @@ async def test_proposal_of_another_process_is_shown(hosted: Hosted) -> None:
     hosted.updates.clear()
     await hosted.other("stage", "-", stdin=PATCH)
     await hosted.until(lambda: any(isinstance(update, ProposalsChanged) for update in hosted.updates))
-    assert [proposal.id for proposal in hosted.open_session.runtime.service.pending()] == ["P1"]
+    assert [proposal.id for proposal in hosted.host.runtime.service.pending()] == ["P1"]
 
 
 async def test_a_change_on_disk_re_bases_what_waits(hosted: Hosted) -> None:
     await hosted.other("stage", "-", stdin=PATCH)
     await hosted.until(lambda: any(isinstance(update, ProposalsChanged) for update in hosted.updates))
     (hosted.root / "greet.py").write_text("# a comment\n\n\n" + FILE)
-    service = hosted.open_session.runtime.service
+    service = hosted.host.runtime.service
     await hosted.until(lambda: any(change.rebased for change in service.get("P1").files))
     (hosted.root / "greet.py").write_text("something else\n")
     await hosted.until(lambda: service.get("P1").state == "stale")
 
 
 async def test_the_last_of_two_sessions_opened_at_once_stays(server: WireServer, hosted: Hosted) -> None:
-    opened = await asyncio.gather(hosted.open_session.open(), hosted.open_session.open())
-    (left,) = [session for session in opened if session is not hosted.open_session.session]
+    opened = await asyncio.gather(hosted.host.open(), hosted.host.open())
+    (left,) = [session for session in opened if session is not hosted.host.session]
     server.say("Hello.")
     await left.send("into the void")
     await left.wait_until_idle()

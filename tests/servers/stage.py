@@ -11,8 +11,8 @@ from typing import Any
 from app.agent.updates import ConfirmationRequested, SessionFailed, Update
 from app.conversation.events import ToolResult
 from app.mcp_client.mcp_server import McpServer, ServerState
-from app.runtime.open_session import OpenSession
 from app.runtime.open_workspace import open_workspace
+from app.runtime.session_host import SessionHost
 from app.sandbox.confinement import SandboxMode
 from app.sandbox.sandbox import Sandbox
 from app.tools.base.contract import Confirmation, ConfirmationAnswer
@@ -39,7 +39,7 @@ class Stage:
         self.answers: Callable[[Confirmation], ConfirmationAnswer] = lambda asked: YES
         self.asked: list[Confirmation] = []
         self.told: list[str] = []
-        self.host: OpenSession
+        self.host: SessionHost
         self._log = log
 
     def take(self, update: Update) -> None:
@@ -137,7 +137,7 @@ async def stage(
             runtime.workspace, runtime.dirs.runs, own_folders=(runtime.dirs.state,), modes=modes
         )
     on = Stage(root, wire, log)
-    on.host = OpenSession(runtime, runtime.settings, on.take)
+    on.host = SessionHost(runtime, runtime.settings, on.take)
     await on.host.start()
     await on.host.connect(runtime.settings)
     await on.host.open()

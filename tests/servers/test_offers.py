@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.images.image import LARGEST, MOST_IN_MESSAGE, format_bytes
+from app.images.image import MAX_IMAGE_BYTES, MAX_IMAGES_IN_MESSAGE, format_bytes
 from app.mcp_client.server_tool import format_result
 from app.mcp_client.tool_listing import MAX_NAME_CHARACTERS, dump_tools, parse_tools, tool_wire_name
 from app.proposals.text.file_warnings import format_size
@@ -152,7 +152,7 @@ def test_each_kind_of_answer_is_said() -> None:
         {"type": "resource", "resource": {"uri": "file:///z", "blob": "aGVsbG8="}},
         {"type": "resource", "resource": "no object"},
         {"type": "image", "data": 7},
-        {"type": "image", "data": "A" * (LARGEST * 4 // 3 + 8)},
+        {"type": "image", "data": "A" * (MAX_IMAGE_BYTES * 4 // 3 + 8)},
         {"type": "hologram"},
     ]
     said = format_result({"content": content, "isError": True}, "play__give")
@@ -169,14 +169,14 @@ def test_each_kind_of_answer_is_said() -> None:
         "[file:///z: 5 B]",
         "",
         "[an image of 0 B, which can't be shown to you: it is no PNG, JPEG, GIF or WebP]",
-        f"[an image of {format_size(LARGEST + 6)}, which can't be shown to you: it is too large]",
+        f"[an image of {format_size(MAX_IMAGE_BYTES + 6)}, which can't be shown to you: it is too large]",
         "[a part of kind 'hologram', which signoff doesn't know]",
     ]
     assert said.failed
     assert said.summary == "failed, 14 lines, 1 image"
     assert [content for _, content in said.images] == [png(300, 200)]
     many = {"type": "image", "data": base64.b64encode(png(3, 2)).decode()}
-    assert len(format_result({"content": [many] * 30}).images) == MOST_IN_MESSAGE
+    assert len(format_result({"content": [many] * 30}).images) == MAX_IMAGES_IN_MESSAGE
     deep: Any = []
     for _ in range(99):
         deep = {"a": deep}

@@ -19,14 +19,14 @@ SIZES = pytest.mark.parametrize(
 
 def server_of(run: Running, name: str) -> McpServer:
     """One of the servers."""
-    servers = run.app.current.open_session.mcp.servers
+    servers = run.app.current.host.mcp.servers
     assert servers is not None
     return next(each for each in servers.servers if each.name == name)
 
 
 async def ready(run: Running, name: str) -> None:
     """Wait until it is."""
-    served = run.app.current.open_session.mcp
+    served = run.app.current.host.mcp
     await run.until(
         lambda: served.servers is not None and server_of(run, name).state is ServerState.READY, f"{name} ready"
     )
@@ -58,7 +58,7 @@ async def test_servers_are_listed_switched_and_looked_into(size: Any, wire: Wire
         assert not [each for each in wire.last.body["tools"] if "__" in each["function"]["name"]]
     async with running(tmp_path, wire, size=size, mcp=servers) as again:
         # It was remembered, and is undone by the same key, without a restart.
-        await again.until(lambda: again.app.current.open_session.mcp.servers is not None, "the servers")
+        await again.until(lambda: again.app.current.host.mcp.servers is not None, "the servers")
         assert server_of(again, "play").state is ServerState.OFF
         await again.command("mcp")
         await again.screen("ServersScreen")

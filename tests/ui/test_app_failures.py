@@ -136,7 +136,7 @@ async def test_a_demo_without_a_folder_is_one_line(tmp_path: Path, monkeypatch: 
 async def test_concurrent_requests_open_one_session(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         first = run.app.require_session()
-        run.app.current.open_session.session = None
+        run.app.current.host.session = None
         chosen = asyncio.Event()
 
         async def ask_twice() -> None:

@@ -257,7 +257,7 @@ async def test_sent_text_does_not_return_as_draft_while_the_old_draft_loads(
         go_on.set()
         await steps["sent_messages"][0].wait()
         await run.write("m")
-        await run.app.current.open_session.drafts.flush()
+        await run.app.current.host.drafts.flush()
         steps["sent_messages"][1].set()
         await steps["setting"][0].wait()
         await run.write("7")

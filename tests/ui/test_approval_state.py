@@ -15,9 +15,9 @@ from app.review.review_state import ReviewState, UnseenParts
 from app.review.seen import changed_line_count
 from app.review.unfinished_review import DraftComment, UnfinishedReview, quote_lines
 from app.review.verdicts import (
-    Confirm,
-    Proceed,
-    Refuse,
+    ActionAllowed,
+    ActionNeedsConfirmation,
+    ActionRefused,
     describe_unseen_parts,
     find_caveats,
     judge_approval,
@@ -61,7 +61,7 @@ def seen(state: ReviewState, *values: Proposal) -> ReviewState:
 def asked_of_all(state: ReviewState) -> str:
     """The question that comes before everything is approved."""
     verdict = judge_approve_all(state)
-    assert isinstance(verdict, Confirm)
+    assert isinstance(verdict, ActionNeedsConfirmation)
     return verdict.question
 
 
@@ -197,18 +197,18 @@ def test_counts_of_waiting_proposals_leave_out_decided_ones() -> None:
 def test_verdicts_on_one_proposal() -> None:
     value = one("P1")
     state = ReviewState(waiting=[value], current="P1")
-    assert isinstance(judge_approval(state, value, shown=True, versions=False), Confirm), (
+    assert isinstance(judge_approval(state, value, shown=True, versions=False), ActionNeedsConfirmation), (
         "its hunk was never on screen"
     )
     seen(state, value)
-    assert judge_approval(state, value, shown=True, versions=False) == Proceed("approve", ("P1",))
-    assert isinstance(judge_approval(state, value, shown=False, versions=False), Refuse)
-    assert isinstance(judge_approval(state, value, shown=True, versions=True), Refuse)
+    assert judge_approval(state, value, shown=True, versions=False) == ActionAllowed("approve", ("P1",))
+    assert isinstance(judge_approval(state, value, shown=False, versions=False), ActionRefused)
+    assert isinstance(judge_approval(state, value, shown=True, versions=True), ActionRefused)
     for decided in (ProposalState.APPLIED, ProposalState.STALE, ProposalState.SUPERSEDED):
         other = value.model_copy(update={"state": decided})
-        assert isinstance(judge_approval(state, other, shown=True, versions=False), Refuse)
+        assert isinstance(judge_approval(state, other, shown=True, versions=False), ActionRefused)
         if not other.state.is_pending:
-            gone = Refuse("P1 is not waiting any more.")
+            gone = ActionRefused("P1 is not waiting any more.")
             assert judge_approval(state, other, shown=True, versions=False) == judge_denial(state, other) == gone
 
 
@@ -216,8 +216,8 @@ def test_proposal_on_disk_is_not_denied_after_the_file_changed() -> None:
     value = proposal("P1", [file_diff("a.py", "a\n", "b\n", on_disk=True)])
     state, gone = seen(ReviewState(), value), stale(value, "a.py changed")
     for denied in (judge_denial, judge_feedback):
-        assert denied(state, value) == Proceed("deny", ("P1",))
-        assert denied(state, gone) == Refuse("P1 is stale and cannot be taken back: a.py changed")
+        assert denied(state, value) == ActionAllowed("deny", ("P1",))
+        assert denied(state, gone) == ActionRefused("P1 is stale and cannot be taken back: a.py changed")
 
 
 def test_a_bulk_approval_never_takes_the_doubtful_without_naming_it() -> None:
@@ -244,7 +244,7 @@ def test_a_bulk_approval_never_takes_the_doubtful_without_naming_it() -> None:
     ]
     state = ReviewState(waiting=[one("P1"), *doubtful])
     verdict = judge_approve_all(state)
-    assert isinstance(verdict, Confirm)
+    assert isinstance(verdict, ActionNeedsConfirmation)
     assert verdict.ids == ("P1",)
     assert verdict.named == ("P2", "P3", "P4", "P6", "P7", "P8")
     assert "P8 (repeats in g.py what you denied in P0" in verdict.question
@@ -259,9 +259,9 @@ def test_a_space_at_the_end_of_a_line_is_not_doubtful() -> None:
 
 
 def test_denying_all_of_nothing_and_of_one() -> None:
-    assert isinstance(judge_deny_all(ReviewState()), Refuse)
-    assert isinstance(judge_approve_all(ReviewState()), Refuse)
-    assert judge_deny_all(ReviewState(waiting=[one("P1")])) == Proceed("deny", ("P1",))
+    assert isinstance(judge_deny_all(ReviewState()), ActionRefused)
+    assert isinstance(judge_approve_all(ReviewState()), ActionRefused)
+    assert judge_deny_all(ReviewState(waiting=[one("P1")])) == ActionAllowed("deny", ("P1",))
 
 
 def test_the_guard_opens_only_after_the_grace_period() -> None:
@@ -385,7 +385,7 @@ def test_deny_has_no_title_when_nothing_is_shown() -> None:
 
 
 def test_while_a_question_is_open_the_keys_mean_its_answers() -> None:
-    state, question = ReviewState(), Confirm("Sure?", "approve_all", (one("P1"), one("P2")), ("P2",))
+    state, question = ReviewState(), ActionNeedsConfirmation("Sure?", "approve_all", (one("P1"), one("P2")), ("P2",))
     state.update_proposals([one("P1"), one("P2")])
     titles = {action: current_key_title(action, state, question, comparing=False) for action in DECIDING_ACTIONS}
     assert {action: title for action, title in titles.items() if title} == {

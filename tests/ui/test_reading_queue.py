@@ -14,7 +14,7 @@ from app.proposals.values.attention_reason import AttentionReason, ReasonKind
 from app.proposals.values.models import Proposal
 from app.proposals.values.origin import Origin, OriginKind
 from app.review.review_state import order_by_urgency
-from app.runtime.model_connection import connect_model, open_session
+from app.runtime.model_connection import connect_model, create_or_resume_session
 from app.storage.session_lock import SessionLock
 from app.tools.base.contract import ConfirmationAnswer
 from app.ui.controllers.review_services import ReadingPace
@@ -197,7 +197,7 @@ async def test_f6_names_the_session_that_waits_for_a_permission_in_another_windo
     async with running(tmp_path, server, size=(160, 45)) as run:
         record = run.runtime.sessions.create(model="test-model")
         run.runtime.sessions.rename(record.id, "Elsewhere")
-        other = open_session(run.runtime, connect_model(run.runtime), record, attended=True)
+        other = create_or_resume_session(run.runtime, connect_model(run.runtime), record, attended=True)
         server.call("run_command", {"command": "echo hello"})
         server.say("It did not run.")
         turn = asyncio.create_task(other.send("run it"))

@@ -14,7 +14,7 @@ import pytest
 from app.conversation.events import UserMessage
 from app.review.review_stores import UnfinishedReviewStore
 from app.review.unfinished_review import UnfinishedReview
-from app.runtime.open_session import DraftStore, StoredDraft
+from app.runtime.session_host import DraftStore, StoredDraft
 from app.storage.change_signals import ChangeSignal
 from app.storage.database import Database
 from app.storage.session_store import SessionStore

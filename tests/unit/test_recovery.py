@@ -12,8 +12,8 @@ from app.agent.updates import SessionFailed, Update
 from app.conversation.events import Decision, ProposalDecided, ProposalStaged, UserMessage
 from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.proposal_errors import NotRecorded
-from app.runtime.open_session import OpenSession, SessionlessDecisions, UnrecordedDecisionRecorder
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
+from app.runtime.session_host import SessionHost, SessionlessDecisions, UnrecordedDecisionRecorder
 from app.runtime.unfinished_work import append_decision_to_sessions, finish_unfinished_work
 from app.storage.storage_errors import StorageError
 
@@ -181,7 +181,7 @@ async def test_a_store_that_cannot_be_asked_is_asked_again(runtime: OpenWorkspac
 async def test_decision_recorded_without_a_session_is_reported(runtime: OpenWorkspace) -> None:
     _, proposal = from_session(runtime)
     told: asyncio.Queue[Update] = asyncio.Queue()
-    opened = OpenSession(runtime, runtime.settings, told.put_nowait)
+    opened = SessionHost(runtime, runtime.settings, told.put_nowait)
     opened.unrecorded_decisions = UnrecordedDecisionRecorder(runtime, lambda: "", patience=0.01)
     runtime.service.approve(proposal)
     await opened.start()

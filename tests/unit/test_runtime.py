@@ -29,10 +29,10 @@ from app.runtime.model_connection import (
     read_picked_model,
     save_picked_model,
 )
-from app.runtime.open_session import OpenSession
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.runtime.prompt_sources import untrusted_commands_notice
 from app.runtime.review_report import answer_heading, describe_recorded_decision
+from app.runtime.session_host import SessionHost
 from app.storage.app_dirs import find_app_dirs
 from app.storage.record_store import DecisionInput, RecordedDecision
 from app.storage.storage_errors import StorageError
@@ -142,7 +142,7 @@ async def test_closed_mcp_manager_starts_no_server(runtime: OpenWorkspace) -> No
 
 
 async def test_before_there_is_a_model_or_a_session_nothing_is_opened(runtime: OpenWorkspace) -> None:
-    opened = OpenSession(runtime, runtime.settings, lambda update: None)
+    opened = SessionHost(runtime, runtime.settings, lambda update: None)
     assert opened.effort == "off"
     with pytest.raises(UnknownProposal, match="P9 is not in the store any more"):
         await opened.show_proposal("P9")
@@ -206,7 +206,7 @@ async def test_a_request_waits_briefly_for_servers(runtime: OpenWorkspace, monke
 
 
 async def test_once_there_is_a_session_it_carries_out_what_the_user_decides(runtime: OpenWorkspace) -> None:
-    opened = OpenSession(runtime, runtime.settings, lambda update: None)
+    opened = SessionHost(runtime, runtime.settings, lambda update: None)
     await opened.connect(runtime.settings.model_copy(update={"base_url": "http://127.0.0.1:9/v1", "model": "m"}))
     assert await opened.open() is opened.decisions
     await opened.close()

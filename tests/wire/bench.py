@@ -10,7 +10,7 @@ from app.agent.updates import Update
 from app.conversation.events import Event, TurnEnded
 from app.llm.failures.request_errors import RetryPolicy
 from app.llm.transport import Timeouts
-from app.runtime.model_connection import connect_model, open_session
+from app.runtime.model_connection import connect_model, create_or_resume_session
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from tests.oracles.reading import VIOLATIONS
 from tests.waiting import PATIENCE
@@ -80,7 +80,7 @@ async def bench(
     runtime = open_workspace(root, flags, {})
     timeouts = GIVEN_UP_SOON if server.behaviour is CLOSING_SILENT else TIMEOUTS
     model = connect_model(runtime, timeouts=timeouts, retry=retry)
-    session = open_session(runtime, model, runtime.sessions.latest(), attended=attended)
+    session = create_or_resume_session(runtime, model, runtime.sessions.latest(), attended=attended)
     try:
         yield Bench(runtime, session, server)
     finally:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from app.runtime.open_session import OpenSession
 from app.runtime.open_workspace import open_workspace
+from app.runtime.session_host import SessionHost
 from tests.forking import Forking
 from tests.wire.bench import FILE
 from tests.wire.endpoints import OBEYS
@@ -35,11 +35,11 @@ async def hosted(server: WireServer, tmp_path: Path, processes: Forking) -> Asyn
     server.behave(OBEYS)
     runtime = open_workspace(root, {"base_url": server.base_url, "model": "m"}, {})
     holder: list[Hosted] = []
-    open_session = OpenSession(runtime, runtime.settings, lambda update: holder[0].take(update))
-    holder.append(Hosted(open_session, root, tmp_path / "home", processes))
-    await open_session.start()
-    await open_session.connect(runtime.settings)
-    await open_session.open()
+    host = SessionHost(runtime, runtime.settings, lambda update: holder[0].take(update))
+    holder.append(Hosted(host, root, tmp_path / "home", processes))
+    await host.start()
+    await host.connect(runtime.settings)
+    await host.open()
     yield holder[0]
-    await open_session.close()
+    await host.close()
     runtime.close()

@@ -8,7 +8,7 @@ from pathlib import Path
 from app.agent.session import Session
 from app.agent.updates import EventRecorded, Update
 from app.conversation.events import TurnEnded
-from app.runtime.open_session import OpenSession
+from app.runtime.session_host import SessionHost
 from tests.forking import Forking
 from tests.waiting import PATIENCE
 
@@ -16,8 +16,8 @@ from tests.waiting import PATIENCE
 class Hosted:
     """An app without its screen, and the other process beside it."""
 
-    def __init__(self, open_session: OpenSession, root: Path, home: Path, processes: Forking) -> None:
-        self.open_session = open_session
+    def __init__(self, host: SessionHost, root: Path, home: Path, processes: Forking) -> None:
+        self.host = host
         self.root = root
         self._home = home
         self.processes = processes
@@ -53,5 +53,5 @@ class Hosted:
     @property
     def session(self) -> Session:
         """The open session."""
-        assert self.open_session.session is not None
-        return self.open_session.session
+        assert self.host.session is not None
+        return self.host.session

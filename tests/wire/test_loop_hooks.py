@@ -65,13 +65,13 @@ async def test_hooks_hear_events_and_the_model_does_not(tmp_path: Path, home: Pa
 async def test_each_process_runs_its_hooks(tmp_path: Path, home: Path, hosted: Hosted, server: WireServer) -> None:
     (home / "config").mkdir(parents=True)
     (home / "config/config.toml").write_text(configured(tmp_path / "out", "staged", "decided"))
-    hosted.open_session.runtime.reload()
+    hosted.host.runtime.reload()
     server.turn(calls=[edit()])
     await hosted.session.send("Go")
     await hosted.until(lambda: bool(hosted.session.log.events) and not hosted.session.is_busy)
     await hosted.other("approve", "P1")
     await hosted.until(lambda: any(event.type == "proposal_decided" for event in hosted.session.log.events))
-    hosted.open_session.runtime.hook_dispatcher.close()
+    hosted.host.runtime.hook_dispatcher.close()
     assert [(one["event"], one["decision"]) for one in told(tmp_path / "out")] == [
         ("staged", ""),
         ("decided", "approved"),
@@ -122,7 +122,7 @@ async def test_the_app_shows_a_hooks_edit_and_denies_to_its_agent(server: WireSe
     answer = await hosted.other("hook", "claude", stdin=json.dumps(payload), code=2)
     assert reason(agent, answer).startswith("P1 is staged")
     await hosted.until(lambda: any(isinstance(one, ProposalsChanged) and "P1" in one.ids for one in hosted.updates))
-    proposal = hosted.open_session.runtime.service.get("P1")
+    proposal = hosted.host.runtime.service.get("P1")
     assert (proposal.state, proposal.origin.agent) == (ProposalState.PENDING, "claude")
     await hosted.session.deny("P1", feedback="Not\nso.")
     assert not any(isinstance(event, ProposalDecided) for event in hosted.session.log.events)

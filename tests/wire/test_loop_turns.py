@@ -37,7 +37,7 @@ from app.llm.values.profile import Profile
 from app.llm.values.requests_and_updates import Completed, Endpoint, Payload, ReceivedCall, StreamUpdate
 from app.proposals.values.models import ProposalState
 from app.proposals.values.proposal_errors import ProposalError
-from app.runtime.model_connection import open_session
+from app.runtime.model_connection import create_or_resume_session
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from tests.examples import at_most
 from tests.waiting import until
@@ -168,7 +168,7 @@ def _said(events: list[Event]) -> list[str]:
 @settings(max_examples=at_most(25))
 def test_one_turn_runs_at_a_time(runtime: OpenWorkspace, moods: list[str], callers: list[list[str]]) -> None:
     async def go() -> None:
-        session = open_session(runtime, Model(moods))
+        session = create_or_resume_session(runtime, Model(moods))
         sent: list[str] = []
 
         async def caller(number: int, acts: list[str]) -> None:
@@ -197,7 +197,7 @@ def test_one_turn_runs_at_a_time(runtime: OpenWorkspace, moods: list[str], calle
 
 
 async def test_an_option_that_is_picked_twice_answers_once(runtime: OpenWorkspace) -> None:
-    session = open_session(runtime, Model(["question"]))
+    session = create_or_resume_session(runtime, Model(["question"]))
     await session.send("Go")
     await session.wait_until_idle()
     assert session.question is not None
@@ -210,7 +210,7 @@ async def test_an_option_that_is_picked_twice_answers_once(runtime: OpenWorkspac
 
 
 async def test_queued_message_waits_for_the_answer_to_a_question(runtime: OpenWorkspace) -> None:
-    session = open_session(runtime, Model(["question"]))
+    session = create_or_resume_session(runtime, Model(["question"]))
     await session.send("Go")
     await session.send("And then?")
     await session.wait_until_idle()
@@ -223,7 +223,7 @@ async def test_queued_message_waits_for_the_answer_to_a_question(runtime: OpenWo
 
 
 async def test_nothing_lets_the_model_go_on_past_an_open_question(runtime: OpenWorkspace) -> None:
-    session = open_session(runtime, Model(["edit", "question"]))
+    session = create_or_resume_session(runtime, Model(["edit", "question"]))
     await session.send("Go")
     await session.wait_until_idle()
     (proposal,) = [event.proposal for event in session.log.events if isinstance(event, ProposalStaged)]
@@ -241,7 +241,7 @@ async def test_nothing_lets_the_model_go_on_past_an_open_question(runtime: OpenW
 
 @pytest.mark.parametrize("by", ["a key", "a message"])
 async def test_an_immediate_answer_comes_after_the_end_of_the_turn(runtime: OpenWorkspace, by: str) -> None:
-    session = open_session(runtime, Model(["question"]))
+    session = create_or_resume_session(runtime, Model(["question"]))
     early: list[asyncio.Task[None]] = []
 
     def answer_as_it_is_asked(update: Update) -> None:
@@ -262,7 +262,7 @@ async def test_an_immediate_answer_comes_after_the_end_of_the_turn(runtime: Open
 
 
 async def test_an_onlooker_runs_no_turn_and_recalls_no_message(runtime: OpenWorkspace) -> None:
-    session = open_session(runtime, Model(["edit", "question"]))
+    session = create_or_resume_session(runtime, Model(["edit", "question"]))
     await session.send("Go")
     await session.wait_until_idle()
     (proposal,) = [event.proposal for event in session.log.events if isinstance(event, ProposalStaged)]
@@ -270,7 +270,7 @@ async def test_an_onlooker_runs_no_turn_and_recalls_no_message(runtime: OpenWork
     await session.send("queued")
     await session.wait_until_idle()
     model = Model([])
-    looker = open_session(runtime, model, runtime.sessions.get(session.id))
+    looker = create_or_resume_session(runtime, model, runtime.sessions.get(session.id))
     assert looker.is_follower and looker.queue == ("queued",)
     assert looker.interrupt() == looker.take_back_queue() == () and looker.queue == ("queued",)
     await session.answer("a")
@@ -289,10 +289,10 @@ async def test_an_onlooker_runs_no_turn_and_recalls_no_message(runtime: OpenWork
 
 
 async def test_a_window_that_takes_over_knows_the_questions_asked(runtime: OpenWorkspace) -> None:
-    session = open_session(runtime, Model(["text", "question"]))
+    session = create_or_resume_session(runtime, Model(["text", "question"]))
     await session.send("Go")
     await session.wait_until_idle()
-    looker = open_session(runtime, Model([]), runtime.sessions.get(session.id))
+    looker = create_or_resume_session(runtime, Model([]), runtime.sessions.get(session.id))
     await session.send("And?")
     await session.wait_until_idle()
     await session.close()
@@ -307,7 +307,7 @@ async def test_a_window_that_takes_over_knows_the_questions_asked(runtime: OpenW
 
 async def test_decision_on_a_closed_session_is_recorded_without_a_request(runtime: OpenWorkspace) -> None:
     model = Model(["edit"])
-    session = open_session(runtime, model)
+    session = create_or_resume_session(runtime, model)
     await session.send("Go")
     await session.wait_until_idle()
     (proposal,) = [event.proposal for event in session.log.events if isinstance(event, ProposalStaged)]
@@ -321,7 +321,7 @@ async def test_decision_on_a_closed_session_is_recorded_without_a_request(runtim
 
 
 async def test_message_right_after_an_interruption_is_sent(runtime: OpenWorkspace) -> None:
-    session = open_session(runtime, Model([]))
+    session = create_or_resume_session(runtime, Model([]))
     await session.send("Go")
     await session.send("taken back")
     assert session.interrupt() == ("taken back",)
@@ -332,7 +332,7 @@ async def test_message_right_after_an_interruption_is_sent(runtime: OpenWorkspac
 
 
 async def test_message_at_the_end_of_a_turn_is_sent(runtime: OpenWorkspace) -> None:
-    session = open_session(runtime, Model([]))
+    session = create_or_resume_session(runtime, Model([]))
     late: list[asyncio.Task[None]] = []
 
     def say_as_the_end_is_written(update: Update) -> None:
@@ -350,10 +350,10 @@ async def test_message_at_the_end_of_a_turn_is_sent(runtime: OpenWorkspace) -> N
 
 
 async def test_message_to_a_closed_session_is_queued_for_its_next_opening(runtime: OpenWorkspace) -> None:
-    session = open_session(runtime, Model([]))
+    session = create_or_resume_session(runtime, Model([]))
     await session.close()
     await session.send("Hello?")
-    again = open_session(runtime, Model([]), runtime.sessions.get(session.id))
+    again = create_or_resume_session(runtime, Model([]), runtime.sessions.get(session.id))
     assert again.queue == ("Hello?",)
     await again.send("Anyone?")
     await again.wait_until_idle()
@@ -363,7 +363,7 @@ async def test_message_to_a_closed_session_is_queued_for_its_next_opening(runtim
 
 
 async def test_recalled_messages_stay_stored_until_confirmed(runtime: OpenWorkspace, tmp_path: Path) -> None:
-    session = open_session(runtime, Model(["question"]))
+    session = create_or_resume_session(runtime, Model(["question"]))
     await session.send("Go")
     await session.send("queued")
     assert session.interrupt() == ("queued",)
@@ -372,11 +372,11 @@ async def test_recalled_messages_stay_stored_until_confirmed(runtime: OpenWorksp
     await session.wait_until_idle()
     record = runtime.sessions.get(session.id)
     await session.close()
-    again = open_session(runtime, Model([]), record)
+    again = create_or_resume_session(runtime, Model([]), record)
     assert again.take_back_queue() == ("queued",), "nobody said that it is kept elsewhere"
     await again.confirm_queue_taken()
     await again.close()
-    last = open_session(runtime, Model([]), record)
+    last = create_or_resume_session(runtime, Model([]), record)
     assert last.queue == ()
     await last.close()
 

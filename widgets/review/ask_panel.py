@@ -42,7 +42,7 @@ from widgets.diff.diff_pane import DiffPane
 from widgets.diff.diff_rows import CommentRow, SourceLine
 from widgets.diff.line_selection import PickedLines
 from widgets.review import review_messages
-from widgets.review.preview_controller import PreviewController
+from widgets.review.diff_preview_controller import DiffPreviewController
 from widgets.review.review_wording import safe_content
 
 _WAITING = "Waiting for the answer …"
@@ -209,7 +209,7 @@ class AskPanel(Column, HasKeyTitles):
 
         anchor: ThreadAnchor
 
-    def __init__(self, state: ReviewState, diff_pane: DiffPane, preview: PreviewController) -> None:
+    def __init__(self, state: ReviewState, diff_pane: DiffPane, preview: DiffPreviewController) -> None:
         super().__init__(id="asking")
         self.threads = SideThreads()
         self._state = state

@@ -4,7 +4,7 @@ from collections.abc import Callable, Hashable
 
 from app.proposals.values.models import Proposal, ProposalState
 from app.review.review_state import ReviewState
-from app.review.verdicts import Confirm, can_be_approved, decision_verbs
+from app.review.verdicts import ActionNeedsConfirmation, can_be_approved, decision_verbs
 from widgets.common.input_order import JOINED_KEYS_MESSAGE, OnScreenClock
 
 GRACE_SECONDS = 0.5
@@ -136,7 +136,9 @@ _ONCE_ONLY = ("changes", "ignored")
 _TO_CHANGES = {"approve": "Stage all", "deny": "Throw away", "request_changes": "Throw away, say why"}
 
 
-def current_key_title(action: str, state: ReviewState, question: Confirm | None, *, comparing: bool) -> str | None:
+def current_key_title(
+    action: str, state: ReviewState, question: ActionNeedsConfirmation | None, *, comparing: bool
+) -> str | None:
     """Return the title of a key at this moment; empty for the usual title of its action.
 
     None means that the key would only say why it does nothing.
@@ -161,7 +163,7 @@ def current_key_title(action: str, state: ReviewState, question: Confirm | None,
     return decision_verbs(proposal).titles.get(action, "")
 
 
-def is_available(action: str, state: ReviewState, question: Confirm | None) -> bool:
+def is_available(action: str, state: ReviewState, question: ActionNeedsConfirmation | None) -> bool:
     """Return whether an action of `DECIDING_ACTIONS`, `SHAPING_ACTIONS` or `CHECK_ACTIONS` has something to act on.
 
     Args:

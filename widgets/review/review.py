@@ -48,6 +48,7 @@ from widgets.diff.writing_field import WritingField
 from widgets.review import review_messages
 from widgets.review.approval_pane import ApprovalPane, ReviewQueue
 from widgets.review.ask_panel import AskPanel, exchange_as_feedback
+from widgets.review.diff_preview_controller import DiffPreviewController, written_versions
 from widgets.review.key_availability import (
     CHECK_ACTIONS,
     DECIDING_ACTIONS,
@@ -58,7 +59,6 @@ from widgets.review.key_availability import (
     current_key_title,
     is_available,
 )
-from widgets.review.preview_controller import PreviewController, written_versions
 from widgets.review.review_wording import ACTION_META_KEY, question_line, safe_content
 from widgets.review.review_writing import AUTHOR_TEXT_KEY, FeedbackField, ReviewTextController
 from widgets.review.verdict_handler import VerdictHandler
@@ -124,7 +124,7 @@ class Review(Column, HasKeyTitles, ShowsOwnActionKeys):
         self.view.drawn = lambda: self.readiness.mark_painted(in_focus=self.has_review_focus)
         self.approval_pane = ApprovalPane()
         self.feedback_field = FeedbackField()
-        self.preview = PreviewController(self.state, self.diff_pane, self)
+        self.preview = DiffPreviewController(self.state, self.diff_pane, self)
         self.ask_panel = AskPanel(self.state, self.diff_pane, self.preview)
         self.readiness = KeyReadiness(clock)
         self.text_controller = ReviewTextController(self.state, self.feedback_field, self.diff_pane, self)

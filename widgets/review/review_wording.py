@@ -11,7 +11,7 @@ from app.automation.check_results import CheckResult, CheckState, ProposalChecks
 from app.proposals.text.file_warnings import describe_match
 from app.proposals.values.models import FileDiff, Proposal, ProposalState
 from app.review.review_state import ReviewState, permission_scopes
-from app.review.verdicts import Confirm, can_be_approved, decision_verbs, describe_review_state
+from app.review.verdicts import ActionNeedsConfirmation, can_be_approved, decision_verbs, describe_review_state
 from app.text.plural import plural
 from app.tools.base.command_forms import CommandForm, ToolForm
 from app.tools.base.contract import PERMISSION_PURPOSES, Confirmation
@@ -416,7 +416,7 @@ def _chips(key: KeyNameOf, *chips: tuple[str, str, str]) -> Content:
     return Content(_GAP).join([make_chip(key, *each) for each in chips])
 
 
-def question_line(question: Confirm, key: KeyNameOf) -> Content:
+def question_line(question: ActionNeedsConfirmation, key: KeyNameOf) -> Content:
     """Return a question and the keys that answer it."""
     answers = []
     if question.ids:

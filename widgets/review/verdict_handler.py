@@ -6,7 +6,14 @@ from dataclasses import replace
 from app.proposals.values.models import Proposal
 from app.review.review_state import ReviewState
 from app.review.unfinished_review import ReviewFeedback
-from app.review.verdicts import ActionKind, Confirm, Proceed, Refuse, Verdict, describe_review_state
+from app.review.verdicts import (
+    ActionAllowed,
+    ActionKind,
+    ActionNeedsConfirmation,
+    ActionRefused,
+    Verdict,
+    describe_review_state,
+)
 from widgets.review import review_messages
 
 CollectFeedback = Callable[[str, tuple[str, ...] | None], ReviewFeedback]
@@ -26,7 +33,7 @@ class VerdictHandler:
         self._state = state
         self._take_words = take_words
         self._host = host
-        self.question: Confirm | None = None
+        self.question: ActionNeedsConfirmation | None = None
         self._again: Callable[[], Verdict] | None = None
         """Computes the verdict of the question's key again."""
         self._on_its_way: dict[str, Proposal] = {}
@@ -49,7 +56,7 @@ class VerdictHandler:
         verdict = self._again()
         if verdict == question:
             return False
-        if isinstance(verdict, Confirm):
+        if isinstance(verdict, ActionNeedsConfirmation):
             self.question = verdict
         else:
             self.question = None
@@ -71,14 +78,14 @@ class VerdictHandler:
         """Carry out a verdict; `recompute` computes the verdict anew when more has been on the screen."""
         self._again = recompute
         match verdict:
-            case Refuse(reason):
+            case ActionRefused(reason):
                 self._host.show_notice(reason)
-            case Confirm():
+            case ActionNeedsConfirmation():
                 self.show_question(verdict)
-            case Proceed(action, ids):
+            case ActionAllowed(action, ids):
                 self.decide_proposals(action, ids)
 
-    def show_question(self, question: Confirm | None) -> None:
+    def show_question(self, question: ActionNeedsConfirmation | None) -> None:
         """Put a question, or take it away."""
         self.question = question
         self._host.show_notice("")

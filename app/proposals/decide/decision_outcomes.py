@@ -114,7 +114,7 @@ def decide_each_file(
             change = decide(change, outcome, number)
             number = max(number, next_hunk_number([change]))
         changes.append(change)
-    outcome.proposal = replace_changes(proposal, changes)
+    outcome.proposal = update_decided_changes(proposal, changes)
     return outcome
 
 
@@ -246,7 +246,7 @@ def describe_hunk_outcomes(
     return tuple(facts)
 
 
-def replace_changes(proposal: Proposal, changes: Iterable[FileChange]) -> Proposal:
+def update_decided_changes(proposal: Proposal, changes: Iterable[FileChange]) -> Proposal:
     """Return the proposal with its changes as a decision leaves them."""
     revision = proposal.revision + 1
     return proposal.model_copy(update={"files": tuple(changes), "revision": revision, "reopened": False})

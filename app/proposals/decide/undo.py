@@ -35,7 +35,7 @@ from app.proposals.values.proposal_store import JournalEntry, JournalRecord
 
 
 @dataclass(frozen=True, slots=True)
-class ReplayStep:
+class UndoRedoStep:
     """One file's step of an undo or redo: from `expected` to `target`, and from `source` to `path` if it moves."""
 
     source: str
@@ -45,7 +45,7 @@ class ReplayStep:
 
 
 @dataclass(slots=True)
-class InMemoryReplay:
+class UndoRedoSimulation:
     """Applies steps in memory to the contents of the disk."""
 
     filesystem: Filesystem
@@ -54,7 +54,7 @@ class InMemoryReplay:
     """What the disk holds, for each path that was looked at."""
     after: dict[str, FileVersion | None] = field(default_factory=dict)
 
-    def run(self, steps: Iterable[ReplayStep]) -> list[Transition]:
+    def run(self, steps: Iterable[UndoRedoStep]) -> list[Transition]:
         """Return the transitions that the steps amount to.
 
         Raises:
@@ -85,7 +85,7 @@ class InMemoryReplay:
             self.before[path] = self.after[path] = version
         return self.after[path]
 
-    def _moved(self, step: ReplayStep) -> FileVersion | None:
+    def _moved(self, step: UndoRedoStep) -> FileVersion | None:
         """Return the present file with the step applied."""
         now, left, target = self._now(step.source), step.expected, step.target
         if is_same_version(now, left):
@@ -124,18 +124,18 @@ class InMemoryReplay:
         return self.contents.add(merged, mode)
 
 
-def undo_steps(records: Sequence[JournalRecord]) -> Iterator[ReplayStep]:
+def undo_steps(records: Sequence[JournalRecord]) -> Iterator[UndoRedoStep]:
     """Return the steps that undo these records, which come newest first."""
     for record in records:
         for source, path, before, after in _pairs(record):
-            yield ReplayStep(path, source, after, before)
+            yield UndoRedoStep(path, source, after, before)
 
 
-def redo_steps(records: Sequence[JournalRecord]) -> Iterator[ReplayStep]:
+def redo_steps(records: Sequence[JournalRecord]) -> Iterator[UndoRedoStep]:
     """Return the steps that redo these records, which come newest first."""
     for record in reversed(records):
         for source, path, before, after in _pairs(record):
-            yield ReplayStep(source, path, before, after)
+            yield UndoRedoStep(source, path, before, after)
 
 
 def _pairs(record: JournalRecord) -> Iterator[tuple[str, str, FileVersion | None, FileVersion | None]]:
@@ -277,9 +277,9 @@ def _wrote(record: JournalRecord, decision: int) -> bool:
 
 
 def _replay(
-    proposals: LockedProposals, proposal: Proposal, steps: Iterator[ReplayStep], word: str
-) -> tuple[InMemoryReplay, list[Transition]]:
-    replay = InMemoryReplay(proposals.filesystem, proposals.contents)
+    proposals: LockedProposals, proposal: Proposal, steps: Iterator[UndoRedoStep], word: str
+) -> tuple[UndoRedoSimulation, list[Transition]]:
+    replay = UndoRedoSimulation(proposals.filesystem, proposals.contents)
     try:
         return replay, replay.run(steps)
     except UndoConflict as conflict:

@@ -98,7 +98,7 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NO_FLUSH = (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP)
 """What flushing a folder says where that is unknown: what virtual machines share with their host, for instance."""
-LARGEST = 100_000_000
+MAX_CHANGED_FILE_BYTES = 100_000_000
 """Bytes of the largest file that is kept for a decision; hosts of git take no larger one either."""
 _KEPT = 20 * 1024 * 1024
 """Bytes of a file, at most, that is kept to compare the next one with."""

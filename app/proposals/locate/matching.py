@@ -338,13 +338,13 @@ def _replace_one(
         note = f"{len(found)} places; the hint was {hint}"
         if not replacement.inside_words:
             check_word_boundaries(index, [place])
-    elif note := describe_whitespace_twin(index, place.first, place.last + 1, replacement.line):
+    elif note := describe_whitespace_ambiguity(index, place.first, place.last + 1, replacement.line):
         rung = MatchLevel.DOUBTFUL
     changed = tuple(make_replacement_edits(index, place, old, new))
     return EditResolution(changed, (EditMatch(rung=rung, line=place.first + 1, note=note),))
 
 
-def describe_whitespace_twin(index: TextIndex, start: int, end: int, hint: int | None) -> str:
+def describe_whitespace_ambiguity(index: TextIndex, start: int, end: int, hint: int | None) -> str:
     """Return the doubt about a match where other lines differ from it only in white space.
 
     Args:
@@ -415,7 +415,7 @@ def resolve_single_place(
         )
     place = places[0]
     changed = make_line_edits(index.document, place.start, place.end, apply_script(script, place))
-    doubt = describe_whitespace_twin(index, place.start, place.end, hint) if place.rung.is_exact else ""
+    doubt = describe_whitespace_ambiguity(index, place.start, place.end, hint) if place.rung.is_exact else ""
     match = EditMatch(rung=MatchLevel.DOUBTFUL if doubt else place.rung, line=place.start + 1, note=doubt)
     return EditResolution(tuple(changed), (match,))
 

@@ -23,7 +23,7 @@ from app.proposals.locate.line_index import (
 )
 from app.proposals.locate.matching import (
     check_not_already_applied,
-    describe_whitespace_twin,
+    describe_whitespace_ambiguity,
     find_tolerant_places,
     nearest_to_hint,
     resolve_single_place,
@@ -451,7 +451,7 @@ class _Placer:
         choice = choose_exact_place(self._index, fitting, stated, self._progress, self._made)
         if len(found) == 1 and not (hunk.seek or hunk.at_end):
             hint = None if stated is None else stated + self._progress.drift
-            doubt = describe_whitespace_twin(self._index, choice.place.start, choice.place.end, hint)
+            doubt = describe_whitespace_ambiguity(self._index, choice.place.start, choice.place.end, hint)
         return choice, doubt
 
     def _insert(self, hunk: PatchHunk) -> EditMatch:

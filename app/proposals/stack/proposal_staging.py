@@ -112,7 +112,9 @@ def stage_draft(
     return proposals.get(proposal.id)
 
 
-def replace_changes(proposals: LockedProposals, proposal: Proposal, draft: Draft, recipe: CommandRecipe) -> Proposal:
+def replace_command_changes(
+    proposals: LockedProposals, proposal: Proposal, draft: Draft, recipe: CommandRecipe
+) -> Proposal:
     """Return the waiting proposal of a command with the changes of a draft instead of its own, in its next revision.
 
     Args:

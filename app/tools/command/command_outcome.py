@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from app.proposals.files.filesystem import LARGEST
+from app.proposals.files.filesystem import MAX_CHANGED_FILE_BYTES
 from app.proposals.risk.change_summary import summarize_command
 from app.proposals.text.document import MAX_BYTES
 from app.proposals.text.file_warnings import format_size
@@ -147,7 +147,7 @@ def _question(found: CapturedChanges, size: str, command: str) -> Confirmation:
         (
             "Yes stages all of it as a proposal; no throws it away. The files are as they were either way.",
             f"What is over {format_size(MAX_BYTES)} is shown by its size and decided as a whole; "
-            f"what is over {format_size(LARGEST)} is left out.",
+            f"what is over {format_size(MAX_CHANGED_FILE_BYTES)} is left out.",
         ),
     )
 
@@ -184,7 +184,7 @@ def read_changes(run: WorkspaceWrites, changes: CapturedChanges) -> tuple[list[P
             left_out.append(f"{each.path}: all that was changed is over {format_size(MAX_CHANGE_BYTES)}")
             continue
         try:
-            change = run.read_change(each.path, LARGEST)
+            change = run.read_change(each.path, MAX_CHANGED_FILE_BYTES)
             room -= sum(len(leaf.data) for leaf in (change.before, change.after) if leaf)
             readable.append(change)
         except ChangedMeanwhile:

@@ -12,7 +12,7 @@ from app.ui.context.app_context import Job
 if TYPE_CHECKING:
     from app.agent.session import Session
     from app.agent.updates import Update
-    from app.runtime.open_session import OpenSession
+    from app.runtime.session_host import SessionHost
     from app.storage.session_store import SessionStore
 
 
@@ -123,24 +123,24 @@ class CurrentSession:
         """Set once a workspace is attached; a session may still lack a model."""
         self.asked = asyncio.Event()
         """Set once a session is on the screen, or a question to the user stands before it."""
-        self._open_session: OpenSession | None = None
+        self._host: SessionHost | None = None
         self._choose: Callable[[], Awaitable[None]] | None = None
 
-    def attach(self, open_session: "OpenSession", choose_model: Callable[[], Awaitable[None]]) -> None:
+    def attach(self, host: "SessionHost", choose_model: Callable[[], Awaitable[None]]) -> None:
         """Attach the workspace with its session, and a function that lets the user choose a missing model."""
-        self._open_session, self._choose = open_session, choose_model
+        self._host, self._choose = host, choose_model
         self.ready.set()
 
     @property
-    def open_session(self) -> "OpenSession":
+    def host(self) -> "SessionHost":
         """Return the workspace with its session, once it is there."""
-        assert self._open_session is not None
-        return self._open_session
+        assert self._host is not None
+        return self._host
 
     @property
     def current(self) -> "Session | None":
         """Return the open session, if there is one."""
-        return self._open_session.session if self._open_session is not None else None
+        return self._host.session if self._host is not None else None
 
     def require_session(self) -> "Session":
         """Return the open session; raises NotConnected."""

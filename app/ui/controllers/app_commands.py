@@ -295,12 +295,12 @@ class CommandRunner:
         await self.custom_commands.refresh()
         if await self._preferences.reload():
             await self._connector.switch_model(self._preferences.settings)
-        await self._session.open_session.mcp.refresh(self._preferences.settings)
+        await self._session.host.mcp.refresh(self._preferences.settings)
 
     async def _mcp(self, _: str) -> None:
         from app.ui.screens.servers_screen import ServersScreen
 
-        await self._app_context.push_screen(ServersScreen(self._session.open_session.mcp))
+        await self._app_context.push_screen(ServersScreen(self._session.host.mcp))
 
     async def _theme(self, argument: str) -> None:
         name = slash_commands.parse_word("theme", argument)
@@ -475,7 +475,7 @@ class CommandRunner:
         await self._connector.switch_model(settings.with_effort(effort))
         if effort == "off":
             self._app_context.notify("From the next request on the server chooses how much the model reasons.")
-        elif self._session.open_session.effort == "off":
+        elif self._session.host.effort == "off":
             self._app_context.notify(
                 f"The server has refused {effort}; requests go without it. /doctor has it asked for anew."
             )
@@ -542,7 +542,7 @@ class CommandRunner:
 
     async def _say_staged(self, proposal: "Proposal", left_out: Sequence[str]) -> None:
         await self._session.ready.wait()
-        await self._session.open_session.publish_proposal_changes()
+        await self._session.host.publish_proposal_changes()
         without = f" Left out: {left_out[0]}." if left_out else ""
         more = f" And {len(left_out) - 1} more." if len(left_out) > 1 else ""
         signed = "".join(f" {one.description}." for one in proposal.left_out)

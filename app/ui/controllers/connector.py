@@ -101,7 +101,7 @@ class ModelConnector:
 
     async def switch_model(self, settings: "Settings") -> None:
         """Talk to the endpoint and model of these settings from the next request on; raises NotConnected."""
-        await self._session.open_session.connect(settings)
+        await self._session.host.connect(settings)
         self._preferences.apply_for_this_run(**{key: getattr(settings, key) for key in _USED})
 
     def reconnect(self, settings: "Settings") -> None:
@@ -135,7 +135,7 @@ class ModelConnector:
         listed: list[ListedModel] = []
 
         async def load() -> "Sequence[ListedModel]":
-            listed[:] = await self._session.open_session.list_models(settings)
+            listed[:] = await self._session.host.list_models(settings)
             return listed
 
         self._session.asked.set()
@@ -150,7 +150,7 @@ class ModelConnector:
         """Return the screen of settings for one model."""
         from app.ui.screens.model_settings_screen import ModelSettingsScreen
 
-        runtime = self._session.open_session.runtime
+        runtime = self._session.host.runtime
         return ModelSettingsScreen(model, preferences=self._preferences, runtime=runtime, reconnect=self.reconnect)
 
     async def _set_up(self, missing: str) -> None:
@@ -168,7 +168,7 @@ class ModelConnector:
             from app.demo.demo_server import DemoServerFailed
 
             try:
-                choice = await self._session.open_session.start_demo()
+                choice = await self._session.host.start_demo()
             except DemoServerFailed as error:
                 raise NotConnected(str(error)) from error
             self._session.demo = True

@@ -145,7 +145,7 @@ class AfterDecision:
         self.return_to_composer_if_done()
 
     async def _nothing_waits(self) -> bool:
-        return not any(one.state.is_pending for one in await self._session.open_session.proposals())
+        return not any(one.state.is_pending for one in await self._session.host.proposals())
 
 
 _Spoken = TypeVar("_Spoken", review_messages.Approve, review_messages.Deny)
@@ -193,7 +193,7 @@ class ReviewActions:
         self.chat = chat
         self.checks = CheckController(review, runtime, app_context)
         self._decisions = ReviewDecisions(
-            review.state, lambda: session.open_session.decisions, lambda: self.checks.scheduler, "app"
+            review.state, lambda: session.host.decisions, lambda: self.checks.scheduler, "app"
         )
         self.after_decision = AfterDecision(review, session, preferences, chat)
         self._preferences = preferences
@@ -327,14 +327,14 @@ class ReviewActions:
     async def undo(self, event: review_messages.Undo) -> None:
         """Take a decision back."""
         self.after_decision.stay_in_review()
-        result = await self._session.open_session.decisions.undo(event.proposal_id)
+        result = await self._session.host.decisions.undo(event.proposal_id)
         text, back = describe_undo(result)
         self._say(text, back=("redo", back) if back else None)
 
     async def redo(self, event: review_messages.Redo) -> None:
         """Decide again as before it was undone."""
         self.after_decision.stay_in_review()
-        result = await self._session.open_session.decisions.redo(event.proposal_id)
+        result = await self._session.host.decisions.redo(event.proposal_id)
         if result.denial:
             fact = "taken back off the disk again" if result.proposal.on_disk else "denied; nothing was written"
             self._say(f"{event.proposal_id} {fact}.", back=("undo", "reopens it"))
@@ -403,7 +403,7 @@ class ReviewActions:
         unsaved: list[UnsavedText] = []
 
         async def save(text: str) -> None:
-            decisions = self._session.open_session.decisions
+            decisions = self._session.host.decisions
             try:
                 await decisions.edit_proposal(name, event.path, text, revision)
             except (StaleProposal, ChangedSinceShown):
@@ -448,7 +448,7 @@ class ReviewActions:
             path = conflict.path
 
             async def save(answer: Resolution, seen: "FileVersion | None", path: str = path) -> None:
-                await self._session.open_session.decisions.resolve_conflict(name, path, answer, seen)
+                await self._session.host.decisions.resolve_conflict(name, path, answer, seen)
 
             async def again(text: "UnsavedText | None", path: str = path) -> "FileConflict":
                 return await asyncio.to_thread(service.open_conflict, name, path, text)
@@ -476,7 +476,7 @@ class ReviewActions:
             self._say(f"Not run again: {error}.", problem=True)
         else:
             self._review.set_reproduction(found)
-            await self._session.open_session.publish_proposal_changes()
+            await self._session.host.publish_proposal_changes()
         finally:
             if self._review.state.reproducing == proposal_id:
                 self._review.begin_reproduction("")

@@ -13,8 +13,8 @@ from app.doors.hook.delivery import answer_call_of_closed_turn, deliver_after_wa
 from app.doors.hook.hook_entry import HookContext, answer_call
 from app.doors.hook.hook_messages import HookAnswer, parse_call
 from app.proposals.values.models import ProposalState
-from app.runtime.open_session import OpenSession
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
+from app.runtime.session_host import SessionHost
 from app.runtime.unfinished_work import stage_captured_edits
 from app.storage.captured_edit_store import AgentTurn, CapturedEditStore, CapturedFile
 
@@ -193,7 +193,7 @@ async def test_own_writes_trigger_no_look(runtime: OpenWorkspace, monkeypatch: p
 
     monkeypatch.setattr(runtime.database, "foreign_write_counter", counted)
     told: list[Update] = []
-    opened = OpenSession(runtime, runtime.settings, told.append)
+    opened = SessionHost(runtime, runtime.settings, told.append)
     assert await opened.start() == []
     lock = runtime.dirs.locks / f"{runtime.signal.path.name}.lock"
     lock.unlink()

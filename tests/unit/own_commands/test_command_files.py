@@ -82,7 +82,7 @@ def test_nothing_is_read_that_leads_out_of_the_workspace_or_never_ends(root: Pat
     folder = root / ".signoff/commands"
     folder.mkdir(parents=True)
     (folder / "out.md").symlink_to(tmp_path / "outside.md")
-    (folder / "huge.md").write_bytes(b"x" * (finding.LARGEST + 1))
+    (folder / "huge.md").write_bytes(b"x" * (finding.MAX_COMMAND_FILE_BYTES + 1))
     (root / ".claude").mkdir()
     (root / ".claude/commands").symlink_to(tmp_path)
     found = find_workspace_commands(Workspace(root))
@@ -95,8 +95,8 @@ def test_a_flood_of_files_is_bounded(root: Path, tmp_path: Path) -> None:
     found = find_workspace_commands(Workspace(root))
     assert 0 < sum(len(text) for _, text in found.texts) <= finding.LARGEST_ALL
     assert len(found.problems) == 20 - len(found.commands)
-    put(tmp_path / "user", *(f"c{number}.md" for number in range(finding.MOST + 5)))
-    assert len(find_user_commands([("commands", tmp_path / "user")]).commands) == finding.MOST
+    put(tmp_path / "user", *(f"c{number}.md" for number in range(finding.MAX_COMMAND_FILES + 5)))
+    assert len(find_user_commands([("commands", tmp_path / "user")]).commands) == finding.MAX_COMMAND_FILES
 
 
 def test_the_users_own_may_be_links(tmp_path: Path) -> None:

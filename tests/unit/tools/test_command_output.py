@@ -228,7 +228,7 @@ def allowed(tmp_path: Path) -> Bench:
 
 @pytest.mark.parametrize(
     ("limit", "reason"),
-    [("MAX_CHANGE_BYTES", "all that was changed is over 10 B"), ("LARGEST", "larger than 10 bytes")],
+    [("MAX_CHANGE_BYTES", "all that was changed is over 10 B"), ("MAX_CHANGED_FILE_BYTES", "larger than 10 bytes")],
 )
 async def test_what_is_too_large_is_left_out_and_named(
     allowed: Bench, monkeypatch: pytest.MonkeyPatch, limit: str, reason: str

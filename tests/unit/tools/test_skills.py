@@ -84,11 +84,11 @@ def test_what_is_wrong_is_one_line(root: Path, tmp_path: Path, text: str, proble
 
 
 def test_what_the_model_is_told_is_bounded(root: Path, tmp_path: Path) -> None:
-    for number in range(finding.MOST + 3):
+    for number in range(finding.MAX_SKILLS + 3):
         put(tmp_path / "user", f"s{number:03}/SKILL.md", f"---\ndescription: {'x' * 5_000}\n---\n")
     skills = found(root, tmp_path / "user")
-    assert len(skills.by_name) == finding.MOST and len(skills.problems) == 3
-    assert len(skills.prompt_text()) < finding.MOST * (finding.LONGEST_DESCRIPTION + 20)
+    assert len(skills.by_name) == finding.MAX_SKILLS and len(skills.problems) == 3
+    assert len(skills.prompt_text()) < finding.MAX_SKILLS * (finding.LONGEST_DESCRIPTION + 20)
 
 
 @pytest.mark.parametrize("of", ["user", "workspace"])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.agent.prompts import LARGEST, LARGEST_ALL, find_guidance
+from app.agent.prompts import MAX_GUIDANCE_BYTES, MAX_GUIDANCE_FILE_BYTES, find_guidance
 from app.workspace.file_watching import start_watch, watch_changes
 from app.workspace.path_rules import UnsafePath
 from app.workspace.paths import Workspace
@@ -30,11 +30,11 @@ def test_nearest_first(tmp_path: Path) -> None:
 
 def test_size_is_bounded_and_the_nearest_kept(tmp_path: Path) -> None:
     for path in ("AGENTS.md", "a/AGENTS.md", "a/b/AGENTS.md"):
-        put(tmp_path, path, "é" * LARGEST)
+        put(tmp_path, path, "é" * MAX_GUIDANCE_FILE_BYTES)
     found = find_guidance(Workspace(tmp_path), ["a/b/c"])
     assert all(part.cut for part in found)
-    assert all(len(part.text.encode()) <= LARGEST for part in found)
-    assert sum(len(part.text.encode()) for part in found) <= LARGEST_ALL
+    assert all(len(part.text.encode()) <= MAX_GUIDANCE_FILE_BYTES for part in found)
+    assert sum(len(part.text.encode()) for part in found) <= MAX_GUIDANCE_BYTES
     assert [part.path for part in found] == ["a/b/AGENTS.md", "a/AGENTS.md"]
 
 

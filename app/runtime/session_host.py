@@ -28,11 +28,11 @@ from app.proposals.values.proposal_errors import UnknownProposal
 from app.runtime.mcp_manager import McpManager
 from app.runtime.model_connection import (
     connect_model,
+    create_or_resume_session,
     list_models,
     make_committer,
     make_limits,
     make_turn_settings,
-    open_session,
 )
 from app.runtime.open_workspace import OpenWorkspace
 from app.runtime.unfinished_work import (
@@ -248,7 +248,7 @@ _HOOKS_AT_THE_END = 1.0
 """Seconds that hooks may still run after the user quits."""
 
 
-class OpenSession:
+class SessionHost:
     """The open session of one workspace: one session and one model at a time."""
 
     def __init__(self, runtime: OpenWorkspace, settings: Settings, subscriber: Subscriber) -> None:
@@ -347,7 +347,7 @@ class OpenSession:
         async with self._opening:
             await self._close_session()
             session = await asyncio.to_thread(
-                open_session,
+                create_or_resume_session,
                 self.runtime,
                 self.model,
                 record,

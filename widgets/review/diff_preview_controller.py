@@ -42,7 +42,7 @@ def _decided_more(before: Proposal, now: Proposal) -> bool:
     return bool(waits) and any(hunk.id in waited - waits for hunk in now.hunks)
 
 
-class PreviewController:
+class DiffPreviewController:
     """Shows the current item of a review in the diff pane: its diff, two versions of it, or a permission request.
 
     Args:
