@@ -15,7 +15,7 @@ def parse_duration(text: str) -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """Return the time in whole seconds."""
-    left = round(seconds)
+    """Return the time in whole seconds, at least one of any time."""
+    left = max(round(seconds), int(seconds > 0))
     parts = ((left // 3600, "h"), (left // 60 % 60, "m"), (left % 60, "s"))
     return "".join(f"{count}{unit}" for count, unit in parts if count) or "0s"

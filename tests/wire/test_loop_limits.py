@@ -226,6 +226,7 @@ async def test_the_time_limit_cuts_a_request_that_takes_too_long(server: WireSer
         assert [request.closing for request in server.requests] == [False, True]
         assert "time" in str(server.last.messages[-1]["content"]) and server.last.messages[-1]["role"] == "system"
         assert ended(on).limit == "time" and "--max-time" in ended(on).message
+        assert "The time limit of 1s is reached" in ended(on).message
         await on.say("Go on")
         assert len(server.requests) == 2
         on.check()

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import ClassVar
 
 from rich.color import Color
@@ -161,9 +162,8 @@ class TextView(ScrollView, can_focus=True):
         for index, line in enumerate(self._lines):
             self._first_rows.append(len(self._rows))
             text = line.text
-            cuts = (list(range(0, len(text), width)) or [0]) if text.isascii() else _cuts(text, width)
-            ends = [*cuts[1:], len(text)]
-            self._rows += [(index, start, end) for start, end in zip(cuts, ends, strict=True)]
+            starts = _row_starts(text, width)
+            self._rows += [(index, start, end) for start, end in pairwise((*starts, len(text)))]
         self.virtual_size = Size(width, len(self._rows))
         self.refresh()
 
@@ -223,18 +223,28 @@ def _safe(line: TextLine) -> TextLine:
     )
 
 
-def _cuts(text: str, width: int) -> list[int]:
-    """Return where to break a text that may contain wide characters."""
+def _row_starts(text: str, width: int) -> list[int]:
+    """Return the indexes at which the rows of a line begin: behind a space, or within a word longer than a row."""
+    starts, length = [0], len(text.rstrip())
+    while (end := _cut_index(text, starts[-1], width)) < length:
+        space = text.rfind(" ", starts[-1], end + 1)
+        has_words = space > starts[-1] and not text[starts[-1] : space].isspace()
+        starts.append(space + 1 if has_words else end)
+    return starts
+
+
+def _cut_index(text: str, start: int, width: int) -> int:
+    """Return the index of the first character that does not fit into a row of so many cells."""
+    if text.isascii():
+        return start + width
     from rich.cells import cell_len
 
-    cuts, used = [0], 0
-    for index, character in enumerate(text):
-        cells = cell_len(character)
-        if used + cells > width:
-            cuts.append(index)
-            used = 0
-        used += cells
-    return cuts
+    used = 0
+    for index in range(start, len(text)):
+        used += cell_len(text[index])
+        if used > width:
+            return index
+    return len(text)
 
 
 _SEQUENCE = re.compile(

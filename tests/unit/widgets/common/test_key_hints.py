@@ -15,7 +15,7 @@ from app.keys.actions import ACTIONS
 from widgets.common.input_order import OnScreenClock
 from widgets.common.key_hints import KeyHint, KeyHints
 from widgets.common.search_list import Choice, SearchList
-from widgets.common.text_view import TextView
+from widgets.common.text_view import TextLine, TextView
 from widgets.common.workbench_bars import KeyBar, fitting_hints
 
 HINTS = st.lists(
@@ -105,6 +105,32 @@ def test_search_without_matches_goes_nowhere() -> None:
     for query in ("", "two"):
         view.set_query(query)
         assert view.go_to_match(1) == view.go_to_match(-1) == (0, 0)
+
+
+class Reading(App[None]):
+    def compose(self) -> ComposeResult:
+        yield TextView()
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("one two three", ["one two", "three"]),
+        ("one two th", ["one two th"]),
+        ("one two thre ", ["one two", "thre"]),
+        ("    indented_word", ["    indent", "ed_word"]),
+        ("a 漢字漢字漢字", ["a", "漢字漢字漢", "字"]),
+        ("é aaaaaaaaaaaa b", ["é", "aaaaaaaaaa", "aa b"]),
+        ("", [""]),
+    ],
+)
+async def test_long_lines_break_between_words(text: str, rows: list[str]) -> None:
+    app = Reading()
+    async with app.run_test(size=(12, 9)):
+        view = app.query_one(TextView)
+        view.set_lines([TextLine(((text, ""),))])
+        assert view.virtual_size.width == 10
+        assert [view.render_line(row).text[1:].rstrip() for row in range(view.virtual_size.height)] == rows
 
 
 class Listing(App[None]):
