@@ -267,7 +267,8 @@ class EvidenceRunner:
             search.selections = dict.fromkeys(search.selections, whole)
             baseline = await self._run(search, whole, tree)
         search.baseline, search.baseline_selection = baseline, whole
-        search.found = replace(search.found, selection=whole.words, tests=baseline.test_count)
+        words = ", ".join(filter(None, (whole.words, baseline.broken_words)))
+        search.found = replace(search.found, selection=words, tests=baseline.test_count)
         problem = baseline.problem
         if not problem and baseline.broken and not baseline.passed:
             problem = "the tests do not load with the proposal"

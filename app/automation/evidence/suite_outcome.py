@@ -71,6 +71,13 @@ class SuiteOutcome:
         """Return how many tests are known to have run."""
         return len(self.passed) + len(self.failed)
 
+    @property
+    def broken_words(self) -> str:
+        """Return what could not be loaded, in words: `tests/test_x.py does not load`; empty if nothing."""
+        if len(self.broken) > 1:
+            return f"{len(self.broken)} test files do not load"
+        return "".join(f"{name or 'a test file'} does not load" for name in self.broken)
+
     def new_failures(self, before: "SuiteOutcome") -> tuple[str, ...]:
         """Return the sorted failures that are not among the earlier ones."""
         return tuple(sorted(self.failed.keys() - before.failed.keys()))

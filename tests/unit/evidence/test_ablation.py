@@ -119,6 +119,15 @@ def test_a_test_that_fails_without_a_hunk_holds_it_and_no_other(runtime: OpenWor
     assert (runtime.workspace.root / "shop.py").read_text() == SHOP["shop.py"], "nothing was written"
 
 
+def test_a_test_file_that_does_not_load_is_named(runtime: OpenWorkspace) -> None:
+    root = runtime.workspace.root
+    (root / "tests/test_bad.py").write_text("import shop\nimport no_such_module_here\n")
+    proposal = stage(runtime, shop=edited(("math.floor(value)", "int(value)")))
+    found = collect(runtime, proposal)
+    assert found.selection == "2 of 3 test files, by imports, tests/test_bad.py does not load"
+    assert words(found) == [UNNOTICED]
+
+
 def test_the_tests_of_a_proposal_are_run_without_its_code(runtime: OpenWorkspace) -> None:
     ten = "\n\ndef test_ten():\n    assert shop.total([1]) == 10\n"
     idle = "\n\ndef test_idle():\n    shop.down(1)\n"
