@@ -14,7 +14,7 @@ from tests.waiting import until
 from widgets.chat import path_index
 from widgets.chat.composer import Composer
 from widgets.chat.composer_lists import CompletionPopup, Suggestion
-from widgets.chat.path_index import MAX_MATCHES, PathIndex, SearchCancelled, is_subsequence, rank_match
+from widgets.chat.path_index import MAX_MATCHES, PathIndex, SearchCancelled
 
 FILES = ["README.md", "app/ui/app.py", "app/agent/gate.py", "tests/test_gate.py", "docs/a file.md", "app/x[/]y.py"]
 
@@ -169,6 +169,28 @@ PATHS = st.lists(
 ).map(sorted)
 
 
+def is_subsequence(query: str, name: str) -> bool:
+    """Return whether all characters of the query are in the name, in order."""
+    characters = iter(name)
+    return all(character in characters for character in query)
+
+
+def rank_match(query: str, path: str) -> tuple[int, int]:
+    """Return how well a lower-case path fits a query that it contains as a subsequence; smaller is better."""
+    name = path.rpartition("/")[2]
+    if name.startswith(query):
+        tier = 0
+    elif any(before + query in name for before in "_-. "):
+        tier = 1
+    elif query in name:
+        tier = 2
+    elif query in path:
+        tier = 3
+    else:
+        tier = 4 if is_subsequence(query, name) else 5
+    return tier, len(path)
+
+
 def best_by_hand(paths: Sequence[str], query: str) -> list[str]:
     lower = [(path.lower(), path) for path in paths]
     found = [
@@ -181,13 +203,13 @@ def best_by_hand(paths: Sequence[str], query: str) -> list[str]:
     paths=PATHS,
     query=st.text(alphabet="ab_./éx", min_size=1, max_size=4),
     block=st.integers(1, 5),
-    short_parts=st.sampled_from([(50, 8), (3, 2)]),
+    lengths=st.sampled_from([1, 2, 8]),
 )
 def test_an_index_finds_what_a_look_at_each_path_finds(
-    paths: list[str], query: str, block: int, short_parts: tuple[int, ...]
+    paths: list[str], query: str, block: int, lengths: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(path_index, "_SHORT_PARTS", short_parts)
+        patch.setattr(path_index, "_LENGTH_STEP", lengths)
         patch.setattr(path_index, "_BLOCK", block)
         patch.setattr(path_index, "_PIECE", block)
         patch.setattr(path_index, "MAX_MATCHES", 3)
@@ -210,6 +232,27 @@ def test_of_matches_of_a_length_the_first_are_kept_also_where_others_are_found_b
     short = [f"zx{number:03}/{name}" for number in range(100) for name in ("w", "wwq")]
     paths = [*(f"ax{number:03}bb/q" for number in range(900)), *(f"b{number:03}/www" for number in range(middle))]
     assert indexed([*paths, *short]).find_paths("xq") == best_by_hand([*paths, *short], "xq")
+
+
+@pytest.mark.parametrize(
+    "paths",
+    [
+        pytest.param(
+            ["a/w", *(f"ax{number:03}/q" for number in range(99)), "b/w", "bx/wwwwwwqz"],
+            id="too long until the query goes on",
+        ),
+        pytest.param(
+            [*(f"ax{number:03}/wq" for number in range(100)), "b/w", *(f"bx{number:02}/wwq" for number in range(60))],
+            id="as long as those of shorter paths",
+        ),
+    ],
+)
+def test_paths_of_other_lengths_in_another_block_are_found(paths: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(path_index, "_BLOCK", 100)
+    monkeypatch.setattr(path_index, "_PIECE", 100)
+    index = indexed(paths)
+    for query in ("xq", "xqz"):
+        assert index.find_paths(query) == best_by_hand(paths, query), query
 
 
 @given(before=PATHS, after=PATHS, block=st.integers(1, 4))
@@ -331,8 +374,3 @@ async def test_a_new_mention_offers_files_as_they_are_by_now() -> None:
         await pilot.press("backspace")
         await settled(app, pilot)
         assert choices(app) == files
-
-
-def test_subsequences() -> None:
-    assert is_subsequence("abc", "xaxbxc")
-    assert not is_subsequence("abc", "acb")

@@ -1,18 +1,18 @@
 """Compact index of a workspace's paths with fuzzy search, for half a million paths.
 
-Paths that share a folder stand together, the names in one text and the folders in another, with a line for each. So
-a search is a few scans of long texts by `re` and `str.find`, of which most end early: only the best fifty are wanted,
-and once there are as many, longer paths are passed over by the expression itself.
+Paths that share a folder stand together, the names in one text and the folders in another, with a line for each. So a
+search is a few scans of long texts by `re` and `str.find`. Most end early: only the best fifty are wanted, and once
+there are as many, longer paths are passed over. What has no match is passed over also when the query goes on.
 """
 
 import re
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from heapq import nsmallest
-from itertools import chain, islice
+from itertools import chain, groupby, islice
 from typing import NamedTuple
 
 from app.concurrency import yield_to_event_loop
@@ -20,19 +20,18 @@ from app.concurrency import yield_to_event_loop
 MAX_MATCHES = 50
 """Matches that are kept."""
 _BLOCK = 2048
-"""Paths in a block; between two of them a search gives way, or is given up."""
+"""Paths in a block. Between two of them, or two groups of them, a search gives way, or is cancelled."""
 _PIECE = 256
-"""Paths that are listed, or folders that are searched, before the thread gives way."""
+"""Paths that are listed before the thread gives way."""
 _LONGEST_SCATTERED = 60
 """Letters of the longest query that is also looked for with others between its letters."""
 _LONGEST = 1 << 31
+_FEW = 2048
+"""Characters of names that cost less to search than an expression that passes over long names costs to compile."""
 _ROOM_STEP = 16
 """Step of the longest length of a name in an expression, so that fewer expressions are compiled."""
-_SHORT_PARTS = (50, 8)
-"""The shortest paths are searched first: those of one run in so many."""
-_SAMPLES = 4096
-"""Runs whose lengths are compared to tell which are short."""
-_WORD_STARTS = "_-. "
+_LENGTH_STEP = 16
+"""The shortest paths of the runs of a group differ by less than this."""
 _BEFORE_WORD = r"[_\-. ]"
 
 
@@ -57,11 +56,11 @@ class _Block:
     folder_lengths: "array[int]"
     """Characters of the folder of each run, with its slash."""
     shortest_paths: "array[int]"
-    """Characters of the shortest path of each run."""
-    shortest: int
-    """Characters of the shortest path."""
+    """Characters of the shortest path of each run, in ascending order."""
+    order: "array[int]"
+    """Place of each run among those of the block in the order in which the paths were listed."""
     last: str
-    """The last path."""
+    """The path that was listed last."""
 
     def run_of(self, start: int) -> int:
         """Return the number of the run that has the name at an index of `names`."""
@@ -79,30 +78,21 @@ class _Block:
         return folder + self.real_names[name_start : self.real_names.index("\n", name_start)]
 
 
-def _block(paths: Iterable[str]) -> _Block:
-    names: list[str] = []
-    folders: list[str] = []
-    name_starts, folder_starts = array("I"), array("I")
-    folder_lengths, shortest_paths = array("I"), array("I")
-    at, folder_at, current, path = 0, 1, None, ""
-    for path in paths:
-        slash = path.rfind("/") + 1
-        name = path[slash:]
-        if path[:slash] != current:
-            current = path[:slash]
-            folders.append(current)
-            name_starts.append(at)
-            folder_starts.append(folder_at)
-            folder_lengths.append(len(current.lower()))
-            folder_at += folder_lengths[-1] + 1
-            shortest_paths.append(_LONGEST)
-        names.append(name)
-        length = len(name.lower())
-        at += length + 1
-        shortest_paths[-1] = min(shortest_paths[-1], folder_lengths[-1] + length)
-    name_starts.append(at)
-    folder_starts.append(folder_at)
-    real_names, real_folders = "\n".join(["", *names, ""]), "\n".join(["", *folders, ""])
+def _block(paths: Sequence[str]) -> _Block:
+    runs: list[tuple[int, int, str, list[str]]] = []
+    for folder, group in groupby(paths, lambda path: path[: path.rfind("/") + 1]):
+        names = [path[len(folder) :] for path in group]
+        shortest = len(folder.lower()) + min(len(name.lower()) for name in names)
+        runs.append((shortest, len(runs), folder, names))
+    runs.sort()
+    name_starts, folder_starts, folder_lengths = array("I", [0]), array("I", [1]), array("I")
+    for _, _, folder, names in runs:
+        folder_lengths.append(len(folder.lower()))
+        folder_starts.append(folder_starts[-1] + folder_lengths[-1] + 1)
+        name_starts.append(name_starts[-1] + sum(len(name.lower()) + 1 for name in names))
+    shortest_paths, order, folders, names_of_runs = zip(*runs, strict=True)
+    real_names = "\n".join(["", *chain.from_iterable(names_of_runs), ""])
+    real_folders = "\n".join(["", *folders, ""])
     lower_names, lower_folders = (
         lower if (lower := text.lower()) != text else text for text in (real_names, real_folders)
     )
@@ -114,48 +104,91 @@ def _block(paths: Iterable[str]) -> _Block:
         name_starts,
         folder_starts,
         folder_lengths,
-        shortest_paths,
-        min(shortest_paths),
-        path,
+        array("I", shortest_paths),
+        array("I", order),
+        paths[-1],
     )
+
+
+_Place = tuple[int, int, int]
+"""Number of a block, order of a run, and index of a name in the names of the block. Places are in listing order."""
 
 
 @dataclass(slots=True)
 class _Best:
     """The best matches found so far."""
 
-    found: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
-    """Tier and length, by the number of the block and the index of the name."""
-    longest: int | None = None
-    """Once there are enough, a match of the same tier must be shorter to be among the best."""
+    found: dict[_Place, tuple[int, int]] = field(default_factory=dict)
+    """Tier and length, by place."""
+    last: tuple[int, _Place] | None = None
+    """Length and place of the last of the best, once there are enough."""
 
-    def take(self, tier: int, number: int, start: int, length: int) -> None:
+    def room(self, place: _Place) -> int:
+        """Return how long a path at a place, or after it, may be to be among the best of the tier."""
+        if self.last is None:
+            return _LONGEST
+        length, last_place = self.last
+        return length if place < last_place else length - 1
+
+    def take(self, tier: int, place: _Place, length: int) -> None:
         """Add a match, unless it has been found in an earlier tier."""
-        if self.longest is not None and length >= self.longest:
+        if length > self.room(place):
             return
-        self.found.setdefault((number, start), (tier, length))
-        if len(self.found) >= (MAX_MATCHES if self.longest is None else 2 * MAX_MATCHES):
-            self._trim()
+        self.found.setdefault(place, (tier, length))
+        if len(self.found) >= (2 * MAX_MATCHES if self.is_full else MAX_MATCHES):
+            kept = self.in_order()
+            self.found = dict(kept)
+            place, (_, length) = kept[-1]
+            self.last = length, place
 
-    def start_again(self, tier: int) -> None:
-        """Forget the matches of a tier, which will be found again in order, and take others as long as the last."""
-        self.found = {at: match for at, match in self.found.items() if match[0] != tier}
-        if self.longest is not None:
-            self.longest += 1
-
-    def _trim(self) -> None:
-        kept = self.in_order()
-        self.found = dict(kept)
-        self.longest = kept[-1][1][1]
-
-    def in_order(self) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    def in_order(self) -> list[tuple[_Place, tuple[int, int]]]:
         """Return the best, best first."""
         return nsmallest(MAX_MATCHES, self.found.items(), key=lambda each: (*each[1], *each[0]))
 
     @property
     def is_full(self) -> bool:
         """Whether no later tier can add anything."""
-        return self.longest is not None
+        return self.last is not None
+
+
+class _Group(NamedTuple):
+    """Neighbouring runs of a block, whose shortest paths are of about the same length."""
+
+    shortest: int
+    """Characters of the shortest path."""
+    number: int
+    """Of the block."""
+    first: int
+    """The first run."""
+    end: int
+    """The one after the last."""
+
+
+def _groups(blocks: Iterable[_Block]) -> Iterator[_Group]:
+    for number, block in enumerate(blocks):
+        first, lengths = 0, block.shortest_paths
+        while first < len(lengths):
+            end = bisect_left(lengths, lengths[first] + _LENGTH_STEP, first)
+            yield _Group(lengths[first], number, first, end)
+            first = end
+
+
+@dataclass(slots=True)
+class _Candidates:
+    """Where matches of a query may be, and so those of each query that begins with it."""
+
+    blocks: tuple[_Block, ...]
+    query: str
+    in_names: Sequence[int]
+    """Numbers of the blocks that have the query in a name."""
+    scattered: dict[int, Sequence[_Group]] = field(default_factory=dict)
+    """Groups that may have a match, by tier, those of short paths first; of a tier that is missing, all may have."""
+
+    def groups(self, tier: int) -> Sequence[_Group]:
+        """Return the groups that may have a match of a tier, those of short paths first."""
+        if tier in self.scattered:
+            return self.scattered[tier]
+        return sorted(_groups(self.blocks))
 
 
 class PathIndex:
@@ -163,10 +196,8 @@ class PathIndex:
 
     def __init__(self) -> None:
         self._blocks: tuple[_Block, ...] = ()
-        self._narrow: tuple[tuple[_Block, ...], str, list[str]] | None = None
-        """All matches of a query in these blocks, where they are few."""
-        self._ruled_out: tuple[tuple[_Block, ...], str, _RuledOut] = ((), "", {})
-        """Blocks in which the latest query has no match, and so none that begins with it."""
+        self._candidates = _Candidates((), "", ())
+        """Of the latest query."""
 
     def rebuild(self, paths: Iterable[str], is_cancelled: Callable[[], bool] = lambda: False) -> None:
         """List the paths again, replacing the index block by block.
@@ -191,28 +222,22 @@ class PathIndex:
         """Return the best matches among the indexed paths, best first.
 
         Raises:
-            GivenUp: `is_cancelled` said so, which is asked now and then.
+            SearchCancelled: `is_cancelled` said so, which is asked now and then.
         """
         blocks, query = self._blocks, query.lower()
         if not query:
             return list(islice(_all(blocks), MAX_MATCHES))
-        if self._narrow is not None and self._narrow[0] is blocks and query.startswith(self._narrow[1]):
-            kept = ((path.lower(), path) for path in self._narrow[2])
-            ranked = [(rank_match(query, lower), path) for lower, path in kept if _fits(query, lower)]
-            # Of the same rank, they are in order already.
-            matches = [path for _, path in sorted(ranked, key=lambda each: each[0])]
-            self._narrow = (blocks, query, [path for path in self._narrow[2] if path in set(matches)])
-            return matches
-        known, before, ruled_out = self._ruled_out
-        # The search before may still be at work on a thread.
-        ruled_out = {tier: found.copy() for tier, found in ruled_out.items()}
-        if known is not blocks or not query.startswith(before):
-            ruled_out = {_IN_NAME: set(), _SCATTERED_IN_NAME: set(), _SCATTERED: set()}
-        self._ruled_out = blocks, query, ruled_out
-        best = _Search(blocks, query, is_cancelled, ruled_out).run()
-        found = [(at, blocks[at[0]].path(at[1])) for at, _ in best.in_order()]
-        self._narrow = None if best.is_full else (blocks, query, [path for _, path in sorted(found)])
-        return list(dict.fromkeys(path for _, path in found))
+        # The search before may still be at work on a thread: its candidates are replaced, not changed.
+        kept = self._candidates
+        if kept.blocks is blocks and query.startswith(kept.query):
+            candidates = _Candidates(blocks, query, kept.in_names, kept.scattered.copy())
+        else:
+            candidates = _Candidates(blocks, query, range(len(blocks)))
+        try:
+            best = _Search(candidates, is_cancelled).run()
+        finally:
+            self._candidates = candidates
+        return list(dict.fromkeys(blocks[number].path(start) for (number, _, start), _ in best.in_order()))
 
 
 def _blocks_of(paths: Iterable[str]) -> Iterator[_Block]:
@@ -230,215 +255,216 @@ def _blocks_of(paths: Iterable[str]) -> Iterator[_Block]:
 
 def _all(blocks: Iterable[_Block]) -> Iterator[str]:
     for block in blocks:
-        yield from (block.path(found.end()) for found in re.finditer(r"\n(?=.)", block.names))
+        for _, run in sorted((order, run) for run, order in enumerate(block.order)):
+            start, end = block.name_starts[run], block.name_starts[run + 1]
+            yield from (block.path(found.end()) for found in re.compile("\n").finditer(block.names, start, end))
 
 
 class _Wanted(NamedTuple):
     """Requirement for a matching name."""
 
-    anywhere: str
+    anywhere: re.Pattern[str]
     """Expression that is found somewhere in the line of a name, or from the line feed before it on."""
     least: int
     """Letters of the name, at least, up to the end of what is found."""
 
 
-_ANY = _Wanted(r"\n(?=[^\n])", 0)
+_ANY = _Wanted(re.compile(r"\n(?=[^\n])"), 0)
 
-_IN_NAME, _IN_FOLDER, _SCATTERED_IN_NAME, _SCATTERED = 2, 3, 4, 5
-"""Tiers of `rank_match` from the first in which a match of a query is also one without the query's last letters."""
-_RuledOut = dict[int, set[int]]
-"""Numbers of blocks without a match, by tier."""
-
-_Look = Callable[[int, int, _Block], None]
-"""Looks for matches of a tier in the block of a number."""
+_NAME_START, _WORD_START, _IN_NAME, _IN_PATH, _SCATTERED_IN_NAME, _SCATTERED = range(6)
+"""Tiers of matches, the best first: where the query is in the path, or that its letters are there in order."""
 
 
 class _Search:
-    """One search of all blocks, tier by tier as `rank` has them, until no later one can add anything."""
+    """One search, tier by tier, until no later one can add anything; narrows the candidates."""
 
-    def __init__(
-        self, blocks: tuple[_Block, ...], query: str, given_up: Callable[[], bool], ruled_out: _RuledOut
-    ) -> None:
-        self._blocks = blocks
-        self._query = query
-        self._given_up = given_up
-        self._ruled_out = ruled_out
+    def __init__(self, candidates: _Candidates, is_cancelled: Callable[[], bool]) -> None:
+        self._candidates = candidates
+        self._blocks = candidates.blocks
+        self._query = candidates.query
+        self._is_cancelled = is_cancelled
         self._best = _Best()
-        self._below = _LONGEST
-        """Runs that have only longer paths are passed over."""
-        self._has_match = False
-        """Whether the block that is searched has a match, if there were not enough before."""
 
     def run(self) -> _Best:
-        """Search; raises GivenUp."""
-        query, literal = self._query, re.escape(self._query)
-        tiers: dict[int, _Look] = {_IN_FOLDER: self._in_folders}
-        if "/" not in query:
-            tiers[0] = partial(self._in_names, needed=f"\n{query}", wanted=_Wanted(f"\n{literal}", len(query)))
-            # A search for the text itself is many times as fast as one for what stands before it.
-            word = _Wanted(f"{literal}(?<={_BEFORE_WORD}{literal})", len(query) + 1)
-            tiers[1] = partial(self._in_names, needed=query, wanted=word)
-            tiers[_IN_NAME] = partial(self._in_names, needed=query, wanted=_Wanted(literal, len(query)))
-        if len(query) <= _LONGEST_SCATTERED:
-            letters = "".join(f"(?:[^{letter}\n]*+{letter}()" for letter in map(re.escape, query))
-            tiers[_SCATTERED] = partial(
-                self._scattered_over_path,
-                reach=re.compile(letters + ")?+" * len(query)),
-                rests=[_scattered(query[count:]) for count in range(len(query) + 1)],
-            )
-            if "/" not in query:
-                tiers[_SCATTERED_IN_NAME] = partial(self._in_names, needed="", wanted=_scattered(query))
-        for tier in sorted(tiers):
-            # Where each path costs much, a bound that the short ones have set spares most of the others.
-            short = _short_lengths(self._blocks) if tier == _SCATTERED else []
-            for below in [*short, _LONGEST]:
-                self._best.start_again(tier)
-                self._look_at_blocks(tier, tiers[tier], below)
-                if self._best.longest is not None and self._best.longest < below:
-                    break
+        """Search; raises SearchCancelled."""
+        for _ in self._tiers():
             if self._best.is_full:
                 break
         return self._best
 
-    def _look_at_blocks(self, tier: int, look: _Look, below: int) -> None:
-        """Look for matches of a tier in runs that have a path shorter than `below`."""
-        query, ruled_out = self._query, self._ruled_out.get(max(tier, _IN_NAME), set())
-        for number, block in enumerate(self._blocks):
-            if number in ruled_out or block.shortest >= below:
-                continue
-            yield_to_event_loop()
-            if self._given_up():
-                raise SearchCancelled
-            self._below = min(below, self._best.longest or _LONGEST)
-            if block.shortest >= self._below:
-                continue
-            if (tier < _IN_NAME and query not in block.names) or (
-                tier > _IN_FOLDER
-                and any(letter not in block.names and letter not in block.folders for letter in query)
-            ):
-                ruled_out.add(number)
-                continue
-            self._has_match = self._best.is_full or below < _LONGEST
-            look(tier, number, block)
-            if tier > _IN_NAME and not self._has_match:
-                ruled_out.add(number)
+    def _tiers(self) -> Iterator[None]:
+        """Look for the matches of one tier after another."""
+        query, literal = self._query, re.escape(self._query)
+        in_name = "/" not in query
+        if in_name:
+            start = _Wanted(re.compile(f"\n{literal}"), len(query))
+            self._in_names(_NAME_START, f"\n{query}", start)
+            yield
+            # A search for the text itself is many times as fast as one for what stands before it.
+            word = _Wanted(re.compile(f"{literal}(?<={_BEFORE_WORD}{literal})"), len(query) + 1)
+            self._in_names(_WORD_START, query, word)
+            yield
+            self._in_names(_IN_NAME, query, _Wanted(re.compile(literal), len(query)))
+            yield
+        self._in_folders()
+        yield
+        if len(query) > _LONGEST_SCATTERED:
+            return
+        if in_name:
+            self._in_groups(_SCATTERED_IN_NAME, partial(self._letters_in_names, _scattered(query)))
+            yield
+        letters = "".join(f"(?:[^{letter}\n]*+{letter}()" for letter in map(re.escape, query))
+        reach = re.compile(letters + ")?+" * len(query))
+        rests = [_scattered(query[count:]) for count in range(len(query) + 1)]
+        self._in_groups(_SCATTERED, partial(self._letters_in_paths, reach, rests))
 
-    def _in_names(self, tier: int, number: int, block: _Block, *, needed: str, wanted: _Wanted) -> None:
-        """Look at the names of a block, if a text is in them of which a match needs one."""
-        if needed in block.names:
-            self._take_runs(tier, number, block, range(len(block.folder_lengths)), wanted)
+    def _short_enough(self, numbers: Iterable[int]) -> Iterator[tuple[int, _Block]]:
+        """Yield the blocks that have a path short enough to be among the best, with their numbers."""
+        for number in numbers:
+            self._give_way()
+            block = self._blocks[number]
+            if block.shortest_paths[0] <= self._best.room((number, 0, 0)):
+                yield number, block
 
-    def _take(
-        self, tier: int, number: int, block: _Block, wanted: _Wanted, start: int, end: int, folder: int
-    ) -> None:
-        """Take the names that match, and that are not too long to be among the best.
+    def _give_way(self) -> None:
+        yield_to_event_loop()
+        if self._is_cancelled():
+            raise SearchCancelled
 
-        Args:
-            tier: As in `rank`.
-            number: Of the block.
-            block: Where to look.
-            wanted: What a name must have.
-            start: Where the first name begins.
-            end: Where the line of the last name ends.
-            folder: Characters of the shortest folder of these names.
-        """
-        best = self._best
-        if not best.is_full:
-            start = self._take_found(tier, number, block, re.compile(wanted.anywhere), start, end)
-        room = (best.longest or 0) - 1 - folder - wanted.least
-        if room >= 0 and start < end:
-            bounded = _bounded(wanted.anywhere, -room // _ROOM_STEP * -_ROOM_STEP)
-            self._take_found(tier, number, block, bounded, start, end)
+    def _in_names(self, tier: int, needed: str, wanted: _Wanted) -> None:
+        """Look for names, with a text that a match needs."""
+        without = set()
+        for number, block in self._short_enough(self._candidates.in_names):
+            if self._query not in block.names:
+                without.add(number)
+            elif needed in block.names:
+                self._take(tier, number, wanted, 0, len(block.order))
+        self._candidates.in_names = [number for number in self._candidates.in_names if number not in without]
 
-    def _take_found(
-        self, tier: int, number: int, block: _Block, wanted: re.Pattern[str], start: int, end: int
-    ) -> int:
-        """Take the names in which an expression is found, at most until there are enough; return where to go on."""
-        names, best = block.names, self._best
-        was_full = best.is_full
-        for found in wanted.finditer(names, start - 1, end):
-            self._has_match = True
-            name = names.rfind("\n", 0, found.start() + 1) + 1
-            line_end = names.index("\n", name)
-            best.take(tier, number, name, block.folder_lengths[block.run_of(name)] + line_end - name)
-            if best.is_full and not was_full:
-                return line_end + 1
-        return end
-
-    def _in_folders(self, tier: int, number: int, block: _Block) -> None:
+    def _in_folders(self) -> None:
         """Look for the query in folders, or with its last slash where folder and name meet."""
         before, slash, after = self._query.rpartition("/")
-        if self._query in block.folders:
-            runs = {bisect_right(block.folder_starts, at) - 1 for at in _places(block.folders, self._query)}
-            self._take_runs(tier, number, block, sorted(runs), _ANY)
-        if slash and after and f"{before}/\n" in block.folders:
-            runs = {bisect_right(block.folder_starts, at) - 1 for at in _places(block.folders, f"{before}/\n")}
-            self._take_runs(tier, number, block, sorted(runs), _Wanted(f"\n{re.escape(after)}", len(after)))
+        for number, block in self._short_enough(range(len(self._blocks))):
+            for run in _runs_with(block, self._query):
+                self._take(_IN_PATH, number, _ANY, run, run + 1)
+            if slash and after:
+                wanted = _Wanted(re.compile(f"\n{re.escape(after)}"), len(after))
+                for run in _runs_with(block, f"{before}/\n"):
+                    self._take(_IN_PATH, number, wanted, run, run + 1)
 
-    def _take_runs(self, tier: int, number: int, block: _Block, runs: Iterable[int], wanted: _Wanted) -> None:
-        """Look at the names of some runs, given in order; neighbours are looked at together."""
-        below, starts = self._below, block.name_starts
-        if below < _LONGEST:
-            runs = [run for run in runs if block.shortest_paths[run] < below]
-        for first, end in _stretches(runs):
-            length = min(block.folder_lengths[first:end])
-            self._take(tier, number, block, wanted, starts[first] + 1, starts[end] + 1, length)
-
-    def _scattered_over_path(
-        self, tier: int, number: int, block: _Block, *, reach: re.Pattern[str], rests: Sequence[_Wanted]
-    ) -> None:
-        """Look for the letters of the query in order, the first of them in the folder.
+    def _in_groups(self, tier: int, look: Callable[[int, int, int], bool]) -> None:
+        """Look at the groups that may have a match of a tier, those of short paths first.
 
         Args:
-            tier: As in `rank_match`.
-            number: Of the block.
-            block: Where to look.
-            reach: Takes the letters that a folder has in order; their number is that of its last group.
-            rests: What a name must have, by the number of letters that its folder has.
+            tier: Of the matches.
+            look: Takes the matches in a block, given by its number, from one run up to another; returns whether there
+                are any, also if they are too long to be among the best.
         """
-        search = [re.compile(rest.anywhere).search for rest in rests]
-        names, starts, lengths = block.names, block.name_starts, block.shortest_paths
-        for run, start in enumerate(block.folder_starts[:-1]):
-            if lengths[run] >= self._below:
-                continue
-            found = reach.match(block.folders, start)
-            if found is None or not (count := found.lastindex):
-                continue
-            if search[count](names, starts[run], starts[run + 1] + 1):
-                self._take_runs(tier, number, block, [run], rests[count])
+        groups = self._candidates.groups(tier)
+        has_letters = [
+            all(letter in block.names or letter in block.folders for letter in self._query) for block in self._blocks
+        ]
+        narrowed: list[_Group] = []
+        done = 0
+        try:
+            for group in groups:
+                shortest, number, first, end = group
+                if shortest > self._best.room((0, 0, 0)):
+                    break
+                self._give_way()
+                done += 1
+                if has_letters[number]:
+                    lengths = self._blocks[number].shortest_paths
+                    near = bisect_right(lengths, self._best.room((number, 0, 0)), first, end)
+                    if look(number, first, near) or near < end:
+                        narrowed.append(group)
+        finally:
+            self._candidates.scattered[tier] = [*narrowed, *groups[done:]]
 
+    def _letters_in_names(self, wanted: _Wanted, number: int, first: int, end: int) -> bool:
+        """Look for names that have the letters of the query in order."""
+        block = self._blocks[number]
+        if not wanted.anywhere.search(block.names, block.name_starts[first], block.name_starts[end]):
+            return False
+        self._take(_SCATTERED_IN_NAME, number, wanted, first, end)
+        return True
 
-def _short_lengths(blocks: Iterable[_Block]) -> list[int]:
-    """Return lengths of paths, in order, that the given parts of all runs stay below."""
-    lengths = list(chain.from_iterable(block.shortest_paths for block in blocks))
-    sample = sorted(lengths[:: len(lengths) // _SAMPLES + 1])
-    return [sample[len(sample) // part] for part in _SHORT_PARTS] if sample else []
+    def _letters_in_paths(
+        self, reach: re.Pattern[str], rests: Sequence[_Wanted], number: int, first: int, end: int
+    ) -> bool:
+        """Look for paths that have the letters of the query in order, the first of them in the folder.
+
+        Args:
+            reach: Takes the letters that a folder has in order; their number is that of the last group.
+            rests: What a name must have, by the number of letters that its folder has.
+            number: Of the block.
+            first: The first run.
+            end: The one after the last.
+        """
+        block, has_match = self._blocks[number], False
+        names, starts, folders, folder_starts = block.names, block.name_starts, block.folders, block.folder_starts
+        for run in range(first, end):
+            found = reach.match(folders, folder_starts[run])
+            if not found or not (count := found.lastindex):
+                continue
+            if rests[count].anywhere.search(names, starts[run], starts[run + 1]):
+                has_match = True
+                self._take(_SCATTERED, number, rests[count], run, run + 1)
+        return has_match
+
+    def _take(self, tier: int, number: int, wanted: _Wanted, first: int, end: int) -> None:
+        """Take the names of neighbouring runs that match, and that are not too long to be among the best.
+
+        Args:
+            tier: Of the matches.
+            number: Of the block.
+            wanted: What a name must have.
+            first: The first run.
+            end: The one after the last.
+        """
+        best, block = self._best, self._blocks[number]
+        starts, expression = block.name_starts, wanted.anywhere
+        at = starts[first]
+        if not best.is_full:
+            at = self._take_found(tier, number, expression, at, starts[end] + 1)
+        if not best.is_full:
+            return
+        room = best.room((number, 0, 0))
+        end = bisect_right(block.shortest_paths, room, first, end)
+        if starts[end] - at > _FEW:
+            least = min(block.folder_lengths[first:end]) + wanted.least
+            expression = _bounded(expression.pattern, max(0, room - least) // _ROOM_STEP + 1)
+        self._take_found(tier, number, expression, at, starts[end] + 1)
+
+    def _take_found(self, tier: int, number: int, wanted: re.Pattern[str], start: int, end: int) -> int:
+        """Take the names in which an expression is found, at most until there are enough.
+
+        Args:
+            tier: Of the matches.
+            number: Of the block.
+            wanted: The expression.
+            start: The line feed before the first name.
+            end: Where the line of the last name ends.
+
+        Returns:
+            The line feed before the names that are left.
+        """
+        best, block = self._best, self._blocks[number]
+        names, was_full = block.names, best.is_full
+        for found in wanted.finditer(names, start, end):
+            name = names.rfind("\n", 0, found.start() + 1) + 1
+            line_end = names.index("\n", name)
+            run = block.run_of(name)
+            best.take(tier, (number, block.order[run], name), block.folder_lengths[run] + line_end - name)
+            if best.is_full and not was_full:
+                return line_end
+        return end
 
 
 @lru_cache(maxsize=512)
-def _bounded(anywhere: str, room: int) -> re.Pattern[str]:
-    """Return an expression that finds what another does, with no more than some letters of the name after it."""
-    return re.compile(f"{anywhere}(?=[^\n]{{0,{room}}}\n)")
-
-
-def _stretches(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """The first of each row of numbers that follow one another, and the one after its last."""
-    if isinstance(numbers, range):
-        yield numbers.start, numbers.stop
-        return
-    first = end = -1
-    for number in numbers:
-        if number != end:
-            if end > 0:
-                yield first, end
-            first = number
-        end = number + 1
-    if end > 0:
-        yield first, end
-
-
-def _fits(query: str, path: str) -> bool:
-    return query in path or (len(query) <= _LONGEST_SCATTERED and is_subsequence(query, path))
+def _bounded(anywhere: str, steps: int) -> re.Pattern[str]:
+    """Return an expression that finds what another does, with at most some steps of letters of the name after it."""
+    return re.compile(f"{anywhere}(?=[^\n]{{0,{steps * _ROOM_STEP}}}\n)")
 
 
 def _scattered(letters: str) -> _Wanted:
@@ -447,35 +473,14 @@ def _scattered(letters: str) -> _Wanted:
         return _ANY
     first, *others = map(re.escape, letters)
     rest = "".join(f"[^{letter}\n]*+{letter}" for letter in others)
-    return _Wanted(f"{first}{rest}", len(letters))
+    return _Wanted(re.compile(f"{first}{rest}"), len(letters))
 
 
-def _places(text: str, part: str) -> Iterator[int]:
-    at = text.find(part)
+def _runs_with(block: _Block, text: str) -> list[int]:
+    """Return the runs, in order, whose folder, with the line feed after it, has a text."""
+    runs = []
+    at = block.folders.find(text)
     while at >= 0:
-        yield at
-        at = text.find(part, at + 1)
-
-
-def rank_match(query: str, path: str) -> int:
-    """Return how well a lower-case path fits a query that it contains as a subsequence; smaller is better."""
-    start = path.rfind("/") + 1
-    if path.startswith(query, start):
-        tier = 0
-    elif path.find(query, start) >= 0:
-        tier = 1 if any(path.find(before + query, start) >= 0 for before in _WORD_STARTS) else 2
-    elif query in path:
-        tier = 3
-    else:
-        tier = 4 if is_subsequence(query, path[start:]) else 5
-    return tier * 100_000 + len(path)
-
-
-def is_subsequence(query: str, name: str) -> bool:
-    """Return whether all characters of the query are in the name, in order."""
-    position = -1
-    for character in query:
-        position = name.find(character, position + 1)
-        if position < 0:
-            return False
-    return True
+        runs.append(bisect_right(block.folder_starts, at) - 1)
+        at = block.folders.find(text, block.folder_starts[runs[-1] + 1])
+    return runs
