@@ -1,5 +1,5 @@
 """`uv run python -m tests.attention REPOSITORY …`: how often marks come up in its commits, and where a planted defect
-would stand in them.
+would stand in them. `--reads` counts marks by what was read alone, at worst: see `history_of`.
 
 Where no git host can be reached: Debian's `golang-github-go-git-go-git-fixtures-dev` holds the packs of real
 projects' histories (src-d/go-git, spinnaker, rumprun-xen and smaller ones), each with its address and head in
@@ -9,9 +9,10 @@ projects' histories (src-d/go-git, spinnaker, rumprun-xen and smaller ones), eac
 import argparse
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
-from tests.attention.commits import as_proposal, commits_of, marks, share_before
+from tests.attention.commits import as_proposal, commits_of, history_of, marks, share_before
 from tests.attention.defects import planted
 
 _MARKS_PER_HUNK = 0.2
@@ -23,18 +24,21 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.attention", description=__doc__.partition("\n\n")[0])
     parser.add_argument("repository", type=Path, nargs="+")
     parser.add_argument("--commits", type=int, default=300, help="so many of the latest")
+    parser.add_argument("--reads", choices=("present", "stale"), help="count only marks by what the author had read")
     parser.add_argument("--list", action="store_true", help="print each mark")
     arguments = parser.parse_args()
-    results = [measure(path, arguments.commits, listed=arguments.list) for path in arguments.repository]
+    results = [measure(path, arguments) for path in arguments.repository]
     return 0 if all(results) else 1
 
 
-def measure(repository: Path, most: int, *, listed: bool) -> bool:
+def measure(repository: Path, arguments: argparse.Namespace) -> bool:
     """Print the figures of one repository; whether they are within the bounds."""
+    if arguments.reads:
+        return measure_reads(repository, arguments)
     hunks = marked = commits = planted_in = early = 0
     kinds: Counter[str] = Counter()
     started = time.process_time()
-    for commit in commits_of(repository, most):
+    for commit in commits_of(repository, arguments.commits):
         proposal = as_proposal(commit.files, commit.modes)
         if not proposal.files:
             continue
@@ -44,7 +48,7 @@ def measure(repository: Path, most: int, *, listed: bool) -> bool:
         for reason in proposal.reasons:
             if reason.kind.is_risk:
                 kinds[reason.kind] += max(1, len({place.hunk for place in reason.places}))
-                if listed:
+                if arguments.list:
                     print(f"{commit.name} {reason.path}: {reason.description}")
         if (found := planted(commit.files, number=commits)) is not None:
             path, files = found
@@ -58,6 +62,27 @@ def measure(repository: Path, most: int, *, listed: bool) -> bool:
     print(f"  {', '.join(f'{kind} {count}' for kind, count in kinds.most_common())}")
     print(f"  a defect planted in the last file of {planted_in}: in the first third of the hunks in {share:.0%}")
     return rate <= _MARKS_PER_HUNK and (share >= _FOUND or not planted_in)
+
+
+def measure_reads(repository: Path, arguments: argparse.Namespace) -> bool:
+    """Print how often a hunk is marked by what the author of a commit had read at worst; whether that is seldom."""
+    hunks = marked = 0
+    for commit in commits_of(repository, arguments.commits):
+        history = partial(history_of, repository, commit, stale=arguments.reads == "stale")
+        proposal = as_proposal(commit.files, commit.modes, history=history)
+        hunks += sum(max(1, len(change.hunks)) for change in proposal.files)
+        places = {
+            (reason.path, place.hunk if place else "")
+            for reason in proposal.reasons
+            if reason.kind.is_from_read_history
+            for place in reason.places or (None,)
+        }
+        marked += len(places)
+        if arguments.list:
+            print(*(f"{commit.name} {path} {hunk}" for path, hunk in sorted(places)), sep="\n")
+    rate = marked / max(1, hunks)
+    print(f"{repository}: {hunks} hunks, {marked} marked by what was read: {rate:.3f} a hunk")
+    return rate <= _MARKS_PER_HUNK
 
 
 if __name__ == "__main__":

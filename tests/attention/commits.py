@@ -1,16 +1,21 @@
 """A commit as a proposal: both texts of each file, looked through as they would be when staged."""
 
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
 from app.proposals.overlay.file_changes import make_file_change, next_hunk_number
 from app.proposals.overlay.overlay import ContentStore
+from app.proposals.risk.edited_file import defined_names
+from app.proposals.risk.read_reasons import FileReads, ReadHistory
 from app.proposals.risk.risk_reasons import add_risk_reasons
 from app.proposals.values.models import FileChange, Proposal
 from app.proposals.values.proposal_store import ProposalStore
+
+_SHORTEST_NAME = 3
+"""Characters of a name beyond which a search for it counts."""
 
 Texts = tuple[str | None, str | None]
 """A file before and after; None where there is none."""
@@ -26,9 +31,12 @@ class Commit:
 
 
 def as_proposal(
-    files: Mapping[str, Texts], modes: Mapping[str, tuple[int, int]] | None = None, request: str = ""
+    files: Mapping[str, Texts],
+    modes: Mapping[str, tuple[int, int]] | None = None,
+    request: str = "",
+    history: Callable[[Proposal], ReadHistory] | None = None,
 ) -> Proposal:
-    """What would be staged of these files."""
+    """What would be staged of these files; `history` tells what its author had read."""
     # Nothing is saved, so that no store is asked for anything.
     contents = ContentStore(cast(ProposalStore, None))
     changes: list[FileChange] = []
@@ -43,7 +51,7 @@ def as_proposal(
             changes.append(make_file_change(contents, path, base, result, next_number=number))
             number = max(number, next_hunk_number(changes[-1:]))
     proposal = Proposal(id="P1", workspace="/", created=0.0, summary="", files=tuple(changes))
-    return add_risk_reasons(contents, proposal, request)
+    return add_risk_reasons(contents, proposal, request, history(proposal) if history is not None else None)
 
 
 def share_before(proposal: Proposal, path: str) -> float:
@@ -60,6 +68,37 @@ def marks(proposal: Proposal) -> set[str]:
         if reason.kind.is_risk:
             marked.update((place.hunk for place in reason.places) if reason.places else (reason.path,))
     return marked
+
+
+def history_of(repository: Path, commit: Commit, proposal: Proposal, *, stale: bool) -> ReadHistory:
+    """What the author of a commit had read, at worst: the files that it changes, and no other in which a search for
+    each name that it changes has found something; `stale` for the files as of the commit before their last change."""
+    files: dict[str, FileReads] = {}
+    searches: dict[str, tuple[str, ...]] = {}
+    for change in proposal.files:
+        if (text := commit.files[change.path][0]) is None or change.base is None:
+            continue
+        version = change.base.sha256
+        lines = text.split("\n")
+        hunks = (lines[hunk.old_start : hunk.old_start + hunk.old_count] for hunk in change.hunks)
+        removed = [line for hunk in hunks for line in hunk]
+        for name in {name for line in removed for name in defined_names(line) if len(name) > _SHORTEST_NAME}:
+            searches[name] = _found(repository, f"{commit.name}^", name)
+        if stale:
+            names = (
+                _git(repository, "log", "-2", "--format=%H", f"{commit.name}^", "--", change.path).decode().split()
+            )
+            before = _git(repository, "show", f"{names[-1]}:{change.path}").decode("utf-8", "replace")
+            text, version = before, version if before == text else "another"
+        shown = frozenset(stripped for line in text.splitlines() if (stripped := line.strip()))
+        files[change.path] = FileReads(frozenset({version}), ((version, "all"),), shown, is_known=True)
+    return ReadHistory(files=files, read_paths=frozenset(files), searches=searches, edited=frozenset(commit.files))
+
+
+def _found(repository: Path, revision: str, name: str) -> tuple[str, ...]:
+    command = ["git", "-C", str(repository), "grep", "-lwI", "-e", name, revision]
+    lines = subprocess.run(command, check=False, capture_output=True).stdout.decode("utf-8", "replace").splitlines()
+    return tuple(line.partition(":")[2] for line in lines)
 
 
 def commits_of(repository: Path, most: int) -> Iterator[Commit]:
