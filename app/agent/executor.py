@@ -30,7 +30,7 @@ from app.conversation.events import (
     UserMessage,
 )
 from app.conversation.log import EventLog
-from app.conversation.payload.missing_results import (
+from app.conversation.payload.tool_calls import (
     ABORTED_BEFORE,
     ABORTED_DURING,
     AFTER_QUESTION,
@@ -43,7 +43,7 @@ from app.llm.values.address import host_and_port
 from app.llm.values.requests_and_updates import ReceivedCall
 from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.proposal_errors import TooMuchUnread
-from app.text.plural import plural
+from app.text.quantities import plural
 from app.tools.base.contract import (
     CallRejected,
     Confirmation,

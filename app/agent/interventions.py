@@ -1,7 +1,7 @@
 """Instructions of the program to the model: their texts, and which of them open a turn.
 
 Each is an event of its own, sent as a system message, and stands in payloads only for as long as it applies
-(`Intervention.scope`). What a decision of the user tells the model is worded in `app.conversation.decision_words`.
+(`Intervention.scope`). What a decision of the user tells the model is worded in `app.conversation.proposal_reports`.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from app.conversation.events import (
     ToolResult,
 )
 from app.conversation.log import EventLog
-from app.conversation.pending import PendingProposals
+from app.conversation.proposal_reports import PendingProposals
 from app.proposals.proposal_service import ProposalService
 from app.proposals.text.line_comparison import LineSpan
 from app.proposals.values.models import Proposal, ProposalState

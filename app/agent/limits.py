@@ -25,7 +25,7 @@ from app.conversation.events import (
 from app.conversation.payload.token_count import estimate_text_tokens
 from app.llm.capabilities.model_list import add_cost
 from app.llm.values.requests_and_updates import Usage
-from app.text.duration import format_duration
+from app.text.quantities import format_duration
 
 NEAR = 0.8
 """The share of a limit at which user and model are told that it is near."""

@@ -52,7 +52,7 @@ from app.conversation.events import (
     SideAnswer,
 )
 from app.conversation.log import EventLog
-from app.conversation.pending import PendingProposals
+from app.conversation.proposal_reports import PendingProposals
 from app.conversation.token_totals import TokenTotals
 from app.images.image import Image
 from app.proposals.proposal_service import ProposalService

@@ -56,7 +56,7 @@ from app.conversation.events import (
 )
 from app.conversation.log import EventLog
 from app.conversation.payload.compaction_plan import is_nearly_full
-from app.conversation.payload.missing_results import ABORTED_BEFORE
+from app.conversation.payload.tool_calls import ABORTED_BEFORE
 from app.llm.failures.request_errors import FailureKind, RequestError
 from app.llm.values.profile import Profile
 from app.llm.values.requests_and_updates import (

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.attestation.statement import (
+from app.attestation.signed_statement import (
     Envelope,
     ReviewedFile,
     ReviewPredicate,

@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from app.attestation.signatures import read_user_allowed_signers
+from app.attestation.signed_statement import read_user_allowed_signers
 from app.git.borrowed_repository import BorrowedRepository
 from app.git.run_git import GitFailed
 

@@ -13,7 +13,7 @@ from app.automation.line_coverage import LineCoverage
 from app.automation.workspace_tree import WorkspaceTree
 from app.proposals.decide.workspace_versions import CheckedHunk
 from app.proposals.values.decision_facts import RecordedCheck
-from app.text.plural import plural
+from app.text.quantities import plural
 
 MAX_FINDINGS = 500
 """Findings that are kept of one check."""

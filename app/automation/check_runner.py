@@ -29,7 +29,7 @@ from app.sandbox.captured_changes import PendingFiles
 from app.sandbox.confinement import SandboxMode, SandboxRun
 from app.sandbox.process import ProcessResult, StartFailed, run_shielded
 from app.sandbox.sandbox import Sandbox
-from app.tools.command.command_text import HeadAndTail, PlainTextDecoder
+from app.tools.command.command_result import HeadAndTail, PlainTextDecoder
 from app.workspace.ignore import IgnoreFile, compile_patterns
 from app.workspace.paths import Workspace
 

@@ -17,7 +17,7 @@ from app.automation.check_runner import CheckedTrees, CheckRunner, files_for_che
 from app.config.settings import CheckTable
 from app.proposals.decide.workspace_versions import WorkspaceVersions
 from app.proposals.values.models import Proposal, ProposalState
-from app.text.plural import plural
+from app.text.quantities import plural
 from app.workspace.file_watching import watch_changes
 from app.workspace.git_repository import find_repository
 from app.workspace.paths import Workspace

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.config.settings import CheckTable
-from app.config.toml import parse_toml
+from app.config.toml_files import parse_toml
 from app.workspace.path_rules import WorkspaceError
 from app.workspace.paths import Workspace
 

@@ -12,7 +12,7 @@ from app.concurrency import iterate_cooperatively
 from app.proposals.decide.workspace_versions import WorkspaceVersions
 from app.proposals.values.pending_paths import parent_folders
 from app.sandbox.confinement import ChangedMeanwhile, SandboxRun
-from app.text.plural import plural
+from app.text.quantities import plural
 
 _USUAL = (
     "coverage.xml",

@@ -96,7 +96,7 @@ def approve_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> 
         checks: tuple[RecordedCheck, ...] = ()
         if not arguments.unchecked:
             # Imported where it is wanted, since few have checks and everyone waits for a command to begin.
-            from app.cli.check_command import run_required_checks
+            from app.cli.check_evidence_reproduce import run_required_checks
 
             checks = run_required_checks(runtime, proposal, hunks, quiet=arguments.json)
         before = _states(runtime, proposal)

@@ -10,7 +10,7 @@ from app import __version__
 from app.cli.app_arguments import COMMANDS
 from app.doors.hook.agents import AGENTS
 from app.doors.hook.hook_options import add_hook_arguments, add_hook_options, parse_seconds
-from app.text.duration import parse_duration
+from app.text.quantities import parse_duration
 
 _EPILOG = """\
 commands:

@@ -32,9 +32,8 @@ from app.proposals.values.record_entries import DecisionRecordEntry, blob_id, is
 from app.runtime.commit_records import find_reviewed_commits
 from app.runtime.open_workspace import OpenWorkspace
 from app.sandbox.captured_changes import describe_ignored_paths
-from app.storage.record_check import RecordChecker
-from app.storage.record_store import ChainVerification, RecordedDecision, RecordStore
-from app.text.plural import plural
+from app.storage.record_store import ChainVerification, RecordChecker, RecordedDecision, RecordStore
+from app.text.quantities import plural
 from app.workspace.git_repository import find_repository
 
 _SHOWN = 12

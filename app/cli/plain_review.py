@@ -21,12 +21,12 @@ from app.images.image import Image
 from app.proposals.values.models import DecisionResult, FileDiff, Hunk, HunkState, Proposal
 from app.proposals.values.origin import OriginKind
 from app.proposals.values.proposal_errors import NotRecorded, ProposalError
-from app.review import plain_lines
-from app.review.hunk_walk import Answer, HunkWalk
+from app.review import line_review
+from app.review.hunk_lines import changed_line_count
+from app.review.line_review import Answer, HunkWalk
 from app.review.review_decisions import ReviewDecisions, describe_approval, describe_denial, describe_undo
 from app.review.review_state import ReviewState
 from app.review.review_stores import CheckResultStore, UnfinishedReviewStore
-from app.review.seen import changed_line_count
 from app.review.unfinished_review import ReviewFeedback
 from app.review.verdicts import (
     ActionNeedsConfirmation,
@@ -202,13 +202,13 @@ class PlainReview:
             walk.copy_answers(before)
             self._terminal.print_lines(f"{proposal.id} has changed. This is what it is now.")
         self._terminal.print_lines()
-        self._print(plain_lines.proposal_head_lines(self.state, proposal))
+        self._print(line_review.proposal_head_lines(self.state, proposal))
         for path in self.state.seen_tracker.rebased_files(proposal):
             self._terminal.print_lines(f"Caution: {path} was re-based since you last saw it here. Look again.")
         await self._run_checks(proposal)
         await self._load_evidence(proposal)
         walk.add_evidence_reasons(self.state)
-        self._print(plain_lines.check_result_lines(self.state.checks.get(proposal.id)))
+        self._print(line_review.check_result_lines(self.state.checks.get(proposal.id)))
         return walk
 
     def _show(self, walk: HunkWalk) -> None:
@@ -220,7 +220,7 @@ class PlainReview:
             if is_due and change.state is HunkState.PENDING and change.path not in walk.printed:
                 walk.printed.add(change.path)
                 self._terminal.print_lines()
-                self._print(plain_lines.file_head_lines(diff, number, len(walk.diffs)))
+                self._print(line_review.file_head_lines(diff, number, len(walk.diffs)))
                 if not change.hunks and self._terminal.is_watched:
                     self.state.seen_tracker.seen_lines(walk.proposal).mark_file_seen(change.path)
         if current is not None and current[1].id != walk.shown:
@@ -229,8 +229,8 @@ class PlainReview:
 
     def _show_hunk(self, proposal: Proposal, diff: FileDiff, hunk: Hunk) -> None:
         self._terminal.print_lines()
-        self._print(plain_lines.hunk_lines(diff, hunk))
-        self._print(plain_lines.hunk_notes(self.state, proposal, diff, hunk))
+        self._print(line_review.hunk_lines(diff, hunk))
+        self._print(line_review.hunk_notes(self.state, proposal, diff, hunk))
         if self._terminal.is_watched:
             seen = self.state.seen_tracker.seen_lines(proposal)
             for number in range(changed_line_count(hunk)):

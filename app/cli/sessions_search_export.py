@@ -33,7 +33,7 @@ from app.sandbox.run_folders import kept_file_versions
 from app.storage.pruning import prune_workspace
 from app.storage.session_store import SessionRecord
 from app.storage.storage_errors import NoSuchSession
-from app.text.plural import plural
+from app.text.quantities import plural
 
 if TYPE_CHECKING:
     from app.runtime.review_report import ReviewReport
@@ -197,7 +197,7 @@ def _forge_review(runtime: OpenWorkspace, report: "ReviewReport", arguments: arg
     import json
 
     from app.git.run_git import GitFailed
-    from app.runtime.forge_review import make_forge_review
+    from app.runtime.review_report import make_forge_review
 
     try:
         review = make_forge_review(runtime, report, arguments.base, arguments.head)

@@ -71,7 +71,7 @@ def stage_proposal(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
 
 def push_to_git(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
     """Push a proposal as a commit to a reference of another repository."""
-    from app.cli.check_command import run_required_checks
+    from app.cli.check_evidence_reproduce import run_required_checks
     from app.runtime.git_proposals import push_proposal
 
     proposal = runtime.service.get(arguments.id)
@@ -152,7 +152,7 @@ def print_proposal(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
     for path, words in proposal_cautions(proposal):
         print_line(f"# {escape_unsafe(f'{path}: {words}', keep='')}")
     if proposal.state is ProposalState.STALE:
-        from app.review.plain_lines import conflict_lines
+        from app.review.line_review import conflict_lines
 
         for line in (f"{proposal.id} is stale: {proposal.reason}", *conflict_lines(proposal)):
             print_line(f"# {escape_unsafe(line, keep='')}")

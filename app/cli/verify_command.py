@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from app.attestation.commit_verification import AcceptedReview, FileVerification
-from app.attestation.range_verification import VerifiedRange, verify_range
+from app.attestation.commit_verification import AcceptedReview, FileVerification, VerifiedRange, verify_range
 from app.cli.command_output import (
     CommandError,
     ExitCode,
@@ -22,7 +21,7 @@ from app.cli.command_output import (
 )
 from app.cli.json_documents import CommitVerificationDocument, VerifiedCommitLine
 from app.git.run_git import GitFailed
-from app.text.plural import plural
+from app.text.quantities import plural
 from app.text.safe_text import escape_unsafe
 
 

@@ -27,8 +27,8 @@ from app.config.config_tables import (
     merge_tables,
     validate_placeholders,
 )
-from app.config.toml import parse_toml
-from app.text.duration import parse_duration
+from app.config.toml_files import parse_toml
+from app.text.quantities import parse_duration
 
 WORKSPACE_FILE = ".signoff.toml"
 """The workspace's own configuration, below its root."""

@@ -4,7 +4,6 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from app.conversation.decision_words import format_decision_facts, format_denial, format_feedback
 from app.conversation.events import (
     Answer,
     AssistantMessage,
@@ -24,6 +23,7 @@ from app.conversation.events import (
     TurnEnded,
     UserMessage,
 )
+from app.conversation.proposal_reports import format_decision_facts, format_denial, format_feedback
 from app.images.image import Image, quote_names
 
 _STATES = {"interrupted": " (interrupted)", "truncated": " (cut off)", "discarded": " (discarded attempt)"}

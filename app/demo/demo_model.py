@@ -12,7 +12,6 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from app.demo import editing_skills
-from app.demo.demo_agents import DemoAgents
 from app.demo.demo_conversation import (
     MAX_QUOTED_LINES,
     WORDING,
@@ -31,8 +30,8 @@ from app.demo.demo_conversation import (
     read_history,
     read_intent,
 )
-from app.demo.editing_skills import make_question_instead_of_fix
-from app.text.plural import plural
+from app.demo.editing_skills import DemoAgents, make_question_instead_of_fix
+from app.text.quantities import plural
 
 _WORDS: dict[str, str] = WORDING["aside"]
 _FENCED = r"\n(?P<fence>`{3,})\n(?P<lines>.*?)\n(?P=fence)"

@@ -27,9 +27,9 @@ from typing import Any
 from uuid import uuid4
 
 from app.config.settings import CheckTable
-from app.demo.demo_agents import DemoAgents
 from app.demo.demo_conversation import MODEL_ID, WORDING, DemoReply, content_text
 from app.demo.demo_model import reply_to_request
+from app.demo.editing_skills import DemoAgents
 
 _CHARACTERS_PER_TOKEN = 4
 _PIECES = re.compile(r"\s*\S{1,12}|\s+")

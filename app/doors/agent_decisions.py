@@ -9,17 +9,17 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from app.conversation.decision_words import format_feedback, format_files, format_hunks
 from app.conversation.events import Decision, ProposalDecided
+from app.conversation.proposal_reports import format_feedback, format_files, format_hunks
 from app.proposals.values.decision_facts import HunkOutcome
 from app.proposals.values.models import FileChange, HunkState, Proposal, ProposalState
 from app.proposals.values.proposal_errors import UnknownProposal
 from app.runtime.open_workspace import OpenWorkspace
 from app.runtime.unfinished_work import make_unrecorded_event
-from app.storage.change_signals import ChangeSignal, ChangeWatch
 from app.storage.database import Database
+from app.storage.process_coordination import ChangeSignal, ChangeWatch
 from app.storage.seen_lines_store import SeenLinesStore
-from app.text.plural import plural
+from app.text.quantities import plural
 
 RECORD_WAIT_SECONDS = 2.0
 """Seconds to wait until a decision is recorded with the text of its hunks; the user's words are stored earlier."""

@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator, Iterator
 
 import httpx2
 
-from app.llm.response import response_limits
-from app.llm.response.response_limits import ResponseTooLarge
+from app.llm.response import bounded_stream
+from app.llm.response.bounded_stream import ResponseTooLarge
 
 ACCEPTED = {"Accept-Encoding": "identity"}
 """The header that asks for bodies as they are."""
@@ -41,11 +41,11 @@ async def limit_body_size(response: httpx2.Response) -> None:
 
 def _bound(response: httpx2.Response) -> tuple[int, str]:
     if response.status_code >= 300:
-        return response_limits.ERROR, f"an error ({response.status_code})"
+        return bounded_stream.MAX_ERROR, f"an error ({response.status_code})"
     return (
-        (response_limits.LISTING, "a list of models")
+        (bounded_stream.MAX_LISTING, "a list of models")
         if response.request.method == "GET"
-        else (response_limits.BODY, "a response")
+        else (bounded_stream.MAX_BODY, "a response")
     )
 
 

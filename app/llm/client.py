@@ -26,9 +26,8 @@ from app.llm.failures.request_errors import (
     RequestError,
     RetryPolicy,
 )
+from app.llm.response.bounded_stream import ResponseTooLarge, ServerEvent
 from app.llm.response.response_assembly import Delta, DeltaCollector, ResponseAssembly
-from app.llm.response.response_limits import ResponseTooLarge
-from app.llm.response.sse import ServerEvent
 from app.llm.sdk import Sdk
 from app.llm.transport import ProgressTimeout, StreamEnd, Timeouts, Transport
 from app.llm.values.profile import NEXT_PLACEMENT, Profile

@@ -21,7 +21,7 @@ from app.llm.values.profile import NEXT_PLACEMENT, Placement, Profile
 from app.llm.values.requests_and_updates import Completed, Endpoint, Payload, TextDelta
 from app.llm.wires.wire import CallWithResult, Item, ModelTurn, OpaqueEcho, SystemText, UserText, tag_text
 from app.llm.wires.wire_registry import WIRES, wire_for
-from app.text.plural import plural
+from app.text.quantities import plural
 
 USUAL_PORTS = (11434, 1234, 8080, 8000)
 """Ollama, LM Studio, llama.cpp, vLLM; who really listens there is asked."""

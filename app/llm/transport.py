@@ -21,8 +21,7 @@ from urllib.parse import urlsplit
 from app.llm.capabilities.model_list import ListedModel, parse_model_list
 from app.llm.failures.failures import FailureDescriber, exception_chain, parse_body
 from app.llm.failures.request_errors import AttemptFailed, Failure
-from app.llm.response.response_limits import RENDERED, ResponseTooLarge
-from app.llm.response.sse import EventDecoder, ServerEvent
+from app.llm.response.bounded_stream import MAX_RENDERED, EventDecoder, ResponseTooLarge, ServerEvent
 from app.llm.sdk import Sdk, start_loading_sdk, wait_for_sdk
 from app.llm.values.address import is_local
 from app.llm.values.requests_and_updates import Endpoint
@@ -315,8 +314,8 @@ class Transport:
             text = bytearray()
             async for piece in response.aiter_raw():
                 text += piece
-                if len(text) > RENDERED:
-                    raise ResponseTooLarge("a prompt", RENDERED)
+                if len(text) > MAX_RENDERED:
+                    raise ResponseTooLarge("a prompt", MAX_RENDERED)
             return response.status_code, text.decode("utf-8", "replace")
         except sdk.openai.APIStatusError as refused:
             return refused.status_code, refused.response.text

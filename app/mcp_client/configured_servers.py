@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from app.config.config_tables import ServerTable
-from app.config.toml import parse_toml
+from app.config.toml_files import parse_toml
 from app.sandbox.confinement import SandboxMode, landlock_version
 from app.sandbox.environment import OWN_KEYS
 from app.text.safe_text import escape_unsafe

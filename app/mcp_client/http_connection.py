@@ -16,8 +16,7 @@ from urllib.parse import urljoin, urlsplit
 
 import httpx2
 
-from app.llm.response.response_limits import ResponseTooLarge
-from app.llm.response.sse import EventDecoder
+from app.llm.response.bounded_stream import EventDecoder, ResponseTooLarge
 from app.mcp_client.json_rpc import Message, RpcError
 from app.mcp_client.mcp_connection import (
     MAX_SERVER_MESSAGE_BYTES,

@@ -17,7 +17,7 @@ from app.mcp_client.tool_listing import ToolDefinition, ToolWithdrawn
 from app.proposals.text.file_warnings import format_size
 from app.sandbox.captured_changes import PathChange
 from app.text.deceiving_text import find_deceptive
-from app.text.plural import plural
+from app.text.quantities import plural
 from app.text.safe_text import strip_unsafe
 from app.tools.base.command_forms import ToolForm
 from app.tools.base.contract import (
@@ -29,8 +29,13 @@ from app.tools.base.contract import (
     UncheckedArguments,
     escape_surrogates,
 )
-from app.tools.command.command_outcome import collect_changes, format_paths, stage_changes
-from app.tools.command.command_text import HeadAndTail, PlainTextDecoder
+from app.tools.command.command_result import (
+    HeadAndTail,
+    PlainTextDecoder,
+    collect_changes,
+    format_paths,
+    stage_changes,
+)
 
 _MOST_PARTS = 2_000
 """Parts of one answer that are looked at."""

@@ -14,7 +14,7 @@ from typing import Any
 from app.mcp_client.json_rpc import Message
 from app.mcp_client.mcp_connection import ConnectionLost, McpConnection, ServerError, ServerTimeout
 from app.text.safe_text import strip_unsafe
-from app.tools.command.command_text import PlainTextDecoder
+from app.tools.command.command_result import PlainTextDecoder
 
 MAX_TOOLS = 1000
 """Of one server."""

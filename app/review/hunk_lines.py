@@ -1,9 +1,12 @@
-"""Lines of a hunk: their numbers on both sides, and their texts."""
+"""Lines of hunks: their numbers on both sides, their texts, and which of them were seen.
 
-from collections.abc import Sequence
+Seen lines stay seen when a re-base moves their hunk.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from app.proposals.values.models import FileDiff, Hunk
+from app.proposals.values.models import FileChange, FileDiff, Hunk, HunkState
 
 Side = Literal["old", "new"]
 """Which text of a file a line belongs to."""
@@ -62,3 +65,154 @@ def describe_hunk_lines(hunk: Hunk) -> str:
     if len(lines) == 1:
         return f"{side}line {lines.start + 1}"
     return f"{side}lines {lines.start + 1} to {lines.stop}"
+
+
+Span = tuple[int, int]
+"""Characters, from, to."""
+
+
+def changed_line_count(hunk: Hunk) -> int:
+    """Removed and added lines."""
+    return hunk.old_count + hunk.new_count
+
+
+class SeenLines:
+    """The lines of one proposal that have been on the screen."""
+
+    def __init__(self) -> None:
+        self.files: set[str] = set()
+        """Paths of files without hunks whose head was drawn."""
+        self.count = 0
+        """How often something came on screen for the first time."""
+        self.lines = 0
+        """Lines that were seen."""
+        self._lines: dict[str, bytearray] = {}
+        """By hunk, one byte for each of its lines: whether all that matters of it was drawn."""
+        self._left: dict[str, int] = {}
+        """By hunk, how many of these are still 0."""
+        self._parts: dict[tuple[str, int], list[Span]] = {}
+        """The characters drawn of lines that were drawn in part, in order, apart from each other."""
+        self._unsaved: set[str] = set()
+        """Hunks, and paths of files without any, of which something was seen since `pop_new_lines`."""
+
+    # Taking in
+
+    def mark_file_seen(self, path: str) -> None:
+        """The head of a file without hunks was drawn."""
+        if path not in self.files:
+            self.files.add(path)
+            self.count += 1
+            self._unsaved.add(path)
+
+    def mark_seen(self, hunk: Hunk, number: int) -> None:
+        """A line was drawn from its first to its last changed character."""
+        lines = self._lines.get(hunk.id)
+        if lines is None:
+            lines = self._lines[hunk.id] = bytearray(changed_line_count(hunk))
+            self._left[hunk.id] = len(lines)
+        if number < len(lines) and not lines[number]:
+            lines[number] = 1
+            self._left[hunk.id] -= 1
+            self._parts.pop((hunk.id, number), None)
+            self.count += 1
+            self.lines += 1
+            self._unsaved.add(hunk.id)
+
+    def mark_part_seen(self, hunk: Hunk, number: int, drawn: Span, wanted: Sequence[Span]) -> None:
+        """Record drawn characters of a line; `wanted` are those that must be drawn before it counts as seen."""
+        if self.is_seen(hunk, number):
+            return
+        before = self._parts.get((hunk.id, number), [])
+        spans = _joined(before, drawn)
+        if spans != before:
+            self._parts[hunk.id, number] = spans
+            self.count += 1
+        if _first_gap(spans, wanted) is None:
+            self.mark_seen(hunk, number)
+
+    def copy_seen_lines(self, whole: Hunk, part: Hunk) -> None:
+        """Copy the seen lines of a hunk to a part that was split off."""
+        for number in range(changed_line_count(part)):
+            if self.is_seen(whole, changed_line_index(whole, *changed_line_at(part, number))):
+                self.mark_seen(part, number)
+
+    # Sharing with other windows and runs
+
+    def pop_new_lines(self) -> dict[str, bytes]:
+        """Return the lines seen since the last call: a byte per line by hunk id, one byte by the path of a bare
+        file."""
+        new, self._unsaved = self._unsaved, set()
+        return {key: bytes(self._lines.get(key, b"\1")) for key in new}
+
+    def restore(self, seen: Mapping[str, bytes], changes: Iterable[FileChange]) -> None:
+        """Add lines of these files that were seen in another window or run."""
+        for change in changes:
+            if not change.hunks and change.path in seen:
+                self.files.add(change.path)
+            for hunk in change.hunks:
+                stored = seen.get(hunk.id, b"")
+                if len(stored) == changed_line_count(hunk) and any(stored):
+                    lines = bytearray(map(max, stored, self._lines.get(hunk.id, bytes(len(stored)))))
+                    self.lines += sum(lines) - sum(self._lines.get(hunk.id, b""))
+                    self._lines[hunk.id], self._left[hunk.id] = lines, len(lines) - sum(lines)
+
+    # Asking
+
+    def is_seen(self, hunk: Hunk, number: int) -> bool:
+        """Whether a line was seen."""
+        lines = self._lines.get(hunk.id)
+        return lines is not None and number < len(lines) and bool(lines[number])
+
+    def count_unseen_lines(self, hunk: Hunk) -> int:
+        """Return how many of its lines were not on the screen."""
+        return self._left.get(hunk.id, changed_line_count(hunk)) if hunk.old_count or hunk.new_count else 0
+
+    def count_unseen_of_hunks(self, hunks: Iterable[Hunk], left_out: Collection[str]) -> tuple[int, int]:
+        """Return how many lines of the waiting, chosen hunks were not on the screen, and how many there are."""
+        missing = of = 0
+        get = self._left.get
+        for hunk in hunks:  # there may be tens of thousands, and this is asked after every page
+            if hunk.state is HunkState.PENDING and hunk.id not in left_out:
+                lines = hunk.old_count + hunk.new_count
+                left = get(hunk.id)
+                of += lines
+                missing += lines if left is None else left
+        return missing, of
+
+    def first_unseen(self, hunk: Hunk, start: int = 0) -> int | None:
+        """The first of its lines from `start` on that was not seen."""
+        if start >= changed_line_count(hunk):
+            return None
+        lines = self._lines.get(hunk.id)
+        found = start if lines is None else lines.find(0, start)
+        return None if found < 0 else found
+
+    def first_undrawn_character(self, hunk: Hunk, number: int, wanted: Sequence[Span]) -> int:
+        """The first of the wanted characters of a line that was not drawn; the first of all, if all were."""
+        gap = _first_gap(self._parts.get((hunk.id, number), []), wanted)
+        return gap if gap is not None else wanted[0][0] if wanted else 0
+
+
+def _joined(spans: Sequence[Span], new: Span) -> list[Span]:
+    """Return the spans with one more; touching spans are joined."""
+    start, end = new
+    if start >= end:
+        return list(spans)
+    before = [span for span in spans if span[1] < start]
+    after = [span for span in spans if span[0] > end]
+    touching = spans[len(before) : len(spans) - len(after)]
+    if touching:
+        start, end = min(start, touching[0][0]), max(end, touching[-1][1])
+    return [*before, (start, end), *after]
+
+
+def _first_gap(spans: Sequence[Span], wanted: Sequence[Span]) -> int | None:
+    """Return the first wanted character outside all spans; None if there is none."""
+    for start, end in wanted:
+        at = start
+        for low, high in spans:
+            if low <= at < high:
+                at = high
+        if at < end:
+            return at
+    return None

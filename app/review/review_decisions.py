@@ -8,7 +8,7 @@ from app.proposals.values.models import DecisionResult, ProposalState
 from app.proposals.values.proposal_errors import CheckFailed
 from app.review.review_state import ReviewState
 from app.review.unfinished_review import ReviewFeedback
-from app.text.plural import plural
+from app.text.quantities import plural
 
 if TYPE_CHECKING:
     from app.agent.decision_service import DecisionService

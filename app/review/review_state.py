@@ -5,15 +5,13 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from app.automation.check_results import ProposalChecks
-from app.automation.evidence.proposal_evidence import ProposalEvidence
-from app.automation.reproduction import Reproduction
+from app.automation.evidence.proposal_evidence import ProposalEvidence, Reproduction
 from app.proposals.decide.comment_follow_up import CommentFollowUp
 from app.proposals.stack.hunk_splitting import HunkPart
 from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.models import HunkState, Proposal, ProposalState
 from app.proposals.values.origin import Origin, OriginKind
-from app.review.hunk_lines import hunk_line_numbers
-from app.review.seen import SeenLines
+from app.review.hunk_lines import SeenLines, hunk_line_numbers
 from app.review.unfinished_review import (
     ChosenHunks,
     DraftComment,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pydantic import TypeAdapter, ValidationError
 
 from app.proposals.values.decision_facts import RecordedCheck
-from app.storage.change_signals import ChangeSignal
+from app.storage.process_coordination import ChangeSignal
 from app.storage.session_store import SessionStore
 from app.storage.storage_errors import StorageError
 

@@ -15,7 +15,7 @@ from app.proposals.values.models import (
 )
 from app.proposals.values.pending_paths import is_undecided
 from app.review.review_state import ReviewState, UnseenParts
-from app.text.plural import plural
+from app.text.quantities import plural
 
 
 @dataclass(frozen=True, slots=True)

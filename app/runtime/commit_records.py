@@ -13,17 +13,18 @@ from typing import Any
 from app.attestation.commit_verification import root_commits
 from app.attestation.review_notes import merge_fetched_notes, write_envelope
 from app.attestation.review_policy import read_committed_policy
-from app.attestation.signatures import find_signing_key, sign
-from app.attestation.statement import (
+from app.attestation.signed_statement import (
     ReviewCheck,
     ReviewedFile,
     ReviewEvidence,
     ReviewOrigin,
     SignedReview,
+    find_signing_key,
     hunk_digests,
     make_envelope,
     make_statement,
     pre_authentication_encoding,
+    sign,
 )
 from app.git.blobs import BlobPair, parse_raw_diff, read_checkout_contents, to_git_blob, to_git_mode
 from app.git.borrowed_repository import BorrowedRepository
@@ -41,7 +42,7 @@ from app.proposals.values.decision_facts import RecordedCheck, RecordedEvidence
 from app.proposals.values.models import Proposal
 from app.proposals.values.origin import Origin
 from app.proposals.values.record_entries import DecisionRecordEntry, RecordedFile, blob_id
-from app.review.seen import SeenLines
+from app.review.hunk_lines import SeenLines
 from app.runtime.open_workspace import OpenWorkspace
 from app.sandbox.captured_changes import FileOrLink
 from app.storage.record_store import RecordStore

@@ -20,7 +20,7 @@ from app.proposals.values.record_entries import is_on_disk_after
 from app.runtime.commit_records import sign_reviews, to_signed_approval, to_signed_review
 from app.runtime.open_workspace import OpenWorkspace
 from app.storage.record_store import RecordStore
-from app.text.plural import plural
+from app.text.quantities import plural
 
 _MOST_AUTHORS = 3
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from app.storage import database as at_rest
 from app.storage.app_dirs import AppDirs, find_app_dirs
-from app.storage.change_signals import ChangeSignal
 from app.storage.database import Database
+from app.storage.process_coordination import ChangeSignal
 from app.storage.storage_errors import StorageError
 from app.workspace import trust
 from app.workspace.path_rules import WorkspaceError
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from app.automation.check_runner import CheckRunner
     from app.automation.event_hooks import HookRunner
     from app.automation.evidence.evidence_runner import EvidenceRunner
-    from app.automation.recipe_runner import RecipeRunner
-    from app.automation.reproduction import Reproduction
+    from app.automation.evidence.proposal_evidence import Reproduction
+    from app.automation.evidence.recipe_runner import RecipeRunner
     from app.config.config_tables import HookTable
     from app.config.settings import Configuration, Settings
     from app.conversation.events import Event
@@ -207,7 +207,7 @@ class OpenWorkspace:
         """
         if self._configuration is not None:
             return self.settings.reading.unseen_lines or 0
-        from app.config.reading_limit import read_reading_limit
+        from app.config.toml_files import read_reading_limit
 
         try:
             return read_reading_limit(self.dirs.config_file)
@@ -341,7 +341,7 @@ class OpenWorkspace:
     @property
     def recipes(self) -> "RecipeRunner":
         """Return the runner that runs the commands of proposals again."""
-        from app.automation.recipe_runner import RecipeRunner
+        from app.automation.evidence.recipe_runner import RecipeRunner
 
         return RecipeRunner(self.checks, self.service, self.tree_id)
 

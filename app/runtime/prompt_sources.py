@@ -16,7 +16,7 @@ from app.prompts.custom_commands import (
 )
 from app.prompts.skills import Skills, find_skills
 from app.runtime.open_workspace import OpenWorkspace
-from app.text.plural import plural
+from app.text.quantities import plural
 from app.workspace import trust
 
 

@@ -1,18 +1,38 @@
-"""The report of a review, to send to others: proposed changes, decisions and reasons."""
+"""The report of a review, to send to others: changes, decisions and reasons, as text or for a pull request.
 
+For GitHub and GitLab it is comments and suggestions in the forms that their APIs take. A forge takes comments on
+lines of its own diff alone, so each comment is looked up there by its text; what has no line in it goes into the
+words on the whole.
+"""
+
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any, Literal
 
 from app.conversation.events import SideExchange, collect_side_exchanges
-from app.conversation.markdown_export import fence_code, quote_text
+from app.conversation.markdown_export import code_fence, fence_code, quote_text
+from app.git.borrowed_repository import BorrowedRepository
+from app.git.commits import CommitRange, branch_range
+from app.git.run_git import GitFailed
 from app.images.image import quote_names
 from app.proposals.text.diff import LineChange, diff_lines
 from app.proposals.values.decision_facts import LineComment
-from app.proposals.values.models import FileChange, FileDiff, FileVersion, Proposal, describe_proposal_state
+from app.proposals.values.models import (
+    FileChange,
+    FileDiff,
+    FileVersion,
+    HunkState,
+    Proposal,
+    describe_proposal_state,
+)
+from app.proposals.values.origin import OriginKind
+from app.review.unfinished_review import QUOTED_LINES
 from app.runtime.open_workspace import OpenWorkspace
 from app.storage.record_store import RecordedDecision, RecordStore
-from app.text.plural import plural
+from app.text.quantities import plural
+from app.tools.base.contract import escape_surrogates
 
 SIDE_QUESTIONS_HEADING = "Asked aside"
 """What stands above the questions that are no part of the conversation."""
@@ -185,3 +205,315 @@ def answer_heading(exchange: SideExchange) -> str:
         return "No answer came"
     state = "" if exchange.answer.state == "complete" else f" ({exchange.answer.state})"
     return f"{exchange.answer.model or 'The model'} answered{state}"
+
+
+_CONTEXT = 3
+"""Unchanged lines around a change that a forge shows, and on which it takes comments."""
+_MOST_BELOW = 100
+"""Lines below the commented one that a suggestion of GitLab may replace."""
+_TIP = re.compile(r"\A[0-9a-f]{7,64}\b|(?<=\()[0-9a-f]{7}(?=\))")
+"""The commit in the origin of a proposal."""
+_HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+
+Side = Literal["old", "new"]
+
+
+@dataclass(frozen=True, slots=True)
+class _ForgeLine:
+    """A line of the forge's diff; a number is 0 on the side that does not have it."""
+
+    old: int
+    new: int
+    text: str
+    hunk: int
+
+    def number(self, side: Side) -> int:
+        """Return the line's number on a side."""
+        return self.new if side == "new" else self.old
+
+
+@dataclass(frozen=True, slots=True)
+class ForgeComment:
+    """A comment on lines of the forge's diff."""
+
+    path: str
+    old_path: str
+    lines: Sequence[_ForgeLine]
+    side: Side
+    text: str
+    replacement: tuple[str, ...] | None = None
+    """What the lines are to be; None for words alone."""
+
+    @property
+    def github_comment(self) -> dict[str, Any]:
+        """Return it as an element of `comments` of a new review."""
+        sides = {"new": "RIGHT", "old": "LEFT"}
+        first, last = self.lines[0].number(self.side), self.lines[-1].number(self.side)
+        several = {"start_line": first, "start_side": sides[self.side]} if first != last else {}
+        place = {"path": self.path, **several, "line": last, "side": sides[self.side]}
+        return {**place, "body": self._body("suggestion")}
+
+    def gitlab_discussion(self, commits: CommitRange) -> dict[str, Any]:
+        """Return it as a new discussion."""
+        # Which lines a suggestion replaces is counted from the line of the comment, the first one.
+        below = len(self.lines) - 1
+        line = self.lines[0] if self.replacement is not None else self.lines[-1]
+        numbers = {name: number for name, number in (("old_line", line.old), ("new_line", line.new)) if number}
+        shas = {"base_sha": commits.base, "start_sha": commits.base, "head_sha": commits.tip}
+        position = {"position_type": "text", **shas, "old_path": self.old_path, "new_path": self.path, **numbers}
+        return {"body": self._body(f"suggestion:-0+{below}" if below <= _MOST_BELOW else ""), "position": position}
+
+    def _body(self, language: str) -> str:
+        if self.replacement is None:
+            return self.text
+        text = "".join(f"{line}\n" for line in self.replacement)
+        fence = code_fence(text)
+        return f"{self.text}\n\n{fence}{language}\n{text}{fence}".lstrip()
+
+
+@dataclass(slots=True)
+class ForgeReview:
+    """A review for a forge."""
+
+    proposal: str
+    commits: CommitRange
+    comments: list[ForgeComment] = field(default_factory=list)
+    general_notes: list[str] = field(default_factory=list)
+    """About the whole, and what has no line in the forge's diff."""
+
+    @property
+    def github_review(self) -> dict[str, Any]:
+        """Return the body of `POST /repos/{owner}/{repo}/pulls/{number}/reviews`."""
+        count = plural(len(self.comments), "comment")
+        body = "\n\n".join(self.general_notes) or f"Reviewed with signoff ({self.proposal}): {count} below."
+        comments = [remark.github_comment for remark in self.comments]
+        return {"commit_id": self.commits.tip, "event": "COMMENT", "body": body, "comments": comments}
+
+    @property
+    def gitlab_discussions(self) -> list[dict[str, Any]]:
+        """Return the bodies of `POST /projects/:id/merge_requests/:iid/discussions`, one for each discussion."""
+        return [
+            *({"body": text} for text in self.general_notes),
+            *(remark.gitlab_discussion(self.commits) for remark in self.comments),
+        ]
+
+
+def make_forge_review(runtime: OpenWorkspace, report: ReviewReport, base: str, head: str) -> ForgeReview:
+    """Return the review of a proposal for the pull request with these commits.
+
+    Args:
+        base: The branch that the pull request goes to; HEAD if empty.
+        head: Its latest commit; that of the proposal if empty.
+
+    Raises:
+        GitFailed: a commit is not here, or the proposal comes from none.
+        KeyError: contents were pruned.
+    """
+    with BorrowedRepository(runtime.workspace.root) as borrowed:
+        commits = _commits(borrowed, report, base, head)
+        review = ForgeReview(report.proposal.id, commits)
+        files = {change.path: _ForgeFile(borrowed, commits, change) for change in report.proposal.files}
+        for decision in report.decisions:
+            _add_words(runtime, review, report, decision, files)
+            for comment in decision.words.comments:
+                _add_comment(review, comment, files.get(comment.path))
+        for change in report.proposal.files:
+            if change.edited and not change.binary:
+                held, wanted = _lines(runtime, change.base), _lines(runtime, change.result)
+                _add_suggestions(review, change, files[change.path], held, wanted)
+    return review
+
+
+def _commits(borrowed: BorrowedRepository, report: ReviewReport, base: str, head: str) -> CommitRange:
+    origin = report.proposal.origin
+    found = _TIP.search(origin.ref) if origin.kind is OriginKind.REF else None
+    named = head or (found[0] if found else "")
+    if not named:
+        raise GitFailed(f"{report.proposal.id} comes from no commit: name the one on the forge with --head.")
+    tip = borrowed.resolve(named)
+    if not tip:
+        raise GitFailed(f"The commit {named} is not here: fetch the branch of the pull request first.")
+    commits = branch_range(borrowed, tip, named, base or "HEAD")
+    if commits.base == tip:
+        raise GitFailed(f"{base or 'HEAD'} has {named} already: name the branch that it goes to with --base.")
+    return commits
+
+
+class _ForgeFile:
+    """A file as the forge shows its change."""
+
+    def __init__(self, borrowed: BorrowedRepository, commits: CommitRange, change: FileChange) -> None:
+        lead = f"{borrowed.folder}/" if borrowed.folder else ""
+        self.path = lead + change.path
+        self.old: Sequence[str] = ()
+        self.new: Sequence[str] = ()
+        self.shown: list[_ForgeLine] = []
+        """The lines that take comments."""
+        before = _blob(borrowed, commits.base, lead + (change.old_path or change.path))
+        after = _blob(borrowed, commits.tip, self.path)
+        self.old_path = lead + change.old_path if change.old_path and before else self.path
+        if change.binary:
+            return
+        self.old = _text_lines(borrowed.run_query("cat-file", "blob", before)) if before else ()
+        self.new = _text_lines(borrowed.run_query("cat-file", "blob", after)) if after else ()
+        if before and after:
+            options = ("--no-color", "--no-ext-diff", "--no-textconv", f"--unified={_CONTEXT}")
+            self.shown += _parse_hunks(borrowed.run_query("diff", *options, before, after))
+        else:
+            self.shown += [_ForgeLine(number, 0, text, 1) for number, text in enumerate(self.old, 1)]
+            self.shown += [_ForgeLine(0, number, text, 1) for number, text in enumerate(self.new, 1)]
+
+    def remark(
+        self, lines: Sequence[_ForgeLine], text: str, replacement: tuple[str, ...] | None = None
+    ) -> ForgeComment:
+        side: Side = "new" if lines[-1].new else "old"
+        return ForgeComment(self.path, self.old_path, lines, side, text, replacement)
+
+    def find(self, texts: Sequence[str], side: Side, near: int) -> Sequence[_ForgeLine]:
+        """Return the lines with these texts, one below the other, that are nearest to a number; empty if there are
+        none."""
+        lines = [line for line in self.shown if line.number(side)]
+        found = [
+            lines[at : at + len(texts)]
+            for at in range(len(lines) - len(texts) + 1)
+            if [line.text for line in lines[at : at + len(texts)]] == [*texts]
+            and lines[at].hunk == lines[at + len(texts) - 1].hunk
+        ]
+        return min(found, key=lambda run: abs(run[0].number(side) - near), default=())
+
+    def between(self, first: int, last: int) -> Sequence[_ForgeLine]:
+        """Return the lines of the new file with these numbers; empty if the forge doesn't show them in one hunk."""
+        lines = [line for line in self.shown if first <= line.new <= last]
+        whole = len(lines) == last - first + 1 and len({line.hunk for line in lines}) == 1
+        return lines if whole else ()
+
+
+def _blob(borrowed: BorrowedRepository, commit: str, path: str) -> str:
+    """Return the id of a file in a commit; empty if it isn't there or is no file."""
+    found = borrowed.run_query("ls-tree", "-z", commit, "--", path).decode("utf-8", "surrogateescape")
+    _, kind, name = found.partition("\t")[0].split() if found else ("", "", "")
+    return name if kind == "blob" else ""
+
+
+def _text_lines(data: bytes) -> tuple[str, ...]:
+    lines = escape_surrogates(data.decode("utf-8", "surrogateescape")).split("\n")
+    return tuple(line.removesuffix("\r") for line in (lines[:-1] if not lines[-1] else lines))
+
+
+def _lines(runtime: OpenWorkspace, version: FileVersion | None) -> tuple[str, ...]:
+    return _text_lines(runtime.proposals.read_blob(version.sha256)) if version is not None else ()
+
+
+def _parse_hunks(patch: bytes) -> Iterator[_ForgeLine]:
+    old = new = hunk = 0
+    for line in _text_lines(patch):
+        if begins := _HUNK.match(line):
+            old, new, hunk = int(begins[1]), int(begins[2]), hunk + 1
+        elif hunk and line[:1] in ("+", "-", " "):
+            removed, added = line[0] == "-", line[0] == "+"
+            yield _ForgeLine(0 if added else old, 0 if removed else new, line[1:], hunk)
+            old, new = old + (not added), new + (not removed)
+
+
+def _add_comment(review: ForgeReview, comment: LineComment, file: "_ForgeFile | None") -> None:
+    lines = _commented_line(comment, file) if file is not None else ()
+    if file is not None and lines:
+        review.comments.append(file.remark(lines, comment.text.strip()))
+    else:
+        place = f"`{file.path if file is not None else comment.path}:{comment.line}`"
+        review.general_notes.append(f"{place}\n\n{fence_code(comment.quote, 'diff')}\n\n{comment.text.strip()}")
+
+
+def _commented_line(comment: LineComment, file: "_ForgeFile") -> Sequence[_ForgeLine]:
+    """Return the line that a comment is on, found by its quotation."""
+    quoted = comment.quote.split("\n")
+    signs = ("+", " ") if comment.side == "new" else ("-",)
+    around = [(index, line[1:]) for index, line in enumerate(quoted) if line[:1] in signs]
+    found: list[_ForgeLine] = []
+    # It is in the middle of the quotation, unless that begins with the file.
+    for at in (
+        QUOTED_LINES,
+        *(index for index, _ in around[comment.line - 1 : comment.line] if index < QUOTED_LINES),
+    ):
+        before = sum(index < at for index, _ in around)
+        if at not in dict(around):
+            continue
+        if whole := file.find([text for _, text in around], comment.side, comment.line - before):
+            found.append(whole[before])
+        else:
+            found += file.find([quoted[at][1:]], comment.side, comment.line)
+    return sorted(found, key=lambda line: abs(line.number(comment.side) - comment.line))[:1]
+
+
+def _add_words(
+    runtime: OpenWorkspace,
+    review: ForgeReview,
+    report: ReviewReport,
+    decision: RecordedDecision,
+    files: "dict[str, _ForgeFile]",
+) -> None:
+    """Add what was said with a decision: at the hunks that it denied, or on the whole if it denied all."""
+    words = decision.words.feedback.strip()
+    if not words:
+        return
+    count = decision.entry.count if decision.entry is not None else 0
+    whole = all(change.state is HunkState.DENIED and len(change.denied) <= 1 for change in report.proposal.files)
+    placed = False
+    for change in () if whole else report.proposal.files:
+        for part in change.denied if not change.binary else ():
+            # Where nothing else of the file waited, it is without them what it came to.
+            without = next((one for one in (part.after, change.result, change.base) if one != part.before), None)
+            texts = _lines(runtime, without), _lines(runtime, part.before)
+            if part.decision == count and (lines := _denied_lines(files[change.path], *texts)):
+                review.comments.append(files[change.path].remark(lines, words))
+                placed = True
+    if not placed:
+        review.general_notes.append(words)
+
+
+def _denied_lines(file: "_ForgeFile", without: Sequence[str], with_them: Sequence[str]) -> Sequence[_ForgeLine]:
+    """Return the lines of the first denied hunk in the forge's diff."""
+    for change in diff_lines(without, with_them):
+        if added := with_them[change.new_start : change.new_end]:
+            found = file.find(added, "new", change.new_start + 1)
+        else:
+            found = file.find(without[change.old_start : change.old_end], "old", change.old_start + 1)
+        if found:
+            return found
+    return ()
+
+
+def _add_suggestions(
+    review: ForgeReview, change: FileChange, file: "_ForgeFile", held: Sequence[str], wanted: Sequence[str]
+) -> None:
+    """Add what the user made of the proposed lines.
+
+    Args:
+        held: The file on disk without the proposal.
+        wanted: The file with it, as the user edited it.
+    """
+    added = {line.new for line in file.shown if line.new and not line.old}
+    denied = bool(change.denied) or any(hunk.state is HunkState.DENIED for hunk in change.hunks)
+    taken_back = [
+        (each.old_start, each.old_end, file.old[each.new_start : each.new_end])
+        for each in (diff_lines(file.new, file.old) if denied else ())
+    ]
+    brought = diff_lines(held, wanted)
+    for each in diff_lines(file.new, wanted):
+        first, last = each.old_start + 1, each.old_end
+        lines = tuple(wanted[each.new_start : each.new_end])
+        if (each.old_start, each.old_end, lines) in taken_back:
+            continue
+        is_brought = any(one.new_start <= each.new_end and each.new_start <= one.new_end for one in brought)
+        if not is_brought and added.isdisjoint(range(first - 1, last + 2)):
+            # The workspace has moved on there.
+            continue
+        if first > last and (above := file.between(first - 1, first - 1)):
+            review.comments.append(file.remark(above, "", (above[0].text, *lines)))
+        elif first > last and (below := file.between(first, first)):
+            review.comments.append(file.remark(below, "", (*lines, below[0].text)))
+        elif first <= last and (replaced := file.between(first, last)):
+            review.comments.append(file.remark(replaced, "", lines))
+        else:
+            shown = [f"-{line}" for line in file.new[each.old_start : last]] + [f"+{line}" for line in lines]
+            review.general_notes.append(f"`{file.path}:{first}`\n\n{fence_code(chr(10).join(shown), 'diff')}")

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from app.text.plural import plural
+from app.text.quantities import plural
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ import time
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, cast
 
-from app.storage.change_signals import ChangeSignal
 from app.storage.database import Database
+from app.storage.process_coordination import ChangeSignal
 from app.storage.seen_lines_store import check_unread
 
 _KEPT_SECONDS = 30 * 86_400.0

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import cast
 
 from app.proposals.values.proposal_errors import TooMuchUnread
-from app.storage.change_signals import ChangeSignal
 from app.storage.database import Database
+from app.storage.process_coordination import ChangeSignal
 
 
 class SeenLinesStore:

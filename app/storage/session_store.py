@@ -21,9 +21,9 @@ from app.conversation.events import (
     UserMessage,
 )
 from app.conversation.log import skip_to_first_turn
-from app.storage.change_signals import ChangeSignal
 from app.storage.compact_records import compact_record
 from app.storage.database import Database
+from app.storage.process_coordination import ChangeSignal
 from app.storage.storage_errors import NoSuchSession, StorageError
 
 _LENGTH = 80

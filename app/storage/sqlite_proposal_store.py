@@ -16,9 +16,9 @@ from app.proposals.values.models import Proposal
 from app.proposals.values.origin import OriginKind
 from app.proposals.values.proposal_store import JournalEntry, JournalRecord
 from app.storage.captured_edit_store import RESERVE
-from app.storage.change_signals import ChangeSignal
 from app.storage.compact_records import compact_record
 from app.storage.database import Database
+from app.storage.process_coordination import ChangeSignal
 from app.storage.seen_lines_store import check_unread
 from app.storage.storage_errors import StorageError
 

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from app.conversation.todos import MAX_TODOS, Todo, count_done, current_or_next_todo
 from app.prompts.skills import FILE_NAME, Skill, Skills
-from app.text.plural import plural
+from app.text.quantities import plural
 from app.tools.base.contract import Tool, ToolArguments, ToolContext, ToolError, ToolOutput
 from app.workspace.path_rules import WorkspaceError
 

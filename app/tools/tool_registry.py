@@ -10,8 +10,7 @@ from pydantic import BaseModel
 
 from app.concurrency import iterate_cooperatively
 from app.prompts.skills import Skills
-from app.tools.base.contract import Tool, ToolError, UncheckedArguments
-from app.tools.base.schemas import json_schema, parse_arguments
+from app.tools.base.contract import Tool, ToolError, UncheckedArguments, json_schema, parse_arguments
 
 if TYPE_CHECKING:
     from app.sandbox.sandbox import Sandbox
@@ -184,8 +183,7 @@ def make_standard_tools(
     """
     from app.tools.command.run_command import RunCommand
     from app.tools.conversation_tools import AskUser, ReadSkill, WriteTodos
-    from app.tools.edit_tools import ApplyPatch, DeleteFile, EditFile, RenameFile, WriteFile
-    from app.tools.read_file import ReadFile
+    from app.tools.file_tools import ApplyPatch, DeleteFile, EditFile, ReadFile, RenameFile, WriteFile
     from app.tools.search.list_files import ListFiles
     from app.tools.search.search_text import SearchText
 

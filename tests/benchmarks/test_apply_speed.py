@@ -10,8 +10,8 @@ from pathlib import Path
 
 from app.proposals.locate.matching import Replacement
 from app.proposals.proposal_service import ProposalService
-from app.storage.change_signals import ChangeSignal
 from app.storage.database import Database
+from app.storage.process_coordination import ChangeSignal
 from app.storage.sqlite_proposal_store import SqliteProposalStore
 from app.workspace.paths import Workspace
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from app.proposals.text.diff import diff_lines
 from app.proposals.text.document import split_lines
-from app.proposals.text.merge import merge_lines
+from app.proposals.text.line_edits import merge_lines
 
 LINES = 50_000
 MOST_TIMES_GIT_DIFF = 8

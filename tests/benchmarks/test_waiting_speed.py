@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from app.proposals.proposal_service import ProposalService
-from app.storage.change_signals import ChangeSignal
 from app.storage.database import Database
+from app.storage.process_coordination import ChangeSignal
 from app.storage.sqlite_proposal_store import SqliteProposalStore
 from app.workspace.paths import Workspace
 from tests.ui.review_app import reviewing

@@ -10,9 +10,8 @@ import pytest
 
 from app.automation.check_runner import CheckRunner
 from app.cli.approve_deny_undo import approve_proposals
-from app.cli.check_command import run_checks, suggest_check_tables
+from app.cli.check_evidence_reproduce import collect_evidence, run_checks, suggest_check_tables
 from app.cli.command_output import CommandError, ExitCode
-from app.cli.evidence_command import collect_evidence
 from app.cli.proposal_choice import record_as_seen
 from app.proposals.values.proposal_errors import NotPending
 from app.runtime.open_workspace import OpenWorkspace, open_workspace

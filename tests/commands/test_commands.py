@@ -18,7 +18,7 @@ from app.runtime.model_connection import save_picked_model
 from app.runtime.open_workspace import open_workspace
 from app.sandbox import run_folders
 from app.sandbox.run_folders import kept_file_versions
-from app.storage.session_lock import SessionLock
+from app.storage.process_coordination import SessionLock
 from tests.forking import Forking
 from tests.terminal.terminal import signoff_command
 from tests.wire.replies import STALL, Turn, chunk, stream

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from app.attestation.review_notes import REVIEWS
-from app.attestation.statement import pre_authentication_encoding
+from app.attestation.signed_statement import pre_authentication_encoding
 from app.cli.main import main
 from app.proposals.values.decision_facts import (
     UNKNOWN_CONTEXT,

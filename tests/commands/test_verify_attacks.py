@@ -13,8 +13,8 @@ import pytest
 
 from app.attestation import review_notes
 from app.attestation.review_notes import REVIEWS, write_envelope
-from app.attestation.statement import ReviewedFile, ReviewOrigin, SignedReview, make_envelope, make_statement
-from app.attestation.statement import pre_authentication_encoding as to_sign
+from app.attestation.signed_statement import ReviewedFile, ReviewOrigin, SignedReview, make_envelope, make_statement
+from app.attestation.signed_statement import pre_authentication_encoding as to_sign
 from app.git.borrowed_repository import BorrowedRepository
 from tests.commands.test_verify import POLICY, POLICY_FILE, Project, amend, git, keys, project, run
 

@@ -19,8 +19,8 @@ from app.proposals.values.models import ProposalState
 from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.proposal_errors import ApplyFailed, ProposalError, RecoveryNeeded
 from app.sandbox.captured_changes import FileOrLink, PathChange
-from app.storage.change_signals import ChangeSignal
 from app.storage.database import Database
+from app.storage.process_coordination import ChangeSignal
 from app.storage.sqlite_proposal_store import SqliteProposalStore
 from app.workspace.paths import Workspace
 from tests.examples import every

@@ -237,7 +237,7 @@ def test_a_session_in_which_nothing_waits_loads_no_review_and_nothing_that_stage
         "app.proposals.stack.proposal_staging",
         "app.proposals.risk.risk_reasons",
         "app.proposals.stack.rebase",
-        "app.proposals.text.merge",
+        "app.proposals.text.line_edits",
         "app.automation.check_results",
         "app.sandbox.sandbox",
     }

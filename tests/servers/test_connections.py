@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from app.config.config_tables import ServerTable
-from app.llm.response import response_limits
+from app.llm.response import bounded_stream
 from app.mcp_client import http_connection
 from app.mcp_client import mcp_server as servers
 from app.mcp_client import server_program as stdio
@@ -159,7 +159,7 @@ async def test_a_stream_is_left_with_the_answer_whatever_came_before_it(tmp_path
 
 
 async def test_a_line_without_end_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(response_limits, "EVENT", 1_000)
+    monkeypatch.setattr(bounded_stream, "MAX_EVENT", 1_000)
     async with far(tmp_path, "ping", streaming("data: " + "x" * 2_000)) as (_, talk):
         with pytest.raises(ConnectionLost, match="its answer is too long"):
             await talk.request("ping", {}, 60)

@@ -24,12 +24,11 @@ from app.storage.session_store import SessionRecord
 from app.ui.app import SignoffApp
 from app.ui.screens.dialog import ConfirmScreen
 from app.ui.screens.edit_screens import ConflictScreen, EditScreen
-from app.ui.screens.report_screens import DoctorScreen
+from app.ui.screens.report_screens import DoctorScreen, WireScreen
 from app.ui.screens.sessions_screen import SessionPickerScreen
 from app.ui.screens.settings_screen import SettingsScreen
 from app.ui.screens.setup_screens import EndpointScreen, ModelPickerScreen, SetupScreen
 from app.ui.screens.trust_screen import TrustRequest, TrustScreen
-from app.ui.screens.wire_screen import WireScreen
 from app.ui.startup import OpenedWorkspace
 from tests.pilots import at_rest
 from tests.ui.screen_text import screen_text

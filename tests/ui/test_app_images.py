@@ -10,7 +10,7 @@ from textual.widgets import TextArea
 from app.conversation.events import Notice, ProposalDecided, UserMessage
 from app.proposals.values.models import ProposalState
 from app.text.safe_text import escape_unsafe
-from app.ui.screens.wire_screen import format_body, reorder_body
+from app.ui.screens.report_screens import format_body, reorder_body
 from tests.oracles.reading import images
 from tests.ui.running_app import Running, running, stage, staged
 from tests.ui.test_app_checks import prepared

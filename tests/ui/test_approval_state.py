@@ -11,8 +11,8 @@ from app.automation.check_results import CheckOutcome, CheckResult, CheckState, 
 from app.conversation.events import SideAnswer
 from app.proposals.stack.hunk_splitting import HunkPart
 from app.proposals.values.models import DeniedPart, FileOperation, HunkState, MatchLevel, Proposal, ProposalState
+from app.review.hunk_lines import changed_line_count
 from app.review.review_state import ReviewState, UnseenParts
-from app.review.seen import changed_line_count
 from app.review.unfinished_review import DraftComment, UnfinishedReview, quote_lines
 from app.review.verdicts import (
     ActionAllowed,

@@ -15,7 +15,7 @@ from app.proposals.values.models import Proposal
 from app.proposals.values.origin import Origin, OriginKind
 from app.review.review_state import order_by_urgency
 from app.runtime.model_connection import connect_model, create_or_resume_session
-from app.storage.session_lock import SessionLock
+from app.storage.process_coordination import SessionLock
 from app.tools.base.contract import ConfirmationAnswer
 from app.ui.controllers.review_services import ReadingPace
 from app.ui.terminal.attention import window_title

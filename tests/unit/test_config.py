@@ -25,7 +25,7 @@ from app.config.settings import (
     setting_origin,
     validate_value,
 )
-from app.config.toml import parse_toml
+from app.config.toml_files import parse_toml
 from app.prompts.front_matter import parse_front_matter
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.workspace import trust

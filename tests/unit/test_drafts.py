@@ -15,8 +15,8 @@ from app.conversation.events import UserMessage
 from app.review.review_stores import UnfinishedReviewStore
 from app.review.unfinished_review import UnfinishedReview
 from app.runtime.session_host import DraftStore, StoredDraft
-from app.storage.change_signals import ChangeSignal
 from app.storage.database import Database
+from app.storage.process_coordination import ChangeSignal
 from app.storage.session_store import SessionStore
 
 KEY = "draft:"

@@ -12,7 +12,7 @@ from app.proposals.patch.patching import scan_patch
 from app.proposals.values.proposal_errors import EditRefused
 from app.text.deceiving_text import find_deceptive, find_lookalikes
 from app.text.safe_text import INVISIBLE_GLYPH, SPACE_GLYPH, escape_unsafe, is_plain, strip_unsafe
-from app.tools.command.command_text import PlainTextDecoder
+from app.tools.command.command_result import PlainTextDecoder
 from app.workspace.secrets import secret_reason
 from widgets.chat.markdown.markdown_document import close_inline_marks, has_visible_text
 from widgets.chat.markdown.markdown_splitter import ITEM_PATTERN, RULE_PATTERN, TABLE_DELIMITER_PATTERN

@@ -18,8 +18,8 @@ from app.conversation.log import EventLog
 from app.llm.endpoint_doctor import Diagnosis, EndpointCheck, examine_endpoint
 from app.llm.failures.failures import MAX_TEXT
 from app.llm.failures.request_errors import FailureKind, RequestError, RetryPolicy
-from app.llm.response import response_limits
-from app.llm.response.response_limits import DEEPEST
+from app.llm.response import bounded_stream
+from app.llm.response.bounded_stream import DEEPEST
 from app.llm.transport import Timeouts
 from app.llm.values.profile import Profile
 from app.llm.values.requests_and_updates import Completed, Endpoint
@@ -277,11 +277,11 @@ async def test_a_bomb_takes_no_more_memory_than_it_may(server: WireServer, statu
             _, peak = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
-    assert peak < 4 * response_limits.EVENT
+    assert peak < 4 * bounded_stream.MAX_EVENT
 
 
 async def test_endless_empty_events_are_too_large(server: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(response_limits, "BODY", 4 * MIB)
+    monkeypatch.setattr(bounded_stream, "MAX_BODY", 4 * MIB)
     server.always(poured(b"", event(chunk(None)) * 1_000))
     with pytest.raises(RequestError, match="sent a response of more than 4 MiB"):
         await complete(server)

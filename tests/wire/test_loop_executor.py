@@ -22,7 +22,7 @@ from app.conversation.events import (
     ToolStarted,
 )
 from app.conversation.log import EventLog
-from app.conversation.payload.missing_results import ABORTED_BEFORE
+from app.conversation.payload.tool_calls import ABORTED_BEFORE
 from app.proposals.stack.draft import Draft
 from app.tools.base.contract import (
     Confirmation,

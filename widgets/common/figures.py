@@ -6,7 +6,7 @@ from typing import NamedTuple
 from textual.content import Content
 
 from app.conversation.token_totals import TokenTotals
-from app.text.plural import plural
+from app.text.quantities import plural
 
 
 class LinePart(NamedTuple):

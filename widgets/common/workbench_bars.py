@@ -14,7 +14,7 @@ from textual.style import Style
 
 from app.conversation.token_totals import TokenTotals
 from app.keys.actions import ACTIONS, Action
-from app.text.plural import plural
+from app.text.quantities import plural
 from app.text.safe_text import escape_unsafe
 from widgets.common.figures import (
     LinePart,

@@ -16,7 +16,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from app.proposals.values.models import FileDiff
-from app.text.plural import plural
+from app.text.quantities import plural
 from widgets.common.containers import Column, Row
 from widgets.common.figures import LinePart, join_parts, select_fitting_parts
 from widgets.diff.diff_arrangement import Comment

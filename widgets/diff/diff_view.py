@@ -15,21 +15,28 @@ from textual.strip import Strip
 
 from app.keys.actions import make_bindings
 from app.proposals.values.models import FileDiff, HunkState, Proposal
-from app.review.hunk_lines import changed_line_at
-from app.review.seen import SeenLines
+from app.review.hunk_lines import SeenLines, changed_line_at
 from widgets.common.key_hints import MAIN_BUTTON
 from widgets.common.text_colours import selection_style
 from widgets.common.workbench_bars import HasKeyTitles
 from widgets.diff.background_jobs import BackgroundJobs
 from widgets.diff.diff_arrangement import Comment, DiffFoldState
 from widgets.diff.diff_colours import DIFF_COMPONENT_CLASSES, DIFF_CSS
-from widgets.diff.diff_cursor import CursorBookmark, DiffCursor, Job
+from widgets.diff.diff_cursor import (
+    CursorBookmark,
+    DiffCursor,
+    Job,
+    LineSelection,
+    PickedLines,
+    copied_text,
+    line_at,
+    word_at,
+)
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_model import DiffModel
 from widgets.diff.diff_painter import FrameState, LineRenderer
 from widgets.diff.diff_rows import CommentRow, FileRow, FoldRow, LineRow, NoteRow, SourceLine, SpaceRow
 from widgets.diff.diff_search import DiffSearch
-from widgets.diff.line_selection import LineSelection, PickedLines, copied_text, line_at, word_at
 from widgets.diff.seen_lines import SeenRecorder, go_to_unseen
 
 SIDE_SCROLL_CELLS = 8

@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 from textual.widget import Widget
 
-from app.review.hunk_lines import Side, changed_line_at, changed_line_index
-from app.review.seen import SeenLines, changed_line_count
+from app.review.hunk_lines import SeenLines, Side, changed_line_at, changed_line_count, changed_line_index
 from widgets.diff.diff_cursor import CursorView, DiffCursor
 from widgets.diff.diff_model import DiffModel
 from widgets.diff.diff_rows import FileRow, LineRow, Row, SourceLine, row_of_line

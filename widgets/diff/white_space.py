@@ -15,7 +15,7 @@ from typing import NamedTuple
 from app.proposals.text.diff import LineChange, diff_lines
 from app.proposals.values.models import FileDiff, Hunk
 from app.review.hunk_lines import HunkRange, hunk_line_numbers, hunk_texts
-from app.text.plural import plural
+from app.text.quantities import plural
 from widgets.diff.diff_rows import NoteRow, SourceLine
 
 _SPACE = " \t\r\f"

@@ -38,9 +38,9 @@ from widgets.common.containers import Column
 from widgets.common.figures import format_dollars, format_tokens
 from widgets.common.workbench_bars import HasKeyTitles
 from widgets.diff.diff_arrangement import Comment
+from widgets.diff.diff_cursor import PickedLines
 from widgets.diff.diff_pane import DiffPane
 from widgets.diff.diff_rows import CommentRow, SourceLine
-from widgets.diff.line_selection import PickedLines
 from widgets.review import review_messages
 from widgets.review.diff_preview_controller import DiffPreviewController
 from widgets.review.review_wording import safe_content

@@ -10,7 +10,7 @@ from app.proposals.values.decision_facts import EvidenceVerdict
 from app.proposals.values.models import FileDiff, Proposal
 from app.review.hunk_lines import changed_line_at
 from app.review.review_state import ReviewState
-from app.text.plural import plural
+from app.text.quantities import plural
 from widgets.diff.diff_arrangement import Comment
 from widgets.diff.diff_rows import CommentKind, SourceLine
 from widgets.review.review_wording import QUIET_STYLE, KeyNameOf, fill_lines, make_chip, safe_content

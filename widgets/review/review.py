@@ -13,8 +13,7 @@ from textual.geometry import Size
 from textual.widgets import Static
 
 from app.automation.check_results import ProposalChecks, findings_as_feedback, uncovered_lines_as_feedback
-from app.automation.evidence.proposal_evidence import ProposalEvidence, unheld_hunks_as_feedback
-from app.automation.reproduction import Reproduction
+from app.automation.evidence.proposal_evidence import ProposalEvidence, Reproduction, unheld_hunks_as_feedback
 from app.conversation.events import ThreadAnchor
 from app.images.mentions import Mention
 from app.keys.actions import Action, actions_in_scope, make_bindings
@@ -40,10 +39,10 @@ from widgets.common.input_order import input_arrival_time, is_joined_input
 from widgets.common.key_hints import MAIN_BUTTON
 from widgets.common.splitter import Splitter
 from widgets.common.workbench_bars import HasKeyTitles, ShowsOwnActionKeys
+from widgets.diff.diff_cursor import PickedLines
 from widgets.diff.diff_pane import DiffPane
 from widgets.diff.diff_view import DiffView
 from widgets.diff.file_list import FileList
-from widgets.diff.line_selection import PickedLines
 from widgets.diff.writing_field import WritingField
 from widgets.review import review_messages
 from widgets.review.approval_pane import ApprovalPane, ReviewQueue

@@ -12,7 +12,7 @@ from app.proposals.text.file_warnings import describe_match
 from app.proposals.values.models import FileDiff, Proposal, ProposalState
 from app.review.review_state import ReviewState, permission_scopes
 from app.review.verdicts import ActionNeedsConfirmation, can_be_approved, decision_verbs, describe_review_state
-from app.text.plural import plural
+from app.text.quantities import plural
 from app.tools.base.command_forms import CommandForm, ToolForm
 from app.tools.base.contract import PERMISSION_PURPOSES, Confirmation
 from widgets.diff.diff_arrangement import Comment

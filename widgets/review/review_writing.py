@@ -14,7 +14,7 @@ from app.review.hunk_lines import side_text
 from app.review.review_state import ReviewState
 from app.review.unfinished_review import DraftComment, ReviewFeedback, add_quote
 from app.review.verdicts import can_ask_model_again
-from app.text.plural import plural
+from app.text.quantities import plural
 from app.tools.base.contract import Confirmation
 from widgets.chat.composer_field import DroppedImages
 from widgets.diff.diff_arrangement import Comment

@@ -1,12 +1,14 @@
-"""Evidence about the hunks of a proposal, for the review, the command line and the record."""
+"""What tests and a second run of its command say about a proposal, for the review, the commands and the record."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from app.proposals.text.hunks import hunk_header
 from app.proposals.values.decision_facts import EvidenceVerdict, HunkEvidence, RecordedEvidence
 from app.proposals.values.models import FileDiff, Hunk
-from app.text.plural import plural
+from app.proposals.values.origin import CommandRecipe
+from app.text.quantities import plural
 
 NO_TIME_LEFT = "no time was left"
 _QUOTED = 12
@@ -108,3 +110,38 @@ def _quoted(diff: FileDiff, hunk: Hunk) -> str:
     ]
     more = [f"and {len(lines) - _QUOTED} more lines"] if len(lines) > _QUOTED else []
     return "\n".join(("```diff", *(line.replace("```", "'''") for line in lines[:_QUOTED]), *more, "```"))
+
+
+_NAMED = 3
+"""Differing files that one line names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reproduction:
+    """The result of running a proposal's command again."""
+
+    proposal: str
+    revision: int
+    """Of the proposal, after it."""
+    recipe: CommandRecipe
+    outcome: Literal["same", "differs", "replaced"]
+    """`replaced`: the files have moved since the first run, so its result took the place of the proposal's."""
+    files: int
+    """How many files the run changed."""
+    differing: tuple[str, ...]
+    """The paths at which it gave something else, sorted."""
+    is_same_environment: bool
+    """Whether variables and system are those of the first run."""
+
+    @property
+    def summary(self) -> str:
+        """Return it in one line: `same 412 files, byte for byte`."""
+        if self.outcome == "same":
+            return f"same {plural(self.files, 'file')}, byte for byte"
+        more = f" and {len(self.differing) - _NAMED:,} more" if len(self.differing) > _NAMED else ""
+        named = f"{', '.join(self.differing[:_NAMED])}{more}"
+        if self.outcome == "replaced":
+            return f"run again on the present files: {plural(self.files, 'file')}, new at {named}"
+        elsewhere = "" if self.is_same_environment else ", in another environment"
+        count = f"{plural(len(self.differing), 'file')} {'differs' if len(self.differing) == 1 else 'differ'}"
+        return f"not the same{elsewhere}: {count} ({named})"

@@ -1,20 +1,270 @@
 """Chooses the tests that can notice a change: by recorded coverage, by imports, or as the test runner knows it."""
 
+import configparser
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+import sqlite3
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
+from fnmatch import fnmatchcase
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 from app.automation.check_runner import all_tests_argument
-from app.automation.evidence.coverage_contexts import find_recorded_tests
-from app.automation.evidence.import_closure import ImportGraph, build_import_graph
-from app.automation.evidence.pytest_settings import filter_by_test_paths
+from app.concurrency import iterate_cooperatively
 from app.config.config_tables import TESTS
 from app.config.settings import CheckTable
+from app.config.toml_files import parse_toml
 from app.proposals.risk.edited_file import is_test
-from app.text.plural import plural
+from app.text.quantities import plural
 from app.workspace.path_rules import WorkspaceError
 from app.workspace.paths import Workspace
+
+_COVERAGE, _TESTMON = ".coverage", ".testmondata"
+_LARGEST_DATABASE = 128 << 20
+"""Bytes of a database that is looked at."""
+_SECONDS = 5.0
+"""Of one look into it."""
+_STEPS = 100_000
+"""Instructions of SQLite between two looks at the clock."""
+
+
+def find_recorded_tests(workspace: Workspace, lines: Mapping[str, Collection[int]]) -> tuple[frozenset[str], str]:
+    """Return the ids of the tests that ran some lines, and where that is recorded; both empty if nowhere.
+
+    Where tests are known to have run the file but none of the lines, they are all returned: the lines may have moved.
+
+    Args:
+        workspace: Where the tools leave their data.
+        lines: Lines from 1 by workspace path, as the files are on disk.
+    """
+    for name, read in ((_COVERAGE, _of_coverage), (_TESTMON, _of_testmon)):
+        with suppress(OSError, WorkspaceError, sqlite3.Error), closing(sqlite3.connect(":memory:")) as database:
+            # A copy in memory, whose views and triggers count for nothing: it may come from anyone.
+            data = workspace.read(name, _LARGEST_DATABASE)
+            # A database with a journal beside it says so in its header, and would not be opened without.
+            database.deserialize(b"".join((data[:18], b"\1\1", data[20:])))
+            database.execute("PRAGMA trusted_schema = OFF")
+            end = time.monotonic() + _SECONDS
+            database.set_progress_handler(partial(_is_late, end), _STEPS)
+            if found := frozenset(read(database, workspace.root, lines)):
+                return found, name
+    return frozenset(), ""
+
+
+def _is_late(end: float) -> int:
+    return time.monotonic() > end
+
+
+def _of_coverage(database: sqlite3.Connection, root: Path, lines: Mapping[str, Collection[int]]) -> Iterator[str]:
+    """From coverage.py's schema 7 (https://coverage.readthedocs.io/en/latest/dbschema.html)."""
+    contexts = dict(database.execute("SELECT id, context FROM context"))
+    files = {path: number for number, path in database.execute("SELECT id, path FROM file")}
+    for path, wanted in lines.items():
+        number = next((files[name] for name in (str(root / path), path) if name in files), None)
+        if number is None:
+            continue
+        by_context = _lines_by_context(database, number)
+        near = {each for each, ran in by_context.items() if not ran.isdisjoint(wanted)}
+        for each in near or by_context:
+            if test := _test_of(contexts.get(each, "")):
+                yield test
+
+
+def _lines_by_context(database: sqlite3.Connection, file: int) -> dict[int, set[int]]:
+    found: dict[int, set[int]] = {}
+    for context, bits in database.execute("SELECT context_id, numbits FROM line_bits WHERE file_id = ?", (file,)):
+        ran = found.setdefault(context, set())
+        ran.update(at * 8 + bit for at, byte in enumerate(bits) for bit in range(8) if byte & 1 << bit)
+    for context, line in database.execute("SELECT context_id, ABS(tono) FROM arc WHERE file_id = ?", (file,)):
+        found.setdefault(context, set()).add(line)
+    return found
+
+
+def _test_of(context: str) -> str:
+    """Return the test id in a context of pytest-cov, `tests/test_a.py::test_b|run`; empty without one."""
+    test, _, phase = context.rpartition("|")
+    test = test if phase in ("setup", "run", "teardown") else context
+    return test if "::" in test and not test.startswith("-") else ""
+
+
+def _of_testmon(database: sqlite3.Connection, root: Path, lines: Mapping[str, Collection[int]]) -> Iterator[str]:
+    """From the tables of pytest-testmon 2; it knows files and the methods in them, not lines."""
+    for path in lines:
+        yield from (
+            name
+            for (name,) in database.execute(
+                "SELECT DISTINCT t.test_name FROM test_execution t "
+                "JOIN test_execution_file_fp x ON x.test_execution_id = t.id "
+                "JOIN file_fp f ON f.id = x.fingerprint_id WHERE f.filename = ?",
+                (path,),
+            )
+            if not name.startswith("-")
+        )
+
+
+_IMPORT = re.compile(
+    r"^[^\S\n]*(?:from[^\S\n]+(?P<module>\.{0,20}[\w.]*)[^\S\n]+import[^\S\n]*(?:\((?P<many>[^)]{0,20000})\)|"
+    r"(?P<names>[^\n#;]{1,2000}))|import[^\S\n]+(?P<plain>[\w., \t]{1,2000}))",
+    re.MULTILINE,
+)
+_NAME = re.compile(r"[\w.]+")
+_CONFTEST = "conftest.py"
+
+
+@dataclass(slots=True)
+class ImportGraph:
+    """The modules of a workspace, and the importers of each."""
+
+    modules: dict[str, str] = field(default_factory=dict)
+    """Path by dotted name."""
+    importers: dict[str, set[str]] = field(default_factory=dict)
+    """The paths of the files that import a file."""
+    tests: tuple[str, ...] = ()
+    """The files that hold tests."""
+
+    def tests_that_import(self, paths: Collection[str]) -> tuple[str, ...]:
+        """Return the test files that import one of these files, themselves or through others, sorted.
+
+        Importing a module runs the packages that it lies in. A `conftest.py` that reaches a file stands for all test
+        files at and below its folder.
+        """
+        reached = set(paths)
+        waiting = deque(paths)
+        while waiting:
+            for importer in self.importers.get(waiting.popleft(), ()):
+                if importer not in reached:
+                    reached.add(importer)
+                    waiting.append(importer)
+        folders = [path.removesuffix(_CONFTEST) for path in reached if path.rpartition("/")[2] == _CONFTEST]
+        return tuple(path for path in self.tests if path in reached or path.startswith(tuple(folders)))
+
+
+def build_import_graph(paths: Iterable[str], load_text: Callable[[str], str]) -> ImportGraph:
+    """Return the import graph of the Python files among some paths; for threads.
+
+    Args:
+        paths: Of the workspace, those that a variant may lack among them.
+        load_text: Gives the text of a file; empty where it can't be read.
+    """
+    python = sorted(path for path in paths if path.endswith(".py"))
+    packages = {path.removesuffix("/__init__.py") for path in python if path.endswith("/__init__.py")}
+    graph = ImportGraph(tests=tuple(path for path in python if _holds_tests(path)))
+    for path in python:
+        for name in _dotted_names(path, packages):
+            graph.modules.setdefault(name, path)
+    for path in iterate_cooperatively(python):
+        package = _dotted_names(path, packages)[0]
+        if not path.endswith("__init__.py"):
+            package = package.rpartition(".")[0]
+        for name in _imported(load_text(path), package):
+            for target in _files_of(name, graph.modules):
+                if target != path:
+                    graph.importers.setdefault(target, set()).add(path)
+    return graph
+
+
+def _holds_tests(path: str) -> bool:
+    name = path.rpartition("/")[2]
+    return (is_test(path) and name.startswith("test_")) or name.endswith("_test.py") or name == "tests.py"
+
+
+def _dotted_names(path: str, packages: Collection[str]) -> list[str]:
+    """The names by which a file may be imported: from above its outermost package, and from the workspace's root."""
+    stem = path.removesuffix(".py").removesuffix("/__init__")
+    parts = stem.split("/")
+    first = len(parts) - 1
+    if path.endswith("/__init__.py"):
+        first = len(parts)
+    while first and "/".join(parts[:first]) in packages:
+        first -= 1
+    names = [".".join(parts[first:]) or parts[-1], ".".join(parts)]
+    if parts[0] in ("src", "lib") and len(parts) > 1:
+        # A folder without `__init__.py` may be a package, too.
+        names.append(".".join(parts[1:]))
+    return list(dict.fromkeys(names))
+
+
+def _imported(text: str, package: str) -> Iterator[str]:
+    """The dotted names that a text imports; of `from a import b` both `a.b` and `a`."""
+    for match in _IMPORT.finditer(text):
+        if plain := match["plain"]:
+            yield from (part.split(" as ")[0].strip() for part in plain.split(","))
+            continue
+        module = match["module"]
+        if module.startswith("."):
+            above = len(module) - len(module.lstrip("."))
+            parts = package.split(".") if package else []
+            base = parts[: len(parts) - above + 1]
+            module = ".".join((*base, *filter(None, (module.lstrip("."),))))
+        names = match["many"] if match["many"] is not None else match["names"] or ""
+        yield module
+        for part in names.split(","):
+            if name := _NAME.match(part.strip()):
+                yield f"{module}.{name[0]}" if module else name[0]
+
+
+def _files_of(name: str, modules: Mapping[str, str]) -> Iterator[str]:
+    """The files that an import of a dotted name runs: the module and the packages above it."""
+    while name:
+        if path := modules.get(name):
+            yield path
+        name = name.rpartition(".")[0]
+
+
+# In the order of https://docs.pytest.org/en/stable/reference/customize.html
+_INI_FILES = (
+    ("pytest.ini", "pytest"),
+    (".pytest.ini", "pytest"),
+    ("pyproject.toml", ""),
+    ("tox.ini", "pytest"),
+    ("setup.cfg", "tool:pytest"),
+)
+
+
+def filter_by_test_paths(tests: Sequence[str], read: Callable[[str], str]) -> tuple[str, ...]:
+    """Return the test files that pytest collects where it is given no names.
+
+    Args:
+        tests: Paths in the workspace.
+        read: Gives the text of a file; empty where it can't be read.
+    """
+    folders = [folder.removeprefix("./").strip("/") for folder in _test_paths(read)]
+    inside = [path for path in tests if any(_is_inside(path, folder) for folder in folders)]
+    return tuple(inside or tests)
+
+
+def _is_inside(path: str, folder: str) -> bool:
+    return folder in ("", ".", path) or fnmatchcase(path, f"{folder}/*") or fnmatchcase(path, folder)
+
+
+def _test_paths(read: Callable[[str], str]) -> Sequence[str]:
+    """Return `testpaths` from the first file that has settings of pytest."""
+    for name, section in _INI_FILES:
+        if not (text := read(name)):
+            continue
+        if section:
+            parser = configparser.ConfigParser(interpolation=None, strict=False)
+            try:
+                parser.read_string(text)
+            except configparser.Error:
+                continue
+            if parser.has_section(section):
+                return parser.get(section, "testpaths", fallback="").split()
+            continue
+        try:
+            options: Any = parse_toml(text.encode("utf-8", "replace"))["tool"]["pytest"]
+            paths = options.get("ini_options", options).get("testpaths", [])
+        except (ValueError, LookupError, AttributeError, TypeError):
+            continue
+        paths = paths.split() if isinstance(paths, str) else paths
+        return [path for path in paths if isinstance(path, str)] if isinstance(paths, list) else []
+    return ()
+
 
 _MOST_FILES = 20_000
 _LARGEST = 1 << 20

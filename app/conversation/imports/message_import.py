@@ -20,7 +20,7 @@ from app.conversation.events import (
     ToolResult,
     UserMessage,
 )
-from app.conversation.payload.wire_ids import replace_surrogates
+from app.conversation.payload.tool_calls import replace_surrogates
 
 NO_RESULT = "No result of this call is in the imported history; whether it ran is unknown."
 _USER_ROLES = frozenset({"user", "human"})

@@ -17,7 +17,7 @@ from typing import Any
 
 from app.conversation.events import AssistantMessage, Event, ToolResult, UserMessage
 from app.conversation.imports.message_import import content_text, import_messages
-from app.conversation.payload.wire_ids import replace_surrogates
+from app.conversation.payload.tool_calls import replace_surrogates
 from app.workspace.reading import read_file
 
 _WRAPPED = ("response_item", "session_meta", "turn_context", "event_msg", "compacted")

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from app.conversation.decision_words import format_decision_facts, format_denial, format_feedback
 from app.conversation.events import (
     Answer,
     AssistantMessage,
@@ -30,7 +29,8 @@ from app.conversation.events import (
 from app.conversation.payload.history import read_omissions
 from app.conversation.payload.projection import PayloadInputs, project
 from app.conversation.payload.token_count import MESSAGE_TOKENS, estimate_image_tokens, estimate_text_tokens
-from app.conversation.payload.wire_ids import dump_arguments
+from app.conversation.payload.tool_calls import dump_arguments
+from app.conversation.proposal_reports import format_decision_facts, format_denial, format_feedback
 from app.llm.values.profile import Profile
 from app.llm.values.requests_and_updates import Payload
 

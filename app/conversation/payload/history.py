@@ -7,7 +7,6 @@ is whole or absent; what no longer applies is left out; compaction cuts between 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from app.conversation.decision_words import format_decision_facts, format_denial, format_feedback
 from app.conversation.events import (
     Answer,
     AssistantMessage,
@@ -27,14 +26,20 @@ from app.conversation.events import (
     TurnStarted,
     UserMessage,
 )
-from app.conversation.payload.missing_results import (
+from app.conversation.payload.tool_calls import (
     ANSWERED_OTHERWISE,
     CallInterruption,
     CallRecord,
+    WireIds,
     missing_result_reason,
 )
-from app.conversation.payload.wire_ids import WireIds
-from app.conversation.pending import PendingProposal, PendingProposals
+from app.conversation.proposal_reports import (
+    PendingProposal,
+    PendingProposals,
+    format_decision_facts,
+    format_denial,
+    format_feedback,
+)
 from app.conversation.todos import Todo
 from app.images.image import Image, quote_names
 from app.llm.wires.wire import Attachment

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from app.conversation.payload.history import HistoryItem, ModelResponse, ProgramNote, UserHistoryItem
-from app.conversation.payload.missing_results import CallRecord
+from app.conversation.payload.tool_calls import CallRecord
 from app.images.image import Image, positions_over_limit, quote_names, refusal_reason
 from app.llm.values.profile import Profile
 from app.llm.wires.wire import Attachment

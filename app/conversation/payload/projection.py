@@ -32,8 +32,13 @@ from app.conversation.payload.image_attachment import (
     find_unsent_reasons,
     history_images,
 )
-from app.conversation.payload.missing_results import CallRecord
-from app.conversation.payload.wire_ids import WireIds, dump_arguments, replace_surrogates, to_valid_tool_name
+from app.conversation.payload.tool_calls import (
+    CallRecord,
+    WireIds,
+    dump_arguments,
+    replace_surrogates,
+    to_valid_tool_name,
+)
 from app.images.image import Image
 from app.llm.values.profile import Profile, filter_accepted_tools
 from app.llm.values.requests_and_updates import NO_OPTIONS, Payload, RequestOptions

@@ -9,9 +9,8 @@ from typing import Any
 
 from app.conversation.events import AssistantMessage, ToolCall
 from app.conversation.payload.history import History, HistoryItem, ModelResponse, ProgramNote, UserHistoryItem
-from app.conversation.payload.missing_results import CallRecord
 from app.conversation.payload.projection import place_items
-from app.conversation.payload.wire_ids import WireIds
+from app.conversation.payload.tool_calls import CallRecord, WireIds
 from app.llm.capabilities.template_check import RenderTrial
 from app.llm.values.profile import Profile
 from app.llm.values.requests_and_updates import Payload

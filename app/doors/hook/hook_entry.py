@@ -42,8 +42,8 @@ from app.doors.hook.turn_files import TurnFiles
 from app.proposals.values.proposal_errors import TooMuchUnread
 from app.storage.app_dirs import find_app_dirs
 from app.storage.captured_edit_store import AgentTurn, CapturedEditStore, CapturedFile
-from app.storage.change_signals import ChangeSignal
 from app.storage.database import Database
+from app.storage.process_coordination import ChangeSignal
 from app.storage.seen_lines_store import SeenLinesStore
 from app.storage.storage_errors import StorageError
 from app.workspace.paths import Workspace
@@ -80,7 +80,7 @@ class HookContext(NamedTuple):
     @property
     def unread_limit(self) -> int:
         """Return how many lines may wait unread before an edit; 0 is no limit. Raises ValueError or OSError."""
-        from app.config.reading_limit import read_reading_limit
+        from app.config.toml_files import read_reading_limit
 
         return read_reading_limit(self.config_file) if self.config_file is not None else 0
 

@@ -24,8 +24,7 @@ from app.doors.agent_decisions import (
     wait_for_decision,
     wait_until_lines_are_read,
 )
-from app.doors.mcp.catalogue import MAX_PROPOSAL_FILES, MAX_WAIT_SECONDS
-from app.doors.mcp.door_server import McpCaller, RunningCall
+from app.doors.mcp.door_server import MAX_PROPOSAL_FILES, MAX_WAIT_SECONDS, McpCaller, RunningCall
 from app.proposals.locate.matching import Replacement
 from app.proposals.stack.draft import Draft
 from app.proposals.text.diff import diff_lines
@@ -39,9 +38,8 @@ from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.runtime.unfinished_work import finish_and_report
 from app.storage.captured_edit_store import AgentTurn
 from app.storage.storage_errors import StorageError
-from app.text.plural import plural
-from app.tools.base.contract import ToolError, escape_surrogates
-from app.tools.base.schemas import parse_arguments
+from app.text.quantities import plural
+from app.tools.base.contract import ToolError, escape_surrogates, parse_arguments
 from app.tools.base.targets import find_secrets_among, refusals_as_tool_errors, resolve_path, staged_result
 from app.workspace.git_repository import folder_in_repository
 from app.workspace.path_rules import WorkspaceError

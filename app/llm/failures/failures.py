@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from app.llm.failures.request_errors import COMPACT, Failure, FailureKind
-from app.llm.response.response_limits import ResponseTooLarge, parse_json
+from app.llm.response.bounded_stream import ResponseTooLarge, parse_json
 from app.llm.values.address import find_header_fault, find_url_fault, host_and_port, proxy_for
 from app.llm.values.requests_and_updates import Endpoint
 

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.llm.response import response_limits
-from app.llm.response.response_limits import ResponseTooLarge, parse_json
+from app.llm.response import bounded_stream
+from app.llm.response.bounded_stream import ResponseTooLarge, parse_json
 from app.llm.response.text_filters import CallMarkupHider, SurrogateJoiner, ThinkSplitter
 from app.llm.values.requests_and_updates import (
     CallProgress,
@@ -168,8 +168,8 @@ class CallAssembly:
             slot.pieces.append(arguments)
             slot.characters += len(arguments)
             self.characters += len(arguments)
-            if slot.characters > response_limits.CALL:
-                raise ResponseTooLarge("a tool call", response_limits.CALL, "characters")
+            if slot.characters > bounded_stream.MAX_CALL:
+                raise ResponseTooLarge("a tool call", bounded_stream.MAX_CALL, "characters")
         if isinstance(extra, dict):
             self.characters += len(json.dumps(extra))
             slot.extras.setdefault("extra_content", {}).update(extra)
@@ -204,8 +204,8 @@ class CallAssembly:
         return next((slot for slot in reversed(self._slots) if slot.index == index), None)
 
     def _open(self, identity: str, index: int | None) -> _Slot:
-        if len(self._slots) == response_limits.CALLS:
-            raise ResponseTooLarge("a batch", response_limits.CALLS, "tool calls")
+        if len(self._slots) == bounded_stream.MAX_CALLS:
+            raise ResponseTooLarge("a batch", bounded_stream.MAX_CALLS, "tool calls")
         self.characters += len(identity)
         slot = _Slot(len(self._slots), identity, index)
         self._slots.append(slot)
@@ -356,8 +356,8 @@ class ResponseAssembly:
         for choice in choices if isinstance(choices, list) else ():
             if isinstance(choice, dict) and not choice.get("index"):
                 self._choice(choice, whole=chunk.get("object") == "chat.completion", deltas=deltas)
-        if self._size + self._calls.characters > response_limits.RESPONSE:
-            raise ResponseTooLarge("a response", response_limits.RESPONSE, "characters")
+        if self._size + self._calls.characters > bounded_stream.MAX_RESPONSE:
+            raise ResponseTooLarge("a response", bounded_stream.MAX_RESPONSE, "characters")
 
     def flush(self) -> list[Delta]:
         """Release text that was held back because it might have become a tag: no more chunks will come."""

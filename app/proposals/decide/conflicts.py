@@ -18,7 +18,7 @@ from app.proposals.stack.rebase import RebaseConflict, find_conflicts, merge_mod
 from app.proposals.text.diff import diff_lines
 from app.proposals.text.document import BOM, Document, decode_utf8, split_text
 from app.proposals.text.file_warnings import format_size
-from app.proposals.text.merge import merge_lines
+from app.proposals.text.line_edits import merge_lines
 from app.proposals.values.models import FileChange, FileOperation, FileVersion, Proposal
 from app.proposals.values.pending_paths import is_undecided
 from app.proposals.values.proposal_errors import ChangedSinceShown, EditRefused, InvalidUserText

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from app.proposals.values.attention_reason import AttentionReason, ReasonKind, reason_clause
 from app.proposals.values.models import FileChange, Proposal
 from app.proposals.values.origin import OriginKind
-from app.text.plural import plural
+from app.text.quantities import plural
 
 _SPEAKERS = {
     OriginKind.MODEL: "The model",

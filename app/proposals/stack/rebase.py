@@ -13,7 +13,7 @@ from app.proposals.journal.journal import fold_case_and_form
 from app.proposals.overlay.file_changes import file_operation, next_hunk_number, recompute_hunks
 from app.proposals.overlay.overlay import Overlay, is_same_version
 from app.proposals.text.document import Document, decode_utf8
-from app.proposals.text.merge import MergeResult, merge_lines
+from app.proposals.text.line_edits import MergeResult, merge_lines
 from app.proposals.values.models import (
     Conflict,
     FileChange,
@@ -26,7 +26,7 @@ from app.proposals.values.models import (
 from app.proposals.values.pending_paths import is_undecided
 from app.proposals.values.proposal_errors import MissingContent
 from app.sandbox.captured_changes import FileOrLink
-from app.text.plural import plural
+from app.text.quantities import plural
 
 _CONFLICT_LINES = 60
 """Lines of each side that a conflict keeps for display."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 from app.proposals.values.decision_facts import FrozenModel
-from app.text.plural import plural
+from app.text.quantities import plural
 
 MOST_PLACES = 20
 """Places of one reason that are marked."""

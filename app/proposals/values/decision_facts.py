@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from app.images.image import Image
-from app.text.plural import plural
+from app.text.quantities import plural
 
 
 class FrozenModel(BaseModel):

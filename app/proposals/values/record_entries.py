@@ -22,7 +22,7 @@ from app.proposals.values.models import FileOperation, FileVersion, HunkState, P
 from app.proposals.values.origin import CommandRecipe, Origin
 from app.proposals.values.proposal_store import JournalEntry, ProposalStore
 from app.sandbox.captured_changes import IgnoredPath
-from app.text.plural import plural
+from app.text.quantities import plural
 
 LATEST: Literal[7] = 7
 """The format in which entries are written."""

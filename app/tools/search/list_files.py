@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 
 from pydantic import Field
 
-from app.text.plural import plural
+from app.text.quantities import plural
 from app.tools.base.contract import Tool, ToolArguments, ToolContext, ToolError, ToolOutput
 from app.tools.base.targets import os_errors_as_tool_errors, resolve_real_path
 from app.workspace.path_rules import LONGEST_PATH

@@ -15,7 +15,7 @@ from typing import Protocol
 from pydantic import Field
 
 from app.proposals.text.document import WIDE_MARKS, Document
-from app.text.plural import plural
+from app.text.quantities import plural
 from app.tools.base.contract import Tool, ToolArguments, ToolContext, ToolError, ToolOutput
 from app.tools.base.targets import (
     ask_if_secret,

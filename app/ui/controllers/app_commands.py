@@ -575,7 +575,7 @@ class CommandRunner:
         await self._app_context.push_screen(SkillsScreen(await asyncio.to_thread(load_skills, self._runtime), told))
 
     async def _wire(self, _: str) -> None:
-        from app.ui.screens.wire_screen import WireScreen, ladder_moves_of_last_turn
+        from app.ui.screens.report_screens import WireScreen, ladder_moves_of_last_turn
 
         session = self._session.require_session()
         request = session.requests.last_sent

@@ -14,7 +14,7 @@ from app.review.review_decisions import (
     describe_undo,
     join_first_items,
 )
-from app.text.plural import plural
+from app.text.quantities import plural
 from app.text.safe_text import escape_unsafe
 from app.ui.context.app_context import AppContext
 from app.ui.context.current_session import CurrentSession
@@ -465,7 +465,7 @@ class ReviewActions:
 
     async def reproduce(self, proposal_id: str) -> None:
         """Run the command of a proposal again and show what came of it; without a proposal, nothing runs any more."""
-        from app.automation.recipe_runner import NotReproducible
+        from app.automation.evidence.recipe_runner import NotReproducible
 
         self._review.begin_reproduction(proposal_id)
         if not proposal_id:

@@ -12,7 +12,7 @@ from app.proposals.decide.conflicts import ConflictSide, FileConflict, UnsavedTe
 from app.proposals.values.models import FileVersion
 from app.runtime.user_editor import EditorFailed
 from app.text.deceiving_text import find_deceptive
-from app.text.plural import plural
+from app.text.quantities import plural
 from app.text.safe_text import escape_unsafe
 from app.ui.screens.dialog import ConfirmScreen, Dialog, DialogKey
 from widgets.common.key_hints import KeyHint, KeyHints

@@ -12,7 +12,7 @@ from textual.widgets.option_list import Option
 
 from app.config.config_tables import ChosenWire, Effort, PriceTable, is_pattern, matching_patterns
 from app.config.settings import WORKSPACE_FILE, ConfigError, Settings, read_configuration
-from app.config.toml import parse_toml
+from app.config.toml_files import parse_toml
 from app.llm.capabilities.model_list import ListedModel, find_price
 from app.llm.capabilities.profiles import LearnedField, read_valid_fields, seed_profile
 from app.llm.values.address import parse_address

@@ -15,7 +15,7 @@ from app.conversation.events import AssistantMessage, Event, ProposalStaged, Use
 from app.storage.session_search import MAX_HITS, SearchHit, SessionSearch
 from app.storage.session_store import SessionRecord, SessionStore
 from app.storage.storage_errors import StorageError
-from app.text.plural import plural
+from app.text.quantities import plural
 from app.text.safe_text import escape_unsafe
 from app.ui.screens.dialog import ConfirmScreen, Dialog, DialogKey, PreviewDialog
 from widgets.common.search_list import Choice, SearchList

@@ -18,7 +18,7 @@ from app.config.settings import ConfigError, validate_value
 from app.llm.values.address import parse_address
 from app.storage.database import AllowedCommandStore
 from app.storage.storage_errors import StorageError
-from app.text.duration import format_duration
+from app.text.quantities import format_duration
 from app.text.safe_text import escape_unsafe
 from app.tools.base.command_forms import ToolForm, load_form
 from app.ui.screens.dialog import Dialog, DialogKey, ValuesDialog

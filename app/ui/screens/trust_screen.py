@@ -10,7 +10,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from app.config.settings import NEVER_FROM_WORKSPACE, UNTRUSTED_KEYS, ConfigError
-from app.config.toml import parse_toml
+from app.config.toml_files import parse_toml
 from app.mcp_client.configured_servers import WorkspaceServerFile, find_workspace_server_files
 from app.prompts.custom_commands import FoundCommands, find_workspace_commands
 from app.runtime.open_workspace import OpenWorkspace

@@ -13,7 +13,7 @@ from typing import Any
 from textual.color import ColorParseError
 from textual.theme import BUILTIN_THEMES, Theme
 
-from app.config.toml import parse_toml
+from app.config.toml_files import parse_toml
 from app.storage.app_dirs import AppDirs
 from app.workspace.reading import read_file
 

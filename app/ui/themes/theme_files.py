@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from app.config.toml import parse_toml
+from app.config.toml_files import parse_toml
 from app.workspace.reading import read_file
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from app.conversation.events import (
     RequestSent,
     TurnStarted,
 )
-from app.conversation.pending import PendingProposals
+from app.conversation.proposal_reports import PendingProposals
 from app.proposals.text.line_comparison import LineSpan
 from app.proposals.values.decision_facts import FileStat, LineComment
 from app.proposals.values.models import FileChange, FileOperation, Proposal, ProposalState

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from app.conversation.decision_words import format_decision_facts
 from app.conversation.events import (
     EVENTS,
     AssistantMessage,
@@ -21,6 +20,7 @@ from app.conversation.events import (
     ToolResult,
 )
 from app.conversation.markdown_export import export_markdown
+from app.conversation.proposal_reports import format_decision_facts
 
 EVENTS_OF_THE_PROGRAM: list[Event] = [
     Intervention(kind=InterventionKind.FACT, text="P1 was undone."),

@@ -25,7 +25,7 @@ from app.conversation.events import (
     TurnStarted,
     UserMessage,
 )
-from app.conversation.payload import missing_results as missing
+from app.conversation.payload import tool_calls as missing
 from app.conversation.payload.history import CONTINUE, INTERRUPTED
 from app.conversation.payload.projection import BRIDGE, PayloadInputs, project
 from app.llm.values.profile import Profile, tool_key

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from app.agent.interventions import staged_instruction
-from app.conversation.decision_words import format_decision_facts
 from app.conversation.events import Decision, ProposalDecided
+from app.conversation.proposal_reports import format_decision_facts
 from app.llm.wires.wire import SystemText
 from app.proposals.locate.matching import Replacement
 from app.proposals.values.decision_facts import FileStat

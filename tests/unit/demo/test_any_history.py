@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.agent.interventions import staged_instruction
-from app.conversation.decision_words import format_decision_facts
 from app.conversation.events import Decision, ProposalDecided
 from app.conversation.payload.compaction_plan import INSTRUCTION
+from app.conversation.proposal_reports import format_decision_facts
 from app.demo.demo_conversation import MODEL_ID
 from app.demo.demo_model import reply_to_request
 from app.demo.demo_server import DemoCompletion

@@ -12,8 +12,8 @@ from app.agent.side_questions import SideSubject, make_question_contexts
 from app.conversation.events import SideQuestion
 from app.conversation.payload.compaction_plan import INSTRUCTION
 from app.conversation.payload.history import INTERRUPTED
-from app.conversation.payload.missing_results import ABORTED_BEFORE
 from app.conversation.payload.projection import BRIDGE
+from app.conversation.payload.tool_calls import ABORTED_BEFORE
 from app.demo.demo_conversation import DemoCall, DemoReply, ToolFindings, read_intent
 from app.demo.demo_model import reply_to_request
 from app.proposals.values.models import FileChange, FileDiff, FileOperation, FileVersion, Hunk, Proposal

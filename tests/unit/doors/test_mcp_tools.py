@@ -16,15 +16,13 @@ from pydantic import BaseModel
 
 from app.cli.main import main
 from app.doors.mcp import door_server, proposal_tools
-from app.doors.mcp.catalogue import MAX_PROPOSAL_FILES, TOOL_NAMES, TOOL_SCHEMAS
-from app.doors.mcp.door_server import McpCaller, identify_caller
+from app.doors.mcp.door_server import MAX_PROPOSAL_FILES, TOOL_NAMES, TOOL_SCHEMAS, McpCaller, identify_caller
 from app.doors.mcp.proposal_tools import ProposeEditArguments, ProposePatchArguments, StatusArguments
 from app.proposals.text.document import MOST_COMPARED
 from app.proposals.text.file_warnings import describe_facts
 from app.proposals.values.models import Proposal, ProposalState
 from app.runtime.open_workspace import OpenWorkspace
-from app.tools.base.contract import ToolError
-from app.tools.base.schemas import json_schema
+from app.tools.base.contract import ToolError, json_schema
 from tests.examples import at_most
 from tests.unit.doors.mcp_host import Host
 

@@ -24,7 +24,7 @@ from app.proposals.values.proposal_errors import UnknownProposal
 from app.runtime.git_proposals import stage_worktree
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.runtime.unfinished_work import append_decision_to_sessions
-from app.storage.change_signals import ChangeWatch
+from app.storage.process_coordination import ChangeWatch
 
 NUMBERS = [f"{number}\n" for number in range(40)]
 WORDS = "Not so.\n\n  But like this:\n\tindented"

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.automation.evidence.import_closure import build_import_graph
-from app.automation.evidence.relevant_tests import TestSelector, choose_evidence_check
+from app.automation.evidence.relevant_tests import TestSelector, build_import_graph, choose_evidence_check
 from app.config.settings import CheckTable
 from app.workspace.paths import Workspace
 
@@ -146,7 +145,7 @@ def test_a_database_that_would_never_answer_is_left(workspace: Workspace, monkey
     endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i AS id, '' AS"
     database.executescript(f"CREATE VIEW context AS {endless} context FROM n; CREATE TABLE file (id, path);")
     database.close()
-    monkeypatch.setattr("app.automation.evidence.coverage_contexts._SECONDS", 0.1)
+    monkeypatch.setattr("app.automation.evidence.relevant_tests._SECONDS", 0.1)
     found = selector(workspace, "pytest {tests}").select(["src/shop/other.py"], {"src/shop/other.py": {1}})
     assert found.words.endswith("by imports")
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.llm.response import response_limits
+from app.llm.response import bounded_stream
+from app.llm.response.bounded_stream import ResponseTooLarge
 from app.llm.response.response_assembly import DeltaCollector, ResponseAssembly
-from app.llm.response.response_limits import ResponseTooLarge
 from app.llm.values.requests_and_updates import Completed, ReasoningDelta, TextDelta
 
 TEXT = st.text(st.sampled_from("ab <>/think\n🎉é[]_TOL"), max_size=60)
@@ -182,9 +182,9 @@ def test_no_delta_is_too_strange(chunks: list[dict[str, Any]]) -> None:
 
 
 def test_a_response_without_end_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(response_limits, "RESPONSE", 1_000)
-    monkeypatch.setattr(response_limits, "CALL", 100)
-    monkeypatch.setattr(response_limits, "CALLS", 10)
+    monkeypatch.setattr(bounded_stream, "MAX_RESPONSE", 1_000)
+    monkeypatch.setattr(bounded_stream, "MAX_CALL", 100)
+    monkeypatch.setattr(bounded_stream, "MAX_CALLS", 10)
     endless: dict[str, Callable[[int], dict[str, Any]]] = {
         "text": lambda _: {"content": "x"},
         "reasoning": lambda _: {"reasoning": "x"},

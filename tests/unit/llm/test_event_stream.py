@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.llm.response import response_limits
+from app.llm.response import bounded_stream
+from app.llm.response.bounded_stream import EventDecoder, ResponseTooLarge, ServerEvent
 from app.llm.response.response_assembly import Delta, DeltaCollector
-from app.llm.response.response_limits import ResponseTooLarge
-from app.llm.response.sse import EventDecoder, ServerEvent
 from app.llm.transport import BackgroundBodyReader, TaskYielder
 from app.llm.values.requests_and_updates import CallProgress, ReasoningDelta, TextDelta
 
@@ -73,7 +72,7 @@ def test_a_field_of_errors_is_an_event() -> None:
 
 @pytest.mark.parametrize("between", [b"", b"data: an event\n\n"])
 def test_a_page_without_end_is_not_collected_for_ever(monkeypatch: pytest.MonkeyPatch, between: bytes) -> None:
-    monkeypatch.setattr(response_limits, "EVENT", 1_000)
+    monkeypatch.setattr(bounded_stream, "MAX_EVENT", 1_000)
     decoder = EventDecoder()
     with pytest.raises(ResponseTooLarge, match="a page of more than 1,000 bytes"):
         for _ in range(1_000):
@@ -85,7 +84,7 @@ def test_a_page_without_end_is_not_collected_for_ever(monkeypatch: pytest.Monkey
     "piece", [b"data: no end of the line in sight ", b"data: no blank line\n", b"\xff", b"\n", b": ping\n\n"]
 )
 def test_an_event_without_end_is_not_collected_for_ever(monkeypatch: pytest.MonkeyPatch, piece: bytes) -> None:
-    monkeypatch.setattr(response_limits, "EVENT", 1_000)
+    monkeypatch.setattr(bounded_stream, "MAX_EVENT", 1_000)
     decoder = EventDecoder()
     with pytest.raises(ResponseTooLarge, match="an event of more than 1,000 bytes"):
         for _ in range(1_001):
@@ -93,7 +92,7 @@ def test_an_event_without_end_is_not_collected_for_ever(monkeypatch: pytest.Monk
 
 
 def test_many_events_are_not_one_long_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(response_limits, "EVENT", 100)
+    monkeypatch.setattr(bounded_stream, "MAX_EVENT", 100)
     decoder = EventDecoder()
     assert sum(len(decoder.feed(b"data: twenty bytes here\n\n: heartbeat\n")) for _ in range(50)) == 50
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from app.llm.response.bounded_stream import DEEPEST, parse_json
 from app.llm.response.response_assembly import is_complete_json, parse_arguments
-from app.llm.response.response_limits import DEEPEST, parse_json
 from app.llm.transport import encode_body
 
 OBJECTS = st.dictionaries(

@@ -22,8 +22,8 @@ from app.proposals.values.origin import Origin
 from app.proposals.values.proposal_errors import ApplyFailed, EditRefused, NotPending, StaleProposal
 from app.proposals.values.proposal_store import JournalEntry
 from app.sandbox.captured_changes import FileOrLink, PathChange
-from app.storage.change_signals import ChangeSignal
 from app.storage.database import Database
+from app.storage.process_coordination import ChangeSignal
 from app.storage.sqlite_proposal_store import SqliteProposalStore
 from app.workspace.path_rules import UnsafePath
 from app.workspace.paths import Workspace
@@ -341,7 +341,7 @@ from app.sandbox.captured_changes import FileOrLink, PathChange
 from app.proposals.values.proposal_errors import ProposalError
 from app.storage.database import Database
 from app.storage.sqlite_proposal_store import SqliteProposalStore
-from app.storage.change_signals import ChangeSignal
+from app.storage.process_coordination import ChangeSignal
 from app.workspace.paths import Workspace
 
 folder = Path(sys.argv[1])

@@ -16,8 +16,8 @@ from app.proposals.values.models import FileOperation, MatchLevel, Proposal, Pro
 from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.proposal_errors import EditRefused, NotEditable
 from app.sandbox.captured_changes import LINK_MODE, FileOrLink, PathChange
-from app.storage.change_signals import ChangeSignal
 from app.storage.database import Database
+from app.storage.process_coordination import ChangeSignal
 from app.storage.sqlite_proposal_store import SqliteProposalStore
 from tests.unit.proposals.bench import Bench, numbered
 

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.proposals.text.diff import LineChange, canonical_change_groups, comparable_lines, diff_lines
-from app.proposals.text.merge import merge_lines
+from app.proposals.text.line_edits import merge_lines
 from tests.unit.proposals.applied_changes import apply_changes
 
 

@@ -15,8 +15,8 @@ from app.proposals.values.pending_paths import PendingPaths
 from app.proposals.values.proposal_errors import ChangedSinceShown, StackedProposal, StaleProposal
 from app.proposals.values.proposal_store import ProposalStore
 from app.sandbox.captured_changes import LINK_MODE, FileOrLink, PathChange
-from app.storage.change_signals import ChangeSignal
 from app.storage.database import MIGRATIONS, Database
+from app.storage.process_coordination import ChangeSignal
 from app.storage.sqlite_proposal_store import SqliteProposalStore
 from tests.unit.proposals.bench import Bench, numbered
 from tests.unit.proposals.memory_store import MemoryStore

@@ -34,8 +34,8 @@ from app.conversation.payload.history import read_omissions
 from app.proposals.values.models import FileChange, FileOperation, Hunk, Proposal
 from app.storage.app_dirs import HOME_VARIABLE, find_app_dirs
 from app.storage.captured_edit_store import AgentTurn, CapturedEditStore, CapturedFile
-from app.storage.change_signals import ChangeSignal
 from app.storage.database import MIGRATIONS, Database
+from app.storage.process_coordination import ChangeSignal
 from app.storage.session_store import SessionStore
 from app.storage.sqlite_proposal_store import SqliteProposalStore
 from app.storage.storage_errors import StorageError
@@ -131,7 +131,7 @@ from pathlib import Path
 from app.conversation.events import UserMessage
 from app.storage.database import Database
 from app.storage.session_store import SessionStore
-from app.storage.change_signals import ChangeSignal
+from app.storage.process_coordination import ChangeSignal
 base = Path({str(tmp_path)!r})
 store = SessionStore(Database(base / "signoff.db"), "/w", ChangeSignal(base / "signals", "/w"))
 record = store.create()

@@ -11,8 +11,8 @@ from app.images.image import Image
 from app.proposals.files.filesystem import PosixFilesystem
 from app.proposals.proposal_service import ProposalService
 from app.proposals.values.proposal_errors import UnknownProposal
-from app.storage.change_signals import ChangeSignal
 from app.storage.database import Database
+from app.storage.process_coordination import ChangeSignal
 from app.storage.pruning import PruneReport, prune_workspace
 from app.storage.session_store import SessionStore
 from app.storage.sqlite_proposal_store import FRESH_SECONDS, SqliteProposalStore

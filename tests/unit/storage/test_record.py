@@ -18,8 +18,7 @@ from app.proposals.values.decision_facts import DecisionContext, LineComment, Re
 from app.proposals.values.record_entries import LATEST, DecisionRecordEntry, blob_id
 from app.sandbox.captured_changes import IgnoredPath
 from app.storage.database import Database
-from app.storage.record_check import RecordChecker
-from app.storage.record_store import ChainVerification, RecordStore
+from app.storage.record_store import ChainVerification, RecordChecker, RecordStore
 from app.storage.storage_errors import StorageError
 from app.workspace.paths import Workspace
 from tests.examples import at_most

@@ -22,8 +22,8 @@ from app.conversation.events import (
 )
 from app.proposals.values.decision_facts import FileStat, LineComment
 from app.storage import session_search
-from app.storage.change_signals import ChangeSignal
 from app.storage.database import MIGRATIONS, Database
+from app.storage.process_coordination import ChangeSignal
 from app.storage.pruning import prune_workspace
 from app.storage.session_search import SessionSearch
 from app.storage.session_store import SessionStore

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.storage.change_signals import ChangeSignal, ChangeWatch
-from app.storage.session_lock import SessionLock, is_session_open
+from app.storage.process_coordination import ChangeSignal, ChangeWatch, SessionLock, is_session_open
 from app.storage.storage_errors import StorageError
 
 

@@ -17,8 +17,8 @@ from app.sandbox.confinement import SandboxMode
 from app.sandbox.environment import command_environment
 from app.sandbox.process import MARKER_VARIABLE
 from app.tools.base.contract import ConfirmationAnswer
-from app.tools.command import command_outcome
-from app.tools.command.command_text import HeadAndTail, LiveOutput, PlainTextDecoder, remove_overwritten
+from app.tools.command import command_result
+from app.tools.command.command_result import HeadAndTail, LiveOutput, PlainTextDecoder, remove_overwritten
 from app.workspace.paths import Workspace
 from tests.unit.tools.memory_draft import Bench, MemoryDraft, Report
 
@@ -233,7 +233,7 @@ def allowed(tmp_path: Path) -> Bench:
 async def test_what_is_too_large_is_left_out_and_named(
     allowed: Bench, monkeypatch: pytest.MonkeyPatch, limit: str, reason: str
 ) -> None:
-    monkeypatch.setattr(command_outcome, limit, 10)
+    monkeypatch.setattr(command_result, limit, 10)
     output = await allowed.call("run_command", command="echo 1 > a; echo a long line > b; echo 3 > c")
     assert f"[not kept: b: {reason}]" in output.text
     assert allowed.draft.held == {"a": b"1\n", "c": b"3\n"}

@@ -4,7 +4,7 @@ import hashlib
 
 import pytest
 
-from app.tools import read_file
+from app.tools import file_tools
 from app.tools.base.contract import CallRejected, ConfirmationAnswer, ToolError
 from tests.unit.tools.memory_draft import Bench
 
@@ -44,7 +44,7 @@ async def test_pages_a_long_file(bench: Bench) -> None:
 
 
 async def test_every_line_is_reachable_by_following_the_pages(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(read_file, "PAGE_CHARACTERS", 500)
+    monkeypatch.setattr(file_tools, "PAGE_CHARACTERS", 500)
     lines = [f"{'x' * (number * 7 % 90)}{number}" for number in range(1, 301)]
     put(bench, "long", "\n".join(lines))
     seen: list[str] = []

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 from app.conversation.events import InterventionKind
 from app.conversation.token_totals import TokenTotals
 from app.images.image import Image
-from app.text.plural import plural
+from app.text.quantities import plural
 from widgets.chat.entries.entry_base import (
     USER_BAR,
     EntryMarks,

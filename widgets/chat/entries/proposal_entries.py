@@ -6,7 +6,7 @@ from typing import ClassVar
 from app.conversation.events import Decision
 from app.images.image import Image
 from app.proposals.values.decision_facts import FileStat, HunkOutcome, LineComment
-from app.text.plural import plural
+from app.text.quantities import plural
 from widgets.chat.entries.entry_base import USER_BAR, EntryMarks, TranscriptEntry, image_line
 from widgets.chat.markdown.styled_lines import (
     MUTED_STYLE,

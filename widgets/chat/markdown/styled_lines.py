@@ -5,7 +5,7 @@ from typing import NamedTuple, Protocol
 
 from rich.cells import cell_len, split_graphemes
 
-from app.text.plural import plural
+from app.text.quantities import plural
 from app.text.safe_text import escape_unsafe as without_controls
 
 

@@ -6,17 +6,16 @@ from textual.geometry import Offset, Size
 from textual.selection import Selection
 
 from app.proposals.values.models import FileDiff
-from app.review.seen import SeenLines
+from app.review.hunk_lines import SeenLines
 from tests.ui.sample_diffs import file_diff, proposal
 from tests.unit.widgets.diff.diff_canvas import RecordingView
 from widgets.diff.code_painter import RIGHT_SIDE_OFFSET
 from widgets.diff.diff_arrangement import Comment
-from widgets.diff.diff_cursor import DiffCursor
+from widgets.diff.diff_cursor import DiffCursor, LineSelection, copied_text, line_at, word_at
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_model import DiffModel
 from widgets.diff.diff_painter import DiffPainter
 from widgets.diff.diff_rows import CommentRow, FileRow, FoldRow, LineRow, NoteRow, SourceLine
-from widgets.diff.line_selection import LineSelection, copied_text, line_at, word_at
 from widgets.diff.seen_lines import UnseenLine, UnseenLines, go_to_unseen
 
 

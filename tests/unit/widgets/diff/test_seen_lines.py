@@ -7,8 +7,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from app.proposals.values.models import Hunk
+from app.review.hunk_lines import SeenLines
 from app.review.review_state import ReviewState
-from app.review.seen import SeenLines
 from app.review.unfinished_review import DraftComment, move_comment
 from tests.examples import at_most
 from tests.ui.sample_diffs import file_diff

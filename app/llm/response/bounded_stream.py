@@ -1,16 +1,78 @@
-"""Decode server-sent events from bytes (https://html.spec.whatwg.org/multipage/server-sent-events.html).
+"""Decode server-sent events from bytes, within the size limits of a response, which are far above what models write.
 
-Server-sent events as the WHATWG HTML standard defines them (section 9.2), and beyond it what servers really send:
-comments and `retry:` as heartbeats, events without data, a byte order mark, a last event without its blank line,
-an `error:` field, and bodies that are no event stream at all (a JSON document, JSON lines, an HTML page).
+What exceeds a limit is not read on, not kept and not asked for again: the same server would send the same again.
+
+Server-sent events are as the WHATWG HTML standard defines them (https://html.spec.whatwg.org/, section 9.2), and
+beyond it what servers really send: comments and `retry:` as heartbeats, events without data, a byte order mark, a
+last event without its blank line, an `error:` field, and bodies that are no event stream at all (a JSON document,
+JSON lines, an HTML page).
 """
 
 import json
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from app.llm.response import response_limits
-from app.llm.response.response_limits import ResponseTooLarge
+from pydantic_core import from_json
+
+DEEPEST = 100
+"""Levels of objects and lists in each other."""
+
+
+def parse_json(text: str, *, strict: bool = True) -> Any:
+    """Return the parsed text; `strict` as in `json.loads`. Raises ValueError or RecursionError."""
+    value = _value(text) if strict else json.loads(text, strict=False)
+    # Each level has a bracket of its own: without so many there is nothing to look through.
+    if text.count("{") + text.count("[") > DEEPEST and _is_deeper(value, DEEPEST):
+        raise ValueError("it is nested too deeply")
+    return value
+
+
+def _value(text: str) -> Any:
+    """As `json.loads`, in a quarter of the time for the small objects that a response streams in."""
+    try:
+        return from_json(text, cache_strings="keys")
+    except (ValueError, TypeError):
+        # It knows no halves of surrogate pairs, which servers send, and says something else about what is no JSON.
+        return json.loads(text)
+
+
+def _is_deeper(value: Any, levels: int) -> bool:
+    if not isinstance(value, dict | list):
+        return False
+    inner = value.values() if isinstance(value, dict) else value
+    return not levels or any(_is_deeper(one, levels - 1) for one in inner)
+
+
+MAX_ERROR = 2**20
+"""Bytes of an error's body."""
+MAX_LISTING = 16 * 2**20
+"""Bytes of the list of models."""
+MAX_RENDERED = 2**20
+"""Bytes of an answer that has a rendered prompt of a few hundred words, or its tokens."""
+MAX_BODY = 256 * 2**20
+"""Bytes of a streamed body, framing included; it is not kept."""
+MAX_EVENT = 8 * 2**20
+"""Bytes of one event, of one line, and of whatever else comes without any event: heartbeats, a page, a document."""
+MAX_RESPONSE = 4 * 2**20
+"""Characters of text, reasoning, arguments and opaque fields together."""
+MAX_CALL = 2 * 2**20
+"""Characters of the arguments of one call."""
+MAX_CALLS = 512
+"""Tool calls of one response."""
+
+
+class ResponseTooLarge(Exception):
+    """A response exceeds a limit; the message names the part, as in `an event of more than 8 MiB`."""
+
+    def __init__(self, what: str, limit: int, unit: str = "B") -> None:
+        super().__init__(f"{what} of more than {_amount(limit, unit)}")
+
+
+def _amount(limit: int, unit: str) -> str:
+    if limit >= 2**20 and not limit % 2**20:
+        return f"{limit // 2**20} Mi{unit}" if unit == "B" else f"{limit // 2**20} million {unit}"
+    return f"{limit:,} {'bytes' if unit == 'B' else unit}"
+
 
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _FIELDS = ("data", "event", "id", "retry", "error")
@@ -49,8 +111,8 @@ class EventDecoder:
     def feed(self, piece: bytes) -> list[ServerEvent]:
         """Take the next bytes; raises ResponseTooLarge where they go on and on without completing an event."""
         self._since_event += len(piece)
-        if self._since_event > response_limits.EVENT:
-            raise ResponseTooLarge("a page" if self._unframed else "an event", response_limits.EVENT)
+        if self._since_event > MAX_EVENT:
+            raise ResponseTooLarge("a page" if self._unframed else "an event", MAX_EVENT)
         if self._after_return and piece:
             piece = piece.removeprefix(b"\n")
             self._after_return = False
@@ -116,8 +178,8 @@ class EventDecoder:
         else:
             # It is kept, so it counts as a whole, whatever events come between.
             self._outside_bytes += len(line)
-            if self._outside_bytes > response_limits.EVENT:
-                raise ResponseTooLarge("a page", response_limits.EVENT)
+            if self._outside_bytes > MAX_EVENT:
+                raise ResponseTooLarge("a page", MAX_EVENT)
             self._unframed.append(line)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from app.automation.check_runner import CheckRunner, checks_unavailable_reason
-from app.automation.reproduction import Reproduction
+from app.automation.evidence.proposal_evidence import Reproduction
 from app.proposals.files.filesystem import make_file_version
 from app.proposals.proposal_service import ProposalService
 from app.proposals.values.models import HunkState, Proposal
@@ -16,7 +16,7 @@ from app.sandbox.captured_changes import PathChange, PendingFiles
 from app.sandbox.environment import environment_digest
 from app.sandbox.process import StartFailed
 from app.sandbox.sandbox import Sandbox
-from app.tools.command.command_outcome import read_changes
+from app.tools.command.command_result import read_changes
 from app.tools.command.run_command import command_shell
 
 _Results = Mapping[str, tuple[str, int] | None]

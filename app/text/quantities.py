@@ -1,6 +1,12 @@
-"""Reads and writes a length of time as people do: `90s`, `10m`, `1h30m`."""
+"""Counts and lengths of time in words, as people read and write them: `2 files`, `1h30m`."""
 
 import re
+
+
+def plural(number: int, noun: str) -> str:
+    """`1 file`, `2 files`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
 
 _FORM = re.compile(r"(?:(?P<h>\d{1,4})h)?(?:(?P<m>\d{1,6})m)?(?:(?P<s>\d{1,7})s)?", re.ASCII)
 

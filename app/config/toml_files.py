@@ -1,0 +1,43 @@
+"""Reads TOML: any text in time linear in its length, and of the user's file one value without all the others."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+_MOST_DOTS = 100
+"""In one line. The parser's time grows with the square of the parts of a key, which all stand in one line."""
+
+
+def parse_toml(content: bytes) -> dict[str, Any]:
+    """Return the mapping that TOML bytes hold.
+
+    Raises:
+        ValueError: they are no TOML, not UTF-8 (UnicodeDecodeError), or nested beyond all need.
+    """
+    text = content.decode("utf-8")
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.count(".") > _MOST_DOTS and not line.lstrip().startswith("#"):
+            raise ValueError(f"too many dots (at line {number})")
+    try:
+        return tomllib.loads(text)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+
+
+def read_reading_limit(user_file: Path) -> int:
+    """Return `unseen_lines` of the `[reading]` table; 0 if it is not set.
+
+    Raises:
+        ValueError: the file is no TOML, or the value is not a number above 0.
+        OSError: the file cannot be read.
+    """
+    if not user_file.is_file():
+        return 0
+    content = user_file.read_bytes()
+    if b"unseen_lines" not in content:
+        return 0
+    table = parse_toml(content).get("reading", {})
+    limit = table.get("unseen_lines", 0) if isinstance(table, dict) else None
+    if not isinstance(limit, int) or isinstance(limit, bool) or limit < ("unseen_lines" in table):
+        raise ValueError(f"{user_file}: reading.unseen_lines: write a whole number above 0.")
+    return limit
