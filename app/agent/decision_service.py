@@ -31,12 +31,12 @@ def approval_event(
 
 
 def undo_event(result: DecisionResult) -> ProposalDecided:
-    """Return the event of an undo."""
+    """Return the event that records an undo: of an approval, or of a denial."""
     return decision_event(result, Decision.REOPENED if result.denial else Decision.UNDONE)
 
 
 def redo_event(result: DecisionResult) -> ProposalDecided:
-    """Return the event of a redo."""
+    """Return the event that records a redo: the undone approval or denial holds again."""
     return decision_event(result, Decision.DENIED if result.denial else Decision.REDONE)
 
 

@@ -35,7 +35,7 @@ _PLACES_NAMED = 6
 
 
 @dataclass(frozen=True, slots=True)
-class ChangedFile:
+class FileChangedSinceRead:
     """A file that differs from what the model has seen."""
 
     version: str
@@ -228,7 +228,7 @@ def repeated_denials_note(denials_in_row: int, *, asks_by_tool: bool = True) -> 
     )
 
 
-def files_changed_note(changed: Mapping[str, ChangedFile]) -> Intervention | None:
+def files_changed_note(changed: Mapping[str, FileChangedSinceRead]) -> Intervention | None:
     """Return which files and lines differ from what the model has seen; None if none do."""
     if not changed:
         return None
@@ -455,13 +455,13 @@ class TurnBriefing:
         )
         return [intervention for intervention in found if intervention is not None]
 
-    def _changed(self, known: Mapping[str, Sequence[str]]) -> dict[str, ChangedFile]:
+    def _changed(self, known: Mapping[str, Sequence[str]]) -> dict[str, FileChangedSinceRead]:
         """The files that a read would show otherwise than the model knows them.
 
         Of more files than are named, nobody has to know the lines.
         """
         draft = self._service.new_draft(self._session_id)
-        changed: dict[str, ChangedFile] = {}
+        changed: dict[str, FileChangedSinceRead] = {}
         for path, versions in known.items():
             with contextlib.suppress(OSError, ValueError):
                 now = draft.read(path)
@@ -469,5 +469,5 @@ class TurnBriefing:
                     continue
                 spans = draft.lines_changed_since(now, versions) if len(changed) < FILES_NAMED else None
                 if spans != ():
-                    changed[path] = ChangedFile(now.version, spans or ())
+                    changed[path] = FileChangedSinceRead(now.version, spans or ())
         return changed

@@ -10,7 +10,7 @@ from app.automation.check_runner import files_for_check
 from app.automation.check_suggestions import append_check_tables, missing_checks, parse_checks, suggest_checks
 from app.automation.evidence.evidence_runner import FilesChangedDuringTests
 from app.automation.evidence.proposal_evidence import ProposalEvidence
-from app.automation.evidence.recipe_runner import NotReproducible
+from app.automation.evidence.recipe_runner import CommandNotRepeatable
 from app.automation.evidence.relevant_tests import choose_evidence_check
 from app.cli.command_output import CommandError, ExitCode, print_error, print_json, print_line
 from app.cli.json_documents import (
@@ -249,7 +249,7 @@ def reproduce_command_proposal(runtime: OpenWorkspace, arguments: argparse.Names
     """Run the command of a waiting proposal again; return 1 unless it gave the same."""
     try:
         found = asyncio.run(runtime.reproduce(arguments.id))
-    except NotReproducible as error:
+    except CommandNotRepeatable as error:
         raise CommandError(f"Nothing was compared: {error}.", ExitCode.REFUSED) from error
     if arguments.json:
         print_json(

@@ -213,7 +213,7 @@ class PlainReview:
 
     def _show(self, walk: HunkWalk) -> None:
         """Print the hunk that is asked about; before the proposal is decided as a whole, all files without hunks."""
-        current = walk.current
+        current = walk.next_unanswered_hunk
         for number, diff in enumerate(walk.diffs, 1):
             change = diff.change
             is_due = current is None or diff is current[0]
@@ -270,9 +270,9 @@ class PlainReview:
             case "r":
                 await self._request_changes(walk.proposal)
             case "s" | "e" | "c" | "q":
-                await self._commands.run_command(key, walk.proposal, walk.diffs, walk.current)
+                await self._commands.run_command(key, walk.proposal, walk.diffs, walk.next_unanswered_hunk)
                 await self._save(walk.proposal)
-            case "j" if walk.current is None:
+            case "j" if walk.next_unanswered_hunk is None:
                 return ""
             case _:
                 await self._answer(walk, _ANSWERS[key])
@@ -280,7 +280,7 @@ class PlainReview:
 
     async def _answer(self, walk: HunkWalk, answer: Answer) -> None:
         """Take an answer to the current hunk, or to the whole proposal."""
-        if (current := walk.current) is not None:
+        if (current := walk.next_unanswered_hunk) is not None:
             walk.answers[current[1].id] = answer
             if walk.is_decided_by_one_answer and answer != "later":
                 await self._carry_out(walk)
@@ -470,7 +470,7 @@ class PlainReview:
 
 def _question(walk: HunkWalk) -> tuple[str, Sequence[str]]:
     """Return the next question and the keys that answer it; empty if nothing is left to ask."""
-    if walk.current is not None:
+    if walk.next_unanswered_hunk is not None:
         return ("Keep this hunk?" if walk.proposal.on_disk else "Approve this hunk?"), _AT_HUNK
     if not can_be_approved(walk.proposal):
         return "It cannot be approved. n denies it, r asks for a new version.", ("n", "r", "q", "u", "j", "x", "?")

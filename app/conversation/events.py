@@ -599,8 +599,8 @@ Event = Annotated[
 ]
 """Any event of the log."""
 
-EVENTS: TypeAdapter[Event] = TypeAdapter(Event, config=ConfigDict(defer_build=True))
-"""Reads and writes events as JSON: `EVENTS.validate_json(line)`, `event.model_dump_json()`."""
+EVENT_JSON: TypeAdapter[Event] = TypeAdapter(Event, config=ConfigDict(defer_build=True))
+"""Reads and writes events as JSON: `EVENT_JSON.validate_json(line)`, `event.model_dump_json()`."""
 
 
 def event_images(event: Event) -> tuple[Image, ...]:

@@ -6,7 +6,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
-from app.conversation.events import EVENTS, Audience, Event, TurnStarted
+from app.conversation.events import EVENT_JSON, Audience, Event, TurnStarted
 
 
 class EventSink(Protocol):
@@ -166,7 +166,7 @@ def _writable(event: Event) -> Event:
     try:
         event.model_dump_json()
     except ValueError:
-        return EVENTS.validate_python(_without_surrogates(event.model_dump()))
+        return EVENT_JSON.validate_python(_without_surrogates(event.model_dump()))
     return event
 
 

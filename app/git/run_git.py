@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from app.proposals.values.proposal_errors import ProposalError
-from app.sandbox.environment import remove_own_keys
+from app.sandbox.environment import remove_signoff_api_keys
 
 SECONDS = 60.0
 """How long git may take for what needs no network."""
@@ -46,7 +46,7 @@ def run_git(
         with subprocess.Popen(
             [program, *arguments],
             cwd=folder,
-            env=remove_own_keys(environment),
+            env=remove_signoff_api_keys(environment),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

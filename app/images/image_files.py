@@ -67,7 +67,7 @@ class ImageFiles:
                 raise self._explained(mention.path, NotAnImage("is no PNG, JPEG, GIF or WebP"))
         return found
 
-    def find_pasted(self, text: str) -> list[str]:
+    def parse_pasted_image_paths(self, text: str) -> list[str]:
         """Return the image paths that a pasted text consists of; empty if it is any other text."""
         for paths in possible_pasted_paths(text):
             try:
@@ -187,7 +187,7 @@ async def load_attachments(
     return tuple(image for image, _ in loaded)
 
 
-async def find_pasted_images(workspace: Workspace, text: str) -> list[Mention]:
+async def parse_pasted_images(workspace: Workspace, text: str) -> list[Mention]:
     """Return the images that a pasted text consists of; empty if it has any other text."""
-    paths = await asyncio.to_thread(ImageFiles(workspace).find_pasted, text)
+    paths = await asyncio.to_thread(ImageFiles(workspace).parse_pasted_image_paths, text)
     return [Mention(path, dropped=True) for path in paths]

@@ -18,8 +18,8 @@ from app.llm.capabilities.profiles import CorrectionTrial, LearnedProfile, Profi
 from app.llm.capabilities.template_check import TemplateFinding, TrialBuilder, check_template
 from app.llm.failures.failures import FailureDescriber, parse_body
 from app.llm.failures.request_errors import (
-    ONCE,
-    STANDARD,
+    NO_RETRY,
+    STANDARD_RETRY,
     AttemptFailed,
     Failure,
     FailureKind,
@@ -165,7 +165,7 @@ class ModelClient:
         endpoint: Endpoint,
         profile: Profile,
         *,
-        retry: RetryPolicy = STANDARD,
+        retry: RetryPolicy = STANDARD_RETRY,
         timeouts: Timeouts | None = None,
         cache: ProfileCache | None = None,
         another: "Callable[[str, str], ModelClient] | None" = None,
@@ -254,7 +254,7 @@ class ModelClient:
             closing=max(self._timeouts.first, self._timeouts.idle),
             whole_closing=self._timeouts.whole,
         )
-        other = ModelClient(self.endpoint, self.profile, retry=ONCE, timeouts=patience)
+        other = ModelClient(self.endpoint, self.profile, retry=NO_RETRY, timeouts=patience)
         other._listed = self._listed
         try:
             yield other

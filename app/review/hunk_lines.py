@@ -118,7 +118,7 @@ class SeenLines:
             self.lines += 1
             self._unsaved.add(hunk.id)
 
-    def mark_part_seen(self, hunk: Hunk, number: int, drawn: Span, wanted: Sequence[Span]) -> None:
+    def mark_characters_seen(self, hunk: Hunk, number: int, drawn: Span, wanted: Sequence[Span]) -> None:
         """Record drawn characters of a line; `wanted` are those that must be drawn before it counts as seen."""
         if self.is_seen(hunk, number):
             return

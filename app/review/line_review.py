@@ -191,7 +191,7 @@ class HunkWalk:
         return any(not change.hunks and change.state is HunkState.PENDING for change in self.proposal.files)
 
     @property
-    def current(self) -> tuple[FileDiff, Hunk] | None:
+    def next_unanswered_hunk(self) -> tuple[FileDiff, Hunk] | None:
         """The first hunk without an answer; None where the proposal is decided as a whole."""
         if not can_be_approved(self.proposal):
             return None
@@ -226,7 +226,7 @@ class HunkWalk:
 
     def position_line(self, state: ReviewState) -> str:
         """Return the position of the review in one line."""
-        hunks, current = self.hunks, self.current
+        hunks, current = self.hunks, self.next_unanswered_hunk
         parts = [f"{self.proposal.id}: {len(hunks)} hunks" if hunks else f"{self.proposal.id}: no hunks"]
         if current is not None:
             diff, hunk = current

@@ -28,7 +28,7 @@ from app.conversation.payload.render_trials import make_render_trials
 from app.llm.capabilities.model_list import ListedModel, find_price
 from app.llm.capabilities.profiles import ProfileError, resolve_profile
 from app.llm.client import ModelClient
-from app.llm.failures.request_errors import STANDARD, RetryPolicy
+from app.llm.failures.request_errors import STANDARD_RETRY, RetryPolicy
 from app.llm.transport import Timeouts
 from app.llm.values.address import is_private, parse_address
 from app.llm.values.requests_and_updates import Endpoint, RequestOptions
@@ -106,7 +106,7 @@ def connect_model(
     settings: Settings | None = None,
     *,
     timeouts: Timeouts | None = None,
-    retry: RetryPolicy = STANDARD,
+    retry: RetryPolicy = STANDARD_RETRY,
 ) -> ModelClient:
     """Return a client for the configured endpoint, with what was learned earlier; raises NotConnected."""
     settings = settings or runtime.settings

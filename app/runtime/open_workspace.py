@@ -348,7 +348,7 @@ class OpenWorkspace:
     async def reproduce(self, proposal_id: str) -> "Reproduction":
         """Run the command of a waiting proposal again, and tell its model if the result takes the proposal's place.
 
-        Raises NotReproducible, ProposalError, StorageError and OSError.
+        Raises CommandNotRepeatable, ProposalError, StorageError and OSError.
         """
         import asyncio
 

@@ -273,7 +273,7 @@ class ForgeComment:
 
 @dataclass(slots=True)
 class ForgeReview:
-    """A review for a forge."""
+    """Comments on a proposal that came from commits, to be posted on GitHub or GitLab."""
 
     proposal: str
     commits: CommitRange

@@ -157,7 +157,7 @@ async def run_enclosed(
 
 
 async def end_enclosed_process(process: asyncio.subprocess.Process) -> bool:
-    """Send SIGTERM to all processes, then have the watcher kill them; return once all are dead."""
+    """Send SIGTERM to all processes, then kill them; return, once all are dead, whether it was still running."""
     if process.returncode is not None:
         return False
     try:

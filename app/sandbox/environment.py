@@ -112,7 +112,7 @@ def _is_passed(name: str, value: str, named: Collection[str]) -> bool:
     return known and name not in _STARTS_CODE and not is_secret_variable(name, value)
 
 
-def remove_own_keys(environment: Mapping[str, str]) -> dict[str, str]:
+def remove_signoff_api_keys(environment: Mapping[str, str]) -> dict[str, str]:
     """Return all variables but signoff's keys, for a program that needs other secrets, as a git credential helper."""
     return {name: value for name, value in environment.items() if name not in OWN_KEYS}
 

@@ -228,11 +228,11 @@ class ChatController:
 
     async def images_in_paste(self, text: str) -> "Sequence[Mention]":
         """Return the images of which a pasted text consists."""
-        from app.images.image_files import find_pasted_images
+        from app.images.image_files import parse_pasted_images
 
         if not self.session.ready.is_set():
             return ()
-        return await find_pasted_images(self.session.host.runtime.workspace, text)
+        return await parse_pasted_images(self.session.host.runtime.workspace, text)
 
     # What the user writes
 

@@ -303,7 +303,7 @@ async def test_hunk_of_the_question_stays_in_view_above_the_panel() -> None:
                 app.review.ask_panel.handle_update(told)
             await pilot.pause()
             top, room = view.scroll_offset.y, view.scrollable_content_region.height
-            assert view.cursor.number == row and top <= view.layout_rows.first_line_of(row) < top + room, told
+            assert view.cursor.number == row and top <= view.layout_rows.first_line_of_row(row) < top + room, told
 
 
 async def test_the_cursor_stays_in_view_whoever_has_the_focus(tmp_path: Path, server: WireServer) -> None:
@@ -334,7 +334,7 @@ async def test_the_cursor_stays_in_view_whoever_has_the_focus(tmp_path: Path, se
             )
             await run.pilot.press(key)
             await run.painted()
-            top = view.layout_rows.first_line_of(view.cursor.number) - view.scroll_offset.y
+            top = view.layout_rows.first_line_of_row(view.cursor.number) - view.scroll_offset.y
             assert 0 <= top < view.size.height, key
             assert files.size.height <= view.size.height
 

@@ -46,7 +46,7 @@ from widgets.chat.chat_bars import QuestionBar, StatusLine
 from widgets.chat.chat_pane import ChatPane
 from widgets.chat.composer import Composer
 from widgets.chat.composer_lists import QueuedMessages
-from widgets.chat.entries.entry_base import EntryPut
+from widgets.chat.entries.entry_base import EntryAddedOrReplaced
 from widgets.chat.entry_builder import EntryBuilder
 from widgets.chat.markdown import markdown_blocks
 
@@ -244,7 +244,7 @@ async def test_the_end_of_a_long_session_is_shown_at_once_and_all_of_it_as_time_
         await filled(app, pilot)
         assert app.shown().count("▌ one more") == 1
         assert app.pane.transcript.entries[:-2] == [
-            change.entry for change in EntryBuilder().changes_of_log(log) if isinstance(change, EntryPut)
+            change.entry for change in EntryBuilder().changes_of_log(log) if isinstance(change, EntryAddedOrReplaced)
         ]
         app.pane.transcript.focus()
         await pilot.press("home")

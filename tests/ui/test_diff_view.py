@@ -55,7 +55,7 @@ async def test_the_cursor_stays_on_its_line_through_every_change_of_layout() -> 
             assert isinstance(now, LineRow)
             assert row.new is None or now.new == row.new, key
             top = view.scroll_offset.y
-            assert top <= view.layout_rows.first_line_of(view.cursor.number) < top + view.size.height, key
+            assert top <= view.layout_rows.first_line_of_row(view.cursor.number) < top + view.size.height, key
 
 
 @pytest.mark.parametrize("row", [150, 399], ids=["in the middle", "to the end"])
@@ -90,7 +90,7 @@ async def test_a_block_that_was_moved_and_changed_says_where_it_was_and_what_cha
         assert "»- " in line
         await pilot.press("right_square_bracket", "j", "j")
         assert "a.py:11" in app.text() and "moved from line 3" in app.text()
-        number = view.layout_rows.first_line_of(view.cursor.number) - view.scroll_offset.y
+        number = view.layout_rows.first_line_of_row(view.cursor.number) - view.scroll_offset.y
         segments = [segment for segment in view.render_line(number) if segment.text.strip() in ("/ 100", "/", "100")]
         word = view.get_visual_style("diff--plain", "diff--moved", "diff--added-word").rich_style.bold
         assert segments and all(segment.style and segment.style.bold == word for segment in segments)
@@ -131,11 +131,11 @@ async def test_a_click_opens_a_fold_and_closes_a_file() -> None:
         view = await opened(pilot)
         rows = view.layout_rows.row_count
         fold = next(number for number in range(rows) if isinstance(view.layout_rows.row_at(number), FoldRow))
-        await pilot.click("DiffView", offset=(20, view.layout_rows.first_line_of(fold) - view.scroll_offset.y))
+        await pilot.click("DiffView", offset=(20, view.layout_rows.first_line_of_row(fold) - view.scroll_offset.y))
         assert view.layout_rows.row_count > rows
         first, second = view.layout_rows.landmarks.files
         assert second > first + 2
-        await pilot.click("DiffView", offset=(20, view.layout_rows.first_line_of(first) - view.scroll_offset.y))
+        await pilot.click("DiffView", offset=(20, view.layout_rows.first_line_of_row(first) - view.scroll_offset.y))
         first, second = view.layout_rows.landmarks.files
         assert second == first + 2, "only the head of the first file is left, and the air below"
         before = view.cursor.number, view.layout_rows.row_count
@@ -348,7 +348,7 @@ async def test_copying_gives_source_without_numbers_and_signs() -> None:
     app = ReviewApp(retry_proposal())
     async with app.run_test(size=(100, 60)) as pilot:
         view = await opened(pilot)
-        first = view.layout_rows.first_line_of(view.layout_rows.landmarks.hunks[0])
+        first = view.layout_rows.first_line_of_row(view.layout_rows.landmarks.hunks[0])
         selection = Selection(Offset(0, first), Offset(6, first + 2))
         assert view.get_selection(selection) == ("import logging\nimport time\nfrom u", "\n")
 
@@ -357,7 +357,7 @@ async def test_a_selection_made_with_the_mouse_can_be_copied() -> None:
     app = ReviewApp(retry_proposal())
     async with app.run_test(size=(100, 60)) as pilot:
         view = await opened(pilot)
-        y = view.layout_rows.first_line_of(view.layout_rows.landmarks.hunks[0])
+        y = view.layout_rows.first_line_of_row(view.layout_rows.landmarks.hunks[0])
         await pilot.mouse_down("DiffView", offset=(12, y))
         await pilot.hover("DiffView", offset=(18, y))
         await pilot.mouse_up("DiffView", offset=(18, y))
@@ -448,7 +448,7 @@ async def test_a_jump_to_what_is_not_laid_out_yet_arrives() -> None:
         assert row is not None
         view.cursor.go_to(row)
         assert view.cursor.hunk == hunks[1_000]
-        top, line = view.scroll_offset.y, view.layout_rows.first_line_of(view.cursor.number)
+        top, line = view.scroll_offset.y, view.layout_rows.first_line_of_row(view.cursor.number)
         assert top <= line < top + view.size.height
         assert not view.layout_rows.complete, "what is below is laid out later"
         async with asyncio.timeout(60):
@@ -468,7 +468,7 @@ async def test_look_alike_letters_are_marked_far_out_in_a_very_long_line() -> No
         view.cursor.move_to(view.layout_rows.landmarks.hunks[0] + 1)
         view.scroll_to(x=9_000 - 10, animate=False, immediate=True)
         await pilot.pause()
-        y = view.layout_rows.first_line_of(view.cursor.number) - view.scroll_offset.y
+        y = view.layout_rows.first_line_of_row(view.cursor.number) - view.scroll_offset.y
         unsafe = view.get_component_rich_style("diff--unsafe").bgcolor
         marked = [
             piece.text for piece in view.render_line(y) if piece.style is not None and piece.style.bgcolor == unsafe

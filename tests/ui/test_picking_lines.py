@@ -101,7 +101,7 @@ async def test_all_lines_of_a_hunk_are_the_hunk_and_a_selection_counts_as_well()
     diffs = [file_diff("a.py", "a\nb\n", "A\nB\n")]
     async with reviewing((proposal("P1", diffs), diffs)) as (app, pilot):
         view = app.review.view
-        first = view.layout_rows.first_line_of(view.layout_rows.landmarks.hunks[0])
+        first = view.layout_rows.first_line_of_row(view.layout_rows.landmarks.hunks[0])
         app.screen.selections = {view: Selection(Offset(0, first), Offset(1, first + 3))}
         await pilot.press("space")
         assert app.wishes == [] and app.posted == []

@@ -160,7 +160,7 @@ async def test_space_takes_a_hunk_out_and_y_approves_the_rest() -> None:
 async def test_a_click_on_the_mark_toggles_the_hunk() -> None:
     item = two_hunks()
     async with reviewing(item) as (app, pilot):
-        line = app.review.view.layout_rows.first_line_of(app.review.view.layout_rows.landmarks.hunks[1])
+        line = app.review.view.layout_rows.first_line_of_row(app.review.view.layout_rows.landmarks.hunks[1])
         await pilot.click("DiffView", offset=(0, line))
         assert app.review.state.chosen.left_out["P1"] == {item[0].hunks[1].id}
 

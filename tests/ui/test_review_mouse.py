@@ -61,7 +61,7 @@ async def test_releasing_the_mouse_on_a_chip_decides_nothing(start: str, end: st
 async def test_the_other_buttons_decide_nothing(button: int) -> None:
     async with reviewing(retry_proposal(), size=SIZE) as (app, pilot):
         mark = app.review.view.region.offset + Offset(
-            0, app.review.view.layout_rows.first_line_of(app.review.view.cursor.number)
+            0, app.review.view.layout_rows.first_line_of_row(app.review.view.cursor.number)
         )
         for spot in (place(app, "deny"), mark):
             await slide(pilot, spot, spot, button=button)
@@ -71,7 +71,9 @@ async def test_the_other_buttons_decide_nothing(button: int) -> None:
 async def test_dragging_between_hunk_marks_excludes_none() -> None:
     async with reviewing(retry_proposal(), size=SIZE) as (app, pilot):
         view = app.review.view
-        first, second = (view.layout_rows.first_line_of(number) for number in view.layout_rows.landmarks.hunks[:2])
+        first, second = (
+            view.layout_rows.first_line_of_row(number) for number in view.layout_rows.landmarks.hunks[:2]
+        )
         top = view.region.offset
         await slide(pilot, top + Offset(0, first), top + Offset(0, second))
         assert not app.review.state.chosen.left_out.get("P1")
@@ -83,7 +85,7 @@ async def test_dragging_between_hunk_marks_excludes_none() -> None:
 async def test_dragging_from_line_numbers_selects_the_whole_first_line() -> None:
     async with reviewing(retry_proposal(), size=SIZE) as (app, pilot):
         view = app.review.view
-        y = view.layout_rows.first_line_of(view.layout_rows.landmarks.hunks[0])
+        y = view.layout_rows.first_line_of_row(view.layout_rows.landmarks.hunks[0])
         top = view.region.offset
         for column, until in ((0, 5), (4, 6), (9, 7)):
             await slide(pilot, top + Offset(column, y), top + Offset(view.model.render_context.gutter + until, y + 1))
@@ -137,7 +139,7 @@ async def test_a_copy_is_the_source_with_its_tabs_once(wrap: bool) -> None:
         if wrap:
             await pilot.press("w")
         view = app.review.view
-        line = view.layout_rows.first_line_of(view.layout_rows.landmarks.hunks[0])
+        line = view.layout_rows.first_line_of_row(view.layout_rows.landmarks.hunks[0])
         copied = view.get_selection(Selection(Offset(0, line), Offset(0, view.layout_rows.height)))
         assert copied == (escape_unsafe(f"\tcc\t-o x\n{long}\nescape \x1b[2J \u202e end"), "\n")
 
@@ -148,7 +150,7 @@ async def test_selected_text_can_be_read(theme: str) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
         view = app.review.view
-        y = view.layout_rows.first_line_of(view.layout_rows.landmarks.hunks[0])
+        y = view.layout_rows.first_line_of_row(view.layout_rows.landmarks.hunks[0])
         top = view.region.offset + Offset(view.model.render_context.gutter, y)
         before = colours(view, y, "import")
         await slide(pilot, top, top + Offset(8, 0))
@@ -270,5 +272,5 @@ async def test_the_line_that_is_commented_on_comes_into_view() -> None:
         view.scroll_to(y=view.max_scroll_y, animate=False, immediate=True)
         await pilot.pause()
         await pilot.press("c")
-        line = view.layout_rows.first_line_of(view.cursor.number)
+        line = view.layout_rows.first_line_of_row(view.cursor.number)
         assert view.scroll_offset.y <= line < view.scroll_offset.y + view.size.height

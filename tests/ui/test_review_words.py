@@ -52,7 +52,7 @@ async def test_commented_line_stays_in_view_when_the_window_is_resized() -> None
             await pilot.resize_terminal(*size)
             view = app.review.view
             top, room = view.scroll_offset.y, view.scrollable_content_region.height
-            assert top <= view.layout_rows.first_line_of(view.cursor.number) < top + room, size
+            assert top <= view.layout_rows.first_line_of_row(view.cursor.number) < top + room, size
 
 
 async def test_a_field_names_its_keys_only_while_they_work() -> None:

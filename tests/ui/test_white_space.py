@@ -95,7 +95,7 @@ async def test_a_hunk_of_white_space_alone_is_one_row_that_is_taken_out_and_open
         assert "○› " in app.text()
         await pilot.press("space")
         assert not app.review.state.chosen.excluded_from("P1")
-        row = view.layout_rows.first_line_of(view.cursor.number) - view.scroll_offset.y
+        row = view.layout_rows.first_line_of_row(view.cursor.number) - view.scroll_offset.y
         await pilot.click("DiffView", offset=(0, row))
         assert app.review.state.chosen.excluded_from("P1") == {second.id}, "a click on its state does the same"
         await pilot.press("enter")

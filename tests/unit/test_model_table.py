@@ -11,7 +11,7 @@ from app.git.run_git import run_git
 from app.llm.capabilities.model_list import ListedModel, find_price
 from app.runtime.model_connection import NotConnected, connect_model, make_endpoint
 from app.runtime.open_workspace import open_workspace
-from app.sandbox.environment import command_environment, remove_own_keys
+from app.sandbox.environment import command_environment, remove_signoff_api_keys
 from app.ui.screens.model_settings_screen import ModelSetting, current_model_settings
 
 USERS = """
@@ -238,7 +238,9 @@ def test_origin_of_the_key_is_known() -> None:
 @pytest.mark.parametrize("name", [name for name, setting in ENVIRONMENT.items() if setting.endswith("api_key")])
 def test_no_key_is_handed_to_a_child_process(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert name not in command_environment({name: "plain"}, "marker")
-    assert remove_own_keys({name: "plain", "GH_TOKEN": "for git's helper"}) == {"GH_TOKEN": "for git's helper"}
+    assert remove_signoff_api_keys({name: "plain", "GH_TOKEN": "for git's helper"}) == {
+        "GH_TOKEN": "for git's helper"
+    }
     monkeypatch.setenv(name, "plain")
     show = ["-c", "alias.show-environment=!env", "show-environment"]
     said = run_git(tmp_path, show, {"PATH": "/usr/bin:/bin", name: "plain"})

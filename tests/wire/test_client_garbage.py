@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.conversation.events import EVENTS, AssistantMessage, ToolCall
+from app.conversation.events import EVENT_JSON, AssistantMessage, ToolCall
 from app.conversation.log import EventLog
 from app.llm.endpoint_doctor import Diagnosis, EndpointCheck, examine_endpoint
 from app.llm.failures.failures import MAX_TEXT
@@ -87,7 +87,7 @@ async def readable(completed: Completed) -> None:
     message = AssistantMessage(text=completed.text, calls=calls, extras=completed.extras, usage=completed.usage)
     assert completed.usage is None or 0 <= completed.usage.prompt_tokens <= 10**9
     (stored,) = await EventLog(Store()).append(message)
-    assert EVENTS.validate_json(stored.model_dump_json()) == stored
+    assert EVENT_JSON.validate_json(stored.model_dump_json()) == stored
 
 
 async def test_a_defect_in_reading_fails_the_request(server: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:

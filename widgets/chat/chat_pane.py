@@ -31,7 +31,7 @@ from app.conversation.log import skip_to_first_turn
 from app.images.mentions import Mention
 from widgets.chat.chat_bars import QuestionBar, StatusLine, TodoBar
 from widgets.chat.composer import PLACEHOLDER, Composer
-from widgets.chat.entries.entry_base import EntryChange, EntryPut
+from widgets.chat.entries.entry_base import EntryAddedOrReplaced, EntryChange
 from widgets.chat.entry_builder import EntryBuilder, entry_key_of_event
 from widgets.chat.markdown.markdown_document import preload_parsers
 from widgets.chat.transcript import Transcript
@@ -350,8 +350,12 @@ class ChatPane(Column):
 
     def _show(self, changes: list[EntryChange], *, streams: bool = False) -> bool:
         # Of several values for one entry, only the last is laid out.
-        last = {change.entry.key: change for change in changes if isinstance(change, EntryPut)}
-        shown = [change for change in changes if not isinstance(change, EntryPut) or last[change.entry.key] is change]
+        last = {change.entry.key: change for change in changes if isinstance(change, EntryAddedOrReplaced)}
+        shown = [
+            change
+            for change in changes
+            if not isinstance(change, EntryAddedOrReplaced) or last[change.entry.key] is change
+        ]
         done = self.transcript.apply_changes(shown, is_streaming=streams)
         if not done:
             self._flush_soon(_SLICE_INTERVAL)

@@ -40,7 +40,7 @@ from app.conversation.todos import Todo
 from app.conversation.token_totals import TokenTotals
 from app.proposals.risk.change_summary import is_command_summary
 from app.proposals.values.origin import OriginKind
-from widgets.chat.entries.entry_base import EntryChange, EntryPut, EntryRemoved, TranscriptEntry
+from widgets.chat.entries.entry_base import EntryAddedOrReplaced, EntryChange, EntryRemoved, TranscriptEntry
 from widgets.chat.entries.message_entries import (
     AnswerEntry,
     CommandEntry,
@@ -127,11 +127,11 @@ class EntryBuilder:
                 ended = self._end_reasoning()
                 self._answer += text
                 self._streaming[self._key("answer")] = None
-                return [*ended, EntryPut(AnswerEntry(self._key("answer"), self._answer, "streaming"))]
+                return [*ended, EntryAddedOrReplaced(AnswerEntry(self._key("answer"), self._answer, "streaming"))]
             case ReasoningStreamed(text):
                 self._reasoning += text
                 self._streaming[self._key("reasoning")] = None
-                return [EntryPut(ReasoningEntry(self._key("reasoning"), self._reasoning, streaming=True))]
+                return [EntryAddedOrReplaced(ReasoningEntry(self._key("reasoning"), self._reasoning, streaming=True))]
             case CallStreamed(index, name, characters):
                 return [*self._end_reasoning(), *self._call_streamed(index, name, characters)]
             case StreamDiscarded():
@@ -140,7 +140,7 @@ class EntryBuilder:
                 return self._called_out(update)
             case SessionFailed(message):
                 self._events += 1
-                return [EntryPut(NoticeEntry(f"failed{self._events}", message, "error"))]
+                return [EntryAddedOrReplaced(NoticeEntry(f"failed{self._events}", message, "error"))]
             case _:
                 return []
 
@@ -157,9 +157,12 @@ class EntryBuilder:
                 changes = self._result(event)
             case Question(call=call, text=text, options=options):
                 self._questions[call] = QuestionEntry(key, call, text, options)
-                changes = [EntryPut(self._questions[call])]
+                changes = [EntryAddedOrReplaced(self._questions[call])]
             case Answer(call=call, text=text, images=images):
-                changes = [*self._answered(call, text), EntryPut(UserEntry(key, text, answers=True, images=images))]
+                changes = [
+                    *self._answered(call, text),
+                    EntryAddedOrReplaced(UserEntry(key, text, answers=True, images=images)),
+                ]
             case ProposalStaged() | ProposalDecided() | ProposalChanged():
                 changes = self._proposal(event, key)
             case TurnStarted(time=time):
@@ -169,13 +172,13 @@ class EntryBuilder:
             case RequestFailed(message=message):
                 self._failure = (key, message)
                 self._overtaken = bool(self._streaming)
-                changes = [EntryPut(NoticeEntry(key, message, "error"))]
+                changes = [EntryAddedOrReplaced(NoticeEntry(key, message, "error"))]
             case TurnEnded():
                 changes = self._drop_stream()
                 if event.stopped != "question":
                     changes.extend(self._turn_end(event, key))
             case _:
-                changes = [EntryPut(entry) for entry in _told(event, key)]
+                changes = [EntryAddedOrReplaced(entry) for entry in _told(event, key)]
                 self._overtaken = self._overtaken or bool(changes and self._streaming)
         return changes
 
@@ -187,20 +190,20 @@ class EntryBuilder:
     def _end_reasoning(self) -> list[EntryChange]:
         if not self._reasoning or self._answer or self._writing:
             return []
-        return [EntryPut(ReasoningEntry(self._key("reasoning"), self._reasoning))]
+        return [EntryAddedOrReplaced(ReasoningEntry(self._key("reasoning"), self._reasoning))]
 
     def _call_streamed(self, index: int, name: str, characters: int) -> list[EntryChange]:
         key = self._key(f"writing{index}.")
         self._writing[index] = key
         self._streaming[key] = None
-        return [EntryPut(ToolEntry(key, name, status="writing", characters=characters))]
+        return [EntryAddedOrReplaced(ToolEntry(key, name, status="writing", characters=characters))]
 
     def _discard(self) -> list[EntryChange]:
         changes = self._drops(kept={self._key("answer")})
         self._discarded.append(self._key("answer") if self._answer else "")
         kept: list[EntryChange] = []
         if self._answer:
-            kept.append(EntryPut(AnswerEntry(self._key("answer"), self._answer, "discarded")))
+            kept.append(EntryAddedOrReplaced(AnswerEntry(self._key("answer"), self._answer, "discarded")))
             self._response += 1
         self._forget_stream()
         return [*changes, *kept]
@@ -231,7 +234,7 @@ class EntryBuilder:
             entries.append(AnswerEntry(self._key("answer"), event.text, event.state))
         kept = set() if self._overtaken else {entry.key for entry in entries}
         changes = self._drops(kept)
-        changes += [EntryPut(entry) for entry in entries]
+        changes += [EntryAddedOrReplaced(entry) for entry in entries]
         for call in event.calls:
             changes.extend(self._called(call))
         self._turn_calls += sum(1 for call in event.calls if call.name != "ask_user")
@@ -247,7 +250,7 @@ class EntryBuilder:
         if key is None and event.text:
             key = self._key("answer")
             self._response += 1
-        return [EntryPut(AnswerEntry(key, event.text, "discarded"))] if key and event.text else []
+        return [EntryAddedOrReplaced(AnswerEntry(key, event.text, "discarded"))] if key and event.text else []
 
     # Tools.
 
@@ -263,14 +266,14 @@ class EntryBuilder:
             raw_arguments=call.raw_arguments if call.arguments is None else "",
         )
         self._tools[call.uid] = entry
-        return [EntryPut(entry)]
+        return [EntryAddedOrReplaced(entry)]
 
     def _set_tool(self, call: str, **fields: object) -> list[EntryChange]:
         entry = self._tools.get(call)
         if entry is None:
             return []
         self._tools[call] = replace(entry, **fields)  # type: ignore[arg-type]
-        return [EntryPut(self._tools[call])]
+        return [EntryAddedOrReplaced(self._tools[call])]
 
     def _called_out(self, update: CommandOutput | ConfirmationRequested | ConfirmationResolved) -> list[EntryChange]:
         """Return the change for a call's text before it has a result."""
@@ -308,7 +311,7 @@ class EntryBuilder:
         if question is None:
             return []
         self._questions[call] = replace(question, answer=text)
-        return [EntryPut(self._questions[call])]
+        return [EntryAddedOrReplaced(self._questions[call])]
 
     # Proposals and turns.
 
@@ -330,7 +333,7 @@ class EntryBuilder:
                 return [
                     *(self._set_card(event.supersedes, "superseded", "") if replaced else ()),
                     *self._fold_edits(event.calls, key),
-                    EntryPut(card),
+                    EntryAddedOrReplaced(card),
                 ]
             case ProposalChanged():
                 return self._set_card(event.proposal, event.state, event.reason)
@@ -342,7 +345,7 @@ class EntryBuilder:
                     state = "pending"
                 return [
                     *self._set_card(event.proposal, state, ""),
-                    EntryPut(
+                    EntryAddedOrReplaced(
                         DecisionEntry(
                             key,
                             event.proposal,
@@ -375,7 +378,7 @@ class EntryBuilder:
         if card is None:
             return []
         self._proposals[proposal] = replace(card, state=state, reason=reason)
-        return [EntryPut(self._proposals[proposal])]
+        return [EntryAddedOrReplaced(self._proposals[proposal])]
 
     def _turn_end(self, event: TurnEnded, key: str) -> list[EntryChange]:
         duration = event.time - self._turn_began - self._turn_waited if event.time and self._turn_began else 0.0
@@ -391,8 +394,8 @@ class EntryBuilder:
         self._failure = ("", "")
         if failed and event.message.endswith(failed) and stopped != "answer":
             # The end of the turn says it, too, and what to do about it.
-            return [EntryRemoved(failure), EntryPut(entry)]
-        return [EntryPut(entry)] if entry.facts or message or stopped in ("aborted", "failed") else []
+            return [EntryRemoved(failure), EntryAddedOrReplaced(entry)]
+        return [EntryAddedOrReplaced(entry)] if entry.facts or message or stopped in ("aborted", "failed") else []
 
 
 def entry_key_of_event(log: Iterable[Event], event_id: int) -> str:
@@ -401,7 +404,9 @@ def entry_key_of_event(log: Iterable[Event], event_id: int) -> str:
     for event in log:
         changes = builder.changes_of_event(event)
         if event.id == event_id:
-            found = next((change.entry.key for change in reversed(changes) if isinstance(change, EntryPut)), "")
+            found = next(
+                (change.entry.key for change in reversed(changes) if isinstance(change, EntryAddedOrReplaced)), ""
+            )
     return builder.folded.get(found, found)
 
 

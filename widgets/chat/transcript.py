@@ -257,7 +257,7 @@ class Transcript(StripView, can_focus=True):
 
     def continue_layout(self) -> bool:
         """Continue layout that exceeded its time budget; return True when nothing is left."""
-        if self._layout.has_unfinished_layout and self._layout.catch_up(self._near):
+        if self._layout.has_unfinished_layout and self._layout.continue_layout(self._near):
             self._settle(streams=True)
         return not self._layout.has_unfinished_layout
 

@@ -7,9 +7,9 @@ from itertools import accumulate
 from typing import NamedTuple, Self
 
 from widgets.chat.entries.entry_base import (
+    EntryAddedOrReplaced,
     EntryChange,
     EntryMarks,
-    EntryPut,
     EntryRemoved,
     GrowingRows,
     TranscriptEntry,
@@ -320,7 +320,7 @@ class TranscriptLayout:
     def apply_change(self, change: EntryChange) -> int | None:
         """Apply a change; return the index of the new or changed entry, None if one was removed."""
         match change:
-            case EntryPut(entry):
+            case EntryAddedOrReplaced(entry):
                 index = self.slots.index_of_key(entry.key)
                 if index is not None:
                     self.slots.replace_entry(index, entry)
@@ -371,7 +371,7 @@ class TranscriptLayout:
                 self.lay_out(index, deadline)
                 late = time.thread_time() > deadline
 
-    def catch_up(self, visible_rows: range) -> bool:
+    def continue_layout(self, visible_rows: range) -> bool:
         """Continue unfinished layout; return whether nothing is left of it."""
         indices = [index for key in self._unfinished if (index := self.slots.index_of_key(key)) is not None]
         self._unfinished.clear()

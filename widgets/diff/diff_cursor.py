@@ -160,7 +160,7 @@ class DiffCursor:
         if not rows.row_count:
             return
         row = rows.nearest_row(row)
-        top, height = rows.first_line_of(row), rows.height_of(row)
+        top, height = rows.first_line_of_row(row), rows.height_of(row)
         room, first = self._room, self._view.scroll_offset.y
         margin = min(above, max(0, (room - height) // 2))
         if top - margin < first:
@@ -179,7 +179,7 @@ class DiffCursor:
     def go_to(self, row: int, *, at_top: bool = False) -> None:
         """Move to a landmark, with a small margin if it must be scrolled to, or at the top."""
         rows, room, first = self._sheet.rows, self._room, self._view.scroll_offset.y
-        line = rows.first_line_of(row)
+        line = rows.first_line_of_row(row)
         segment = rows.segments[rows.segment_index_of(row)]
         if at_top:
             self._scroll(line)
@@ -213,7 +213,7 @@ class DiffCursor:
             self.scroll_lines(by)
             return
         if rows.row_count:
-            top = rows.first_line_of(self.number)
+            top = rows.first_line_of_row(self.number)
             beyond = top + rows.height_of(self.number) > first + self._room if by > 0 else top < first
             if beyond:
                 self.scroll_lines(by)
@@ -226,7 +226,7 @@ class DiffCursor:
         if not rows.row_count:
             return
         step = max(1, self._room - 2) * by
-        line = rows.first_line_of(self.number) + step
+        line = rows.first_line_of_row(self.number) + step
         self.scroll_lines(step)
         if self._sheet.plain_text:
             return
@@ -251,7 +251,7 @@ class DiffCursor:
         """Return the current position as a bookmark."""
         row = self.row
         return CursorBookmark(
-            row, 0 if row is None else self._sheet.rows.first_line_of(self.number) - self._view.scroll_offset.y
+            row, 0 if row is None else self._sheet.rows.first_line_of_row(self.number) - self._view.scroll_offset.y
         )
 
     def scroll_lines(self, lines: int) -> None:
@@ -262,7 +262,7 @@ class DiffCursor:
         """Redraw the cursor's row."""
         rows = self._sheet.rows
         if self.number < rows.row_count:
-            self._view.refresh_lines(rows.first_line_of(self.number), rows.height_of(self.number))
+            self._view.refresh_lines(rows.first_line_of_row(self.number), rows.height_of(self.number))
 
     @property
     def _room(self) -> int:
@@ -361,8 +361,8 @@ def line_at(layout: DiffLayout, context: RenderContext, offset: Offset) -> Selec
     begin, text = found
     number = layout.part_at(offset.y).number
     top, after = (
-        layout.first_line_of(number),
-        layout.first_line_of(number + 1) if number + 1 < layout.row_count else layout.height,
+        layout.first_line_of_row(number),
+        layout.first_line_of_row(number + 1) if number + 1 < layout.row_count else layout.height,
     )
     return Selection(Offset(begin, top), Offset(begin + len(text), after - 1))
 

@@ -141,7 +141,7 @@ class DiffLayout:
         above = segment.heights[number - 1] if number else 0
         return RowPart(self._rows[index] + number, segment.row_at(number), inner - above)
 
-    def first_line_of(self, number: int) -> int:
+    def first_line_of_row(self, number: int) -> int:
         """Return the first terminal line of a row."""
         index = self.segment_index_of(number)
         segment, inner = self.segments[index], number - self._rows[index]
@@ -151,9 +151,8 @@ class DiffLayout:
 
     def height_of(self, number: int) -> int:
         """Return the number of terminal lines of a row."""
-        return (self.first_line_of(number + 1) if number + 1 < self.row_count else self.height) - self.first_line_of(
-            number
-        )
+        end = self.first_line_of_row(number + 1) if number + 1 < self.row_count else self.height
+        return end - self.first_line_of_row(number)
 
     def segments_with_lines(self, first: int, last: int) -> Iterator[tuple[int, int, Segment]]:
         """Return the segments on these terminal lines, each with its first line and the line after its last."""

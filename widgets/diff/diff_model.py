@@ -169,7 +169,7 @@ class DiffModel:
         self.rows.lay_out_more(lines=_LINES_AT_ONCE, seconds=LAYOUT_SLICE_SECONDS)
         number = 0 if row is None else self.rows.find_equal_row(row) or 0
         if row is not None and self.rows.row_count:
-            self.rows.lay_out_more(lines=self.rows.first_line_of(self.rows.nearest_row(number)) + 2 * size.height)
+            self.rows.lay_out_more(lines=self.rows.first_line_of_row(self.rows.nearest_row(number)) + 2 * size.height)
         return number
 
     def _left_out(self) -> HiddenWhitespace:

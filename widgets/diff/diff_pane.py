@@ -44,7 +44,7 @@ def minimap_cells(layout: DiffLayout, height: int) -> list[int]:
     firsts = [-(-cell * total // height) for cell in range(height + 1)]
     cells = [_changes(layout, first, last) for first, last in pairwise(firsts)]
     for row in layout.landmarks.comments:
-        cells[layout.first_line_of(row) * height // total] |= _COMMENT
+        cells[layout.first_line_of_row(row) * height // total] |= _COMMENT
     return cells
 
 
@@ -184,7 +184,7 @@ class MiniMap(Widget):
         layout, height = self.view.layout_rows, self.size.height
         total = max(layout.height, height)
         for row in rows_with_reasons(layout, self.view.diffs):
-            self._cells[layout.first_line_of(row) * height // total] |= _REASON
+            self._cells[layout.first_line_of_row(row) * height // total] |= _REASON
 
     def _add_matches(self, found: Sequence[SearchMatch]) -> None:
         layout, height = self.view.layout_rows, self.size.height
@@ -192,7 +192,7 @@ class MiniMap(Widget):
         for hit in found[:: max(1, len(found) // _MOST_MATCHES)]:
             row = layout.find_equal_row(hit.row)
             if row is not None:
-                self._cells[layout.first_line_of(row) * height // total] |= _MATCH
+                self._cells[layout.first_line_of_row(row) * height // total] |= _MATCH
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """Go there."""

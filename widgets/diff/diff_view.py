@@ -181,7 +181,7 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
         if not self.model.plain_text:
             return None
         last = (
-            self.layout_rows.first_line_of(self._to_read)
+            self.layout_rows.first_line_of_row(self._to_read)
             if self._to_read < self.layout_rows.row_count
             else self.layout_rows.height
         )
@@ -328,7 +328,7 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
         self.cursor.number = self.layout_rows.nearest_row(self.cursor.number if bookmark.row is None else number)
         if bookmark.row is not None and self.layout_rows.row_count:
             self.update_scroll_range()
-            line = self.layout_rows.first_line_of(self.cursor.number)
+            line = self.layout_rows.first_line_of_row(self.cursor.number)
             self.scroll_to(y=max(0, line - bookmark.above), animate=False, immediate=True)
         self._go_to_first_hunk()
         self._background.finish_layout()

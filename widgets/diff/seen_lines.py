@@ -105,7 +105,7 @@ def go_to_unseen(unseen: UnseenLine, seen: SeenLines, model: DiffModel, cursor: 
     if not model.wrap:
         cell = drawn.text.first_column_of(character)
         view.scroll_to(x=0 if cell < scene.code_width - 1 else cell - _BESIDE, animate=False, immediate=True)
-    top, first = model.rows.first_line_of(found) + part, view.scroll_offset.y
+    top, first = model.rows.first_line_of_row(found) + part, view.scroll_offset.y
     if not first <= top < first + view.visible_lines:
         view.scroll_to(y=max(0, top - 1), animate=False, immediate=True)
     cursor.move_without_scrolling(found)
@@ -129,9 +129,9 @@ class SeenRecorder:
         """Of what is shown, as far as it waits for a decision."""
         self.unseen = UnseenLines(model.render_context, self.seen)
 
-    def start_change(self, seen: SeenLines | None = None) -> None:
-        """Begin to record a change; `seen` are its lines that were on the screen before."""
-        self.seen = SeenLines() if seen is None else seen
+    def start_change(self, seen_before: SeenLines | None = None) -> None:
+        """Begin to record a change; `seen_before` are its lines that were on the screen before, None for none."""
+        self.seen = SeenLines() if seen_before is None else seen_before
         self.reset_layout()
         self.update_counted_lines()
 
@@ -209,7 +209,9 @@ class SeenRecorder:
         cut, text = scene.cut_wrapped_line(drawn, part), drawn.text
         end = len(line) if cut.last == len(text.text) else text.source_index(cut.last)
         changed = scene.changed_spans(row, side, number) if scene.fits_on_one_row(line) else drawn.changed
-        self.seen.mark_part_seen(hunk, in_hunk, (text.source_index(cut.first), end), changed or ((0, len(line)),))
+        self.seen.mark_characters_seen(
+            hunk, in_hunk, (text.source_index(cut.first), end), changed or ((0, len(line)),)
+        )
 
 
 def _is_top(widget: Widget, x: int, y: int) -> bool:

@@ -30,7 +30,7 @@ from app.proposals.values.models import FileDiff, Hunk
 from app.review.hunk_lines import Side, hunk_line_numbers
 from app.review.review_state import ReviewState
 from widgets.chat.composer_field import ComposerDraft, ComposerField
-from widgets.chat.entries.entry_base import EntryPut, TranscriptEntry
+from widgets.chat.entries.entry_base import EntryAddedOrReplaced, TranscriptEntry
 from widgets.chat.entries.message_entries import AnswerEntry, NoticeEntry, UserEntry
 from widgets.chat.markdown.styled_lines import format_seconds, shorten_text
 from widgets.chat.transcript import Transcript
@@ -276,7 +276,7 @@ class AskPanel(Column, HasKeyTitles):
 
     def _topic_at_cursor(self) -> QuestionSubject | None:
         proposal, view = self._state.proposal, self._view
-        if proposal is None or not self.can_ask or not self._preview.is_showing(proposal):
+        if proposal is None or not self.can_ask or not self._preview.is_showing_approvable_diff(proposal):
             return None
         picked = view.picked_lines()
         file = view.cursor.file_index
@@ -336,7 +336,7 @@ class AskPanel(Column, HasKeyTitles):
         self._editor.placeholder = Content("what calls this? why? is that tested?")
         layout = self._answers.make_empty_layout()
         for entry in entries:
-            layout.apply_change(EntryPut(entry))
+            layout.apply_change(EntryAddedOrReplaced(entry))
         self._answers.show_layout(layout)
         self._take_state(entries)
         self.add_class("shown")
@@ -363,13 +363,13 @@ class AskPanel(Column, HasKeyTitles):
             return
         had_thread, entries = self.has_thread, self.threads.thread_entries(self.subject.anchor)
         shown = {entry.key: entry for entry in self._answers.entries}
-        changed = [EntryPut(entry) for entry in entries if shown.get(entry.key) != entry]
+        changed = [EntryAddedOrReplaced(entry) for entry in entries if shown.get(entry.key) != entry]
         keys = [entry.key for entry in entries]
         if list(shown) != keys[: len(shown)]:
             # Something of it is void.
             layout = self._answers.make_empty_layout()
             for entry in entries:
-                layout.apply_change(EntryPut(entry))
+                layout.apply_change(EntryAddedOrReplaced(entry))
             self._answers.show_layout(layout)
         elif not self._answers.apply_changes(changed):
             self._lay_out_later()

@@ -134,7 +134,7 @@ class DiffPreviewController:
         self._view.show_change(proposal, self._versions[1], versions=True)
         return True
 
-    def is_showing(self, proposal: Proposal) -> bool:
+    def is_showing_approvable_diff(self, proposal: Proposal) -> bool:
         """Return whether the diff on screen is what an approval of this proposal would write."""
         shown = self._diffs_of is not None and self._diffs_of.id == proposal.id and not self.comparing
         return shown and written_versions([diff.change for diff in self.diffs]) == written_versions(proposal.files)

@@ -390,7 +390,7 @@ class Review(Column, HasKeyTitles, ShowsOwnActionKeys):
         """Redraw everything, offer the possible keys, and begin a grace period."""
         state, question, proposal = self.state, self.verdict_handler.question, self.state.proposal
         item = (state.current, proposal and proposal.revision, proposal and written_versions(proposal.files))
-        shown = proposal is not None and self.preview.is_showing(proposal)
+        shown = proposal is not None and self.preview.is_showing_approvable_diff(proposal)
         chosen = state.chosen.chosen_part(proposal).hunks if proposal is not None else ()
         self.readiness.choice_guard.set_subject(item)
         changed = self.readiness.guard.set_subject((item, shown, chosen, state.form, question))
@@ -628,7 +628,7 @@ class Review(Column, HasKeyTitles, ShowsOwnActionKeys):
             or self.verdict_handler.refuse_if_busy(proposal)
         ):
             return
-        if not self.preview.is_showing(proposal):
+        if not self.preview.is_showing_approvable_diff(proposal):
             return
         checked, found = self.state.checks.get(proposal.id), self.state.evidence.get(proposal.id)
         red = findings_as_feedback(checked) if checked is not None else ""
@@ -682,7 +682,7 @@ class Review(Column, HasKeyTitles, ShowsOwnActionKeys):
     def _approve(self, action: Literal["approve", "approve_and_continue"]) -> None:
         proposal = self.state.proposal
         if proposal is not None and not self.verdict_handler.refuse_if_busy(proposal):
-            shown, comparing = self.preview.is_showing(proposal), self.preview.comparing
+            shown, comparing = self.preview.is_showing_approvable_diff(proposal), self.preview.comparing
             verdict = partial(judge_approval, self.state, proposal, shown=shown, versions=comparing, action=action)
             self.verdict_handler.handle_verdict(verdict(), verdict)
 
@@ -724,7 +724,12 @@ class Review(Column, HasKeyTitles, ShowsOwnActionKeys):
         if not self._decides():
             return
         proposal, hunk = self._choosable, self.view.cursor.hunk
-        if hunk is not None and hunk.state is HunkState.PENDING and proposal and self.preview.is_showing(proposal):
+        if (
+            hunk is not None
+            and hunk.state is HunkState.PENDING
+            and proposal
+            and self.preview.is_showing_approvable_diff(proposal)
+        ):
             self.verdict_handler.deny_hunk(proposal, hunk.id)
 
     def action_allow_session(self) -> None:
@@ -891,7 +896,11 @@ class Review(Column, HasKeyTitles, ShowsOwnActionKeys):
             self._toggle(sorted(picked.hunks))
             return
         proposal = self._choosable
-        if proposal and self._ready(self.readiness.choice_guard) and self.preview.is_showing(proposal):
+        if (
+            proposal
+            and self._ready(self.readiness.choice_guard)
+            and self.preview.is_showing_approvable_diff(proposal)
+        ):
             self.show_notice("")
             self.view.end_picking()
             self.post_message(review_messages.ToggleLines(proposal.id, proposal.revision, picked.lines, picked.whole))

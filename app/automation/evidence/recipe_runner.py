@@ -23,7 +23,7 @@ _Results = Mapping[str, tuple[str, int] | None]
 """SHA-256 and mode by path, None for a removed path."""
 
 
-class NotReproducible(Exception):
+class CommandNotRepeatable(Exception):
     """The command can't be run again; one line says why."""
 
 
@@ -56,7 +56,7 @@ class RecipeRunner:
         first run, its result takes the place of the proposal's, which is merged no more.
 
         Raises:
-            NotReproducible: there is no single command, or it can't be run here.
+            CommandNotRepeatable: there is no single command, or it can't be run here.
             ProposalError: it waits no more, has changed while the command ran, or nothing is left of it.
             OSError: the workspace can't be read.
         """
@@ -71,7 +71,7 @@ class RecipeRunner:
         environment = environment_digest(os.environ, self.checks.sandbox.permissions.variables)
         ran = await self.checks.run_at_low_priority(run)
         if await asyncio.to_thread(self.tree_id, below) != tree:
-            raise NotReproducible("files changed while the command ran; run it again")
+            raise CommandNotRepeatable("files changed while the command ran; run it again")
         got = {each.path: _result(each) for each in ran.changes}
         wanted = _results_of(proposal)
         differing = tuple(sorted(path for path in {*got, *wanted} if got.get(path, ...) != wanted.get(path, ...)))
@@ -92,30 +92,30 @@ class RecipeRunner:
 
 def _recipe_of(proposal: Proposal) -> CommandRecipe:
     if proposal.recipe is None:
-        raise NotReproducible(f"{proposal.id} was not made by one command alone")
+        raise CommandNotRepeatable(f"{proposal.id} was not made by one command alone")
     if not proposal.state.is_pending:
-        raise NotReproducible(f"{proposal.id} does not wait for a decision")
+        raise CommandNotRepeatable(f"{proposal.id} does not wait for a decision")
     states = {change.state for change in proposal.files} | {hunk.state for hunk in proposal.hunks}
     if states != {HunkState.PENDING}:
-        raise NotReproducible(f"{proposal.id} is decided in part; only a whole proposal can be compared")
+        raise CommandNotRepeatable(f"{proposal.id} is decided in part; only a whole proposal can be compared")
     return proposal.recipe
 
 
 async def _run(sandbox: Sandbox, root: Path, recipe: CommandRecipe, below: PendingFiles) -> _Run:
     if reason := await checks_unavailable_reason(sandbox):
-        raise NotReproducible(reason.replace("checks need", "running it again needs"))
+        raise CommandNotRepeatable(reason.replace("checks need", "running it again needs"))
     program = [*command_shell(root), recipe.command]
     try:
         async with sandbox.open_run(below) as run:
             ended = await run.execute(program, folder=recipe.folder, seconds=recipe.seconds, output=lambda data: None)
             if ended.timed_out or ended.limit:
-                raise NotReproducible(f"the command was stopped: {ended.limit or 'its time limit'}")
+                raise CommandNotRepeatable(f"the command was stopped: {ended.limit or 'its time limit'}")
             found = await run.find_changes()
             changes, left_out = await asyncio.to_thread(read_changes, run, found)
     except StartFailed as error:
-        raise NotReproducible(f"the command could not be started: {error}") from error
+        raise CommandNotRepeatable(f"the command could not be started: {error}") from error
     if left_out:
-        raise NotReproducible(f"{left_out[0]}")
+        raise CommandNotRepeatable(f"{left_out[0]}")
     return _Run(ended.code, changes)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from app.doors.hook.agents import find_agent
-from app.doors.hook.transcripts import TranscriptResponse, find_copilot_response, find_kimi_response
+from app.doors.hook.transcripts import TranscriptResponse, find_copilot_response, find_running_kimi_response
 
 BEFORE_TOOL_EVENTS = ("PreToolUse", "BeforeTool")
 BEFORE_PROMPT_EVENTS = ("UserPromptSubmit", "BeforeAgent")
@@ -86,7 +86,7 @@ def parse_call(agent: str, text: str | bytes) -> HookCall:
             case "copilot":
                 response = find_copilot_response(session, _name(data, "timestamp"))
             case "kimi":
-                response = find_kimi_response(session)
+                response = find_running_kimi_response(session)
             case _:
                 response = find_agent(agent).response(path, called)
     prompt = _name(data, "prompt_id") or _name(data, "turn_id") or response.prompt

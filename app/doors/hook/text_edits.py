@@ -310,7 +310,7 @@ _LOOSER: tuple[Callable[[str], str], ...] = (
 
 
 class CodexHunk(NamedTuple):
-    """One hunk of an update."""
+    """A hunk of `apply_patch`: the lines that it replaces, and those that it puts there."""
 
     context: str
     """A line above it; empty for none."""

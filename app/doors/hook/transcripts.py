@@ -152,7 +152,7 @@ def find_copilot_response(session: str, called: str) -> TranscriptResponse:
     raise ValueError(f"Copilot CLI did not write the call to its log within {_LOG_SECONDS:g} seconds; make it again")
 
 
-def find_kimi_response(session: str) -> TranscriptResponse:
+def find_running_kimi_response(session: str) -> TranscriptResponse:
     """Return the model's response that is being worked on, from the logs of a session's agents.
 
     The payload names neither file nor response, and a call is written to the log only after its hook. Each request to

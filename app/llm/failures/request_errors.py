@@ -130,6 +130,6 @@ class RetryPolicy:
         return wait if elapsed + wait <= (self.closing_total if closing else total) else None
 
 
-STANDARD = RetryPolicy()
-ONCE = RetryPolicy(attempts=1, busy_attempts=1, closing_attempts=1)
+STANDARD_RETRY = RetryPolicy()
+NO_RETRY = RetryPolicy(attempts=1, busy_attempts=1, closing_attempts=1)
 """Whoever waits is there, and asks again or not."""

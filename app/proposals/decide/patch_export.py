@@ -194,14 +194,14 @@ def _binary(old: bytes, new: bytes) -> Iterator[bytes]:
         yield b"\n"
 
 
-LONGEST = 1_000_000
+MAX_CHECKED_PATCH_CHARACTERS = 1_000_000
 """Characters of a patch that are read again, in some tenths of a second; a longer one goes out on our word alone."""
 _NO_NEWLINE = "\\"
 
 
 def check_patch_roundtrip(text: str, files: Sequence[PatchFile]) -> None:
     """Raise UnexportablePatch unless unidiff, too, gets from each old content to the new one by `text`."""
-    if len(text) > LONGEST:
+    if len(text) > MAX_CHECKED_PATCH_CHARACTERS:
         return
     from unidiff.errors import UnidiffParseError
     from unidiff.patch import PatchSet

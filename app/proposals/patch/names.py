@@ -114,7 +114,7 @@ def _is_epoch(stamp: re.Match[str] | None) -> bool:
     return local == (zone if stamp["sign"] == "+" else -zone)
 
 
-def parse_git_header(text: str) -> tuple[str, str] | None:
+def split_git_header_names(text: str) -> tuple[str, str] | None:
     """Both names, prefixes included, of a `diff --git` line (without these words), or None if it can't be split.
 
     Names may hold spaces, so the split is where both halves name the same file; only the quoted form says it plainly.

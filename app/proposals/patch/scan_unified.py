@@ -17,10 +17,10 @@ from app.proposals.patch.names import (
     HeaderName,
     PrefixPair,
     find_prefixes,
-    parse_git_header,
     parse_header_name,
     read_header_name,
     read_rename_name,
+    split_git_header_names,
     strip_prefixes,
 )
 from app.proposals.patch.parts import SHORTEST_ID, FilePatch, PatchHunk, may_be_blob, parse_script_line
@@ -74,7 +74,7 @@ class UnifiedPart:
     @classmethod
     def from_git_header(cls, at: int, text: str) -> "UnifiedPart":
         """The part that a `diff --git` line begins, without these words."""
-        return cls(at + 1, text, parse_git_header(text))
+        return cls(at + 1, text, split_git_header_names(text))
 
     @property
     def has_names(self) -> bool:

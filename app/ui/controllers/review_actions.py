@@ -465,14 +465,14 @@ class ReviewActions:
 
     async def reproduce(self, proposal_id: str) -> None:
         """Run the command of a proposal again and show what came of it; without a proposal, nothing runs any more."""
-        from app.automation.evidence.recipe_runner import NotReproducible
+        from app.automation.evidence.recipe_runner import CommandNotRepeatable
 
         self._review.begin_reproduction(proposal_id)
         if not proposal_id:
             return
         try:
             found = await self._runtime.reproduce(proposal_id)
-        except NotReproducible as error:
+        except CommandNotRepeatable as error:
             self._say(f"Not run again: {error}.", problem=True)
         else:
             self._review.set_reproduction(found)

@@ -129,8 +129,8 @@ class ThemeScreen(Dialog[str]):
         self.query_one("#theme-sample", Static).update(_SAMPLE)
 
     @on(SearchList.Picked)
-    def save_theme(self, event: SearchList.Picked) -> None:
-        """Keep it."""
+    def close_with_theme(self, event: SearchList.Picked) -> None:
+        """Close with the name of the picked theme, without saving it: the caller does."""
         if event.choice is not None:
             self.dismiss(event.choice.key)
 

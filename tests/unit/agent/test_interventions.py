@@ -5,7 +5,7 @@ import pytest
 from app.agent.gate import UnansweredDenials
 from app.agent.interventions import (
     DENIALS_BEFORE_ADVICE,
-    ChangedFile,
+    FileChangedSinceRead,
     closing_instruction,
     files_changed_note,
     nudge_instruction,
@@ -172,7 +172,7 @@ class TestFilesChanged:
         assert files_changed_note({}) is None
 
     def test_changed_and_deleted_files_are_named(self) -> None:
-        told = files_changed_note({"a.py": ChangedFile("2"), "b.py": ChangedFile("")})
+        told = files_changed_note({"a.py": FileChangedSinceRead("2"), "b.py": FileChangedSinceRead("")})
         assert told is not None
         assert "rely on them: a.py." in told.text
         assert "gone: b.py" in told.text
@@ -180,18 +180,20 @@ class TestFilesChanged:
 
     def test_lines_are_named_in_the_numbers_of_a_read(self) -> None:
         told = files_changed_note(
-            {"a.py": ChangedFile("2", (LineSpan(0, 0), LineSpan(2, 5), LineSpan(39, 40), LineSpan(77, 77)))}
+            {"a.py": FileChangedSinceRead("2", (LineSpan(0, 0), LineSpan(2, 5), LineSpan(39, 40), LineSpan(77, 77)))}
         )
         assert told is not None
         assert "(different now: lines gone at the top, lines 3-5, line 40, lines gone after line 77)" in told.text
 
     def test_many_places_are_counted(self) -> None:
-        told = files_changed_note({"a.py": ChangedFile("2", tuple(LineSpan(at, at + 1) for at in range(0, 100, 2)))})
+        told = files_changed_note(
+            {"a.py": FileChangedSinceRead("2", tuple(LineSpan(at, at + 1) for at in range(0, 100, 2)))}
+        )
         assert told is not None
         assert "line 11, 44 more places)" in told.text and "line 13" not in told.text
 
     def test_many_files_are_counted(self) -> None:
-        told = files_changed_note({f"{n}.py": ChangedFile("2") for n in range(50)})
+        told = files_changed_note({f"{n}.py": FileChangedSinceRead("2") for n in range(50)})
         assert told is not None
         assert "and 30 more files" in told.text
         assert len(told.files) == 50

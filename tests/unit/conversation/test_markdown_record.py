@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from app.conversation.events import (
-    EVENTS,
+    EVENT_JSON,
     AssistantMessage,
     CallDenied,
     CallOutcome,
@@ -53,7 +53,7 @@ def test_a_call_is_named_with_what_it_is_about(arguments: dict[str, Any] | None,
 
 
 def test_the_json_of_an_event_names_them_too() -> None:
-    said = [json.loads(EVENTS.dump_json(event)) for event in EVENTS_OF_THE_PROGRAM]
+    said = [json.loads(EVENT_JSON.dump_json(event)) for event in EVENTS_OF_THE_PROGRAM]
     assert [(one["source"], one["audience"]) for one in said] == [("program", "both"), ("program", "user")]
 
 

@@ -13,7 +13,7 @@ from app.agent.context import ContextUse
 from app.agent.gate import Gate, GatePolicy, UnansweredDenials
 from app.agent.turn_state import TurnState
 from app.conversation.events import (
-    EVENTS,
+    EVENT_JSON,
     Answer,
     Audience,
     CallDenied,
@@ -149,7 +149,7 @@ def test_the_system_prompt_is_first_and_once(session: Simulation, profile: Profi
 @given(sessions(), profiles)
 def test_the_same_log_gives_the_same_bytes_also_after_a_restart(session: Simulation, profile: Profile) -> None:
     events = [event for event in session.events if _storable(event)]
-    reread = [EVENTS.validate_json(event.model_dump_json()) for event in events]
+    reread = [EVENT_JSON.validate_json(event.model_dump_json()) for event in events]
     before = json.dumps(project(events, profile, FACTS).messages)
     assert json.dumps(project(events, profile, FACTS).messages) == before
     assert json.dumps(project(reread, profile, FACTS).messages) == before

@@ -18,8 +18,8 @@ from app.doors.hook.transcripts import (
     find_codex_response,
     find_copilot_response,
     find_droid_response,
-    find_kimi_response,
     find_qwen_response,
+    find_running_kimi_response,
 )
 
 CALL = {
@@ -237,18 +237,18 @@ def kimi_log(home: Path, agent: str, *lines: tuple[str, str, int]) -> None:
 
 def test_the_response_of_kimi_is_the_step_under_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KIMI_CODE_HOME", str(tmp_path))
-    assert find_kimi_response("session_1") == TranscriptResponse()
+    assert find_running_kimi_response("session_1") == TranscriptResponse()
     kimi_log(tmp_path, "main", ("step.begin", "one", 1), ("tool.call", "step.begin", 2))
-    assert find_kimi_response("session_1") == TranscriptResponse("one", "m one")
+    assert find_running_kimi_response("session_1") == TranscriptResponse("one", "m one")
     kimi_log(tmp_path, "main", ("step.end", "one", 3))
-    assert find_kimi_response("session_1") == TranscriptResponse(), "a log that is late tells nothing"
+    assert find_running_kimi_response("session_1") == TranscriptResponse(), "a log that is late tells nothing"
     kimi_log(tmp_path, "main", ("step.begin", "two", 4))
     kimi_log(tmp_path, "agent-0", ("step.begin", "inner", 5))
-    assert find_kimi_response("session_1").id == "inner", "a subagent of its"
+    assert find_running_kimi_response("session_1").id == "inner", "a subagent of its"
     kimi_log(tmp_path, "agent-0", ("step.end", "inner", 6))
     call = CALL | {"session_id": "session_1", "client_type": "kimi_code_cli"}
     assert parse_call("kimi", json.dumps(call)).response == "two"
-    assert find_kimi_response("../wd_workspace/session_1") == TranscriptResponse(), "a session is no path"
+    assert find_running_kimi_response("../wd_workspace/session_1") == TranscriptResponse(), "a session is no path"
 
 
 @pytest.mark.parametrize(

@@ -163,10 +163,10 @@ def test_a_file_that_is_given_as_an_image_has_to_be_one(files: ImageFiles, root:
 def test_a_paste_is_taken_for_images_only_if_it_is_nothing_else(files: ImageFiles, root: Path) -> None:
     (root / "two words.png").write_bytes(png())
     (root / "a.py").write_text("print()")
-    assert files.find_pasted(f"'{root}/two words.png'") == ["two words.png"]
-    assert files.find_pasted(f"{root}/shot.png {root}/two\\ words.png") == ["shot.png", "two words.png"]
+    assert files.parse_pasted_image_paths(f"'{root}/two words.png'") == ["two words.png"]
+    assert files.parse_pasted_image_paths(f"{root}/shot.png {root}/two\\ words.png") == ["shot.png", "two words.png"]
     for other in (f"{root}/a.py", f"{root}/shot.png {root}/a.py", "/tmp", f"see {root}/shot.png", "~nobody/x.png"):
-        assert files.find_pasted(other) == []
+        assert files.parse_pasted_image_paths(other) == []
 
 
 @pytest.mark.parametrize(

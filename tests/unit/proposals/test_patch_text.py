@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.proposals.patch.names import parse_git_header, quote_name, read_header_name, strip_prefixes, unquote_name
+from app.proposals.patch.names import (
+    quote_name,
+    read_header_name,
+    split_git_header_names,
+    strip_prefixes,
+    unquote_name,
+)
 from app.proposals.patch.parts import FilePatch
 from app.proposals.patch.patching import MAX_CHARACTERS, check_no_line_lost, scan_patch
 from app.proposals.values.models import FileOperation
@@ -421,7 +427,7 @@ def test_folders_that_git_compared_outside_a_repository() -> None:
     ],
 )
 def test_prefixes(old: str, new: str, header: str | None, expected: tuple[str, str]) -> None:
-    assert strip_prefixes(old, new, parse_git_header(header) if header else None) == expected
+    assert strip_prefixes(old, new, split_git_header_names(header) if header else None) == expected
 
 
 @pytest.mark.parametrize(
@@ -438,7 +444,7 @@ def test_prefixes(old: str, new: str, header: str | None, expected: tuple[str, s
     ],
 )
 def test_git_header_names(header: str, expected: tuple[str, str] | None) -> None:
-    assert parse_git_header(header) == expected
+    assert split_git_header_names(header) == expected
 
 
 @given(st.binary(min_size=1, max_size=20).map(lambda data: data.decode("utf-8", "surrogateescape")))

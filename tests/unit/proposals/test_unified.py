@@ -12,7 +12,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from unidiff.patch import PatchSet
 
-from app.proposals.decide.patch_export import LONGEST, PatchFile, check_patch_roundtrip, has_hunks, render_diff
+from app.proposals.decide.patch_export import (
+    MAX_CHECKED_PATCH_CHARACTERS,
+    PatchFile,
+    check_patch_roundtrip,
+    has_hunks,
+    render_diff,
+)
 from app.proposals.patch.patching import scan_patch
 from app.proposals.patch.place import apply_file_patch
 from app.proposals.text.diff import diff_lines
@@ -302,4 +308,4 @@ def test_a_patch_that_means_something_else_does_not_go_out(text: str) -> None:
 
 
 def test_a_huge_patch_goes_out_without_a_second_look() -> None:
-    check_patch_roundtrip("x" * (LONGEST + 1), [PatchFile("f", b"a\n", b"b\n")])
+    check_patch_roundtrip("x" * (MAX_CHECKED_PATCH_CHARACTERS + 1), [PatchFile("f", b"a\n", b"b\n")])

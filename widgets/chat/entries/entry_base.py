@@ -124,7 +124,7 @@ class FoldedEntry(TranscriptEntry):
 
 
 @dataclass(frozen=True, slots=True)
-class EntryPut:
+class EntryAddedOrReplaced:
     """Show an entry: in place of the one with the same key, else at the end."""
 
     entry: TranscriptEntry
@@ -137,4 +137,4 @@ class EntryRemoved:
     key: str
 
 
-EntryChange = EntryPut | EntryRemoved
+EntryChange = EntryAddedOrReplaced | EntryRemoved

@@ -196,7 +196,7 @@ class AnswerEntry(TranscriptEntry):
 
     @property
     def can_open(self) -> bool:
-        """Return whether the answer was discarded, which folds it."""
+        """Return whether more can be shown: a discarded answer is folded."""
         return self.state == "discarded" and _is_long(self.text)
 
     @property

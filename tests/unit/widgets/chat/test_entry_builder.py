@@ -46,7 +46,7 @@ from app.llm.values.requests_and_updates import Usage
 from app.proposals.risk.change_summary import summarize_command
 from app.proposals.values.decision_facts import FileStat
 from app.proposals.values.origin import Origin, OriginKind
-from widgets.chat.entries.entry_base import EntryChange, EntryPut, EntryRemoved, TranscriptEntry
+from widgets.chat.entries.entry_base import EntryAddedOrReplaced, EntryChange, EntryRemoved, TranscriptEntry
 from widgets.chat.entries.message_entries import (
     AnswerEntry,
     NoticeEntry,
@@ -66,7 +66,7 @@ def shown(changes: Iterable[EntryChange]) -> list[TranscriptEntry]:
     """The entries that the changes leave, in order."""
     entries: dict[str, TranscriptEntry] = {}
     for change in changes:
-        if isinstance(change, EntryPut):
+        if isinstance(change, EntryAddedOrReplaced):
             entries[change.entry.key] = change.entry
         else:
             entries.pop(change.key, None)
@@ -186,11 +186,13 @@ def test_what_streamed_in_is_kept_when_it_is_recorded_and_moved_only_if_somethin
     for event in (TurnStarted(id=1, cause="message"), UserMessage(id=2, text="hello"), RequestSent(id=3)):
         fold.changes_of_event(event)
     fold.changes_of_update(TextStreamed("x"))
-    assert fold.changes_of_event(AssistantMessage(id=4, text="x")) == [EntryPut(AnswerEntry("answer1.0", "x"))]
+    assert fold.changes_of_event(AssistantMessage(id=4, text="x")) == [
+        EntryAddedOrReplaced(AnswerEntry("answer1.0", "x"))
+    ]
     fold.changes_of_update(TextStreamed("y"))
     fold.changes_of_event(Notice(id=5, text="said meanwhile"))
     moved = fold.changes_of_event(AssistantMessage(id=6, text="y"))
-    assert moved == [EntryRemoved("answer1.1"), EntryPut(AnswerEntry("answer1.1", "y"))]
+    assert moved == [EntryRemoved("answer1.1"), EntryAddedOrReplaced(AnswerEntry("answer1.1", "y"))]
 
 
 def test_a_discarded_attempt_is_kept_and_marked() -> None:
@@ -246,8 +248,8 @@ def test_a_question_replaces_its_call_and_takes_the_answer() -> None:
     assert fold.open_question is None
     assert [line.text for line in shown(answered)[0].rows(40, opened=False)] == ["Which?", "1. a", "2. b"]
     assert answered == [
-        EntryPut(QuestionEntry("e2", "c1.0", "Which?", ("a", "b"), "b")),
-        EntryPut(UserEntry("e3", "b", answers=True)),
+        EntryAddedOrReplaced(QuestionEntry("e2", "c1.0", "Which?", ("a", "b"), "b")),
+        EntryAddedOrReplaced(UserEntry("e3", "b", answers=True)),
     ]
 
 

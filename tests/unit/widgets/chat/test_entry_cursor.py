@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from textual.content import Content
 
 from app.conversation.events import InterventionKind
-from widgets.chat.entries.entry_base import EntryPut, EntryRemoved, TranscriptEntry
+from widgets.chat.entries.entry_base import EntryAddedOrReplaced, EntryRemoved, TranscriptEntry
 from widgets.chat.entries.message_entries import AnswerEntry, InterventionEntry, NoticeEntry, ReasoningEntry
 from widgets.chat.transcript import EntryCursor, Transcript
 from widgets.chat.transcript_layout import EntrySlots, SlotLayout, TranscriptLayout
@@ -17,7 +17,7 @@ def laid_out(*texts: str, height: int = 100) -> TranscriptLayout:
     """A layout of notices."""
     layout = TranscriptLayout()
     for number, text in enumerate(texts):
-        layout.apply_change(EntryPut(NoticeEntry(f"n{number}", text)))
+        layout.apply_change(EntryAddedOrReplaced(NoticeEntry(f"n{number}", text)))
     layout.show_from(0, height)
     return layout
 
@@ -64,9 +64,9 @@ def test_a_transcript_that_has_no_place_yet_takes_what_it_is_to_show_and_lays_no
     transcript = Transcript()
     transcript.show_greeting([Content("Hello.")])
     layout = transcript.make_empty_layout()
-    layout.apply_change(EntryPut(AnswerEntry("a1", "one")))
+    layout.apply_change(EntryAddedOrReplaced(AnswerEntry("a1", "one")))
     transcript.show_layout(layout)
-    assert transcript.apply_changes([EntryPut(AnswerEntry("a2", "two"))])
+    assert transcript.apply_changes([EntryAddedOrReplaced(AnswerEntry("a2", "two"))])
     assert [entry.copy_text for entry in transcript.entries] == ["one", "two"]
     assert transcript.laid_out_entry_count == 0
 
@@ -74,7 +74,7 @@ def test_a_transcript_that_has_no_place_yet_takes_what_it_is_to_show_and_lays_no
 def test_rows_of_the_width_before_are_kept_of_what_was_laid_out_alone() -> None:
     layout = TranscriptLayout()
     for number in range(1_000):
-        layout.apply_change(EntryPut(NoticeEntry(f"n{number}", "some words")))
+        layout.apply_change(EntryAddedOrReplaced(NoticeEntry(f"n{number}", "some words")))
     layout.lay_out_end(10)
     gc.collect()
     before = sum(isinstance(one, SlotLayout) for one in gc.get_objects())
@@ -122,12 +122,12 @@ def test_a_resized_transcript_equals_a_new_one(
     layout = TranscriptLayout()
     for key in "abc":
         layout.apply_change(
-            EntryPut(entry(key, "some words that take more than one row where there is little room " * 2))
+            EntryAddedOrReplaced(entry(key, "some words that take more than one row where there is little room " * 2))
         )
     for (what, key, text), width in steps:
         index = layout.slots.index_of_key(key)
         if what == "put":
-            layout.apply_change(EntryPut(entry(key, text)))
+            layout.apply_change(EntryAddedOrReplaced(entry(key, text)))
         elif what == "hide":
             layout.slots.toggle_interventions()
         elif index is not None and what == "turn":
@@ -145,7 +145,7 @@ def always(width: int, other: TranscriptLayout) -> TranscriptLayout:
     if other.slots.hide_interventions:
         layout.slots.toggle_interventions()
     for slot in other.slots.items:
-        layout.apply_change(EntryPut(slot.entry))
+        layout.apply_change(EntryAddedOrReplaced(slot.entry))
     for index, slot in enumerate(other.slots.items):
         if slot.opened:
             layout.toggle_open(index)

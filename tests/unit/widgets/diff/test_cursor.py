@@ -204,7 +204,7 @@ def line_of(sheet: DiffModel, kind: type, **fields: object) -> int:
     for number in range(sheet.rows.row_count):
         row = sheet.rows.row_at(number)
         if isinstance(row, kind) and all(getattr(row, name) == value for name, value in fields.items()):
-            return sheet.rows.first_line_of(number)
+            return sheet.rows.first_line_of_row(number)
     raise LookupError(kind)
 
 

@@ -98,7 +98,7 @@ def test_each_line_is_once_in_order(diff: FileDiff, split: bool, whole: bool, wr
     shown = {line for line in remarks if line < len(diff.new)} - set(folded)
     assert {row.text for row in rows if isinstance(row, CommentRow)} == {f"about {line}" for line in shown}
     for number in range(layout.row_count):
-        line = layout.first_line_of(number)
+        line = layout.first_line_of_row(number)
         for part in range(layout.height_of(number)):
             assert layout.part_at(line + part) == (number, rows[number], part)
         assert layout.height_of(number) == (

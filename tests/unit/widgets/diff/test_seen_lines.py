@@ -35,7 +35,7 @@ def hunk(old: int, new: int, name: str = "h") -> Hunk:
 def test_a_line_is_seen_once_drawn(drawn: list[tuple[int, int]], wanted: list[tuple[int, int]]) -> None:
     seen, one = SeenLines(), hunk(0, 1)
     for span in drawn:
-        seen.mark_part_seen(one, 0, span, wanted)
+        seen.mark_characters_seen(one, 0, span, wanted)
     shown = {place for start, end in drawn for place in range(start, end)}
     missing = [place for start, end in wanted for place in range(start, end) if place not in shown]
     if drawn:
@@ -58,8 +58,8 @@ def test_the_lines_that_were_drawn_are_counted_once(old: int, new: int, drawn: l
 def test_marking_seen_lines_again_changes_nothing() -> None:
     seen, one = SeenLines(), hunk(0, 2)
     seen.mark_seen(one, 0)
-    seen.mark_part_seen(one, 0, (0, 5), ((0, 9),))
-    seen.mark_part_seen(one, 1, (5, 5), ((0, 9),))
+    seen.mark_characters_seen(one, 0, (0, 5), ((0, 9),))
+    seen.mark_characters_seen(one, 1, (5, 5), ((0, 9),))
     assert (seen.count, seen.lines) == (1, 1)
 
 
