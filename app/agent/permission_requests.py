@@ -24,7 +24,7 @@ class AllowedFormStore(Protocol):
         ...
 
     def add(self, form: str) -> None:
-        """Allow a form."""
+        """Allow a form of command permanently."""
         ...
 
 

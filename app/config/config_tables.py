@@ -141,7 +141,7 @@ Effort = Literal["off", "none", "minimal", "low", "medium", "high", "xhigh", "ma
 """How much the model is to reason: `off` says nothing of it, `none` asks for none."""
 ChosenWire = Literal["auto", "chat", "anthropic", "responses"]
 """The protocol: chat completions, Anthropic messages or Responses; `auto` is the one that fits the address."""
-LEAST_WINDOW = 1_000
+MIN_WINDOW_TOKENS = 1_000
 """Tokens; in less there is no conversation."""
 _ENDING = re.compile(r"\[([^][]*\])\Z")
 
@@ -204,7 +204,7 @@ class ModelTable(BaseModel):
 
     reasoning_effort: Effort | None = None
     """As the general setting."""
-    context_window: int | None = Field(default=None, ge=LEAST_WINDOW)
+    context_window: int | None = Field(default=None, ge=MIN_WINDOW_TOKENS)
     """Tokens, as the general setting."""
     wire: ChosenWire | None = None
     """As the general setting."""

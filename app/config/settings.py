@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
 
 from app.config.config_tables import (
-    LEAST_WINDOW,
+    MIN_WINDOW_TOKENS,
     ChosenWire,
     Effort,
     HookTable,
@@ -170,7 +170,7 @@ class Settings(BaseModel):
     """What models cost, by name or pattern as in `models`, where the server does not say it with each response."""
     profile: dict[str, Any] = Field(default_factory=dict)
     """Overrides of the endpoint's capability profile."""
-    context_window: int | None = Field(default=None, ge=LEAST_WINDOW)
+    context_window: int | None = Field(default=None, ge=MIN_WINDOW_TOKENS)
     """Tokens, where the endpoint doesn't say."""
     models: dict[Annotated[str, Field(min_length=1)], ModelTable] = Field(default_factory=dict)
     """What is set for some models alone, by name or pattern; it goes over what is set for all."""

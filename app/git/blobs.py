@@ -10,7 +10,7 @@ from app.proposals.files.filesystem import default_file_mode
 from app.proposals.values.record_entries import blob_id
 from app.sandbox.captured_changes import LINK_MODE, FileOrLink
 
-MOST_FILES = 5_000
+MAX_DIFF_FILES = 5_000
 """Files of one proposal; more than that nobody reviews."""
 _MOST_BYTES = 256 << 20
 """Bytes of all of them."""
@@ -47,7 +47,7 @@ class BlobPair:
     after: TreeEntry | None
 
 
-def parse_raw_diff(raw: bytes, max_files: int = MOST_FILES) -> list[BlobPair]:
+def parse_raw_diff(raw: bytes, max_files: int = MAX_DIFF_FILES) -> list[BlobPair]:
     """Parse the output of `git diff-tree --raw -z --no-renames` (or `diff-index`, `diff-files`).
 
     Raises:

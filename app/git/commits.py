@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from app.git.blobs import (
-    MOST_FILES,
+    MAX_DIFF_FILES,
     BlobPair,
     TreeEntry,
     checkout_mode,
@@ -269,7 +269,7 @@ def read_worktree_changes(workspace: Workspace, paths: Collection[str] = (), aga
         found = {each.path: each for each in parse_raw_diff(_differing(borrowed, commit, within))}
         new = _untracked(borrowed, within)
         strangers = [path for path in new if not path.endswith("/")]
-        if len(found) + len(strangers) > MOST_FILES:
+        if len(found) + len(strangers) > MAX_DIFF_FILES:
             raise GitFailed(f"{len(found) + len(strangers):,} files are changed or new; name a path.")
         for path in strangers:
             found[path] = BlobPair(path, found[path].before if path in found else None, TreeEntry(path, "", ""))

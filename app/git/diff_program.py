@@ -21,7 +21,7 @@ from app.sandbox.environment import user_program_environment
 from app.sandbox.process import StartFailed, end_process_tree, run_process
 
 SECONDS = 20.0
-LARGEST_OUTPUT = 1 << 20
+MAX_DIFF_OUTPUT_BYTES = 1 << 20
 """Bytes of its output that are kept."""
 HOW_TO_SET = (
     "No diff program is set: `git config --global diff.external difft`, or `external_diff` in the configuration."
@@ -102,8 +102,8 @@ async def run_external_diff(
 
     def take(data: bytes) -> None:
         nonlocal cut
-        cut = cut or len(kept) + len(data) > LARGEST_OUTPUT
-        kept.extend(data[: LARGEST_OUTPUT - len(kept)])
+        cut = cut or len(kept) + len(data) > MAX_DIFF_OUTPUT_BYTES
+        kept.extend(data[: MAX_DIFF_OUTPUT_BYTES - len(kept)])
 
     try:
         with tempfile.TemporaryDirectory(prefix="signoff-diff-", ignore_cleanup_errors=True) as folder:
@@ -122,7 +122,9 @@ async def run_external_diff(
     if ended.timed_out:
         return DiffOutput(output, f"`{command}` was ended after {SECONDS:.0f} s.")
     if cut:
-        return DiffOutput(output, f"`{command}` printed more than {LARGEST_OUTPUT >> 20} MB; the rest is left out.")
+        return DiffOutput(
+            output, f"`{command}` printed more than {MAX_DIFF_OUTPUT_BYTES >> 20} MB; the rest is left out."
+        )
     return DiffOutput(output, f"`{command}` ended with {ended.code}." if ended.code else "")
 
 

@@ -194,7 +194,7 @@ _ENCODED = {"anthropic": 5 * 1024 * 1024}
 _ENCODED_ELSEWHERE = 13 * 1024 * 1024
 MAX_IMAGE_BYTES = _ENCODED_ELSEWHERE // 4 * 3
 """Bytes of the largest file that any wire takes."""
-LONGEST_SIDE = 8_000
+MAX_SIDE_PIXELS = 8_000
 """Pixels."""
 MAX_IMAGES_IN_MESSAGE = 10
 _MOST_IN_REQUEST = 20
@@ -204,8 +204,8 @@ _REQUEST = 18 * 1024 * 1024
 
 def refusal_reason(image: Image, wire: str) -> str:
     """Return why a wire does not accept an image, to follow its name; empty if it does."""
-    if max(image.width, image.height) > LONGEST_SIDE:
-        return f"is {image.width:,}×{image.height:,} pixels, and at most {LONGEST_SIDE:,} on a side are taken"
+    if max(image.width, image.height) > MAX_SIDE_PIXELS:
+        return f"is {image.width:,}×{image.height:,} pixels, and at most {MAX_SIDE_PIXELS:,} on a side are taken"
     most = image_byte_limit(wire)
     if image.size > most:
         return f"has {format_bytes(image.size)}, and at most {format_bytes(most)} are taken"

@@ -18,7 +18,7 @@ from app.workspace.path_rules import WorkspaceError
 from app.workspace.paths import Workspace
 from app.workspace.reading import read_file
 
-LONGEST_MESSAGE = 500_000
+MAX_MESSAGE_CHARACTERS = 500_000
 """Characters of a message: a placeholder can stand in a file many times."""
 _LONGEST_LINE = 200
 """Characters of a description or a hint."""
@@ -136,8 +136,8 @@ def expand_arguments(body: str, argument: str) -> str:
         parts += body[position : place.start()], filled
         position = place.end()
         length += len(filled)
-        if length > LONGEST_MESSAGE:
-            raise CommandUnusable(f"That makes a message of more than {LONGEST_MESSAGE:,} characters.")
+        if length > MAX_MESSAGE_CHARACTERS:
+            raise CommandUnusable(f"That makes a message of more than {MAX_MESSAGE_CHARACTERS:,} characters.")
     text = "".join([*parts, body[position:]])
     if argument and not parts:
         text = f"{text}\n\n{argument}"
@@ -165,7 +165,7 @@ MAX_COMMAND_FILE_BYTES = 64 * 1024
 """Bytes of one file."""
 MAX_COMMAND_FILES = 300
 """Files in one folder, those of its own folders among them."""
-LARGEST_ALL = 512 * 1024
+MAX_COMMAND_FILES_BYTES = 512 * 1024
 """Bytes of all files that the user is asked to trust."""
 _LOOKED_AT = 5_000
 """Entries of a folder that are looked at for such files."""
@@ -201,7 +201,7 @@ def find_workspace_commands(workspace: Workspace) -> FoundCommands:
                 files.append((f"{folder}/{below}", below, partial(workspace.read, path, MAX_COMMAND_FILE_BYTES)))
         except (OSError, WorkspaceError):
             continue
-    return _read(files, LARGEST_ALL)
+    return _read(files, MAX_COMMAND_FILES_BYTES)
 
 
 def find_user_commands(folders: Iterable[tuple[str, Path]]) -> FoundCommands:

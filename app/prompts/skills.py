@@ -17,7 +17,7 @@ from app.workspace.secrets import secret_reason
 
 MAX_SKILL_FILE_BYTES = 256 * 1024
 """Bytes of one file."""
-MOST_FILES = 100
+MAX_SKILL_FILES = 100
 """Files of a skill that are listed."""
 _MOST_LISTED = 2_000
 
@@ -39,8 +39,8 @@ class SkillFolder(Protocol):
         """
         ...
 
-    def files(self) -> list[str]:
-        """Return at most `MOST_FILES` paths, sorted."""
+    def list_files(self) -> list[str]:
+        """Return the paths of its files, sorted, at most `MAX_SKILL_FILES`."""
         ...
 
 
@@ -62,10 +62,10 @@ class WorkspaceFolder:
             raise UnsafePath(f"{file} is not in the folder of the skill")
         return _no_secret(file, real, self._workspace.read(real, MAX_SKILL_FILE_BYTES))
 
-    def files(self) -> list[str]:
-        """Return at most `MOST_FILES` paths, sorted."""
+    def list_files(self) -> list[str]:
+        """Return the paths of its files, sorted, at most `MAX_SKILL_FILES`."""
         under = self._workspace.resolve(self.path)
-        return [path.removeprefix(f"{under}/") for path in islice(self._workspace.walk_files(under), MOST_FILES)]
+        return [path.removeprefix(f"{under}/") for path in islice(self._workspace.walk_files(under), MAX_SKILL_FILES)]
 
 
 class UserFolder:
@@ -88,16 +88,16 @@ class UserFolder:
             raise UnsafePath(f"{file} is not in the folder of the skill")
         return _no_secret(file, real.name, read_file(real, MAX_SKILL_FILE_BYTES)[0])
 
-    def files(self) -> list[str]:
-        """Return at most `MOST_FILES` paths, sorted."""
+    def list_files(self) -> list[str]:
+        """Return the paths of its files, sorted, at most `MAX_SKILL_FILES`."""
         found: list[str] = []
         root = self._root.resolve()
         for seen, (at, folders, names) in enumerate(os.walk(root)):
             folders[:] = sorted(name for name in folders if name not in (".git", "__pycache__", "node_modules"))
             found += [Path(at, name).relative_to(root).as_posix() for name in sorted(names)]
-            if len(found) >= MOST_FILES or seen > _MOST_LISTED:
+            if len(found) >= MAX_SKILL_FILES or seen > _MOST_LISTED:
                 break
-        return sorted(found[:MOST_FILES])
+        return sorted(found[:MAX_SKILL_FILES])
 
 
 def _no_secret(file: str, real: str, content: bytes) -> bytes:
@@ -111,7 +111,7 @@ OF_WORKSPACE = (".agents/skills", ".claude/skills")
 """Folders of a workspace in which there are skills, each in a folder of its own."""
 MAX_SKILLS = 60
 """Skills that the model is told of."""
-LONGEST_DESCRIPTION = 400
+MAX_DESCRIPTION_CHARACTERS = 400
 """Characters of a description that the model is told."""
 _MOST_SEARCHED = 500
 """Entries of a folder that are looked at for skills."""
@@ -217,6 +217,6 @@ def _read(where: str, named: str, folder: SkillFolder) -> Skill | None:
     description = strip_unsafe(" ".join(values.get("description", "").split()), keep="")
     if not description:
         raise ValueError("it has no description, by which the model could choose it")
-    if len(description) > LONGEST_DESCRIPTION:
-        description = description[: LONGEST_DESCRIPTION - 1].rstrip() + "…"
+    if len(description) > MAX_DESCRIPTION_CHARACTERS:
+        description = description[: MAX_DESCRIPTION_CHARACTERS - 1].rstrip() + "…"
     return Skill(name, description, where, folder)

@@ -188,7 +188,7 @@ PAUSE_SECONDS = 5.0
 
 
 class PersistentProcess:
-    """A running program, and the pipes to it."""
+    """A program that keeps running between calls, until `terminate`, and the pipes to it."""
 
     def __init__(
         self,

@@ -55,7 +55,7 @@ class ReadSkill(Tool):
 def _read(skill: Skill, file: str) -> ToolOutput:
     try:
         content = skill.folder.read(file)
-        files = skill.folder.files() if file == FILE_NAME else []
+        files = skill.folder.list_files() if file == FILE_NAME else []
     except FileNotFoundError as error:
         raise ToolError(f"The skill {skill.name} has no file {file}.") from error
     except WorkspaceError as error:

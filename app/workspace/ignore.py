@@ -16,7 +16,7 @@ from operator import itemgetter
 from pathlib import Path
 
 from app.workspace.git_repository import find_repository
-from app.workspace.path_rules import DEEPEST, LONGEST_PATH, UnsafePath, WorkspaceClosed, check_name
+from app.workspace.path_rules import DEEPEST, MAX_PATH_CHARACTERS, UnsafePath, WorkspaceClosed, check_name
 from app.workspace.reading import FolderChain, read_file
 from app.workspace.wildmatch import IgnoreRule, parse_rule, rule_regex
 
@@ -388,5 +388,5 @@ def read_patterns(path: str | Path, folder: int | None = None) -> str:
 def compile_patterns(text: str) -> IgnorePatterns:
     """Return the patterns in the text of an ignore file, without those that git would discard."""
     return IgnorePatterns(
-        [rule for line in text.split("\n") if (rule := parse_rule(line)) and len(rule.text) <= LONGEST_PATH]
+        [rule for line in text.split("\n") if (rule := parse_rule(line)) and len(rule.text) <= MAX_PATH_CHARACTERS]
     )

@@ -5,9 +5,9 @@ import unicodedata
 from bisect import bisect_left
 from collections.abc import Sequence
 
-LONGEST_NAME = 255
+MAX_NAME_BYTES = 255
 """Bytes of one component, as on ext4, APFS and most others."""
-LONGEST_PATH = 4000
+MAX_PATH_CHARACTERS = 4000
 """Characters of a whole path; the walk by folders needs no PATH_MAX, but no honest path is longer."""
 DEEPEST = 200
 """Names in a path: each look at a file opens every folder on its way, and a program can nest them without end."""
@@ -56,7 +56,7 @@ def split_path(text: str) -> list[str]:
     """
     if not text:
         raise UnsafePath("the path is empty; write it relative to the workspace root")
-    if len(text) > LONGEST_PATH:
+    if len(text) > MAX_PATH_CHARACTERS:
         raise UnsafePath("the path is too long")
     if text.startswith("/"):
         raise UnsafePath(f"{text!r} is outside the workspace; write paths relative to the workspace root")
@@ -93,8 +93,8 @@ def check_name(name: str) -> None:
         length = len(name.encode())
     except UnicodeEncodeError:
         raise UnsafePath(f"{name!r} is not a UTF-8 name; tools can't reach it") from None
-    if length > LONGEST_NAME:
-        raise UnsafePath(f"a name in the path is longer than {LONGEST_NAME} bytes")
+    if length > MAX_NAME_BYTES:
+        raise UnsafePath(f"a name in the path is longer than {MAX_NAME_BYTES} bytes")
     if owner := version_control_of_folder(name):
         raise UnsafePath(f"{name!r} belongs to {owner}; tools don't touch it")
 

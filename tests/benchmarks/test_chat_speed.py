@@ -156,7 +156,7 @@ def hold_keys(what: str, idle: float, runs: Sequence[Sequence[float]]) -> None:
 async def shown(app: ChatApp, pilot: Pilot[None]) -> None:
     """Wait until the end of the text is on screen and nothing is left to do."""
     async with asyncio.timeout(60):
-        while app.pane.is_flushing or not any(END in row for row in app.shown()[-4:]):
+        while app.pane.has_more_to_show or not any(END in row for row in app.shown()[-4:]):
             await asyncio.sleep(0.005)
     await pilot.pause()
 
@@ -276,7 +276,7 @@ async def test_calls_of_one_response_cost_the_same_however_many_they_are() -> No
         for number in range(count):
             app.pane.apply_update(CallStreamed(number, "write_file", 100))
         app.pane.apply_update(EventRecorded(AssistantMessage(id=1, calls=calls)))
-        while app.pane.is_flushing:
+        while app.pane.has_more_to_show:
             await asyncio.sleep(0.005)
         await pilot.pause()
         return time.process_time() - start
@@ -330,7 +330,7 @@ async def test_opening_a_long_session_at_most_doubles_the_cold_start() -> None:
             await pilot.pause()
             start = time.process_time()
             app.pane.show_session(log)
-            while app.pane.is_flushing:
+            while app.pane.has_more_to_show:
                 await asyncio.sleep(0.005)
             await pilot.pause()
             opened.append(time.process_time() - start)
@@ -371,7 +371,7 @@ async def test_the_review_comes_and_goes_at_the_same_cost_however_long_the_sessi
         for _ in range(REPEATS):
             for name, log in sessions.items():
                 app.pane.show_session(log)
-                while app.pane.is_flushing:
+                while app.pane.has_more_to_show:
                     await asyncio.sleep(0.005)
                 for move in range(6):
                     await pilot.pause()

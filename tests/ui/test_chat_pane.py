@@ -59,7 +59,7 @@ SIZE = (80, 30)
 
 async def filled(app: ChatApp, pilot: Pilot[None]) -> None:
     await app.workers.wait_for_complete()
-    await until(lambda: not app.pane.is_flushing, "the end of the text")
+    await until(lambda: not app.pane.has_more_to_show, "the end of the text")
     await pilot.pause()
 
 
@@ -358,7 +358,7 @@ async def test_a_place_that_is_not_shown_yet_is_gone_to_once_it_is() -> None:
         asyncio.get_running_loop().set_default_executor(AtOnce())
         app.pane.show_session(log)
         await app.pane.show_event(log, log[1].id)
-        assert app.pane.is_flushing and app.pane.transcript.cursor_entry is None, "the rest has not come yet"
+        assert app.pane.has_more_to_show and app.pane.transcript.cursor_entry is None, "the rest has not come yet"
         await filled(app, pilot)
         assert app.pane.transcript.cursor_entry is not None
         assert app.pane.transcript.cursor_entry.copy_text == "message 0"
@@ -375,7 +375,7 @@ async def test_a_place_in_a_session_that_is_left_meanwhile_is_not_looked_for_in_
         app.pane.show_session([event.model_copy(update={"id": event.id + 100_000}) for event in long_log(400)][:-4])
         app.pane.show_session(long_log(400))
         await shows(app, "answer 399")
-        await until(lambda: not app.pane.is_flushing, "the end of the text")
+        await until(lambda: not app.pane.has_more_to_show, "the end of the text")
         assert app.pane.transcript.cursor_entry is None
 
 
@@ -383,7 +383,7 @@ async def opened_three_times() -> None:
     async with chatting(size=SIZE) as (app, _pilot):
         for length in (400, 401, 402):
             app.pane.show_session(long_log(length))
-        await until(lambda: not app.pane.is_flushing, "the whole session")
+        await until(lambda: not app.pane.has_more_to_show, "the whole session")
 
 
 async def test_a_session_that_is_left_before_the_rest_of_it_begins_to_come_leaves_nothing_behind() -> None:
@@ -518,7 +518,7 @@ async def test_nothing_ticks_when_nothing_moves() -> None:
         app.pane.apply_update(EventRecorded(AssistantMessage(id=9999, text="text")))
         app.pane.apply_update(PhaseChanged(Phase.IDLE))
         await shows(app, "text")
-        await until(lambda: not app.pane.is_flushing, "the end of the text")
+        await until(lambda: not app.pane.has_more_to_show, "the end of the text")
         assert not app.pane.status_line.is_ticking
         assert not app.pane.composer.editor.cursor_blink
 
@@ -628,5 +628,5 @@ async def test_a_word_after_a_pause_is_shown_at_once(
         await shows(app, "one")
         app.pane.apply_update(TextStreamed(" two"))
         await pilot.pause()
-        assert app.pane.is_flushing
+        assert app.pane.has_more_to_show
         assert not any("two" in row for row in app.shown())

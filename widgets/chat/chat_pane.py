@@ -185,8 +185,8 @@ class ChatPane(Column):
         return self._entry_builder.open_question is not None
 
     @property
-    def is_flushing(self) -> bool:
-        """Return whether there is more to show, in a moment."""
+    def has_more_to_show(self) -> bool:
+        """Return whether changes wait that will be shown in a moment."""
         return self._flush_due is not None or self._filling is not None
 
     def focus_composer(self) -> None:

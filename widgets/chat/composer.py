@@ -287,7 +287,7 @@ class Composer(Column):
         self._unsent = ComposerDraft("")
         self._set_text("")
         if self.editor.vim is not None:
-            self.editor.vim.reset()
+            self.editor.vim.restart_in_insert_mode()
 
     def _set_text(self, text: str) -> None:
         self._close_popup()

@@ -55,7 +55,7 @@ class DiffModel:
         """The key that turns that, as notes name it."""
         self.hidden_space: HiddenWhitespace | None = None
         """Changes that can be hidden; None as long as they are not computed."""
-        self.left_out = HiddenWhitespace()
+        self.active_hidden_space = HiddenWhitespace()
         """Changes that are hidden now."""
         self.render_context = RenderContext()
         self.rows = DiffLayout()
@@ -152,15 +152,15 @@ class DiffModel:
         self.fold_state = replace(self.fold_state, split=self.is_split(size.width))
         scene.width, scene.split, scene.wrap = size.width, self.fold_state.split, self.wrap
         scene.collapsed, scene.opened = self.fold_state.collapsed, self.fold_state.lines
-        self.left_out = self._left_out()
-        scene.marks.limit_to_parts(self.left_out.parts)
+        self.active_hidden_space = self._active_hidden_space()
+        scene.marks.limit_to_parts(self.active_hidden_space.parts)
         self.rows = arrange_diffs(
             self.diffs,
             self.fold_state,
             notes_above=(*self._top, *self.notes),
             comments=self.comments,
-            hidden_space=self.left_out,
-            notes=self.left_out.notes(self.diffs, self.space_key),
+            hidden_space=self.active_hidden_space,
+            notes=self.active_hidden_space.notes(self.diffs, self.space_key),
             measure=scene.height_of,
             fits=scene.all_fit_on_one_row if self.wrap else None,
         )
@@ -172,16 +172,16 @@ class DiffModel:
             self.rows.lay_out_more(lines=self.rows.first_line_of_row(self.rows.nearest_row(number)) + 2 * size.height)
         return number
 
-    def _left_out(self) -> HiddenWhitespace:
+    def _active_hidden_space(self) -> HiddenWhitespace:
         """Return what the view hides, except in hunks that the user has opened or commented."""
         if self.shows_white_space or self.hidden_space is None:
             return HiddenWhitespace()
         remarked = [comment.line for comment in self.comments if comment.kind not in HUNK_HEAD_KINDS]
         return self.hidden_space.without_hunks(self.diffs, self.fold_state.spaces, remarked)
 
-    def is_left_out(self, line: SourceLine, hunk: int) -> bool:
+    def is_hidden_space_change(self, line: SourceLine, hunk: int) -> bool:
         """Return whether a changed line of a hunk is shown as context, or folded into one line."""
-        parts = self.left_out.parts.get((line.file, hunk))
+        parts = self.active_hidden_space.parts.get((line.file, hunk))
         return parts is not None and not any(line.line in hunk_line_numbers(part, line.side) for part in parts)
 
     def first_hunk_row(self) -> int:

@@ -314,7 +314,7 @@ def _spaces(view: DiffView) -> str:
     sheet = view.model
     if sheet.hidden_space is None:
         return "looking for white space …"
-    count = sheet.left_out.hidden_line_count
+    count = sheet.active_hidden_space.hidden_line_count
     return f"white space off: {plural(count, 'line')}" if count else "white space off"
 
 

@@ -453,7 +453,7 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
         hit = self.search.next_match(by)
         if hit is None:
             return
-        if hit.hunk is not None and self.model.is_left_out(hit.line, hit.hunk):
+        if hit.hunk is not None and self.model.is_hidden_space_change(hit.line, hit.hunk):
             self.reveal_space_changes(hit.line.file, hit.hunk)
         row = self.cursor.find_row(hit.row)
         shown = None if row is None else self.layout_rows.row_at(row)
@@ -516,7 +516,7 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
             self.apply_fold_state(sheet.fold_state.unfold_file(place.file))
         if place.hunk >= 0:
             side, line = changed_line_at(self.diffs[place.file].change.hunks[place.hunk], place.number)
-            if sheet.is_left_out(SourceLine(place.file, side, line), place.hunk):
+            if sheet.is_hidden_space_change(SourceLine(place.file, side, line), place.hunk):
                 self.reveal_space_changes(place.file, place.hunk)
         if place.hunk < 0:
             self.cursor.go_to_file(place.file)

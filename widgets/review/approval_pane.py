@@ -40,7 +40,7 @@ _MARGIN = Spacing(0, 1, 0, 1)
 
 
 class ReviewQueue(ScrollView, can_focus=True):
-    """Takes the focus of the approvals; the cursor is on the item that is shown."""
+    """The list of what waits for a decision; its cursor is on the item that is shown."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *make_bindings("approval"),

@@ -54,9 +54,9 @@ class VimKeys:
         """Return whether letters are text."""
         return self._vim.mode is VimMode.INSERT
 
-    def reset(self) -> None:
+    def restart_in_insert_mode(self) -> None:
         """Start again in insert mode: the text is another."""
-        self._vim.reset()
+        self._vim.restart_in_insert_mode()
         self._known = self._shown = None
         self._say()
 

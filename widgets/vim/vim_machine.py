@@ -237,7 +237,7 @@ class VimMachine:
         """Of what was selected for it; None if nothing was."""
         self._repeating = False
 
-    def reset(self) -> None:
+    def restart_in_insert_mode(self) -> None:
         """Start again in insert mode without history: the text is another."""
         self.mode, self.pending, self._inserting = VimMode.INSERT, [], None
         self._history = UndoHistory()

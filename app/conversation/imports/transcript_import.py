@@ -309,9 +309,9 @@ def _join(response: dict[str, Any], field: str, text: str) -> None:
     response[field] = "\n\n".join(filter(None, (response[field], text)))
 
 
-LARGEST_FILE = 128 * 1024 * 1024
+MAX_TRANSCRIPT_BYTES = 128 * 1024 * 1024
 """Bytes."""
-LARGEST_DOCUMENT = 16 * 1024 * 1024
+MAX_DOCUMENT_BYTES = 16 * 1024 * 1024
 """Bytes of a line, or of a file that is one document."""
 _MOST_MESSAGES = 100_000
 _MOST_TEXT = 32_000_000
@@ -353,11 +353,11 @@ class ImportedTranscript:
 def read_transcript(path: Path) -> ImportedTranscript:
     """Read a transcript; raises TranscriptError."""
     try:
-        data, _ = read_file(os.path.realpath(path), LARGEST_FILE)
+        data, _ = read_file(os.path.realpath(path), MAX_TRANSCRIPT_BYTES)
     except OSError as error:
         why = error.strerror or str(error)
         if error.errno == errno.EFBIG:
-            why = f"it is larger than {LARGEST_FILE // 1024**2} MB"
+            why = f"it is larger than {MAX_TRANSCRIPT_BYTES // 1024**2} MB"
         raise TranscriptError(f"Cannot read {path}: {why}.") from error
     except ValueError as error:
         raise TranscriptError(f"Cannot read {path}: {error}.") from error
@@ -409,10 +409,10 @@ class _File:
 
     def _values(self) -> list[Any]:
         """The file as one JSON document, or else its lines."""
-        if len(self._data) <= LARGEST_DOCUMENT and (document := self._parsed(self._data)) is not None:
+        if len(self._data) <= MAX_DOCUMENT_BYTES and (document := self._parsed(self._data)) is not None:
             return [document]
         if self._data.lstrip()[:1] == b"[":
-            size = f"{LARGEST_DOCUMENT // 1024**2} MB"
+            size = f"{MAX_DOCUMENT_BYTES // 1024**2} MB"
             raise TranscriptError(f"{self._path} is one JSON document that is damaged or larger than {size}.")
         return list(self._lines())
 
@@ -421,8 +421,8 @@ class _File:
         while start < len(self._data):
             end = self._data.find(b"\n", start)
             end = len(self._data) if end < 0 else end
-            if end - start > LARGEST_DOCUMENT:
-                self._repairs[f"lines of more than {LARGEST_DOCUMENT // 1024**2} MB"] += 1
+            if end - start > MAX_DOCUMENT_BYTES:
+                self._repairs[f"lines of more than {MAX_DOCUMENT_BYTES // 1024**2} MB"] += 1
             elif line := self._data[start:end].strip():
                 value = self._parsed(line)
                 if value is None:

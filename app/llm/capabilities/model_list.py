@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from app.config.config_tables import LEAST_WINDOW, PriceTable, matching_patterns
+from app.config.config_tables import MIN_WINDOW_TOKENS, PriceTable, matching_patterns
 from app.llm.values.requests_and_updates import Usage
 
 _MILLION = 1_000_000
@@ -79,7 +79,7 @@ _WINDOW = (
 _INSIDE = ("top_provider", "meta", "limits", "capabilities")
 """Where they put it: OpenRouter, llama.cpp, and others."""
 NO_IMAGES = "The model takes no images, as the server lists it: it goes on without, and is told so."
-_PLAUSIBLE = range(LEAST_WINDOW, 100_000_000)
+_PLAUSIBLE = range(MIN_WINDOW_TOKENS, 100_000_000)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-from app.config.config_tables import LEAST_WINDOW
+from app.config.config_tables import MIN_WINDOW_TOKENS
 from app.llm.failures.request_errors import FailureKind
 
 _UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
@@ -197,7 +197,7 @@ def parse_context_window(text: str) -> int | None:
     """Return the context window in tokens that an overflow message names, if a conversation fits into it."""
     found = _WINDOW.search(text)
     size = int(found[1].replace(",", "")) if found else 0
-    return size if size >= LEAST_WINDOW else None
+    return size if size >= MIN_WINDOW_TOKENS else None
 
 
 def _exhausted(text: str, *, hinted: bool) -> bool:

@@ -25,9 +25,9 @@ ALIGNED_SHARE = 0.8
 """Of the block's lines, so many must have a counterpart."""
 SPAN_TOLERANCE = 0.2
 """The place may be longer or shorter than the block by this share, or by one line."""
-LEAST_LINES = 3
+MIN_ALIGNED_LINES = 3
 """A block with fewer lines that are not blank says too little."""
-MOST_LINES = 300
+MAX_ALIGNED_LINES = 300
 """A longer block is not aligned."""
 
 _RARE = 16
@@ -41,7 +41,7 @@ def find_aligned_places(index: TextIndex, block: Sequence[str], removed: Collect
     """
     wanted = [fold_spacing(line) for line in block]
     solid = [line for line in wanted if line]
-    if len(solid) < LEAST_LINES or len(block) > MOST_LINES:
+    if len(solid) < MIN_ALIGNED_LINES or len(block) > MAX_ALIGNED_LINES:
         return []
     positions = index.positions_by_line(MatchLevel.SPACING)
     if any(wanted[line] not in positions for line in removed):

@@ -33,8 +33,8 @@ def strip_trailing_space(line: str) -> str:
     return line.rstrip(BLANKS)
 
 
-def strip_indentation(line: str) -> str:
-    """The line as the third rung compares it; the shift of the indentation is checked apart."""
+def strip_blanks(line: str) -> str:
+    """Return the line as the third rung compares it: without blanks at its ends; indentation is checked apart."""
     return line.strip(BLANKS)
 
 
@@ -154,7 +154,7 @@ def indentation_unit(lines: Iterable[str]) -> int:
 
 _KEYS: dict[MatchLevel, Callable[[str], str]] = {
     MatchLevel.TRAILING_SPACE: strip_trailing_space,
-    MatchLevel.INDENTATION: strip_indentation,
+    MatchLevel.INDENTATION: strip_blanks,
     MatchLevel.SPACING: fold_spacing,
 }
 

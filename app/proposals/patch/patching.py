@@ -22,7 +22,7 @@ from app.proposals.patch.prose import (
     skip_blank,
 )
 from app.proposals.patch.scan_unified import UnifiedScanner
-from app.proposals.text.document import MAX_BYTES, MOST_COMPARED, Document, decode_utf8
+from app.proposals.text.document import MAX_BYTES, MAX_COMPARED_LINES, Document, decode_utf8
 from app.proposals.values.decision_facts import FileStat
 from app.proposals.values.models import EditMatch, EditReport, FileOperation, binary_files_note
 from app.proposals.values.pending_paths import parent_folders
@@ -36,7 +36,7 @@ from app.proposals.values.proposal_errors import (
 
 MAX_CHARACTERS = 64 * 1024 * 1024
 """Longest patch text that is read."""
-MOST_LINES = 2 * MOST_COMPARED
+MAX_PATCH_LINES = 2 * MAX_COMPARED_LINES
 """Of a patch: as many as it takes to replace each line of the longest file that is compared."""
 
 NO_PATCH = "This is no patch: it has neither `--- a/PATH` and `+++ b/PATH` lines nor `*** Begin Patch`."
@@ -69,8 +69,8 @@ def scan_patch(text: str | bytes, *, whole: bool = True) -> list[FilePatch]:
         raise UnsupportedPatch(
             f"The patch has {len(text):,} characters; the most that is read is {MAX_CHARACTERS:,}."
         )
-    if (count := text.count("\n")) > MOST_LINES:
-        raise UnsupportedPatch(f"The patch has {count:,} lines; the most that is read is {MOST_LINES:,}.")
+    if (count := text.count("\n")) > MAX_PATCH_LINES:
+        raise UnsupportedPatch(f"The patch has {count:,} lines; the most that is read is {MAX_PATCH_LINES:,}.")
     if _COLOURED.search(text):
         raise MalformedPatch("The patch has a terminal's colours in it. Make it without: `git diff --no-color`.")
     if not _ANY_HEADER.search(text):

@@ -6,7 +6,7 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 from app.proposals.text.hunks import has_effect
-from app.proposals.values.attention_reason import MOST_PLACES, AttentionReason, LineReference, ReasonKind
+from app.proposals.values.attention_reason import MAX_MARKED_PLACES, AttentionReason, LineReference, ReasonKind
 from app.proposals.values.models import FileChange, Hunk
 
 if TYPE_CHECKING:
@@ -264,7 +264,7 @@ class EditedFile:
     ) -> AttentionReason:
         """A reason that was found in these lines."""
         found = list(lines)
-        places = tuple(line.place for line in found[:MOST_PLACES])
+        places = tuple(line.place for line in found[:MAX_MARKED_PLACES])
         # Bytes that are no text stand as lone surrogates in a line, which no store takes.
         names = (name.encode(errors="replace").decode() for name in names)
         return AttentionReason(

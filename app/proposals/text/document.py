@@ -16,7 +16,7 @@ MAX_BYTES = 20 * 1024 * 1024
 """Largest file that is compared and edited as text; a larger one is decided on as a whole."""
 MAX_LINES = 200_000
 """Most lines of a file that is edited as text."""
-MOST_COMPARED = 1_000_000
+MAX_COMPARED_LINES = 1_000_000
 """Most lines of a file that is compared as text; one with more is decided on as a whole."""
 BINARY_WINDOW = 8 * 1024
 """A NUL in so many first bytes makes a file binary, as in git."""
@@ -96,7 +96,7 @@ class Document:
 
         It has a NUL early on and is not UTF-16 with a byte order mark, or it is too large, or has too many lines.
         """
-        if len(self.data) > MAX_BYTES or (len(self.data) > MOST_COMPARED < self.data.count(b"\n")):
+        if len(self.data) > MAX_BYTES or (len(self.data) > MAX_COMPARED_LINES < self.data.count(b"\n")):
             return True
         return b"\0" in self.data[:BINARY_WINDOW] and not self.is_utf16
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from app.concurrency import iterate_cooperatively
-from app.proposals.text.document import MAX_BYTES, MOST_COMPARED, Document
+from app.proposals.text.document import MAX_BYTES, MAX_COMPARED_LINES, Document
 from app.proposals.values.models import FileChange, FileOperation, FileVersion, Hunk, MatchLevel, Proposal
 from app.proposals.values.pending_paths import format_ids
 
@@ -53,8 +53,8 @@ def describe_facts(change: FileChange) -> Iterator[str]:
         sizes = (version.size for version in (change.base, change.result) if version)
         largest = max(sizes, default=0)
         kind = "Large file" if largest > MAX_BYTES else "Binary file"
-        if MOST_COMPARED < largest <= MAX_BYTES:
-            kind = f"Binary file, or text of over {MOST_COMPARED:,} lines"
+        if MAX_COMPARED_LINES < largest <= MAX_BYTES:
+            kind = f"Binary file, or text of over {MAX_COMPARED_LINES:,} lines"
         yield f"{kind}: {before} → {after}. It is decided as a whole."
     elif not change.hunks and change.op is FileOperation.RENAME:
         yield "Moved; the content stays the same."

@@ -6,7 +6,7 @@ from enum import StrEnum
 from app.proposals.values.decision_facts import FrozenModel
 from app.text.quantities import plural
 
-MOST_PLACES = 20
+MAX_MARKED_PLACES = 20
 """Places of one reason that are marked."""
 _NAMED = 3
 """Names that one reason tells."""

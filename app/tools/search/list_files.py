@@ -12,7 +12,7 @@ from pydantic import Field
 from app.text.quantities import plural
 from app.tools.base.contract import Tool, ToolArguments, ToolContext, ToolError, ToolOutput
 from app.tools.base.targets import os_errors_as_tool_errors, resolve_real_path
-from app.workspace.path_rules import LONGEST_PATH
+from app.workspace.path_rules import MAX_PATH_CHARACTERS
 from app.workspace.wildmatch import parse_rule, rule_regex
 
 _BRACES = re.compile(r"\{([^{}]*)\}")
@@ -32,7 +32,7 @@ def compile_path_matcher(pattern: str) -> Callable[[str], bool]:
     for single in _without_braces(pattern.strip()):
         literal = "\\" + single if single.startswith(("!", "#")) else single
         rule = parse_rule(literal.removeprefix("./"))
-        translated = rule_regex(rule) if rule and len(rule.text) <= LONGEST_PATH else None
+        translated = rule_regex(rule) if rule and len(rule.text) <= MAX_PATH_CHARACTERS else None
         if rule is None or translated is None:
             raise ToolError(f"{pattern!r} is not a usable pattern; write one like *.py or src/**/*.ts.")
         anywhere = "" if rule.anchored else "(?:.*/)?"

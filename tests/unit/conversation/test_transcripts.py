@@ -156,7 +156,7 @@ def test_a_bad_or_huge_file_is_refused(
 def test_pipes_and_files_over_the_limit_are_not_imported(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with (tmp_path / "large").open("wb") as file:
-        file.truncate(transcript_import.LARGEST_FILE + 1)
+        file.truncate(transcript_import.MAX_TRANSCRIPT_BYTES + 1)
     reasons = {"pipe": "not a regular file", "large": "larger than 128 MB", "none": "No such file", ".": "folder"}
     for name, why in reasons.items():
         with pytest.raises(TranscriptError, match=why):

@@ -18,7 +18,7 @@ from app.cli.main import main
 from app.doors.mcp import door_server, proposal_tools
 from app.doors.mcp.door_server import MAX_PROPOSAL_FILES, TOOL_NAMES, TOOL_SCHEMAS, McpCaller, identify_caller
 from app.doors.mcp.proposal_tools import ProposeEditArguments, ProposePatchArguments, StatusArguments
-from app.proposals.text.document import MOST_COMPARED
+from app.proposals.text.document import MAX_COMPARED_LINES
 from app.proposals.text.file_warnings import describe_facts
 from app.proposals.values.models import Proposal, ProposalState
 from app.runtime.open_workspace import OpenWorkspace
@@ -307,7 +307,7 @@ def test_a_huge_file_is_staged_whole_and_a_huge_patch_refused(host: Host, user: 
         "propose_patch", patch=f"--- /dev/null\n+++ b/b.txt\n@@ -0,0 +1 @@\n{'+x' * 10}" + "\n" * 3_000_000
     )
     assert failed and "3,000,003 lines" in text
-    assert not host.call("propose_edit", files=[{"path": "b.txt", "content": "\n" * (MOST_COMPARED + 1)}])[1]
+    assert not host.call("propose_edit", files=[{"path": "b.txt", "content": "\n" * (MAX_COMPARED_LINES + 1)}])[1]
     (change,) = only(user).files
     assert change.binary and not change.hunks
     assert "text of over 1,000,000 lines: nothing → 1.0 MB" in next(describe_facts(change))

@@ -136,7 +136,7 @@ async def test_a_git_process_that_hangs_is_killed_with_its_children(
 async def test_output_of_a_diff_program_is_bounded(
     environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "LARGEST_OUTPUT", 2 << 20)
+    monkeypatch.setattr(module, "MAX_DIFF_OUTPUT_BYTES", 2 << 20)
     printed = await run("head -c 4000000 /dev/zero | tr '\\0' x; :", environment, DiffSides("a", b"", b""))
     assert len(printed.output) == 2 << 20
     assert "more than 2 MB" in printed.problem

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from app.prompts import custom_commands as finding
 from app.prompts.custom_commands import (
-    LONGEST_MESSAGE,
+    MAX_MESSAGE_CHARACTERS,
     CommandCatalogue,
     CommandUnusable,
     build_catalogue,
@@ -93,7 +93,7 @@ def test_nothing_is_read_that_leads_out_of_the_workspace_or_never_ends(root: Pat
 def test_a_flood_of_files_is_bounded(root: Path, tmp_path: Path) -> None:
     put(root, *(f".signoff/commands/c{number:03}.md" for number in range(20)), text="x" * 60_000)
     found = find_workspace_commands(Workspace(root))
-    assert 0 < sum(len(text) for _, text in found.texts) <= finding.LARGEST_ALL
+    assert 0 < sum(len(text) for _, text in found.texts) <= finding.MAX_COMMAND_FILES_BYTES
     assert len(found.problems) == 20 - len(found.commands)
     put(tmp_path / "user", *(f"c{number}.md" for number in range(finding.MAX_COMMAND_FILES + 5)))
     assert len(find_user_commands([("commands", tmp_path / "user")]).commands) == finding.MAX_COMMAND_FILES
@@ -163,7 +163,7 @@ def test_command_arguments_are_not_expanded_again(body: str, argument: str) -> N
 
 def test_a_message_has_an_end() -> None:
     with pytest.raises(CommandUnusable, match="500,000"):
-        expand_arguments("$ARGUMENTS" * 6, "x" * (LONGEST_MESSAGE // 5))
+        expand_arguments("$ARGUMENTS" * 6, "x" * (MAX_MESSAGE_CHARACTERS // 5))
 
 
 @pytest.mark.parametrize(

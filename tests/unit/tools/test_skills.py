@@ -88,7 +88,7 @@ def test_what_the_model_is_told_is_bounded(root: Path, tmp_path: Path) -> None:
         put(tmp_path / "user", f"s{number:03}/SKILL.md", f"---\ndescription: {'x' * 5_000}\n---\n")
     skills = found(root, tmp_path / "user")
     assert len(skills.by_name) == finding.MAX_SKILLS and len(skills.problems) == 3
-    assert len(skills.prompt_text()) < finding.MAX_SKILLS * (finding.LONGEST_DESCRIPTION + 20)
+    assert len(skills.prompt_text()) < finding.MAX_SKILLS * (finding.MAX_DESCRIPTION_CHARACTERS + 20)
 
 
 @pytest.mark.parametrize("of", ["user", "workspace"])
@@ -111,7 +111,7 @@ def test_a_skill_of_the_user_may_be_a_link_itself(root: Path, tmp_path: Path) ->
     (tmp_path / "user").mkdir()
     (tmp_path / "user/s").symlink_to(tmp_path / "dotfiles/s")
     folder = found(root, tmp_path / "user").by_name["s"].folder
-    assert folder.read("scripts/run.sh") == b"echo" and folder.files() == ["SKILL.md", "scripts/run.sh"]
+    assert folder.read("scripts/run.sh") == b"echo" and folder.list_files() == ["SKILL.md", "scripts/run.sh"]
 
 
 def test_a_folder_of_skills_that_leads_out_of_the_workspace_has_none(root: Path, tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_a_huge_folder_is_listed_to_a_limit(root: Path, tmp_path: Path, monkeypa
     put(tmp_path / "user", "s/SKILL.md")
     put(tmp_path / "user", "s/" + "deep/" * 20 + "lost.txt")
     put(tmp_path / "user", "s/deep/deep/near.txt")
-    assert found(root, tmp_path / "user").by_name["s"].folder.files() == ["SKILL.md", "deep/deep/near.txt"]
+    assert found(root, tmp_path / "user").by_name["s"].folder.list_files() == ["SKILL.md", "deep/deep/near.txt"]
 
 
 def test_a_file_in_the_place_of_a_folder_of_skills_is_none(root: Path, tmp_path: Path) -> None:
