@@ -13,7 +13,7 @@ from app.cli.app_arguments import AppArguments, settings_from_flags
 from app.cli.command_output import CommandError, open_debug_file, print_error, print_line, session_from_arguments
 from app.concurrency import IdleTrackingSelector, make_imports_cooperative
 from app.storage.app_dirs import find_app_dirs
-from app.ui.startup import OpenedWorkspace
+from app.ui.startup import WorkspaceWithOptions
 
 if TYPE_CHECKING:
     from app.runtime.open_workspace import OpenWorkspace
@@ -43,7 +43,7 @@ async def _run(arguments: AppArguments) -> int:
 
     async with AsyncExitStack() as stack:
 
-        async def open_behind() -> OpenedWorkspace:
+        async def open_behind() -> WorkspaceWithOptions:
             return await open_workspace_for_app(arguments, stack)
 
         where = find_app_dirs()
@@ -92,7 +92,7 @@ def _report_crash(report: str, log: Path) -> None:
     print_error(f"A defect in signoff ended it.{where} Nothing is lost: `signoff --continue` goes on where you were.")
 
 
-async def open_workspace_for_app(arguments: AppArguments, stack: AsyncExitStack) -> OpenedWorkspace:
+async def open_workspace_for_app(arguments: AppArguments, stack: AsyncExitStack) -> WorkspaceWithOptions:
     """Open the workspace, with the demo if it is asked for; the stack closes it again."""
     root, flags = Path(arguments.workspace or "."), dict(settings_from_flags(arguments))
     if arguments.demo:
@@ -130,5 +130,5 @@ def _open_workspace(root: Path, flags: Mapping[str, Any]) -> "OpenWorkspace":
     return open_workspace(root, flags)
 
 
-def _opened(runtime: "OpenWorkspace", arguments: AppArguments) -> OpenedWorkspace:
-    return OpenedWorkspace(runtime, runtime.settings, session_from_arguments(runtime, arguments), arguments.demo)
+def _opened(runtime: "OpenWorkspace", arguments: AppArguments) -> WorkspaceWithOptions:
+    return WorkspaceWithOptions(runtime, runtime.settings, session_from_arguments(runtime, arguments), arguments.demo)

@@ -25,7 +25,7 @@ from app.runtime.session_host import SessionHost
 from app.runtime.shutdown import exit_on_signals
 from app.storage.storage_errors import StorageError
 from app.tools.base.contract import PERMISSION_PURPOSES, Confirmation, ConfirmationAnswer, PermissionDuration
-from app.ui.startup import OpenedWorkspace
+from app.ui.startup import WorkspaceWithOptions
 
 _COMMANDS = {
     "/review": "review what waits; /review P7 for that alone",
@@ -137,7 +137,7 @@ class PlainChat:
     """The open session, once `run_conversation` has begun."""
     _printer: _ChatPrinter
 
-    def __init__(self, terminal: PlainTerminal, opened: OpenedWorkspace) -> None:
+    def __init__(self, terminal: PlainTerminal, opened: WorkspaceWithOptions) -> None:
         self._terminal = terminal
         self._record = opened.record
         self._runtime = opened.runtime

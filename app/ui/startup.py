@@ -168,7 +168,7 @@ def import_review_side() -> None:
     preload_lexers()
 
 
-class OpenedWorkspace(NamedTuple):
+class WorkspaceWithOptions(NamedTuple):
     """An open workspace, with the options of the command line."""
 
     runtime: "OpenWorkspace"
@@ -193,11 +193,11 @@ class OpenedWorkspace(NamedTuple):
         return UnfinishedReviewStore(self.runtime.sessions).has_any()
 
 
-OpenWorkspaceFunction = Callable[[], Awaitable[OpenedWorkspace]]
+OpenWorkspaceFunction = Callable[[], Awaitable[WorkspaceWithOptions]]
 """Opens the workspace; called once the first picture is on the screen."""
 
 
-async def open_with_chat(opener: OpenWorkspaceFunction) -> "tuple[OpenedWorkspace, Sequence[Event]]":
+async def open_with_chat(opener: OpenWorkspaceFunction) -> "tuple[WorkspaceWithOptions, Sequence[Event]]":
     """Open the workspace while the chat is loaded; with it the end of its session, which is shown first."""
     loading = asyncio.create_task(asyncio.to_thread(import_chat_side))
     opened = await opener()
@@ -238,7 +238,7 @@ class Startup:
         self.review_loader = ReviewLoader(controllers, chat, app_context)
         """Makes the review when it is wanted."""
 
-    async def show_workspace(self, opened: OpenedWorkspace, last_events: "Sequence[Event]") -> None:
+    async def show_workspace(self, opened: WorkspaceWithOptions, last_events: "Sequence[Event]") -> None:
         """Show the opened workspace: first the end of its session, if it has one."""
         self._controllers.runtime, self._current.demo = opened.runtime, opened.demo
         problems = self._take_settings(opened.settings)
@@ -314,7 +314,7 @@ class Startup:
         )
         await self._workbench.mount_chat(side, self._controllers.preferences.settings, end)
 
-    async def _show_waiting(self, opened: OpenedWorkspace) -> list[str]:
+    async def _show_waiting(self, opened: WorkspaceWithOptions) -> list[str]:
         """Show the review if the user left something in it; returns a line for each problem."""
         from app.storage.storage_errors import StorageError
 
@@ -377,7 +377,7 @@ def import_chat_side() -> None:
     import app.ui.terminal.external_editor  # noqa: F401
 
 
-def read_session_end(opened: OpenedWorkspace) -> "Sequence[Event]":
+def read_session_end(opened: WorkspaceWithOptions) -> "Sequence[Event]":
     """Return the last events of the session, faster than by reading the whole log."""
     end = opened.last_turns()
     if end:

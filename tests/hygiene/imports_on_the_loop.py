@@ -14,7 +14,7 @@ from app.agent.updates import Phase
 from app.cli.app_arguments import AppArguments
 from app.cli.open_app import open_workspace_for_app
 from app.ui.app import SignoffApp
-from app.ui.startup import OpenedWorkspace
+from app.ui.startup import WorkspaceWithOptions
 from tests.waiting import until
 
 AT_REST = ("app.mcp_client.configured_servers", "watchfiles")
@@ -35,7 +35,7 @@ async def imported_on_the_loop(folder: Path) -> list[str]:
         if watched and event == "import" and threading.current_thread() is threading.main_thread():
             found.append(str(arguments[0]))
 
-    async def opener() -> OpenedWorkspace:
+    async def opener() -> WorkspaceWithOptions:
         nonlocal watched
         watched = True
         return await open_workspace_for_app(

@@ -29,7 +29,7 @@ from app.ui.screens.sessions_screen import SessionPickerScreen
 from app.ui.screens.settings_screen import SettingsScreen
 from app.ui.screens.setup_screens import EndpointScreen, ModelPickerScreen, SetupScreen
 from app.ui.screens.trust_screen import TrustRequest, TrustScreen
-from app.ui.startup import OpenedWorkspace
+from app.ui.startup import WorkspaceWithOptions
 from tests.pilots import at_rest
 from tests.ui.screen_text import screen_text
 from tests.waiting import until
@@ -75,8 +75,8 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-un
         flags = {"base_url": "http://127.0.0.1:9/v1", "model": "a-model", "api_key": "key", "theme": theme}
         runtime = open_workspace(root, flags, {})
 
-        async def opener() -> OpenedWorkspace:
-            return OpenedWorkspace(runtime, runtime.settings)
+        async def opener() -> WorkspaceWithOptions:
+            return WorkspaceWithOptions(runtime, runtime.settings)
 
         return SignoffApp(opener, runtime.dirs.log)
 

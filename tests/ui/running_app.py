@@ -13,7 +13,7 @@ from app.conversation.events import TurnEnded
 from app.proposals.values.models import Proposal
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.ui.app import SignoffApp
-from app.ui.startup import OpenedWorkspace
+from app.ui.startup import WorkspaceWithOptions
 from tests.ui.screen_text import screen_text
 from tests.waiting import until
 from tests.wire.bench import FILE, edit
@@ -167,8 +167,8 @@ async def running(
     flags = {"base_url": server.base_url, "model": "test-model", "api_key": "key"} if server else {}
     runtime = open_workspace(root, {**flags, **settings}, environment or {})
 
-    async def opener() -> OpenedWorkspace:
-        return OpenedWorkspace(runtime, runtime.settings, runtime.sessions.latest() if resume else None)
+    async def opener() -> WorkspaceWithOptions:
+        return WorkspaceWithOptions(runtime, runtime.settings, runtime.sessions.latest() if resume else None)
 
     app = SignoffApp(opener, runtime.dirs.log)
     try:

@@ -19,7 +19,7 @@ from app.llm import endpoint_doctor
 from app.runtime.open_workspace import open_workspace
 from app.ui.app import SignoffApp
 from app.ui.screens.setup_screens import SetupScreen
-from app.ui.startup import OpenedWorkspace
+from app.ui.startup import WorkspaceWithOptions
 from tests.pictures import paint_everything
 from tests.ui.running_app import Running, running, staged
 from tests.ui.test_app_decisions import APPROVED
@@ -156,8 +156,8 @@ async def test_the_app_can_be_left_while_the_proposals_are_read(tmp_path: Path, 
     flags = {"base_url": server.base_url, "model": "test-model", "api_key": "key"}
     runtime = open_workspace(tmp_path, flags, {})
 
-    async def opener() -> OpenedWorkspace:
-        return OpenedWorkspace(runtime, runtime.settings, None)
+    async def opener() -> WorkspaceWithOptions:
+        return WorkspaceWithOptions(runtime, runtime.settings, None)
 
     app = SignoffApp(opener, runtime.dirs.log)
     gone, loop = threading.Event(), asyncio.get_running_loop()

@@ -16,7 +16,7 @@ from textual.dom import DOMNode
 from app.conversation.events import AssistantMessage, TurnEnded, TurnStarted, UserMessage
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.ui.app import SignoffApp
-from app.ui.startup import OpenedWorkspace
+from app.ui.startup import WorkspaceWithOptions
 from tests.ui.running_app import Running
 from tests.wire.replies import Turn
 from tests.wire.server import WireServer
@@ -39,9 +39,9 @@ async def waiting(
     runtime = open_workspace(root, {"base_url": server.base_url, "model": "test-model", "api_key": "key"}, {})
     go_on = asyncio.Event()
 
-    async def opener() -> OpenedWorkspace:
+    async def opener() -> WorkspaceWithOptions:
         await go_on.wait()
-        return OpenedWorkspace(runtime, runtime.settings, runtime.sessions.latest() if resume else None)
+        return WorkspaceWithOptions(runtime, runtime.settings, runtime.sessions.latest() if resume else None)
 
     app = kind(opener, runtime.dirs.log)
     try:
