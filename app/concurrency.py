@@ -1,17 +1,22 @@
-"""Gives the event loop priority: work on threads waits between two pieces while the loop is busy.
+"""Work beside the event loop that gives it priority, and waits on it that the user can interrupt.
 
-An import of many modules is such work: each module is a piece.
+Work on threads waits between two pieces while the loop is busy. An import of many modules is such work: each module
+is a piece. Python runs one thread at a time and lets those that want to run take turns. Beside a thread that
+computes, a picture takes twice as long, and so does a key that waits for it. Where no loop is watched, as in a
+command, nothing waits.
 
-Python runs one thread at a time and lets those that want to run take turns. Beside a thread that computes, a picture
-takes twice as long, and so does a key that waits for it. Where no loop is watched, as in a command, nothing waits.
+A turn that is cancelled as a whole can be cut between an effect and its record. So Escape cancels only the awaitable
+that the turn waits for at that moment (the stream, a tool, a count-down); the turn itself goes on to write down what
+happened.
 """
 
+import asyncio
 import selectors
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from types import ModuleType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 _PATIENCE = 0.01
 """Seconds that a piece waits at most: it has its turn beside a loop that is never idle."""
@@ -78,3 +83,61 @@ class IdleTrackingSelector(selectors.DefaultSelector):
         """Close the selector with its loop, after which threads no longer wait."""
         super().close()
         _free.set()
+
+
+T = TypeVar("T")
+
+
+class Interrupted(Exception):
+    """The user interrupted the wait."""
+
+
+class Interrupter:
+    """Stop signal of the user for one turn."""
+
+    def __init__(self) -> None:
+        self._stopped = asyncio.Event()
+        self.spoken = asyncio.Event()
+        """The user has said or decided something since the turn began."""
+
+    @property
+    def is_stopped(self) -> bool:
+        """Return whether the user has asked to stop."""
+        return self._stopped.is_set()
+
+    def stop(self) -> None:
+        """Ask to stop: takes effect at once and lasts for the turn."""
+        self._stopped.set()
+
+    async def wait_for(
+        self, work: Coroutine[Any, Any, T], until: Callable[[], Coroutine[Any, Any, Any]] | None = None
+    ) -> T:
+        """Await `work`; cancel it, and wait for its clean-up, as soon as the user stops the turn.
+
+        Args:
+            until: ends the wait, too, when it returns.
+
+        Raises:
+            Interrupted: the user stopped before `work` was done; its result, if it came all the same, is void.
+        """
+        if self.is_stopped:
+            work.close()
+            raise Interrupted
+        task = asyncio.ensure_future(work)
+        ends: set[asyncio.Future[Any]] = {asyncio.ensure_future(self._stopped.wait())}
+        if until is not None:
+            ends.add(asyncio.ensure_future(until()))
+        try:
+            await asyncio.wait({task, *ends}, return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                raise Interrupted
+            return task.result()
+        finally:
+            for end in ends:
+                end.cancel()
+            if not task.done():
+                # Stopped by the user, or this very task is cancelled because the program ends.
+                task.cancel()
+                await asyncio.wait({task})
+                if not task.cancelled():
+                    task.exception()

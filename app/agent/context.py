@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
-from app.agent.interrupt import Interrupter
 from app.agent.ports import ModelPort
+from app.concurrency import Interrupter
 from app.conversation.events import (
     AssistantMessage,
     Compacted,
@@ -20,6 +20,7 @@ from app.conversation.payload.compaction_plan import (
     ContextBudget,
     PruneStep,
     SummariseStep,
+    TokenMeter,
     TruncateStep,
     estimate_event_tokens,
     make_context_budget,
@@ -27,7 +28,6 @@ from app.conversation.payload.compaction_plan import (
     plan_compaction,
 )
 from app.conversation.payload.projection import CachedProjection, PayloadInputs, project
-from app.conversation.payload.token_count import TokenMeter
 from app.images.image import quote_names
 from app.llm.failures.request_errors import RequestError
 from app.llm.values.requests_and_updates import Completed, Payload, Usage

@@ -14,10 +14,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from app.agent.gate import Gate
-from app.agent.interrupt import Interrupted, Interrupter
 from app.agent.limits import TurnBudget
 from app.agent.ports import SessionPorts, TurnSettings
 from app.agent.updates import CommandOutput, Phase, PhaseChanged, ProposalsChanged, Update
+from app.concurrency import Interrupted, Interrupter
 from app.conversation.events import (
     AssistantMessage,
     CallOutcome,
@@ -39,7 +39,7 @@ from app.conversation.payload.tool_calls import (
     TRUNCATED,
     malformed_call_reason,
 )
-from app.llm.values.address import host_and_port
+from app.llm.values.endpoint import host_and_port
 from app.llm.values.requests_and_updates import ReceivedCall
 from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.proposal_errors import TooMuchUnread

@@ -22,7 +22,7 @@ from app.conversation.events import (
     TurnEnded,
     TurnStarted,
 )
-from app.conversation.payload.token_count import estimate_text_tokens
+from app.conversation.payload.compaction_plan import estimate_text_tokens
 from app.llm.capabilities.model_list import add_cost
 from app.llm.values.requests_and_updates import Usage
 from app.text.quantities import format_duration

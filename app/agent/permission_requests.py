@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from app.agent.interrupt import Interrupted
 from app.agent.updates import ConfirmationRequested, ConfirmationResolved, SessionFailed, Update
+from app.concurrency import Interrupted
 from app.conversation.events import CallDenied
 from app.conversation.log import EventLog
 from app.tools.base.command_forms import CommandForm, ToolForm, load_form

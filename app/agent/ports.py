@@ -11,7 +11,7 @@ from app.agent.permission_requests import AllowedFormStore
 from app.config.config_tables import PriceTable
 from app.conversation.events import Event
 from app.conversation.log import EventSink
-from app.llm.values.profile import Profile
+from app.llm.values.endpoint import Profile
 from app.llm.values.requests_and_updates import Endpoint, Payload, StreamUpdate
 from app.proposals.proposal_service import ProposalService
 from app.proposals.values.models import Proposal

@@ -13,7 +13,7 @@ from app.conversation.events import Answer, Compacted, Event, Notice, ProposalDe
 from app.conversation.payload.image_attachment import unsent_reason
 from app.conversation.payload.projection import PayloadInputs
 from app.images.image import Image, positions_over_limit, quote_names
-from app.llm.values.profile import Profile
+from app.llm.values.endpoint import Profile
 from app.llm.values.requests_and_updates import Payload
 from app.llm.wires.wire_registry import SentRequest
 from app.tools.tool_registry import ToolSet

@@ -20,7 +20,6 @@ from app.agent.decision_service import (
 )
 from app.agent.executor import Executor
 from app.agent.gate import Gate, GatePolicy
-from app.agent.interrupt import Interrupter
 from app.agent.interventions import TurnBriefing
 from app.agent.limits import UsageMeter
 from app.agent.permission_requests import GrantedPermissions, PermissionRequests
@@ -39,6 +38,7 @@ from app.agent.updates import (
     SessionFailed,
     Update,
 )
+from app.concurrency import Interrupter
 from app.conversation.events import (
     AssistantMessage,
     CommandInvocation,

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from app.agent.interrupt import Interrupted, Interrupter
 from app.agent.ports import ModelPort, SessionPorts
 from app.agent.request_payload import RequestFactory
 from app.agent.updates import SessionFailed, SideAnswerDiscarded, SideAnswerStreamed, Update
+from app.concurrency import Interrupted, Interrupter
 from app.conversation.events import (
     AssistantMessage,
     Compacted,
@@ -27,12 +27,17 @@ from app.conversation.events import (
     collect_side_exchanges,
 )
 from app.conversation.log import EventLog
-from app.conversation.payload.compaction_plan import PruneStep, is_nearly_full, make_context_budget, plan_compaction
+from app.conversation.payload.compaction_plan import (
+    PruneStep,
+    TokenMeter,
+    is_nearly_full,
+    make_context_budget,
+    plan_compaction,
+)
 from app.conversation.payload.projection import PayloadInputs, SideRequestInputs, project
-from app.conversation.payload.token_count import TokenMeter
 from app.conversation.proposal_reports import format_files
 from app.llm.failures.request_errors import FailureKind, RequestError
-from app.llm.values.profile import Profile
+from app.llm.values.endpoint import Profile
 from app.llm.values.requests_and_updates import (
     AttemptDiscarded,
     Completed,

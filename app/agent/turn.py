@@ -15,7 +15,6 @@ from app.agent import interventions
 from app.agent.context import ContextCompactor
 from app.agent.executor import Executor
 from app.agent.gate import Gate
-from app.agent.interrupt import Interrupted, Interrupter
 from app.agent.ladder import (
     ClosingRequest,
     Compact,
@@ -41,6 +40,7 @@ from app.agent.updates import (
     TextStreamed,
     Update,
 )
+from app.concurrency import Interrupted, Interrupter
 from app.conversation.events import (
     AssistantMessage,
     CallOutcome,
@@ -58,7 +58,7 @@ from app.conversation.log import EventLog
 from app.conversation.payload.compaction_plan import is_nearly_full
 from app.conversation.payload.tool_calls import ABORTED_BEFORE
 from app.llm.failures.request_errors import FailureKind, RequestError
-from app.llm.values.profile import Profile
+from app.llm.values.endpoint import Profile
 from app.llm.values.requests_and_updates import (
     AttemptDiscarded,
     CallProgress,

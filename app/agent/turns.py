@@ -5,11 +5,11 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
 from app.agent.gate import UnansweredDenials
-from app.agent.interrupt import Interrupter
 from app.agent.ports import TurnClaim
 from app.agent.turn import Cause, Turn
 from app.agent.turn_state import TurnState
 from app.agent.updates import Phase, PhaseChanged, QueueChanged, SessionFailed, Update
+from app.concurrency import Interrupter
 from app.conversation.events import (
     Answer,
     CommandInvocation,

@@ -1,6 +1,7 @@
 """Verify that the changes of commits were reviewed: follow blobs through signed reviews, from git alone.
 
-A range is verified under the policy of its base."""
+A range is verified under the policy of its base.
+"""
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -9,7 +9,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
-from app.automation.line_coverage import LineCoverage
+from app.automation.tool_reports import LineCoverage
 from app.automation.workspace_tree import WorkspaceTree
 from app.proposals.decide.workspace_versions import CheckedHunk
 from app.proposals.values.decision_facts import RecordedCheck

@@ -20,7 +20,7 @@ from app.automation.check_results import (
     mark_new_findings,
     parse_findings,
 )
-from app.automation.line_coverage import LineCoverage, read_coverage
+from app.automation.tool_reports import LineCoverage, read_coverage
 from app.automation.workspace_tree import WorkspaceTree, WorkspaceTrees
 from app.config.config_tables import FILES, TESTS
 from app.config.settings import CheckTable

@@ -8,8 +8,7 @@ from typing import Any, NoReturn
 
 from app import __version__
 from app.cli.app_arguments import COMMANDS
-from app.doors.hook.agents import AGENTS
-from app.doors.hook.hook_options import add_hook_arguments, add_hook_options, parse_seconds
+from app.doors.hook.agents import AGENTS, add_hook_arguments, add_hook_options, parse_seconds
 from app.text.quantities import parse_duration
 
 _EPILOG = """\

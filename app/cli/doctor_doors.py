@@ -11,7 +11,7 @@ from typing import Any
 from app.cli.command_output import CommandError, ExitCode, print_error, print_json, print_line, print_text
 from app.cli.json_documents import DoctorCheckLine, DoctorDocument, DoorLine, DoorTrialLine, ProposalLine
 from app.cli.proposal_list import format_proposal
-from app.doors.hook.agents import AGENTS, Agent, find_agent
+from app.doors.hook.agents import AGENTS, Agent, HookOptions, find_agent
 from app.doors.hook.hook_installation import (
     InstalledHook,
     UnreadableSettings,
@@ -23,7 +23,6 @@ from app.doors.hook.hook_installation import (
     render_toml_hooks,
     settings_weaknesses,
 )
-from app.doors.hook.hook_options import HookOptions
 from app.llm.capabilities.profiles import ProfileError, resolve_profile, store_diagnosis
 from app.llm.endpoint_doctor import Diagnosis, EndpointCheck, describe_learned_fields, examine_endpoint
 from app.llm.failures.request_errors import RequestError
@@ -41,7 +40,7 @@ from app.runtime.model_connection import (
 from app.runtime.open_workspace import OpenWorkspace
 from app.runtime.prompt_sources import check_prompt_sources
 from app.sandbox.confinement import SandboxMode
-from app.tools.command.sandbox_wording import describe_sandbox
+from app.tools.command.command_result import describe_sandbox
 from app.workspace.reading import read_file
 
 _NAMED = 20

@@ -219,7 +219,7 @@ def _diffs(runtime: OpenWorkspace, events: Sequence[Event]) -> dict[str, str]:
 
 def _prune(runtime: OpenWorkspace, days: int) -> str:
     """Remove sessions older than `days`; return a sentence that says how much was removed."""
-    from app.sandbox.cache_layers import CACHE_FOLDER, prune_cache_layers
+    from app.sandbox.run_folders import CACHE_FOLDER, prune_cache_layers
 
     if days < 0:
         raise CommandError("--prune takes a number of days, 0 or more.", ExitCode.USAGE)

@@ -30,7 +30,7 @@ from app.llm.response.bounded_stream import ResponseTooLarge, ServerEvent
 from app.llm.response.response_assembly import Delta, DeltaCollector, ResponseAssembly
 from app.llm.sdk import Sdk
 from app.llm.transport import ProgressTimeout, StreamEnd, Timeouts, Transport
-from app.llm.values.profile import NEXT_PLACEMENT, Profile
+from app.llm.values.endpoint import NEXT_PLACEMENT, Profile
 from app.llm.values.requests_and_updates import (
     AttemptDiscarded,
     CallProgress,

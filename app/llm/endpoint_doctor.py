@@ -17,7 +17,7 @@ from app.llm.failures.failures import safe_line
 from app.llm.failures.request_errors import FailureKind, RequestError, RetryPolicy
 from app.llm.response.text_filters import has_call_markup
 from app.llm.transport import Timeouts
-from app.llm.values.profile import NEXT_PLACEMENT, Placement, Profile
+from app.llm.values.endpoint import NEXT_PLACEMENT, Placement, Profile
 from app.llm.values.requests_and_updates import Completed, Endpoint, Payload, TextDelta
 from app.llm.wires.wire import CallWithResult, Item, ModelTurn, OpaqueEcho, SystemText, UserText, tag_text
 from app.llm.wires.wire_registry import WIRES, wire_for

@@ -23,7 +23,7 @@ from app.llm.failures.failures import FailureDescriber, exception_chain, parse_b
 from app.llm.failures.request_errors import AttemptFailed, Failure
 from app.llm.response.bounded_stream import MAX_RENDERED, EventDecoder, ResponseTooLarge, ServerEvent
 from app.llm.sdk import Sdk, start_loading_sdk, wait_for_sdk
-from app.llm.values.address import is_local
+from app.llm.values.endpoint import is_local
 from app.llm.values.requests_and_updates import Endpoint
 from app.llm.wires.wire import Wire
 

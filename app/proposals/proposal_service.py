@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from app.concurrency import iterate_cooperatively
 from app.proposals.files.filesystem import MAX_CHANGED_FILE_BYTES, OPEN_FOLDERS, Filesystem, PosixFilesystem
-from app.proposals.overlay.overlay import ContentStore, Overlay
+from app.proposals.files.overlay import ContentStore, Overlay
 from app.proposals.stack.locked_proposals import LockedProposals
 from app.proposals.stack.stacking import StackCache, proposal_paths
 from app.proposals.values.decision_facts import UNKNOWN_CONTEXT, DecisionContext, HunkOutcome, LineComment
@@ -137,7 +137,7 @@ class ProposalService:
 
     def overlay_below(self, proposal_id: str) -> "PendingFiles":
         """Return the changes of all proposals that wait and are older than this one, which need not be staged yet."""
-        from app.proposals.overlay.overlay import pending_files
+        from app.proposals.files.overlay import pending_files
 
         paths = PendingPaths()
         for each in self.pending():

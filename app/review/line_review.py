@@ -9,8 +9,13 @@ from app.proposals.risk.change_summary import author_summary, computed_summary, 
 from app.proposals.risk.edited_file import sort_in_path_order
 from app.proposals.text.file_warnings import describe_facts, file_cautions
 from app.proposals.values.models import FileDiff, Hunk, HunkState, Proposal
-from app.review.evidence_reasons import add_evidence_reasons, has_evidence_reason, uncovered_line_numbers
-from app.review.hunk_lines import describe_hunk_lines, hunk_line_numbers
+from app.review.hunk_lines import (
+    add_evidence_reasons,
+    describe_hunk_lines,
+    has_evidence_reason,
+    hunk_line_numbers,
+    uncovered_line_numbers,
+)
 from app.review.review_state import ReviewState
 from app.review.verdicts import can_be_approved, describe_review_state
 from app.text.quantities import plural

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 
-from app.proposals.overlay.overlay import ContentStore
+from app.proposals.files.overlay import ContentStore
 from app.proposals.risk.read_reasons import FileReads, ReadHistory
 from app.proposals.values.proposal_errors import MissingContent
 from app.proposals.values.proposal_store import ProposalStore

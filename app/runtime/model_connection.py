@@ -30,7 +30,7 @@ from app.llm.capabilities.profiles import ProfileError, resolve_profile
 from app.llm.client import ModelClient
 from app.llm.failures.request_errors import STANDARD_RETRY, RetryPolicy
 from app.llm.transport import Timeouts
-from app.llm.values.address import is_private, parse_address
+from app.llm.values.endpoint import is_private, parse_address
 from app.llm.values.requests_and_updates import Endpoint, RequestOptions
 from app.proposals.values.models import Proposal
 from app.runtime.open_workspace import OpenWorkspace

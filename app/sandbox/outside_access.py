@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.sandbox.cache_layers import cache_folders
 from app.sandbox.confinement import CommandPermissions
+from app.sandbox.run_folders import cache_folders
 
 _SOCKET_TABLE = Path("/proc/net/unix")
 """The kernel's list of Unix sockets of this network namespace, with the path of each that has one (proc(5))."""

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from app.sandbox.cache_layers import CacheLayers
 from app.sandbox.captured_changes import CapturedChanges, PathChange, PendingFiles, WriteBackReport
 from app.sandbox.confinement import can_block_abstract_sockets
 from app.sandbox.enclosed_process import ProcessLimits, run_enclosed
@@ -22,7 +21,7 @@ from app.sandbox.ignored_write_back import IgnoredWriter
 from app.sandbox.outside_access import OutsideAccess, is_below
 from app.sandbox.path_policy import PathPolicy, PathStat, path_stat
 from app.sandbox.process import MARKER_VARIABLE, Output, ProcessResult, run_shielded
-from app.sandbox.run_folders import KeptFileVersions, remove_tree
+from app.sandbox.run_folders import CacheLayers, KeptFileVersions, remove_tree
 from app.sandbox.upper_layer import UpperLayer
 from app.workspace.git_repository import find_repository
 from app.workspace.paths import Workspace

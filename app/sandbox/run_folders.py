@@ -1,4 +1,12 @@
-"""Folders that exist as long as a run; the next process removes those that a crash has left."""
+"""Folders for the runs of commands: those that exist as long as a run, and the caches that are kept between runs.
+
+What a crash has left of a run's folders is removed by the next process. Commands read the caches of the user's
+package managers and compilers, and write to a layer that signoff keeps: other programs of the user would run or
+build from what a command writes to a cache in place. So each cache gets an overlay whose upper folder lies in
+signoff's state folder. It is kept between commands, never merged back, and removed when it is too large or too old,
+and after a restart of the machine (the overlay is mounted without flushing, so a power cut could leave torn files in
+it).
+"""
 
 import fcntl
 import hashlib
@@ -8,7 +16,7 @@ import stat
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -148,3 +156,211 @@ def _sizes(folder: Path) -> Iterator[int]:
         for name in files:
             with suppress(OSError):
                 yield Path(place, name).lstat().st_size
+
+
+MAX_LAYER_BYTES = 8 * 1024**3
+"""Bytes of a kept layer above which the next command starts with an empty one."""
+MAX_LAYER_DAYS = 14
+"""Days after which a kept layer is emptied."""
+_MEASURED_AGAIN = 600.0
+"""Seconds between two measurements of a layer, each of which walks through all of it."""
+CACHE_FOLDER = "caches"
+"""Folder of all kept layers, in the folder of the runs: `caches/WORKSPACE/USE`."""
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_LOCK, _MADE, _BOOT, _MEASURED = "lock", "made", "boot", "measured"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCache:
+    """A cache of one program."""
+
+    variable: str
+    """Environment variable with its path; empty if there is none."""
+    default: str
+    """Its path without the variable; `~` is the home."""
+    inner: tuple[str, ...] = ("",)
+    """The folders in it with downloads and builds: the others may hold settings and programs."""
+
+
+_TOOL_CACHES = (
+    ToolCache("XDG_CACHE_HOME", "~/.cache"),
+    ToolCache("UV_CACHE_DIR", "~/.cache/uv"),
+    ToolCache("PIP_CACHE_DIR", "~/.cache/pip"),
+    ToolCache("POETRY_CACHE_DIR", "~/.cache/pypoetry"),
+    ToolCache("PRE_COMMIT_HOME", "~/.cache/pre-commit"),
+    ToolCache("npm_config_cache", "~/.npm"),
+    ToolCache("YARN_CACHE_FOLDER", "~/.cache/yarn"),
+    ToolCache("YARN_GLOBAL_FOLDER", "~/.yarn"),
+    ToolCache("npm_config_store_dir", "~/.local/share/pnpm/store"),
+    ToolCache("", "~/.pnpm-store"),
+    ToolCache("BUN_INSTALL_CACHE_DIR", "~/.bun/install/cache"),
+    ToolCache("DENO_DIR", "~/.cache/deno"),
+    ToolCache("CARGO_HOME", "~/.cargo", ("registry", "git")),
+    ToolCache("GOCACHE", "~/.cache/go-build"),
+    ToolCache("GOMODCACHE", "~/go/pkg/mod"),
+    ToolCache("", "~/.m2/repository"),
+    ToolCache("GRADLE_USER_HOME", "~/.gradle", ("caches",)),
+    ToolCache("", "~/.ivy2/cache"),
+    ToolCache("NUGET_PACKAGES", "~/.nuget/packages"),
+    ToolCache("PUB_CACHE", "~/.pub-cache"),
+    ToolCache("CONAN_HOME", "~/.conan2", ("p",)),
+    ToolCache("CCACHE_DIR", "~/.ccache"),
+    ToolCache("COMPOSER_CACHE_DIR", "~/.cache/composer"),
+    ToolCache("", "~/Library/Caches"),
+)
+
+
+def cache_folders(environment: Mapping[str, str]) -> list[Path]:
+    """Return the resolved paths of the user's caches that exist, without those inside another one."""
+    found = set()
+    for cache in _TOOL_CACHES:
+        place = Path(environment.get(cache.variable) or cache.default).expanduser()
+        for each in cache.inner:
+            # Not by Path.is_dir(), which raises where this user can't enter a folder above.
+            if os.path.isdir(place / each):  # noqa: PTH112
+                found.add(Path(os.path.realpath(place / each)))
+    existing = sorted(found - {Path("/"), Path.home()})
+    return [path for path in existing if not any(path != other and path.is_relative_to(other) for other in existing)]
+
+
+def cache_variables(new_caches: str, environment: Mapping[str, str], layered: Collection[Path]) -> dict[str, str]:
+    """Return variables that move every cache without a layer into a folder that commands may write.
+
+    Args:
+        new_caches: Path of that folder in the command's namespace.
+        environment: Variables that move a cache already.
+        layered: The caches with a layer.
+    """
+    moved = {}
+    for cache in _TOOL_CACHES:
+        if not cache.variable:
+            continue
+        place = Path(environment.get(cache.variable) or cache.default).expanduser()
+        inner = [Path(os.path.realpath(place / each)) for each in cache.inner]
+        if not all(any(path.is_relative_to(each) for each in layered) for path in inner):
+            moved[cache.variable] = f"{new_caches}/{cache.default.removeprefix('~/').lstrip('.').replace('/', '-')}"
+    return moved
+
+
+@dataclass(frozen=True, slots=True)
+class CacheLayers:
+    """The folders behind the overlays over the caches of one command."""
+
+    folder: Path
+
+    @property
+    def new_caches_folder(self) -> Path:
+        """Return the folder for caches that the user does not have, and for bytecode."""
+        return self.folder / _MADE
+
+    def upper_folder(self, cache: Path) -> Path:
+        """Return the upper folder of the overlay over one cache; make it if it is missing. Raises OSError."""
+        name = hashlib.sha256(os.fsencode(cache)).hexdigest()[:16]
+        upper = self.folder / name
+        if not upper.is_dir():
+            upper.mkdir()
+            upper.chmod(cache.stat().st_mode & 0o7777)
+        return upper
+
+    def make_work_folder(self) -> Path:
+        """Make a work folder for an overlay; a volatile overlay can't use one twice. Raises OSError."""
+        return Path(tempfile.mkdtemp(prefix="work-", dir=self.folder))
+
+    def clear_work(self) -> None:
+        """Remove the work folders of overlays that are no longer mounted."""
+        for each in self.folder.glob("work-*"):
+            remove_tree(each)
+
+
+def make_cache_layers(folder: Path) -> CacheLayers:
+    """Make layers in a new folder, which the caller removes. Raises OSError."""
+    (folder / _MADE).mkdir(parents=True)
+    return CacheLayers(folder)
+
+
+@contextmanager
+def open_kept_cache_layers(folder: Path, fallback: Path) -> Iterator[CacheLayers]:
+    """Lock and yield the layers that are kept in a folder; empty ones in `fallback` while another command uses them.
+
+    The kernel allows one mount of an upper folder at a time; a file lock ensures that.
+
+    Raises:
+        OSError: The folder can't be made.
+    """
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield make_cache_layers(fallback)
+            return
+        layers = CacheLayers(folder)
+        if _is_outdated(folder):
+            _clear_folder(folder)
+        layers.clear_work()
+        layers.new_caches_folder.mkdir(exist_ok=True)
+        if not (folder / _BOOT).exists():
+            (folder / _BOOT).write_text(_boot_id())
+        yield layers
+        layers.clear_work()
+    finally:
+        os.close(lock)
+
+
+def prune_cache_layers(folder: Path, *, everything: bool) -> int:
+    """Empty kept layers that no command uses, the outdated ones or all; return the number of bytes freed."""
+    freed = 0
+    for each in folder.glob("*/*"):
+        with suppress(OSError):
+            lock = os.open(each / _LOCK, os.O_RDWR | os.O_CLOEXEC)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if everything or _is_outdated(each):
+                    freed += _disk_usage(each)
+                    _clear_folder(each)
+            finally:
+                os.close(lock)
+    return freed
+
+
+def _is_outdated(folder: Path) -> bool:
+    """Return whether a layer is too old, too large, or from before a restart of the machine."""
+    try:
+        boot = folder / _BOOT
+        if boot.read_text() != _boot_id() or time.time() - boot.stat().st_mtime > MAX_LAYER_DAYS * 86_400:
+            return True
+        measured = folder / _MEASURED
+        if measured.exists() and time.time() - measured.stat().st_mtime < _MEASURED_AGAIN:
+            return False
+        measured.touch()
+        return _disk_usage(folder) > MAX_LAYER_BYTES
+    except OSError:
+        return True
+
+
+def _boot_id() -> str:
+    try:
+        return _BOOT_ID.read_text()
+    except OSError:
+        return ""
+
+
+def _disk_usage(folder: Path) -> int:
+    """Return the bytes on disk of all files in a folder."""
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):
+                total += os.lstat(f"{place}/{name}").st_blocks * 512
+    return total
+
+
+def _clear_folder(folder: Path) -> None:
+    for each in folder.iterdir():
+        if each.name == _LOCK:
+            continue
+        if each.is_dir() and not each.is_symlink():
+            remove_tree(each)
+        else:
+            each.unlink()

@@ -10,13 +10,6 @@ from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanag
 from dataclasses import replace
 from pathlib import Path
 
-from app.sandbox.cache_layers import (
-    CACHE_FOLDER,
-    cache_variables,
-    make_cache_layers,
-    open_kept_cache_layers,
-    prune_cache_layers,
-)
 from app.sandbox.captured_changes import CapturedChanges, FileOrLink, PathChange, PendingFiles, WriteBackReport
 from app.sandbox.confinement import (
     CommandPermissions,
@@ -44,7 +37,16 @@ from app.sandbox.process import (
     run_process,
     run_shielded,
 )
-from app.sandbox.run_folders import kept_file_versions, remove_stale_folders, temporary_run_folder
+from app.sandbox.run_folders import (
+    CACHE_FOLDER,
+    cache_variables,
+    kept_file_versions,
+    make_cache_layers,
+    open_kept_cache_layers,
+    prune_cache_layers,
+    remove_stale_folders,
+    temporary_run_folder,
+)
 from app.sandbox.workspace_backup import WorkspaceBackup, make_workspace_backup
 from app.workspace.paths import Workspace
 

@@ -4,7 +4,7 @@ import asyncio
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.proposals.overlay.overlay import OverlayFile
+from app.proposals.files.overlay import OverlayFile
 from app.proposals.text.document import MAX_LINES, Document
 from app.proposals.values.pending_paths import format_ids
 from app.tools.base.contract import Tool, ToolArguments, ToolContext, ToolError, ToolOutput

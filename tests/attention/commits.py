@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from app.proposals.overlay.file_changes import make_file_change, next_hunk_number
-from app.proposals.overlay.overlay import ContentStore
+from app.proposals.files.file_changes import make_file_change, next_hunk_number
+from app.proposals.files.overlay import ContentStore
 from app.proposals.risk.edited_file import defined_names
 from app.proposals.risk.read_reasons import FileReads, ReadHistory
 from app.proposals.risk.risk_reasons import add_risk_reasons

@@ -215,7 +215,7 @@ def test_a_reason_names_its_lines_as_they_are_now() -> None:
 
 
 def test_a_place_that_was_not_found_exactly_deserves_eyes() -> None:
-    from app.proposals.overlay.overlay import ContentStore
+    from app.proposals.files.overlay import ContentStore
     from app.proposals.risk.risk_reasons import add_risk_reasons
     from tests.unit.proposals.memory_store import MemoryStore
 

@@ -14,7 +14,7 @@ from app.llm.client import ModelClient, ResponseReader
 from app.llm.failures.failures import FailureDescriber
 from app.llm.response.bounded_stream import EventDecoder
 from app.llm.response.response_assembly import ResponseAssembly
-from app.llm.values.profile import Profile
+from app.llm.values.endpoint import Profile
 from app.llm.values.requests_and_updates import Endpoint, Payload
 from app.llm.wires.chat import ChatWire
 from tests.wire.driving import called

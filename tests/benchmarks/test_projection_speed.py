@@ -29,7 +29,7 @@ from app.conversation.events import (
 )
 from app.conversation.payload.compaction_plan import ContextBudget, plan_compaction
 from app.conversation.payload.projection import CachedProjection, PayloadInputs, project
-from app.llm.values.profile import Profile
+from app.llm.values.endpoint import Profile
 from tests.unit.conversation.importing import repair
 
 SIZES = (1_000, 10_000, 100_000)

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from app.doors.hook.agents import find_agent
+from app.doors.hook.agents import HookOptions, find_agent
 from app.doors.hook.hook_installation import add_hook, remove_hook
-from app.doors.hook.hook_options import HookOptions
 from app.runtime.open_workspace import open_workspace
 from tests.commands.agent_calls import Agent
 from tests.commands.test_hook import Site

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from app.doors.hook.agents import find_agent
+from app.doors.hook.agents import HookOptions, find_agent
 from app.doors.hook.hook_installation import hook_command
-from app.doors.hook.hook_options import HookOptions
 from tests.commands.agent_calls import AGENTS, Agent
 
 LONGEST = 0.25

@@ -11,8 +11,7 @@ from typing import Any
 
 from app.doors.hook.agent_trial import AgentScratchFolders, ScriptedModel, install_hook_in_scratch
 from app.doors.hook.agent_trial import ScriptedCall as Call
-from app.doors.hook.agents import find_agent
-from app.doors.hook.hook_options import parse_hook_options
+from app.doors.hook.agents import find_agent, parse_hook_options
 
 FOLDER = "SIGNOFF_AGENTS"
 """The environment variable that names where npm has installed the agents (`npm install --prefix`), off the path."""

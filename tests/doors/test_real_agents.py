@@ -14,8 +14,7 @@ import pytest
 
 from app.doors.hook.agent_trial import ScriptedCall as Call
 from app.doors.hook.agent_trial import ScriptedModel, try_agent_edits
-from app.doors.hook.agents import find_agent
-from app.doors.hook.hook_options import HookOptions
+from app.doors.hook.agents import HookOptions, find_agent
 from tests.doors.driving import FOLDER, PACKAGES, Driven, program
 
 pytestmark = pytest.mark.timeout(600)

@@ -18,7 +18,7 @@ from app.agent.session import Session
 from app.agent.updates import CallStreamed, EventRecorded, ReasoningStreamed, TextStreamed, Update
 from app.conversation.events import Event, ProposalStaged, Question, TurnEnded
 from app.llm.client import ModelClient
-from app.llm.values.profile import Profile
+from app.llm.values.endpoint import Profile
 from app.proposals.values.models import Proposal
 from app.runtime.model_connection import connect_model, create_or_resume_session
 from app.runtime.open_workspace import OpenWorkspace, open_workspace

@@ -13,7 +13,7 @@ import pytest
 
 from app.conversation.events import Event, UserMessage
 from app.conversation.payload.projection import PayloadInputs, project
-from app.llm.values.profile import Profile
+from app.llm.values.endpoint import Profile
 from app.proposals.values.models import ProposalState
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.runtime.unfinished_work import finish_unfinished_work

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.conversation.events import Pruned, ToolResult
-from app.conversation.payload.token_count import estimate_message_tokens
+from app.conversation.payload.compaction_plan import estimate_message_tokens
 from app.images.image_files import load_attachments
 from app.images.mentions import find_mentions
 from app.storage.pruning import prune_workspace

@@ -14,7 +14,7 @@ from textual.screen import Screen
 from app.conversation.events import AssistantMessage, Event, ProposalStaged, UserMessage
 from app.llm.capabilities.model_list import ListedModel
 from app.llm.endpoint_doctor import CHECKS, Diagnosis, EndpointCheck, LocalServer
-from app.llm.values.profile import Profile
+from app.llm.values.endpoint import Profile
 from app.llm.values.requests_and_updates import Endpoint, Payload
 from app.llm.wires.wire_registry import SentRequest
 from app.proposals.decide.conflicts import ConflictRegion, FileConflict, SideLabels

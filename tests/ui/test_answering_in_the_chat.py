@@ -13,7 +13,7 @@ from tests.wire.bench import of_role
 from tests.wire.server import WireServer
 from widgets.chat import composer_field
 from widgets.common.input_order import JoinedKey
-from widgets.review import key_availability, permission_bar
+from widgets.review import decision_keys, permission_bar
 from widgets.review.permission_bar import PermissionBar
 
 NARROW, WIDE = (80, 24), (120, 40)
@@ -147,7 +147,7 @@ async def test_keys_that_came_in_one_read_decide_nothing(tmp_path: Path, server:
 
 
 async def test_a_key_at_once_is_text(tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_availability, "GRACE_SECONDS", NEVER)
+    monkeypatch.setattr(decision_keys, "GRACE_SECONDS", NEVER)
     async with asked(tmp_path, server) as run:
         await run.pilot.press("y")
         await run.see("changed just now")

@@ -11,7 +11,7 @@ from tests.wire.bench import FILE, edit, of_role
 from tests.wire.replies import Turn
 from tests.wire.server import WireServer
 from widgets.diff.code_editor import CodeEditor
-from widgets.review import key_availability
+from widgets.review import decision_keys
 
 APPROVED = FILE.replace("'Hello '", "'Hi '")
 
@@ -41,7 +41,7 @@ async def test_one_decision_letter_is_not_sent_and_focuses_the_approvals(
     tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # However busy the machine is, the grace period is not over yet.
-    monkeypatch.setattr(key_availability, "GRACE_SECONDS", 3600.0)
+    monkeypatch.setattr(decision_keys, "GRACE_SECONDS", 3600.0)
     async with staged(tmp_path, server) as run:
         before = len(server.requests)
         await run.pilot.press("y", "enter")

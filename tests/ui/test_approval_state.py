@@ -29,7 +29,7 @@ from app.review.verdicts import (
 from app.tools.base.contract import Confirmation
 from tests.ui.sample_diffs import file_diff, proposal, retry_proposal, stale
 from widgets.review.ask_panel import SideThreads
-from widgets.review.key_availability import (
+from widgets.review.decision_keys import (
     DECIDING_ACTIONS,
     GRACE_SECONDS,
     GracePeriod,

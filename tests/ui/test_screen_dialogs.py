@@ -12,13 +12,13 @@ from app.agent.limits import Limits
 from app.keys.actions import ACTIONS
 from app.keys.keymap import effective_keys, key_name
 from app.llm.endpoint_doctor import CHECKS, Diagnosis, EndpointCheck
-from app.llm.values.profile import Profile
+from app.llm.values.endpoint import Profile
 from app.tools.base.command_forms import CommandForm
 from app.ui.screens.edit_screens import EditScreen
 from app.ui.screens.report_screens import describe_diagnosis
 from app.ui.screens.sessions_screen import SessionPickerScreen, format_age
 from app.ui.screens.settings_screen import SETTING_GROUPS
-from app.ui.themes.first_theme import STANDARD_THEME
+from app.ui.terminal.first_theme import STANDARD_THEME
 from app.workspace import trust
 from tests.pilots import at_rest
 from tests.ui.running_app import Running, running, staged

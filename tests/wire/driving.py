@@ -7,7 +7,7 @@ from typing import Any
 from app.llm.client import ModelClient
 from app.llm.failures.request_errors import RetryPolicy
 from app.llm.transport import Timeouts
-from app.llm.values.profile import Profile
+from app.llm.values.endpoint import Profile
 from app.llm.values.requests_and_updates import (
     AttemptDiscarded,
     Completed,

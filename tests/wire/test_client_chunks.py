@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from app.llm.transport import Timeouts
-from app.llm.values.profile import Profile
+from app.llm.values.endpoint import Profile
 from app.llm.values.requests_and_updates import CallProgress, Completed, Payload, ReasoningDelta, TextDelta, Usage
 from tests.wire.driving import client_of, complete, opening, response, updates_of
 from tests.wire.replies import DONE, STALL, Reply, call_delta, chunk, event, stream

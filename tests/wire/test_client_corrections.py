@@ -9,7 +9,7 @@ import pytest
 from app.llm.capabilities.profiles import cache_key, resolve_profile
 from app.llm.failures.request_errors import FailureKind, RequestError
 from app.llm.transport import Timeouts
-from app.llm.values.profile import Profile, filter_accepted_tools
+from app.llm.values.endpoint import Profile, filter_accepted_tools
 from app.llm.values.requests_and_updates import Payload, ProfileCorrected, RetryScheduled
 from tests.wire import strict
 from tests.wire.driving import NOTE, SYSTEM, TOOLS, USER, called, client_of, closing, opening, response, updates_of

@@ -10,7 +10,7 @@ from pydantic import SecretStr
 
 from app.llm.capabilities.profiles import LearnedProfile, resolve_profile, store_diagnosis
 from app.llm.endpoint_doctor import CHECKS, Diagnosis, EndpointCheck, describe_learned_fields, examine_endpoint
-from app.llm.values.profile import Profile
+from app.llm.values.endpoint import Profile
 from app.llm.values.requests_and_updates import Endpoint
 from tests.wire import strict, templates
 from tests.wire.driving import BRISK, FAST

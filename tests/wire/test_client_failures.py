@@ -15,7 +15,7 @@ from app.llm.client import ModelClient
 from app.llm.failures.failures import FailureDescriber, exception_chain, searchable_text
 from app.llm.failures.request_errors import FailureKind, RequestError
 from app.llm.transport import Timeouts
-from app.llm.values.profile import Profile
+from app.llm.values.endpoint import Profile
 from app.llm.values.requests_and_updates import Endpoint, Payload, RetryScheduled
 from tests.wire.driving import BRISK, FAST, TOOLS, client_of, complete, opening, response, updates_of
 from tests.wire.replies import STALL, Reply, Turn, document, error, stream

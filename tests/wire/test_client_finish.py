@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from app.llm.failures.request_errors import FailureKind, RequestError
-from app.llm.values.profile import Profile
+from app.llm.values.endpoint import Profile
 from app.llm.values.requests_and_updates import Payload
 from tests.wire.driving import USER, client_of, complete, response, updates_of
 from tests.wire.replies import DONE, STALL, call_delta, chunk, error, stream

@@ -21,7 +21,7 @@ from app.llm.failures.request_errors import FailureKind, RequestError, RetryPoli
 from app.llm.response import bounded_stream
 from app.llm.response.bounded_stream import DEEPEST
 from app.llm.transport import Timeouts
-from app.llm.values.profile import Profile
+from app.llm.values.endpoint import Profile
 from app.llm.values.requests_and_updates import Completed, Endpoint
 from app.llm.wires import chat
 from tests.examples import at_most

@@ -11,7 +11,7 @@ from app.config.settings import ConfigError, Settings, validate_value
 from app.llm.capabilities.model_list import add_cost, find_price
 from app.llm.capabilities.profiles import resolve_profile
 from app.llm.client import ModelClient
-from app.llm.values.profile import Profile
+from app.llm.values.endpoint import Profile
 from app.llm.values.requests_and_updates import Completed, Endpoint, Usage
 from app.runtime.model_connection import make_endpoint
 from tests.wire.driving import BRISK, FAST, updates_of

@@ -10,7 +10,7 @@ import pytest
 from app.llm.failures.failures import FailureDescriber
 from app.llm.failures.request_errors import AttemptFailed, FailureKind, RequestError, RetryPolicy
 from app.llm.transport import ProgressTimeout, Timeouts, Transport
-from app.llm.values.profile import Profile
+from app.llm.values.endpoint import Profile
 from app.llm.values.requests_and_updates import AttemptDiscarded, Endpoint, RetryScheduled, StreamUpdate, TextDelta
 from app.llm.wires.wire_registry import wire_for
 from tests.wire.driving import BRISK, FAST, client_of, closing, opening, response, updates_of

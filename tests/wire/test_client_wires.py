@@ -12,7 +12,7 @@ from app.llm.capabilities.profiles import resolve_profile
 from app.llm.client import ModelClient
 from app.llm.endpoint_doctor import Diagnosis, EndpointCheck, examine_endpoint
 from app.llm.failures.request_errors import FailureKind, RequestError
-from app.llm.values.profile import Profile
+from app.llm.values.endpoint import Profile
 from app.llm.values.requests_and_updates import Completed, Endpoint, Payload, ProfileCorrected, StreamUpdate
 from app.llm.wires.wire import CallWithResult, Item, ModelTurn, OpaqueEcho, SystemText, UserText
 from app.llm.wires.wire_registry import WIRES, wire_for

@@ -10,7 +10,7 @@ import pytest
 from app.llm.capabilities.profiles import resolve_profile
 from app.llm.client import ModelClient
 from app.llm.failures.request_errors import RequestError
-from app.llm.values.profile import Profile
+from app.llm.values.endpoint import Profile
 from app.llm.values.requests_and_updates import Endpoint, Payload, ProfileCorrected, RequestOptions
 from app.llm.wires.wire import CallWithResult, Item, ModelTurn, OpaqueEcho, SystemText, UserText
 from app.llm.wires.wire_registry import SentRequest, wire_for

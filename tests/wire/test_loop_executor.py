@@ -9,9 +9,9 @@ import pytest
 
 from app.agent.executor import CallRecorder, Executor
 from app.agent.gate import Gate, GatePolicy
-from app.agent.interrupt import Interrupter
 from app.agent.limits import Limits, TurnBudget, UsageMeter
 from app.agent.updates import CommandOutput, ConfirmationRequested, EventRecorded
+from app.concurrency import Interrupter
 from app.conversation.events import (
     AssistantMessage,
     CallOutcome,

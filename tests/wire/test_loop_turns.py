@@ -33,7 +33,7 @@ from app.conversation.events import (
 )
 from app.conversation.log import EventSink
 from app.conversation.payload.projection import CachedProjection
-from app.llm.values.profile import Profile
+from app.llm.values.endpoint import Profile
 from app.llm.values.requests_and_updates import Completed, Endpoint, Payload, ReceivedCall, StreamUpdate
 from app.proposals.values.models import ProposalState
 from app.proposals.values.proposal_errors import ProposalError

@@ -52,8 +52,7 @@ from widgets.chat.entries.message_entries import (
     TurnEndEntry,
     UserEntry,
 )
-from widgets.chat.entries.proposal_entries import DecisionEntry, ProposalEntry
-from widgets.chat.entries.tool_entries import ToolEntry, call_target
+from widgets.chat.entries.tool_entries import DecisionEntry, ProposalEntry, ToolEntry, call_target
 
 _LONGEST_OUTPUT = 20_000
 """Characters of live output kept for a tool line; the end of it counts."""

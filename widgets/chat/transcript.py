@@ -16,7 +16,7 @@ from textual.strip import Strip
 
 from app.keys.actions import make_bindings
 from widgets.chat.entries.entry_base import MARK_WIDTH, EntryChange, EntryRemoved, TranscriptEntry
-from widgets.chat.entries.proposal_entries import ProposalEntry
+from widgets.chat.entries.tool_entries import ProposalEntry
 from widgets.chat.markdown.highlighted_code import load_lexers
 from widgets.chat.markdown.styled_lines import StyledLine, make_safe_text, slice_spans
 from widgets.chat.transcript_layout import EntrySlot, EntrySlots, TranscriptLayout

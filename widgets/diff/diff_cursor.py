@@ -1,6 +1,7 @@
 """The cursor of the diff preview: its row, how the view scrolls with it, and the lines that are picked out with it.
 
-Lines are picked from where the picking began to the cursor, or by a selection with the mouse."""
+Lines are picked from where the picking began to the cursor, or by a selection with the mouse.
+"""
 
 import re
 from collections.abc import Awaitable, Callable

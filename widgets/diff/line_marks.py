@@ -16,8 +16,7 @@ from app.proposals.text.line_comparison import (
     pair_lines,
 )
 from app.proposals.values.models import FileDiff, Hunk
-from app.review.evidence_reasons import uncovered_line_numbers
-from app.review.hunk_lines import HunkRange, Side, hunk_line_numbers, hunk_texts, side_text
+from app.review.hunk_lines import HunkRange, Side, hunk_line_numbers, hunk_texts, side_text, uncovered_line_numbers
 from app.text.deceiving_text import find_lookalikes
 from widgets.diff.diff_rows import SourceLine
 from widgets.diff.display_cells import DisplayText, Span, Spans, recent_results_cache

@@ -17,9 +17,10 @@ from textual.visual import Padding, Visual
 from textual.widgets import Static
 
 from app.keys.actions import make_bindings
+from app.proposals.values.models import Proposal
 from app.review.review_state import ReviewState
+from app.text.quantities import plural
 from widgets.common.containers import Column
-from widgets.review.evidence_words import evidence_lines, reproduction_lines
 from widgets.review.review_wording import (
     ACTION_META_KEY,
     QUIET_STYLE,
@@ -28,15 +29,19 @@ from widgets.review.review_wording import (
     check_lines,
     confirmation_row,
     current_item_lines,
+    fill_lines,
     find_actions,
     fit_line,
+    make_chip,
     proposal_row,
+    safe_content,
     shows_title,
 )
 
 _DECIDED = "decided"
 """The line behind which what was decided is listed; no proposal and no confirmation is called so."""
 _MARGIN = Spacing(0, 1, 0, 1)
+_COLUMN_GAP = "   "
 
 
 class ReviewQueue(ScrollView, can_focus=True):
@@ -446,3 +451,44 @@ class ApprovalPane(Column):
         line.set_class(text is not None, "shown")
         line.set_class(problem, "problem")
         self._drawn()
+
+
+def evidence_lines(state: ReviewState, proposal: str, key: KeyNameOf, width: int) -> list[Content]:
+    """Return the lines about a proposal's evidence: verdicts, the tests that ran, and the keys."""
+    found = state.evidence.get(proposal)
+    if found is None or not (found.marks or found.is_running or found.why_not):
+        return []
+    if found.why_not:
+        return [safe_content(f"No evidence: {found.why_not}", "$text-warning")]
+    first, *counts = found.verdict_counts.split(", ")
+    loud = "$text-warning" if found.unheld_hunks else ""
+    said = [Content.assemble(("without each hunk ", "bold"), safe_content(first, loud)), *map(safe_content, counts)]
+    progress = []
+    if found.is_running:
+        words = f"{found.left:,} to go, {found.seconds:.0f} s" if found.selection else "begins"
+        progress.append(Content.assemble(("▸ ", "$text-accent"), (words, QUIET_STYLE)))
+    chips = [make_chip(key, "find_evidence", "end", "$foreground 40%")] if found.is_running else []
+    if found.is_cut_short and not found.is_running:
+        chips.append(make_chip(key, "find_evidence", "go on", "$foreground 40%"))
+    if found.unheld_hunks and not found.is_running:
+        chips.append(make_chip(key, "send_findings", "as feedback", "$primary"))
+    ran = [safe_content(found.tests_run_text, QUIET_STYLE)] if found.tests_run_text else []
+    return fill_lines([*said, *progress, *ran, *chips], width, _COLUMN_GAP)
+
+
+def reproduction_lines(state: ReviewState, proposal: Proposal, key: KeyNameOf, width: int) -> list[Content]:
+    """Return the line about a second run of a proposal's command; none if no single command made it."""
+    if proposal.recipe is None:
+        return []
+    found = state.reproductions.get(proposal.id)
+    said: list[Content] = []
+    title = "run again"
+    if state.reproducing == proposal.id:
+        said, title = [Content.assemble(("▸ ", "$text-accent"), ("its command runs again", QUIET_STYLE))], "end"
+    elif proposal.is_reproduced:
+        count = plural(len(proposal.files), "file")
+        said, title = [Content.assemble(("✓ ", "$text-success"), f"run again: same {count}, byte for byte")], ""
+    elif found is not None and found.revision == proposal.revision:
+        said = [safe_content(found.summary, "$text-warning")]
+    chips = [make_chip(key, "reproduce", title, "$foreground 40%")] if title else []
+    return fill_lines([*said, *chips], width, _COLUMN_GAP)

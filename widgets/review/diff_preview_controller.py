@@ -5,19 +5,29 @@ from typing import Literal
 
 from textual.content import Content
 
+from app.automation.evidence.proposal_evidence import ProposalEvidence
 from app.proposals.risk.edited_file import sort_in_path_order
+from app.proposals.text.hunks import has_effect
+from app.proposals.values.decision_facts import EvidenceVerdict
 from app.proposals.values.models import FileChange, FileDiff, Proposal
-from app.review.evidence_reasons import add_evidence_reasons, has_evidence_reason
+from app.review.hunk_lines import add_evidence_reasons, changed_line_at, has_evidence_reason
 from app.review.review_state import ReviewState
 from app.review.unfinished_review import filter_pending_hunks
+from widgets.diff.diff_arrangement import Comment
 from widgets.diff.diff_pane import DiffPane
-from widgets.review.evidence_words import evidence_comments
+from widgets.diff.diff_rows import CommentKind, SourceLine
 from widgets.review.review_messages import DiffsWanted, FollowUpsWanted, ReviewHost, VersionDiffsWanted
 from widgets.review.review_wording import QUIET_STYLE, confirmation_notes, finding_comments, safe_content
 from widgets.review.review_writing import comments_in_diffs, top_notes
 
 WrittenVersions = tuple[tuple[object, ...], ...]
 """The versions that an approval would write, as a comparable value."""
+_KINDS: dict[EvidenceVerdict, CommentKind] = {
+    EvidenceVerdict.HELD: "held",
+    EvidenceVerdict.RED: "held",
+    EvidenceVerdict.UNNOTICED: "unheld",
+    EvidenceVerdict.GREEN: "unheld",
+}
 
 
 def written_versions(changes: Sequence[FileChange]) -> WrittenVersions:
@@ -217,3 +227,16 @@ class DiffPreviewController:
         if proposal is None or self._view.proposal is None:
             return Content("")
         return safe_content(proposal.origin.name, QUIET_STYLE)
+
+
+def evidence_comments(evidence: ProposalEvidence | None, diffs: Sequence[FileDiff]) -> list[Comment]:
+    """Return the marks at the heads of the hunks of these diffs."""
+    if evidence is None:
+        return []
+    marks = []
+    for file, diff in enumerate(diffs):
+        for hunk in filter(has_effect, diff.change.hunks):
+            if (mark := evidence.marks.get(hunk.id)) is not None:
+                line = SourceLine(file, *changed_line_at(hunk, 0))
+                marks.append(Comment(line, mark.description, _KINDS.get(mark.verdict, "untold")))
+    return marks

@@ -24,7 +24,7 @@ from widgets.chat.composer import Composer
 from widgets.common.input_order import JOINED_KEYS_MESSAGE, JoinedKey, OnScreenClock, input_arrival_time
 from widgets.common.key_hints import ClickTargets
 from widgets.diff.display_cells import wrap_words
-from widgets.review.key_availability import GracePeriod, is_available
+from widgets.review.decision_keys import GracePeriod, is_available
 from widgets.review.review import Review
 from widgets.review.review_wording import (
     ACTION_META_KEY,

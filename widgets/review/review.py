@@ -47,20 +47,20 @@ from widgets.diff.writing_field import WritingField
 from widgets.review import review_messages
 from widgets.review.approval_pane import ApprovalPane, ReviewQueue
 from widgets.review.ask_panel import AskPanel, exchange_as_feedback
-from widgets.review.diff_preview_controller import DiffPreviewController, written_versions
-from widgets.review.key_availability import (
+from widgets.review.decision_keys import (
     CHECK_ACTIONS,
     DECIDING_ACTIONS,
     GRACE_SECONDS,
     SHAPING_ACTIONS,
     GracePeriod,
     KeyReadiness,
+    VerdictHandler,
     current_key_title,
     is_available,
 )
+from widgets.review.diff_preview_controller import DiffPreviewController, written_versions
 from widgets.review.review_wording import ACTION_META_KEY, question_line, safe_content
 from widgets.review.review_writing import AUTHOR_TEXT_KEY, FeedbackField, ReviewTextController
-from widgets.review.verdict_handler import VerdictHandler
 
 _GO_HERE = next(action for action in actions_in_scope("app") if action.id == "app.focus_approvals")
 _TAKE_BACK = frozenset({"undo", "redo"})

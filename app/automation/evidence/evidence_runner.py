@@ -15,7 +15,7 @@ from app.automation.evidence.ablation_plan import AblationPlan, ChangedTests, Hu
 from app.automation.evidence.proposal_evidence import NO_TIME_LEFT, ProposalEvidence
 from app.automation.evidence.relevant_tests import TestRunner, TestSelection, TestSelector, detect_test_runner
 from app.automation.evidence.suite_outcome import PYTEST_REPORT_PATH, SuiteOutcome, read_suite_outcome
-from app.automation.report_xml import MAX_REPORT_BYTES
+from app.automation.tool_reports import MAX_REPORT_BYTES
 from app.automation.workspace_tree import WorkspaceTree
 from app.config.config_tables import TESTS
 from app.config.settings import CheckTable

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from app.automation.check_results import CheckOutcome, CheckState
-from app.automation.report_xml import ReportError, iterate_xml_elements
+from app.automation.tool_reports import ReportError, iterate_xml_elements
 
 PYTEST_REPORT_PATH = ".signoff-evidence.xml"
 """Where pytest is asked to write its report, on the layer of the run."""

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from app.conversation.payload.history import HistoryItem, ModelResponse, ProgramNote, UserHistoryItem
 from app.conversation.payload.tool_calls import CallRecord
 from app.images.image import Image, positions_over_limit, quote_names, refusal_reason
-from app.llm.values.profile import Profile
+from app.llm.values.endpoint import Profile
 from app.llm.wires.wire import Attachment
 
 _AGAIN = "If you need to see what is missing, ask the user to attach it again."

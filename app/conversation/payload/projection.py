@@ -40,7 +40,7 @@ from app.conversation.payload.tool_calls import (
     to_valid_tool_name,
 )
 from app.images.image import Image
-from app.llm.values.profile import Profile, filter_accepted_tools
+from app.llm.values.endpoint import Profile, filter_accepted_tools
 from app.llm.values.requests_and_updates import NO_OPTIONS, Payload, RequestOptions
 from app.llm.wires.wire import (
     NO_BEGINNING,

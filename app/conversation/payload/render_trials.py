@@ -12,7 +12,7 @@ from app.conversation.payload.history import History, HistoryItem, ModelResponse
 from app.conversation.payload.projection import place_items
 from app.conversation.payload.tool_calls import CallRecord, WireIds
 from app.llm.capabilities.template_check import RenderTrial
-from app.llm.values.profile import Profile
+from app.llm.values.endpoint import Profile
 from app.llm.values.requests_and_updates import Payload
 from app.llm.wires.wire_registry import wire_for
 

@@ -17,9 +17,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, Self
 
-from app.doors.hook.agents import Agent
+from app.doors.hook.agents import Agent, HookOptions
 from app.doors.hook.hook_installation import add_hook, render_toml_hooks
-from app.doors.hook.hook_options import HookOptions
 from app.workspace.reading import read_file
 
 Json = dict[str, Any]

@@ -24,7 +24,7 @@ from types import FrameType
 from typing import NamedTuple, Protocol
 
 from app.doors.hook import hook_messages
-from app.doors.hook.agents import find_agent, find_agent_with_tool
+from app.doors.hook.agents import HookOptions, find_agent, find_agent_with_tool, parse_hook_options
 from app.doors.hook.call_errors import NotStaged
 from app.doors.hook.hook_messages import (
     AFTER_TOOL_EVENTS,
@@ -37,7 +37,6 @@ from app.doors.hook.hook_messages import (
     parse_call,
     render_answer,
 )
-from app.doors.hook.hook_options import HookOptions, parse_hook_options
 from app.doors.hook.turn_files import TurnFiles
 from app.proposals.values.proposal_errors import TooMuchUnread
 from app.storage.app_dirs import find_app_dirs

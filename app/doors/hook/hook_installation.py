@@ -17,8 +17,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import redirect_stderr, suppress
 from typing import Any, NamedTuple
 
-from app.doors.hook.agents import Agent
-from app.doors.hook.hook_options import HookOptions, parse_hook_options
+from app.doors.hook.agents import Agent, HookOptions, parse_hook_options
 
 _SPACE = re.compile(r"(?:\s|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
 _SCALAR = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s,\[\]{}"/]+')

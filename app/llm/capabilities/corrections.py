@@ -12,7 +12,7 @@ from typing import Any
 
 from app.llm.failures.classification import NINE_CHARACTERS, NO_SYSTEM, SINGLE_CALL, SPEAKING_ORDER
 from app.llm.failures.request_errors import Failure, FailureKind
-from app.llm.values.profile import Profile, tool_key, tool_name
+from app.llm.values.endpoint import Profile, tool_key, tool_name
 from app.llm.values.requests_and_updates import EFFORT, Payload
 
 

@@ -11,8 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import ValidationError
 
 from app.llm.failures.request_errors import Failure
-from app.llm.values.address import is_local
-from app.llm.values.profile import Profile
+from app.llm.values.endpoint import Profile, is_local
 from app.llm.values.requests_and_updates import Endpoint, Payload, ProfileCorrected
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from app.llm.failures.failures import FailureDescriber
-from app.llm.values.profile import NEXT_PLACEMENT, Placement, Profile
+from app.llm.values.endpoint import NEXT_PLACEMENT, Placement, Profile
 from app.llm.values.requests_and_updates import Endpoint, Payload
 from app.llm.wires.wire_registry import SentRequest
 

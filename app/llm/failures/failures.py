@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from app.llm.failures.request_errors import COMPACT, Failure, FailureKind
 from app.llm.response.bounded_stream import ResponseTooLarge, parse_json
-from app.llm.values.address import find_header_fault, find_url_fault, host_and_port, proxy_for
+from app.llm.values.endpoint import find_header_fault, find_url_fault, host_and_port, proxy_for
 from app.llm.values.requests_and_updates import Endpoint
 
 MAX_LINE = 300

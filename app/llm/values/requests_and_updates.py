@@ -8,8 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from app.config.config_tables import PriceTable
 from app.images.image import Image
-from app.llm.values.address import EndpointAddress, parse_address
-from app.llm.values.profile import Placement, Profile
+from app.llm.values.endpoint import EndpointAddress, Placement, Profile, parse_address
 
 EFFORT = "reasoning_effort"
 """The name of the setting, under which a refusal of it is kept."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.config.config_tables import merge_tables
-from app.llm.values.profile import Profile
+from app.llm.values.endpoint import Profile
 from app.llm.values.requests_and_updates import Payload
 from app.llm.wires.anthropic import AnthropicWire
 from app.llm.wires.chat import ChatWire

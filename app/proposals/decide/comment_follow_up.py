@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 from app.proposals.decide.patch_export import make_file_diff
-from app.proposals.overlay.file_changes import make_file_change, next_hunk_number
-from app.proposals.overlay.overlay import ContentStore
+from app.proposals.files.file_changes import make_file_change, next_hunk_number
+from app.proposals.files.overlay import ContentStore
 from app.proposals.text.diff import diff_lines
 from app.proposals.text.document import Document
 from app.proposals.values.decision_facts import LineComment

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from app.proposals.files.file_changes import file_operation, next_hunk_number, recompute_hunks
+from app.proposals.files.overlay import ContentStore, Overlay, is_same_version
 from app.proposals.journal.journal import fold_case_and_form
 from app.proposals.locate.carry_over import encode_content
-from app.proposals.overlay.file_changes import file_operation, next_hunk_number, recompute_hunks
-from app.proposals.overlay.overlay import ContentStore, Overlay, is_same_version
 from app.proposals.risk.risk_reasons import add_risk_reasons
 from app.proposals.stack.rebase import RebaseConflict, find_conflicts, merge_mode, removed_paths
 from app.proposals.text.diff import diff_lines

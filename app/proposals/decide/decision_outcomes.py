@@ -4,10 +4,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from app.proposals.files.file_changes import decide_hunks, file_operation, next_hunk_number, recompute_hunks
 from app.proposals.files.filesystem import Filesystem
+from app.proposals.files.overlay import ContentStore, is_same_version
 from app.proposals.journal.journal import Transition
-from app.proposals.overlay.file_changes import decide_hunks, file_operation, next_hunk_number, recompute_hunks
-from app.proposals.overlay.overlay import ContentStore, is_same_version
 from app.proposals.stack.rebase import merge_bytes, merge_mode
 from app.proposals.text.diff import diff_lines
 from app.proposals.text.document import Document

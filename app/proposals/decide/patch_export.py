@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from app.proposals.overlay.overlay import ContentStore
+from app.proposals.files.overlay import ContentStore
 from app.proposals.patch.names import NO_FILE, quote_name
 from app.proposals.text.diff import LineChange, diff_lines
 from app.proposals.text.document import Document, decode_utf8, display_both_texts, encode_utf8, split_lines

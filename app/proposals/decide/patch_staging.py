@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
+from app.proposals.files.overlay import ContentStore
 from app.proposals.journal.apply import describe_os_error
 from app.proposals.locate.carry_over import LineOperation, ScriptLine
-from app.proposals.overlay.overlay import ContentStore
 from app.proposals.patch.parts import FilePatch, ParsedPatch, PatchHunk, has_blob_id
 from app.proposals.stack.draft import Draft
 from app.proposals.stack.draft_files import DraftFile

@@ -10,9 +10,7 @@ from app.proposals.decide.decision_outcomes import (
     pending_hunks,
     to_decided_change,
 )
-from app.proposals.files.filesystem import make_file_version
-from app.proposals.journal.journal import Transition, effective_records
-from app.proposals.overlay.file_changes import (
+from app.proposals.files.file_changes import (
     count_lines,
     decide_hunks,
     file_operation,
@@ -20,7 +18,9 @@ from app.proposals.overlay.file_changes import (
     next_hunk_number,
     recompute_hunks,
 )
-from app.proposals.overlay.overlay import ContentStore, is_same_version
+from app.proposals.files.filesystem import make_file_version
+from app.proposals.files.overlay import ContentStore, is_same_version
+from app.proposals.journal.journal import Transition, effective_records
 from app.proposals.stack.rebase import merge_bytes
 from app.proposals.text.hunks import has_effect, set_hunk_states
 from app.proposals.values.decision_facts import FileStat

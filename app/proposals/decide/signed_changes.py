@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
-from app.proposals.overlay.overlay import ContentStore, Overlay
+from app.proposals.files.overlay import ContentStore, Overlay
 from app.proposals.stack.proposal_staging import is_pending_within
 from app.proposals.stack.rebase import merge_mode
 from app.proposals.text.diff import LineChange, diff_lines

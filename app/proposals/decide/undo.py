@@ -11,9 +11,9 @@ from app.proposals.decide import reopening
 from app.proposals.decide.decision_outcomes import EMPTY_SCOPE, describe_hunk_outcomes
 from app.proposals.decide.reopening import count_transition_lines, reopen_approved, reopen_denied, reopen_denied_hunks
 from app.proposals.files.filesystem import Filesystem
+from app.proposals.files.overlay import ContentStore, is_same_version
 from app.proposals.journal.apply import describe_os_error
 from app.proposals.journal.journal import Transition, effective_records, undone_records
-from app.proposals.overlay.overlay import ContentStore, is_same_version
 from app.proposals.stack.locked_proposals import LockedProposals
 from app.proposals.stack.rebase import merge_bytes, merge_mode
 from app.proposals.stack.stacking import proposal_paths

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from app.proposals.decide import decision_outcomes
 from app.proposals.files.filesystem import Filesystem
-from app.proposals.overlay.overlay import ContentStore, is_same_version, pending_files
+from app.proposals.files.overlay import ContentStore, is_same_version, pending_files
 from app.proposals.stack.draft import Draft
 from app.proposals.stack.stacking import proposal_paths
 from app.proposals.text.hunks import has_effect

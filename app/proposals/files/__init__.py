@@ -1,1 +1,1 @@
-"""Reads and writes the files of a workspace, and watches those of pending proposals."""
+"""The files of a workspace, on disk and with pending proposals applied: reads, writes, watches and compares them."""

@@ -12,9 +12,9 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from app.proposals.files.filesystem import FileNode, Filesystem, ReadableDisk, list_files_below
+from app.proposals.files.overlay import ContentStore
 from app.proposals.journal.journal import Transition, fold_case_and_form, resulting_paths
 from app.proposals.journal.rollback import Rollback, block_interrupts, holds_original, run_parallel
-from app.proposals.overlay.overlay import ContentStore
 from app.proposals.values.models import FileIdentity, FileVersion, Proposal, ProposalState, compute_state, set_state
 from app.proposals.values.pending_paths import parent_folders
 from app.proposals.values.proposal_errors import ApplyFailed, ProposalError, RecoveryNeeded

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from app.proposals.files.filesystem import Filesystem, Kind
-from app.proposals.overlay.overlay import is_same_version
+from app.proposals.files.overlay import is_same_version
 from app.proposals.values.models import FileOperation, FileVersion, Proposal
 from app.proposals.values.pending_paths import parent_folders
 from app.proposals.values.proposal_store import JournalEntry, JournalRecord

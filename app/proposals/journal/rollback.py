@@ -12,8 +12,8 @@ from contextlib import suppress
 from itertools import count
 
 from app.proposals.files.filesystem import FileNode, Filesystem, second_temp_name
+from app.proposals.files.overlay import ContentStore
 from app.proposals.journal.journal import displaced_file_name, resulting_paths
-from app.proposals.overlay.overlay import ContentStore
 from app.proposals.values.models import FileIdentity, FileOperation, FileVersion
 from app.proposals.values.pending_paths import parent_folders
 from app.proposals.values.proposal_store import JournalEntry, JournalRecord

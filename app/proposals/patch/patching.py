@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from app.proposals.files.filesystem import default_file_mode
+from app.proposals.files.overlay import OverlayFile
 from app.proposals.locate.carry_over import LineOperation, ScriptLine
-from app.proposals.overlay.overlay import OverlayFile
 from app.proposals.patch.parts import FilePatch, PatchHunk
 from app.proposals.patch.place import apply_file_patch
 from app.proposals.patch.prose import (

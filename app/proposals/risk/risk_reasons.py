@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from app.concurrency import iterate_cooperatively
-from app.proposals.overlay.overlay import ContentStore
+from app.proposals.files.overlay import ContentStore
 from app.proposals.risk.edited_file import (
     ChangedLine,
     EditedFile,

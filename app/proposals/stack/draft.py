@@ -7,11 +7,11 @@ from collections.abc import Callable, Collection, Sequence
 from threading import RLock
 from typing import TYPE_CHECKING
 
+from app.proposals.files.file_changes import count_lines, file_operation
 from app.proposals.files.filesystem import default_file_mode, make_file_version
+from app.proposals.files.overlay import ContentStore, Overlay, OverlayFile, pending_files
 from app.proposals.locate.carry_over import encode_content
 from app.proposals.locate.matching import Replacement, apply_replacements
-from app.proposals.overlay.file_changes import count_lines, file_operation
-from app.proposals.overlay.overlay import ContentStore, Overlay, OverlayFile, pending_files
 from app.proposals.patch.parts import ParsedPatch
 from app.proposals.stack.draft_files import DraftFile, DraftFiles
 from app.proposals.stack.rebase import merge_bytes

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from app.proposals.files.filesystem import default_file_mode, make_file_version
+from app.proposals.files.overlay import Overlay, is_same_version
 from app.proposals.journal.apply import find_case_clash
-from app.proposals.overlay.overlay import Overlay, is_same_version
 from app.proposals.values.models import EditMatch, FileVersion
 from app.proposals.values.pending_paths import parent_folders
 from app.proposals.values.proposal_errors import EditRefused, NotEditable

@@ -8,8 +8,8 @@ follow each other as they are paired side by side.
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from app.proposals.overlay.file_changes import next_hunk_number
-from app.proposals.overlay.overlay import ContentStore
+from app.proposals.files.file_changes import next_hunk_number
+from app.proposals.files.overlay import ContentStore
 from app.proposals.text.document import Document
 from app.proposals.text.hunks import has_effect, hunk_id
 from app.proposals.text.line_comparison import pair_lines

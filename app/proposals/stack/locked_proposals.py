@@ -9,6 +9,7 @@ from fcntl import LOCK_EX, LOCK_NB, LOCK_UN, flock
 from pathlib import Path
 
 from app.proposals.files.filesystem import Filesystem
+from app.proposals.files.overlay import ContentStore, Overlay
 from app.proposals.journal.apply import (
     JournalApplier,
     check_record_against_disk,
@@ -17,7 +18,6 @@ from app.proposals.journal.apply import (
     recover_records,
 )
 from app.proposals.journal.journal import Action, Transition, last_folder_modes, plan_record
-from app.proposals.overlay.overlay import ContentStore, Overlay
 from app.proposals.stack.stacking import proposal_paths, related_pending_proposals, restack_proposals
 from app.proposals.values.models import Proposal, ProposalState, describe_state
 from app.proposals.values.proposal_errors import DiskFailed, NotPending, StaleProposal, UnknownProposal, WorkspaceBusy

@@ -5,13 +5,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from app.concurrency import iterate_cooperatively
-from app.proposals.overlay.file_changes import (
+from app.proposals.files.file_changes import (
     describe_link_change,
     find_file_facts,
     make_file_change,
     next_hunk_number,
 )
-from app.proposals.overlay.overlay import ContentStore, Overlay, is_same_version
+from app.proposals.files.overlay import ContentStore, Overlay, is_same_version
 from app.proposals.risk.change_summary import describe_changes, is_command_summary
 from app.proposals.risk.risk_reasons import add_risk_reasons
 from app.proposals.stack.draft import Draft

@@ -8,10 +8,10 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from app.concurrency import iterate_cooperatively
+from app.proposals.files.file_changes import file_operation, next_hunk_number, recompute_hunks
+from app.proposals.files.overlay import Overlay, is_same_version
 from app.proposals.journal.apply import describe_os_error
 from app.proposals.journal.journal import fold_case_and_form
-from app.proposals.overlay.file_changes import file_operation, next_hunk_number, recompute_hunks
-from app.proposals.overlay.overlay import Overlay, is_same_version
 from app.proposals.text.document import Document, decode_utf8
 from app.proposals.text.line_edits import MergeResult, merge_lines
 from app.proposals.values.models import (

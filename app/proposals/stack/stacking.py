@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from threading import RLock
 
 from app.proposals.files.filesystem import DiskFile, Kind, ReadableDisk
-from app.proposals.overlay.overlay import ContentStore, Overlay
+from app.proposals.files.overlay import ContentStore, Overlay
 from app.proposals.values.models import FileVersion, HunkState, Proposal
 from app.proposals.values.pending_paths import PendingPaths, parent_folders
 from app.proposals.values.proposal_store import ProposalStore

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from app.conversation.todos import Todo
 from app.images.image import Image
-from app.proposals.overlay.overlay import OverlayFile
+from app.proposals.files.overlay import OverlayFile
 from app.proposals.values.models import EditReport
 from app.proposals.values.origin import CommandRecipe
 from app.sandbox.captured_changes import FileOrLink, IgnoredPath, PathChange

@@ -17,8 +17,17 @@ from app.sandbox.confinement import SandboxMode, SandboxRun
 from app.sandbox.process import ProcessResult, StartFailed
 from app.tools.base.contract import Confirmation, Tool, ToolArguments, ToolContext, ToolError, ToolOutput
 from app.tools.base.targets import os_errors_as_tool_errors, resolve_path
-from app.tools.command.command_result import HeadAndTail, LiveOutput, PlainTextDecoder, collect_changes, stage_changes
-from app.tools.command.sandbox_wording import IN_PLACE_NOTE, describe_sandbox, failure_notes, permission_notes
+from app.tools.command.command_result import (
+    IN_PLACE_NOTE,
+    HeadAndTail,
+    LiveOutput,
+    PlainTextDecoder,
+    collect_changes,
+    describe_sandbox,
+    failure_notes,
+    permission_notes,
+    stage_changes,
+)
 
 if TYPE_CHECKING:
     from app.sandbox.sandbox import Sandbox

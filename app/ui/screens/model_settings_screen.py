@@ -15,7 +15,7 @@ from app.config.settings import WORKSPACE_FILE, ConfigError, Settings, read_conf
 from app.config.toml_files import parse_toml
 from app.llm.capabilities.model_list import ListedModel, find_price
 from app.llm.capabilities.profiles import LearnedField, read_valid_fields, seed_profile
-from app.llm.values.address import parse_address
+from app.llm.values.endpoint import parse_address
 from app.runtime.model_connection import ProfileStore, find_base_url
 from app.runtime.open_workspace import OpenWorkspace
 from app.text.safe_text import escape_unsafe

@@ -264,7 +264,7 @@ class ExternalDiffController:
 
     async def _run(self, command: str, changes: "dict[str, FileChange]", path: str, width: int) -> "DiffOutput":
         from app.git.diff_program import DiffOutput, DiffSides, run_external_diff
-        from app.proposals.overlay.overlay import ContentStore
+        from app.proposals.files.overlay import ContentStore
 
         change, contents = changes[path], ContentStore(self._runtime.proposals)
 

@@ -21,7 +21,7 @@ from textual.widgets import Static
 
 from app.attestation.commit_verification import CommitVerification, VerifiedRange, describe_signers, verify_range
 from app.conversation.events import Event, LadderMove, TurnStarted
-from app.conversation.payload.token_count import estimate_text_tokens
+from app.conversation.payload.compaction_plan import estimate_text_tokens
 from app.git.run_git import GitFailed
 from app.images.image import format_bytes
 from app.llm.capabilities.profiles import resolve_profile, store_diagnosis
@@ -35,7 +35,7 @@ from app.runtime.prompt_sources import check_prompt_sources
 from app.sandbox.confinement import SandboxMode
 from app.text.quantities import plural
 from app.text.safe_text import escape_unsafe
-from app.tools.command.sandbox_wording import describe_sandbox
+from app.tools.command.command_result import describe_sandbox
 from app.ui.screens.dialog import Dialog, DialogKey
 from app.workspace.git_repository import folder_in_repository
 from widgets.common.figures import format_thousands

@@ -15,7 +15,7 @@ from textual.widgets.option_list import Option
 
 from app.config.config_tables import Effort
 from app.config.settings import ConfigError, validate_value
-from app.llm.values.address import parse_address
+from app.llm.values.endpoint import parse_address
 from app.storage.database import AllowedCommandStore
 from app.storage.storage_errors import StorageError
 from app.text.quantities import format_duration

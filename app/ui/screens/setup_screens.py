@@ -18,7 +18,7 @@ from textual.widgets.option_list import Option
 
 from app.llm.capabilities.model_list import ListedModel
 from app.llm.failures.request_errors import RequestError
-from app.llm.values.address import find_url_fault, host_and_port
+from app.llm.values.endpoint import find_url_fault, host_and_port
 from app.text.quantities import plural
 from app.text.safe_text import escape_unsafe
 from app.ui.screens.dialog import Dialog, DialogKey, display_path

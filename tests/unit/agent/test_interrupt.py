@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from app.agent.interrupt import Interrupted, Interrupter
+from app.concurrency import Interrupted, Interrupter
 
 
 async def test_the_clean_up_is_done_when_the_interruption_is_told() -> None:

@@ -8,9 +8,9 @@ from app.agent.prompts import make_system_prompt
 from app.agent.request_payload import ImageContents, PreparedRequest
 from app.agent.side_questions import SideRequest
 from app.conversation.events import AssistantMessage, Event, TurnEnded, TurnStarted, UserMessage
+from app.conversation.payload.compaction_plan import TokenMeter
 from app.conversation.payload.projection import CachedProjection, PayloadInputs
-from app.conversation.payload.token_count import TokenMeter
-from app.llm.values.profile import Profile
+from app.llm.values.endpoint import Profile
 from app.llm.values.requests_and_updates import Payload
 from app.llm.wires.wire_registry import SentRequest
 from tests.unit.conversation.test_images import image

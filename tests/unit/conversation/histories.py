@@ -36,7 +36,7 @@ from app.conversation.events import (
     UserMessage,
 )
 from app.images.image import Image
-from app.llm.values.profile import Profile
+from app.llm.values.endpoint import Profile
 from app.llm.wires.wire import NOTE_CLOSING, NOTE_OPENING, OPAQUE_BLOCKS
 from app.proposals.values.decision_facts import FileStat, HunkOutcome, LineComment
 from tests.unit.conversation.validity import Rules

@@ -5,7 +5,7 @@ from typing import Any
 
 from app.conversation.imports.message_import import content_text, import_messages
 from app.conversation.payload.projection import PayloadInputs, project
-from app.llm.values.profile import Profile
+from app.llm.values.endpoint import Profile
 
 
 def repair(messages: Sequence[Any], profile: Profile | None = None) -> list[dict[str, Any]]:

@@ -26,7 +26,9 @@ from app.conversation.payload.compaction_plan import (
     ContextBudget,
     PruneStep,
     SummariseStep,
+    TokenMeter,
     TruncateStep,
+    estimate_text_tokens,
     is_nearly_full,
     make_context_budget,
     make_summary_payload,
@@ -34,8 +36,7 @@ from app.conversation.payload.compaction_plan import (
 )
 from app.conversation.payload.history import HistoryOmissions, read_omissions
 from app.conversation.payload.projection import PayloadInputs, project
-from app.conversation.payload.token_count import TokenMeter, estimate_text_tokens
-from app.llm.values.profile import Profile
+from app.llm.values.endpoint import Profile
 from app.llm.values.requests_and_updates import Payload, Usage
 from app.proposals.values.decision_facts import FileStat
 from tests.unit.conversation.histories import Simulation, profiles, rules_for, sessions

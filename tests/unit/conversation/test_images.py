@@ -21,13 +21,13 @@ from app.conversation.payload.compaction_plan import (
     ContextBudget,
     PruneStep,
     SummariseStep,
+    TokenMeter,
     make_summary_payload,
     plan_compaction,
 )
 from app.conversation.payload.projection import PayloadInputs, project
-from app.conversation.payload.token_count import TokenMeter
 from app.images.image import Image, quote_names
-from app.llm.values.profile import Profile
+from app.llm.values.endpoint import Profile
 from app.llm.values.requests_and_updates import Payload
 from app.llm.wires.wire_registry import wire_for
 from tests.oracles.reading import conversation, images, said

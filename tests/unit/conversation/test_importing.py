@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.conversation.imports.message_import import NO_RESULT, import_messages
-from app.llm.values.profile import Profile
+from app.llm.values.endpoint import Profile
 from tests.unit.conversation.histories import imported_messages, marks, profiles, rules_for, words_of
 from tests.unit.conversation.importing import repair
 from tests.unit.conversation.validity import violations

@@ -25,7 +25,7 @@ from app.conversation.events import (
 )
 from app.conversation.payload.projection import CachedProjection, PayloadInputs, SideRequestInputs, project
 from app.images.image import Image
-from app.llm.values.profile import Profile
+from app.llm.values.endpoint import Profile
 
 IMAGE = Image(name="a.png", media_type="image/png", width=9, height=9, size=3, sha256="a" * 64)
 FACTS = PayloadInputs("prompt", [], images={"a" * 64: "YQ=="}, endpoint="e", model="m")

@@ -28,7 +28,7 @@ from app.conversation.events import (
 from app.conversation.payload import tool_calls as missing
 from app.conversation.payload.history import CONTINUE, INTERRUPTED
 from app.conversation.payload.projection import BRIDGE, PayloadInputs, project
-from app.llm.values.profile import Profile, tool_key
+from app.llm.values.endpoint import Profile, tool_key
 from app.proposals.values.decision_facts import FileStat, HunkOutcome, LineComment
 
 FACTS = PayloadInputs("prompt", [{"type": "function"}])

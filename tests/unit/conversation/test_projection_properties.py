@@ -29,10 +29,9 @@ from app.conversation.events import (
     SideQuestion,
     UserMessage,
 )
-from app.conversation.payload.compaction_plan import ContextBudget, plan_compaction
+from app.conversation.payload.compaction_plan import ContextBudget, TokenMeter, plan_compaction
 from app.conversation.payload.projection import CachedProjection, PayloadInputs, SideRequestInputs, project
-from app.conversation.payload.token_count import TokenMeter
-from app.llm.values.profile import Profile
+from app.llm.values.endpoint import Profile
 from app.llm.values.requests_and_updates import Payload, Usage
 from tests.unit.conversation.histories import (
     BLOCK,

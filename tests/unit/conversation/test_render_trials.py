@@ -27,7 +27,7 @@ from app.conversation.payload.render_trials import make_render_trials
 from app.llm.capabilities.corrections import find_correction
 from app.llm.capabilities.template_check import TemplateFinding, check_template
 from app.llm.failures.failures import FailureDescriber
-from app.llm.values.profile import Profile
+from app.llm.values.endpoint import Profile
 from app.llm.values.requests_and_updates import Endpoint
 from app.llm.wires.wire_registry import SentRequest
 from tests.unit.conversation.histories import PROMPT, Simulation, marks, sessions

@@ -14,7 +14,7 @@ from app.conversation.events import AssistantMessage, Event, ToolResult, UserMes
 from app.conversation.imports import transcript_import
 from app.conversation.imports.transcript_import import TranscriptError, read_transcript
 from app.conversation.payload.projection import PayloadInputs, project
-from app.llm.values.profile import Profile
+from app.llm.values.endpoint import Profile
 from tests.unit.conversation import transcripts
 from tests.unit.conversation.transcripts import CLAUDE_SAID, CODEX_SAID, OPENAI_SAID, PROGRAM, lines
 from tests.unit.conversation.validity import violations

@@ -23,7 +23,7 @@ from app.conversation.events import (
 )
 from app.conversation.payload.projection import PayloadInputs, project
 from app.conversation.payload.tool_calls import dump_arguments
-from app.llm.values.profile import Profile
+from app.llm.values.endpoint import Profile
 from app.llm.wires.wire_registry import wire_for
 from tests.oracles.reading import VIOLATIONS, conversation, misplaced, openai_faults, said
 from tests.unit.conversation.histories import (

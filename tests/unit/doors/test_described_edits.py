@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from app.doors.hook.agents import AGENTS, find_agent
+from app.doors.hook.agents import AGENTS, HookOptions, find_agent
 from app.doors.hook.call_errors import NotStaged
 from app.doors.hook.hook_installation import add_hook, find_hook, remove_hook, render_toml_hooks
-from app.doors.hook.hook_options import HookOptions
 from app.doors.hook.turn_files import TurnFiles
 from app.workspace.paths import Workspace
 

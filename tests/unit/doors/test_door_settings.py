@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.doors.hook import hook_installation
-from app.doors.hook.agents import AGENTS, Agent, find_agent
+from app.doors.hook.agents import AGENTS, DEFAULT_LIMIT_SECONDS, Agent, HookOptions, find_agent
 from app.doors.hook.hook_installation import (
     UnreadableSettings,
     add_hook,
@@ -17,7 +17,6 @@ from app.doors.hook.hook_installation import (
     known_release_weaknesses,
     remove_hook,
 )
-from app.doors.hook.hook_options import DEFAULT_LIMIT_SECONDS, HookOptions
 from app.launcher.deadline import DEFAULT_SECONDS
 
 CLAUDE, GEMINI = find_agent("claude"), find_agent("gemini")

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from app.doors.hook import transcripts
+from app.doors.hook.agents import parse_seconds
 from app.doors.hook.hook_entry import find_project_root, is_deciding_command, starts_shell
 from app.doors.hook.hook_messages import parse_call
-from app.doors.hook.hook_options import parse_seconds
 from app.doors.hook.transcripts import (
     TranscriptResponse,
     find_claude_response,

@@ -4,7 +4,7 @@ import pytest
 
 from app.automation.check_results import CheckOutcome, CheckState
 from app.automation.evidence.suite_outcome import SuiteOutcome, read_suite_outcome
-from app.automation.report_xml import ReportError, iterate_xml_elements
+from app.automation.tool_reports import ReportError, iterate_xml_elements
 
 REPORT = b"""<?xml version="1.0" encoding="utf-8"?><testsuites><testsuite>
 <testcase classname="" name="sub.test_b" file="sub/test_b.py"><error message="collection failure">x</error></testcase>

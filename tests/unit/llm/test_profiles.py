@@ -15,7 +15,7 @@ from app.llm.capabilities.profiles import (
     server_kind,
     store_diagnosis,
 )
-from app.llm.values.profile import Profile
+from app.llm.values.endpoint import Profile
 from app.llm.values.requests_and_updates import Endpoint
 
 

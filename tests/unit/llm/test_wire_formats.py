@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from app.llm.capabilities.corrections import find_correction
 from app.llm.capabilities.model_list import parse_model_list
 from app.llm.failures.request_errors import Failure, FailureKind
-from app.llm.values.address import host_and_port, is_private, parse_address
-from app.llm.values.profile import Profile
+from app.llm.values.endpoint import Profile, host_and_port, is_private, parse_address
 from app.llm.values.requests_and_updates import Endpoint, Payload
 from app.llm.wires.wire import CallWithResult, Item, ModelTurn, OpaqueEcho, SystemText, UserText
 from app.llm.wires.wire_registry import WIRES

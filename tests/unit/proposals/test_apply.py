@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from app.proposals.files.filesystem import DiskFile, PosixFilesystem, exchange_names, move_to_free_name
+from app.proposals.files.overlay import ContentStore
 from app.proposals.journal.apply import check_record_against_disk
 from app.proposals.journal.journal import Transition, plan_record
 from app.proposals.journal.rollback import holds_prepared
 from app.proposals.locate.matching import Replacement
-from app.proposals.overlay.overlay import ContentStore
 from app.proposals.proposal_service import ProposalService
 from app.proposals.values.models import FileIdentity, FileOperation, ProposalState
 from app.proposals.values.origin import Origin

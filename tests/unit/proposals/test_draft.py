@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from app.proposals.files.overlay import ContentStore
 from app.proposals.locate.matching import Replacement
-from app.proposals.overlay.overlay import ContentStore
 from app.proposals.text.file_warnings import file_cautions
 from app.proposals.text.line_comparison import LineSpan
 from app.proposals.values.models import FileOperation, MatchLevel, Proposal, ProposalState

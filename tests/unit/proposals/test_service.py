@@ -7,10 +7,10 @@ import pytest
 
 from app.agent.side_questions import clip_middle, format_hunk, format_surroundings
 from app.proposals.decide.decision_outcomes import describe_hunk_outcomes, make_decision_scope
+from app.proposals.files.file_changes import count_lines, file_operation
 from app.proposals.files.filesystem import DiskFile, PosixFilesystem
+from app.proposals.files.overlay import ContentStore, Overlay
 from app.proposals.locate.matching import Replacement
-from app.proposals.overlay.file_changes import count_lines, file_operation
-from app.proposals.overlay.overlay import ContentStore, Overlay
 from app.proposals.stack.rebase import rebase_proposal
 from app.proposals.text.file_warnings import describe_mode_change, file_cautions
 from app.proposals.values.models import FileOperation, HunkState, Proposal, ProposalState, binary_files_note

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.proposals.files.filesystem import DiskFile, PosixFilesystem, make_file_version
+from app.proposals.files.overlay import ContentStore
 from app.proposals.locate.matching import Replacement
-from app.proposals.overlay.overlay import ContentStore
 from app.proposals.proposal_service import ProposalService
 from app.proposals.values.models import FileVersion, Proposal, ProposalState
 from app.proposals.values.proposal_errors import EditRefused, MissingContent, ProposalError
@@ -188,7 +188,7 @@ def test_cache_is_transparent(tmp_path_factory: pytest.TempPathFactory, steps: l
 
 
 def test_an_entry_kept_again_is_the_latest(bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.proposals.overlay.overlay.CACHE_BYTES", 10)
+    monkeypatch.setattr("app.proposals.files.overlay.CACHE_BYTES", 10)
     contents = ContentStore(bench().store)
     first, second, third = (letter * 64 for letter in "abc")
     for _ in range(2):
@@ -252,7 +252,7 @@ def test_old_cached_contents_are_dropped(bench: Callable[..., Bench], monkeypatc
     monkeypatch.setattr(store, "read_blob", asked_blob)
     assert [contents.get(version) for version in old] == [b"%d" % number * 100_000 for number in range(9)]
     assert not asked
-    monkeypatch.setattr("app.proposals.overlay.overlay.OLD_SECONDS", -1.0)
+    monkeypatch.setattr("app.proposals.files.overlay.OLD_SECONDS", -1.0)
     contents.add(b"new", 0o644)
     contents.save()
     assert [contents.get(version) for version in (old[8], old[7])] == [b"8" * 100_000, b"7" * 100_000]

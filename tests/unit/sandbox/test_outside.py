@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from app.sandbox import cache_layers as caches_module
-from app.sandbox.cache_layers import CACHE_FOLDER, prune_cache_layers
+from app.sandbox import run_folders as caches_module
 from app.sandbox.confinement import CommandPermissions, SandboxMode, SandboxRun, can_block_abstract_sockets
 from app.sandbox.outside_access import find_outside_access
+from app.sandbox.run_folders import CACHE_FOLDER, prune_cache_layers
 from app.sandbox.sandbox import Sandbox
 from app.workspace.paths import Workspace
 from tests.unit.sandbox.test_confinement import outside, printed

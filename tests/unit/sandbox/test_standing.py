@@ -13,14 +13,13 @@ from typing import Any
 import pytest
 
 from app.sandbox import enclosed_process as standing_module
-from app.sandbox.cache_layers import make_cache_layers
 from app.sandbox.captured_changes import FileOrLink
 from app.sandbox.confinement import CommandPermissions
 from app.sandbox.enclosed_process import PersistentProcess, process_limits, start_persistent
 from app.sandbox.outside_access import find_outside_access
 from app.sandbox.overlay_layer import LayerFolders, PersistentOverlay
 from app.sandbox.process import MARKER_VARIABLE, StartFailed, run_shielded
-from app.sandbox.run_folders import KeptFileVersions
+from app.sandbox.run_folders import KeptFileVersions, make_cache_layers
 from app.sandbox.sandbox import Sandbox
 from app.workspace.paths import Workspace
 from tests.unit.tools.processes import new_mark, running

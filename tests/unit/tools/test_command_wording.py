@@ -4,8 +4,8 @@ import pytest
 
 from app.sandbox.confinement import CommandPermissions, ProbeResult, SandboxMode
 from app.sandbox.process import ProcessResult
-from app.tools.command import sandbox_wording
-from app.tools.command.sandbox_wording import (
+from app.tools.command import command_result
+from app.tools.command.command_result import (
     SOCKETS_NOTE,
     TERMINALS_NOTE,
     describe_sandbox,
@@ -99,7 +99,7 @@ def test_in_place_one_opened_socket_opens_all_and_the_question_says_it() -> None
 
 
 def test_outside_linux_the_question_says_that_nothing_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sandbox_wording, "PLATFORM", "darwin")
+    monkeypatch.setattr(command_result, "PLATFORM", "darwin")
     text = " ".join(permission_notes(ProbeResult(SandboxMode.IN_PLACE, "x"), CommandPermissions(), planning=False))
     assert "have no limit, and what it starts may go on" in text
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.proposals.overlay.overlay import ContentStore
+from app.proposals.files.overlay import ContentStore
 from app.proposals.proposal_service import ProposalService
 from app.proposals.stack.draft import Draft
 from app.proposals.text.document import MAX_BYTES

@@ -55,8 +55,7 @@ from widgets.chat.entries.message_entries import (
     TurnEndEntry,
     UserEntry,
 )
-from widgets.chat.entries.proposal_entries import DecisionEntry, ProposalEntry
-from widgets.chat.entries.tool_entries import ToolEntry
+from widgets.chat.entries.tool_entries import DecisionEntry, ProposalEntry, ToolEntry
 from widgets.chat.entry_builder import EntryBuilder, entry_key_of_event
 
 STAT = FileStat(path="a.py", op="edit", added=3, removed=1)

@@ -4,8 +4,7 @@ import pytest
 
 from app.conversation.events import Decision
 from app.proposals.values.decision_facts import FileStat, HunkOutcome
-from widgets.chat.entries.proposal_entries import DecisionEntry, ProposalEntry
-from widgets.chat.entries.tool_entries import ToolEntry
+from widgets.chat.entries.tool_entries import DecisionEntry, ProposalEntry, ToolEntry
 from widgets.chat.markdown.styled_lines import cell_width
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Sequence
 
-from app.proposals.overlay.overlay import ContentStore
+from app.proposals.files.overlay import ContentStore
 from app.proposals.text.document import MAX_BYTES, Document, decode_utf8
 from app.proposals.text.file_warnings import find_deceptive_parts
 from app.proposals.text.hunks import (

@@ -1,1 +1,0 @@
-"""The workspace with pending proposals applied, and re-basing on the disk."""

@@ -1,1 +1,0 @@
-"""Themes: the first one, those of the user, and how they fit few colours."""
