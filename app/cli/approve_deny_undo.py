@@ -36,7 +36,7 @@ from app.proposals.values.origin import OriginKind
 from app.proposals.values.proposal_errors import ChangedSinceShown, ProposalError
 from app.runtime.open_workspace import OpenWorkspace
 from app.runtime.unfinished_work import append_decision_to_sessions
-from app.storage.storage_errors import StorageError
+from app.storage import StorageError
 from app.text.safe_text import strip_unsafe
 
 _MARKER = re.compile(

@@ -51,7 +51,7 @@ def exit_code_for(error: Exception) -> int | None:
     """Return the exit code for an error that the user can cause; None for a defect."""
     from app.config.settings import ConfigError
     from app.proposals.values.proposal_errors import ProposalError
-    from app.storage.storage_errors import NoSuchSession, StorageError
+    from app.storage import NoSuchSession, StorageError
     from app.workspace.path_rules import WorkspaceError
 
     match error:

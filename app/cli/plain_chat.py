@@ -23,7 +23,7 @@ from app.review.review_state import permission_scopes
 from app.runtime.model_connection import NotConnected, settings_with_picked_model
 from app.runtime.session_host import SessionHost
 from app.runtime.shutdown import exit_on_signals
-from app.storage.storage_errors import StorageError
+from app.storage import StorageError
 from app.tools.base.contract import PERMISSION_PURPOSES, Confirmation, ConfirmationAnswer, PermissionDuration
 from app.ui.startup import WorkspaceWithOptions
 

@@ -42,7 +42,7 @@ from app.review.verdicts import (
 from app.runtime.open_workspace import OpenWorkspace
 from app.runtime.session_host import SessionlessDecisions
 from app.runtime.user_editor import EditorFailed
-from app.storage.storage_errors import StorageError
+from app.storage import StorageError
 
 if TYPE_CHECKING:
     from app.automation.check_results import ProposalChecks

@@ -30,9 +30,9 @@ from app.conversation.markdown_export import export_markdown
 from app.proposals.values.proposal_errors import ProposalError
 from app.runtime.open_workspace import OpenWorkspace
 from app.sandbox.run_folders import kept_file_versions
+from app.storage import NoSuchSession
 from app.storage.pruning import prune_workspace
 from app.storage.session_store import SessionRecord
-from app.storage.storage_errors import NoSuchSession
 from app.text.quantities import plural
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from app.mcp_client.server_tool import ServerTool, describe_startup_wait, unavai
 from app.mcp_client.token_store import TokenStore
 from app.mcp_client.tool_listing import ToolDefinition, dump_tools, has_server_prefix, parse_tools
 from app.sandbox.sandbox import Sandbox
-from app.storage.storage_errors import StorageError
+from app.storage import StorageError
 from app.tools.base.contract import Tool, ToolArguments, ToolContext, ToolError, ToolOutput, UncheckedArguments
 from app.tools.tool_registry import SourceTools, ToolSource, UnavailableServer, make_tool_schema
 

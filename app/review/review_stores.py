@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from pydantic import TypeAdapter, ValidationError
 
 from app.proposals.values.decision_facts import RecordedCheck
+from app.storage import StorageError
 from app.storage.process_coordination import ChangeSignal
 from app.storage.session_store import SessionStore
-from app.storage.storage_errors import StorageError
 
 if TYPE_CHECKING:
     from app.automation.check_results import ProposalChecks

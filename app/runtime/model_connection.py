@@ -36,9 +36,9 @@ from app.proposals.values.models import Proposal
 from app.runtime.open_workspace import OpenWorkspace
 from app.runtime.prompt_sources import load_skills
 from app.sandbox.process import run_shielded
+from app.storage import StorageError
 from app.storage.process_coordination import SessionLock, is_session_open, read_session_note
 from app.storage.session_store import SessionRecord, SessionStore
-from app.storage.storage_errors import StorageError
 from app.text.safe_text import escape_unsafe
 from app.tools.tool_registry import ToolSource, make_standard_tools
 from app.workspace.git_repository import current_branch

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from app.storage import StorageError
 from app.storage import database as at_rest
 from app.storage.app_dirs import AppDirs, find_app_dirs
 from app.storage.database import Database
 from app.storage.process_coordination import ChangeSignal
-from app.storage.storage_errors import StorageError
 from app.workspace import trust
 from app.workspace.path_rules import WorkspaceError
 from app.workspace.paths import Workspace

@@ -43,8 +43,8 @@ from app.runtime.unfinished_work import (
     record_unrecorded_decisions,
     was_turn_interrupted,
 )
+from app.storage import StorageError
 from app.storage.session_store import SessionRecord, SessionStore
-from app.storage.storage_errors import StorageError
 
 _GATHER_SECONDS = 0.3
 """Seconds for which keys are collected before a draft is written, even if the user types without a pause."""

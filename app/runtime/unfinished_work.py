@@ -14,8 +14,8 @@ from app.proposals.values.proposal_errors import NothingStaged, ProposalError
 from app.runtime.agent_reads import find_agent_history
 from app.runtime.open_workspace import OpenWorkspace
 from app.sandbox.captured_changes import FileOrLink, PathChange
+from app.storage import StorageError
 from app.storage.captured_edit_store import AgentTurn, CapturedFile
-from app.storage.storage_errors import StorageError
 from app.workspace.path_rules import WorkspaceError
 
 INTERRUPTED_NOTICE = "signoff was ended in the middle of this turn; what had streamed in is lost. /continue goes on."

@@ -1,1 +1,9 @@
 """The SQLite store of sessions, proposals and the apply journal."""
+
+
+class StorageError(Exception):
+    """The store cannot be read or written; the message is one line that says what to do."""
+
+
+class NoSuchSession(StorageError):
+    """A session id matches no session, or several."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePath
 from typing import cast
 
-from app.storage.storage_errors import StorageError
+from app.storage import StorageError
 
 _INITIAL = (
     """

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from app.storage.storage_errors import StorageError
+from app.storage import StorageError
 from app.workspace.file_watching import STEP_MS, start_watch, watch_changes
 
 if TYPE_CHECKING:

@@ -14,10 +14,9 @@ import time
 from dataclasses import dataclass
 from typing import cast
 
-from app.storage import session_search
+from app.storage import StorageError, session_search
 from app.storage.database import Database
 from app.storage.sqlite_proposal_store import FRESH_SECONDS
-from app.storage.storage_errors import StorageError
 
 _NAME = re.compile(r'"([0-9a-f]{64})"')
 """A content's name, wherever in a document it stands; one too many keeps a content, one too few would lose it."""

@@ -34,9 +34,9 @@ from app.proposals.values.record_entries import (
     proposal_hash,
     record_hunk_states,
 )
+from app.storage import StorageError
 from app.storage.database import Database
 from app.storage.record_chain import event_hash, parse_decision_event
-from app.storage.storage_errors import StorageError
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal, cast
 
+from app.storage import StorageError
 from app.storage.database import Database
-from app.storage.storage_errors import StorageError
 
 MAX_HITS = 200
 """Limit of hits of one search."""

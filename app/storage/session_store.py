@@ -21,10 +21,10 @@ from app.conversation.events import (
     UserMessage,
 )
 from app.conversation.log import skip_to_first_turn
+from app.storage import NoSuchSession, StorageError
 from app.storage.compact_records import compact_record
 from app.storage.database import Database
 from app.storage.process_coordination import ChangeSignal
-from app.storage.storage_errors import NoSuchSession, StorageError
 
 _LENGTH = 80
 """Characters of a title."""

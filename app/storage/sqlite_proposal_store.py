@@ -15,12 +15,12 @@ from app.proposals.values.decision_facts import LastDecision
 from app.proposals.values.models import Proposal
 from app.proposals.values.origin import OriginKind
 from app.proposals.values.proposal_store import JournalEntry, JournalRecord
+from app.storage import StorageError
 from app.storage.captured_edit_store import RESERVE
 from app.storage.compact_records import compact_record
 from app.storage.database import Database
 from app.storage.process_coordination import ChangeSignal
 from app.storage.seen_lines_store import check_unread
-from app.storage.storage_errors import StorageError
 
 if TYPE_CHECKING:
     from app.proposals.values.record_entries import DecisionRecordEntry

@@ -120,7 +120,7 @@ class ReviewLoader:
     async def _make(self) -> None:
         await self.preload_modules()
         from app.review.review_stores import UnfinishedReviewStore
-        from app.storage.storage_errors import StorageError
+        from app.storage import StorageError
         from app.ui.controllers.review_actions import ReviewActions
         from app.ui.controllers.review_services import ReadingProgress, SideQuestionActions
         from app.ui.review_side import ReviewSide
@@ -316,7 +316,7 @@ class Startup:
 
     async def _show_waiting(self, opened: WorkspaceWithOptions) -> list[str]:
         """Show the review if the user left something in it; returns a line for each problem."""
-        from app.storage.storage_errors import StorageError
+        from app.storage import StorageError
 
         try:
             proposals, has_notes = await asyncio.to_thread(

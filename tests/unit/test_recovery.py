@@ -15,7 +15,7 @@ from app.proposals.values.proposal_errors import NotRecorded
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.runtime.session_host import SessionHost, SessionlessDecisions, UnrecordedDecisionRecorder
 from app.runtime.unfinished_work import append_decision_to_sessions, finish_unfinished_work
-from app.storage.storage_errors import StorageError
+from app.storage import StorageError
 
 REFUSE = "CREATE TRIGGER eio BEFORE INSERT ON decisions BEGIN SELECT RAISE(ABORT, 'disk I/O error'); END"
 PATCH = "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+two\n"

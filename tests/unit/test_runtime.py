@@ -33,9 +33,9 @@ from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.runtime.prompt_sources import untrusted_commands_notice
 from app.runtime.review_report import answer_heading, describe_recorded_decision
 from app.runtime.session_host import SessionHost
+from app.storage import StorageError
 from app.storage.app_dirs import find_app_dirs
 from app.storage.record_store import DecisionInput, RecordedDecision
-from app.storage.storage_errors import StorageError
 from app.tools.tool_registry import SourceTools
 from app.ui.context.current_session import UpdateBuffer
 

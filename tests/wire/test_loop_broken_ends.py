@@ -10,8 +10,8 @@ import pytest
 from app.agent.updates import TextStreamed, Update
 from app.conversation.events import CallOutcome, ToolResult, TurnEnded, TurnStarted
 from app.llm.failures.request_errors import RetryPolicy
+from app.storage import StorageError
 from app.storage.session_store import SessionStore
-from app.storage.storage_errors import StorageError
 from tests.wire import strict
 from tests.wire.bench import bench, edit, of_role
 from tests.wire.replies import CUT, DONE, Call, Turn, call_delta, chunk, stream

@@ -20,7 +20,7 @@ from app.conversation.events import Event, ProposalStaged, RequestSent, TurnEnde
 from app.conversation.log import EventSink
 from app.images.image_files import load_attachments
 from app.images.mentions import find_mentions
-from app.storage.storage_errors import StorageError
+from app.storage import StorageError
 from app.tools.base.contract import Tool, ToolContext, ToolOutput, UncheckedArguments
 from app.tools.tool_registry import SourceTools, ToolSet, ToolSource
 from tests.examples import every

@@ -39,12 +39,12 @@ from app.doors.hook.hook_messages import (
 )
 from app.doors.hook.turn_files import TurnFiles
 from app.proposals.values.proposal_errors import TooMuchUnread
+from app.storage import StorageError
 from app.storage.app_dirs import find_app_dirs
 from app.storage.captured_edit_store import AgentTurn, CapturedEditStore, CapturedFile
 from app.storage.database import Database
 from app.storage.process_coordination import ChangeSignal
 from app.storage.seen_lines_store import SeenLinesStore
-from app.storage.storage_errors import StorageError
 from app.workspace.paths import Workspace
 
 DENIED_EXIT_CODE = 2

@@ -36,8 +36,8 @@ from app.proposals.values.pending_paths import format_ids
 from app.proposals.values.proposal_errors import EditRefused, ProposalError, TooMuchUnread
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.runtime.unfinished_work import finish_and_report
+from app.storage import StorageError
 from app.storage.captured_edit_store import AgentTurn
-from app.storage.storage_errors import StorageError
 from app.text.quantities import plural
 from app.tools.base.contract import ToolError, escape_surrogates, parse_arguments
 from app.tools.base.targets import find_secrets_among, refusals_as_tool_errors, resolve_path, staged_result

@@ -91,7 +91,7 @@ def _foreseen(error: Exception) -> bool:
     from app.proposals.values.proposal_errors import ProposalError
     from app.runtime.model_connection import NotConnected
     from app.runtime.user_editor import EditorFailed
-    from app.storage.storage_errors import StorageError
+    from app.storage import StorageError
     from app.ui.context.slash_commands import BadArgument
     from app.workspace.path_rules import WorkspaceError
 

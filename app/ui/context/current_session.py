@@ -105,7 +105,7 @@ class ClosedSession(NamedTuple):
 
     def with_latest_flag(self, sessions: "SessionStore") -> "ClosedSession":
         """Return the session with whether it is the latest in the store. Blocks on the disk."""
-        from app.storage.storage_errors import StorageError
+        from app.storage import StorageError
 
         with suppress(StorageError):
             latest = sessions.latest()

@@ -11,7 +11,7 @@ from app.agent.updates import EventRecorded, SideAnswerDiscarded, SideAnswerStre
 from app.config.settings import WORKSPACE_FILE
 from app.conversation.events import SideAnswer, SideQuestion
 from app.review.review_stores import CheckResultStore
-from app.storage.storage_errors import StorageError
+from app.storage import StorageError
 from app.ui.context.app_context import AppContext, Notify
 from app.ui.context.current_session import CurrentSession
 from widgets.chat.markdown.markdown_document import preload_parsers

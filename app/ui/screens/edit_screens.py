@@ -123,7 +123,7 @@ class EditScreen(Dialog[bool]):
     async def action_save(self) -> None:
         """Put the text into the proposal."""
         from app.proposals.values.proposal_errors import ProposalError
-        from app.storage.storage_errors import StorageError
+        from app.storage import StorageError
 
         if not self.has_changes:
             self.dismiss(False)
@@ -332,7 +332,7 @@ class ConflictScreen(EditScreen):
     async def action_save(self) -> None:
         """Put the answer into the proposal, unless something is still open."""
         from app.proposals.values.proposal_errors import ChangedSinceShown, ProposalError
-        from app.storage.storage_errors import StorageError
+        from app.storage import StorageError
 
         answer = self._answer()
         if answer is None:

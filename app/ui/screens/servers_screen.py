@@ -18,7 +18,7 @@ from app.mcp_client.mcp_connection import ConnectionLost
 from app.mcp_client.mcp_server import McpServer, ServerState
 from app.mcp_client.oauth import SignInRequest
 from app.runtime.mcp_manager import McpManager
-from app.storage.storage_errors import StorageError
+from app.storage import StorageError
 from app.text.quantities import plural
 from app.text.safe_text import escape_unsafe
 from app.ui.screens.dialog import ConfirmScreen, Dialog, DialogKey, PreviewDialog

@@ -12,9 +12,9 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from app.conversation.events import AssistantMessage, Event, ProposalStaged, UserMessage
+from app.storage import StorageError
 from app.storage.session_search import MAX_HITS, SearchHit, SessionSearch
 from app.storage.session_store import SessionRecord, SessionStore
-from app.storage.storage_errors import StorageError
 from app.text.quantities import plural
 from app.text.safe_text import escape_unsafe
 from app.ui.screens.dialog import ConfirmScreen, Dialog, DialogKey, PreviewDialog

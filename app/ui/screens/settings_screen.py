@@ -16,8 +16,8 @@ from textual.widgets.option_list import Option
 from app.config.config_tables import Effort
 from app.config.settings import ConfigError, validate_value
 from app.llm.values.endpoint import parse_address
+from app.storage import StorageError
 from app.storage.database import AllowedCommandStore
-from app.storage.storage_errors import StorageError
 from app.text.quantities import format_duration
 from app.text.safe_text import escape_unsafe
 from app.tools.base.command_forms import ToolForm, load_form

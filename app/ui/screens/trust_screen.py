@@ -14,7 +14,7 @@ from app.config.toml_files import parse_toml
 from app.mcp_client.configured_servers import WorkspaceServerFile, find_workspace_server_files
 from app.prompts.custom_commands import FoundCommands, find_workspace_commands
 from app.runtime.open_workspace import OpenWorkspace
-from app.storage.storage_errors import StorageError
+from app.storage import StorageError
 from app.text.deceiving_text import find_deceptive
 from app.text.safe_text import escape_unsafe
 from app.ui.screens.dialog import Dialog, DialogKey

@@ -13,7 +13,7 @@ from app.automation.workspace_tree import WorkspaceTree
 from app.config.settings import CheckTable
 from app.proposals.decide.workspace_versions import WorkspaceVersions
 from app.proposals.values.models import FileChange, FileOperation, Proposal, ProposalState
-from app.storage.storage_errors import StorageError
+from app.storage import StorageError
 
 CHECK = CheckTable(name="tests", run="true", when="approve")
 PROPOSAL = Proposal(

@@ -32,13 +32,13 @@ from app.conversation.events import (
 )
 from app.conversation.payload.history import read_omissions
 from app.proposals.values.models import FileChange, FileOperation, Hunk, Proposal
+from app.storage import StorageError
 from app.storage.app_dirs import HOME_VARIABLE, find_app_dirs
 from app.storage.captured_edit_store import AgentTurn, CapturedEditStore, CapturedFile
 from app.storage.database import MIGRATIONS, Database
 from app.storage.process_coordination import ChangeSignal
 from app.storage.session_store import SessionStore
 from app.storage.sqlite_proposal_store import SqliteProposalStore
-from app.storage.storage_errors import StorageError
 from tests.unit.conversation.histories import Simulation, sessions
 
 

@@ -17,9 +17,9 @@ from app.proposals.proposal_service import ProposalService
 from app.proposals.values.decision_facts import DecisionContext, LineComment, RecordedCheck
 from app.proposals.values.record_entries import LATEST, DecisionRecordEntry, blob_id
 from app.sandbox.captured_changes import IgnoredPath
+from app.storage import StorageError
 from app.storage.database import Database
 from app.storage.record_store import ChainVerification, RecordChecker, RecordStore
-from app.storage.storage_errors import StorageError
 from app.workspace.paths import Workspace
 from tests.examples import at_most
 from tests.unit.proposals.faults import Steps, Watched, in_child, kill

@@ -21,13 +21,12 @@ from app.conversation.events import (
     UserMessage,
 )
 from app.proposals.values.decision_facts import FileStat, LineComment
-from app.storage import session_search
+from app.storage import StorageError, session_search
 from app.storage.database import MIGRATIONS, Database
 from app.storage.process_coordination import ChangeSignal
 from app.storage.pruning import prune_workspace
 from app.storage.session_search import SessionSearch
 from app.storage.session_store import SessionStore
-from app.storage.storage_errors import StorageError
 
 
 class Bench:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from app.storage import StorageError
 from app.storage.process_coordination import ChangeSignal, ChangeWatch, SessionLock, is_session_open
-from app.storage.storage_errors import StorageError
 
 
 def test_it_is_held_by_one_at_a_time_and_leaves_no_file(tmp_path: Path) -> None:

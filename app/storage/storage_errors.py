@@ -1,9 +1,0 @@
-"""Errors of the store; importing them loads no SQLite."""
-
-
-class StorageError(Exception):
-    """The store cannot be read or written; the message is one line that says what to do."""
-
-
-class NoSuchSession(StorageError):
-    """A session id matches no session, or several."""
