@@ -15,7 +15,7 @@ from pathlib import Path
 from app.demo.demo_server import create_sample, demo_server
 from app.runtime.open_workspace import open_workspace
 from app.ui.app import SignoffApp
-from app.ui.startup import OpenedWorkspace
+from app.ui.startup import WorkspaceWithOptions
 
 HERE = Path(__file__).resolve().parent
 SECONDS = 4
@@ -94,8 +94,8 @@ async def take_frames() -> list[str]:
         async with demo_server() as settings:
             runtime = open_workspace(root, settings, {})
 
-            async def opener() -> OpenedWorkspace:
-                return OpenedWorkspace(runtime, runtime.settings, None, True)
+            async def opener() -> WorkspaceWithOptions:
+                return WorkspaceWithOptions(runtime, runtime.settings, None, True)
 
             app, frames = SignoffApp(opener, Path(folder) / "log"), []
             async with app.run_test(size=(COLUMNS, ROWS)) as pilot:

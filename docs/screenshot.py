@@ -10,7 +10,7 @@ from app.agent.updates import Phase
 from app.demo.demo_server import create_sample, demo_server
 from app.runtime.open_workspace import open_workspace
 from app.ui.app import SignoffApp
-from app.ui.startup import OpenedWorkspace
+from app.ui.startup import WorkspaceWithOptions
 
 HERE = Path(__file__).resolve().parent
 
@@ -24,8 +24,8 @@ async def main(theme: str = "signoff-dark", size: str = "160x45", file: str = st
         async with demo_server() as settings:
             runtime = open_workspace(root, {**settings, "theme": theme}, {})
 
-            async def opener() -> OpenedWorkspace:
-                return OpenedWorkspace(runtime, runtime.settings, None, True)
+            async def opener() -> WorkspaceWithOptions:
+                return WorkspaceWithOptions(runtime, runtime.settings, None, True)
 
             app = SignoffApp(opener, Path(folder) / "log")
             async with app.run_test(size=(columns, rows)) as pilot:
