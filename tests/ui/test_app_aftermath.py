@@ -1,10 +1,12 @@
 """What follows a decision in the whole app: who goes on, where the focus is, what becomes of the user's words."""
 
+import asyncio
 from pathlib import Path
 from threading import Event
 
 import pytest
 
+from app.agent.updates import Phase, PhaseChanged
 from app.conversation.events import Notice, ProposalDecided, TurnStarted, UserMessage
 from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.models import ProposalState
@@ -38,6 +40,43 @@ async def go_on(run: Running, **facts: object) -> str:
 
 def causes(run: Running) -> list[str]:
     return [event.cause for event in run.app.require_session().log.events if isinstance(event, TurnStarted)]
+
+
+async def test_focus_stays_in_the_review_while_the_model_is_about_to_go_on(
+    tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with staged(tmp_path, server) as run:
+        session, may_resume = run.app.require_session(), asyncio.Event()
+        resume = session.resume
+
+        async def resume_late() -> None:
+            await may_resume.wait()
+            await resume()
+
+        monkeypatch.setattr(session, "resume", resume_late)
+        server.call(*edit("'Hi '", "'Hey '"))
+        server.say("And this.")
+        await run.review()
+        await run.pilot.press("o")
+        await run.until(lambda: run.app.workbench.review.state.waiting_count == 0, "the decision to be shown")
+        await run.pilot.pause()
+        assert not in_composer(run)
+        may_resume.set()
+        await run.see("P2", "And this.")
+        assert not in_composer(run)
+
+
+async def test_only_the_end_of_a_turn_leads_back_to_the_composer(tmp_path: Path, server: WireServer) -> None:
+    async with staged(tmp_path, server) as run:
+        await run.review()
+        assert run.app.controllers.review is not None
+        after_decision = run.app.controllers.review.actions.after_decision
+        run.app.workbench.review.set_proposals([])
+        after_decision.on_decision()
+        after_decision.handle_update(PhaseChanged(Phase.REQUESTING))
+        assert not in_composer(run), "what the turn has proposed is shown before its end"
+        after_decision.handle_update(PhaseChanged(Phase.IDLE))
+        await run.until(lambda: in_composer(run), "the way back")
 
 
 async def test_o_writes_and_lets_the_model_go_on_until_nothing_waits(tmp_path: Path, server: WireServer) -> None:

@@ -1,10 +1,11 @@
 """Carries out the user's decisions in the review, and reports their results."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from app.agent.updates import PhaseChanged
+from app.agent.updates import Phase, PhaseChanged
 from app.images.mentions import has_image_name
 from app.proposals.values.proposal_errors import NotRecorded
 from app.review.review_decisions import (
@@ -76,6 +77,21 @@ class AfterDecision:
         self._chat = chat
         self._deciding = False
         """Whether the user is at deciding, and is led back to the composer after the last decision."""
+        self._unfinished = 0
+        """Decisions that are being carried out: the model may go on at the end of one."""
+
+    @contextmanager
+    def carrying_out(self) -> Iterator[None]:
+        """Stay in the review while a decision is carried out; after the last one, return to the composer if done."""
+        self._unfinished += 1
+        try:
+            yield
+        except BaseException:
+            self.stay_in_review()
+            raise
+        finally:
+            self._unfinished -= 1
+        self.return_to_composer_if_done()
 
     def on_decision(self) -> None:
         """Record that the user has decided: the focus may return to the composer."""
@@ -89,7 +105,7 @@ class AfterDecision:
         """Lead back to the composer once nothing waits for a decision and the model is done."""
         session, review = self._session.current, self._review
         busy = session is not None and session.is_busy
-        if not self._deciding or busy or review.state.waiting_count:
+        if not self._deciding or self._unfinished or busy or review.state.waiting_count:
             return
         self._deciding = False
         if review.has_review_focus and review.verdict_handler.question is None:
@@ -137,7 +153,9 @@ class AfterDecision:
     def handle_update(self, update: "Update") -> None:
         """Handle an update of the session."""
         session = self._session.current
-        if session is None or not isinstance(update, PhaseChanged) or session.is_busy:
+        # An earlier phase of a turn that is over may come before what the turn has proposed is shown.
+        has_ended = isinstance(update, PhaseChanged) and update.phase in (Phase.IDLE, Phase.ASKING)
+        if session is None or not has_ended or session.is_busy:
             return
         # What was said to be under way has come, or waits for an answer now.
         waits = session.has_undelivered_feedback and session.question is not None
@@ -216,7 +234,7 @@ class ReviewActions:
             "review_messages.Approve | review_messages.ApproveAll | review_messages.Deny | review_messages.DenyAll"
         ),
     ) -> None:
-        try:
+        with self.after_decision.carrying_out():
             match event:
                 case review_messages.Approve():
                     await self.approve(event)
@@ -226,10 +244,6 @@ class ReviewActions:
                     await self.deny(event)
                 case review_messages.DenyAll():
                     await self.deny_all(event)
-        except BaseException:
-            self.after_decision.stay_in_review()
-            raise
-        self.after_decision.return_to_composer_if_done()
 
     async def approve(self, event: review_messages.Approve) -> None:
         """Write a proposal, or some hunks of it."""
