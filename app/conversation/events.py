@@ -517,11 +517,11 @@ class LadderMove(EventBase):
     source: Literal[EventSource.PROGRAM] = EventSource.PROGRAM
     audience: Literal[Audience.NOBODY] = Audience.NOBODY
     rung: str
-    """`app.agent.ladder.MatchLevel`."""
+    """The value of an `app.agent.ladder.Rung`."""
     move: str
     """What comes next: `run calls`, `request`, `closing request (staged)`."""
     facts: dict[str, str | int] = Field(default_factory=dict)
-    """`app.agent.ladder.facts_of`: nothing that was said."""
+    """The fields of `app.agent.ladder.LadderState` that are set, without the message texts."""
 
     @property
     def description(self) -> str:

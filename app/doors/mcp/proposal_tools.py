@@ -55,7 +55,7 @@ class _Arguments(BaseModel):
 
 
 class ReplacementArguments(_Arguments):
-    """One replacement; its fields are those of `app.proposals.locate.matching.ReplacementTool`."""
+    """One replacement; its fields are those of `app.proposals.locate.matching.Replacement`."""
 
     old: str
     new: str

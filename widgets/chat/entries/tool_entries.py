@@ -89,7 +89,7 @@ ToolStatus = Literal[
     "writing", "waiting", "running", "asking", "ok", "error", "staged", "refused", "rejected", "aborted", "invalid"
 ]
 """`writing`: the model is still writing the call; `asking`: it waits for the user's permission; at the end
-`app.conversation.events.VimResult`."""
+`app.conversation.events.CallOutcome`."""
 
 _TOOL_WORDS = {
     "waiting": "waits",
