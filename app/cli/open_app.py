@@ -39,7 +39,7 @@ def open_app(arguments: AppArguments) -> int:
 async def _run(arguments: AppArguments) -> int:
     from app.runtime.shutdown import exit_on_signals
     from app.ui.app import SignoffApp
-    from app.ui.terminal.first_theme import load_first_theme
+    from app.ui.themes.first_theme import load_first_theme
 
     async with AsyncExitStack() as stack:
 

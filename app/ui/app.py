@@ -26,8 +26,8 @@ from app.ui.context.app_context import AppContext, Job, error_message, is_user_e
 from app.ui.context.current_session import ClosedSession, CurrentSession, UpdateBuffer
 from app.ui.startup import Controllers, OpenWorkspaceFunction, Startup, open_with_chat
 from app.ui.terminal import garbage_collection
-from app.ui.terminal.first_theme import STANDARD_THEME, own_theme
 from app.ui.terminal.fitted_app import TerminalApp
+from app.ui.themes.first_theme import STANDARD_THEME, own_theme
 from app.ui.workbench import PaneSplit, Workbench
 from widgets.chat.composer import Composer
 from widgets.chat.composer_lists import QueuedMessages

@@ -22,7 +22,7 @@ from app.runtime.review_report import (
     question_heading,
 )
 from app.text.safe_text import escape_unsafe
-from app.ui.terminal.first_theme import own_theme
+from app.ui.themes.first_theme import own_theme
 from widgets.diff.diff_colours import make_diff_variable_defaults
 from widgets.diff.syntax_tokens import lex_lines
 

@@ -18,7 +18,7 @@ from app.keys.actions import ACTIONS
 from app.keys.keymap import key_name, validate_keymap
 from app.ui.context.slash_commands import COMMANDS
 from app.ui.screens.edit_screens import ConflictScreen
-from app.ui.terminal.first_theme import OWN_THEMES_FOLDER
+from app.ui.themes.first_theme import OWN_THEMES_FOLDER
 
 ROOT = Path(__file__).resolve().parents[2]
 READMES = sorted(ROOT.glob("README*.md"))

@@ -18,7 +18,7 @@ from app.ui.screens.edit_screens import EditScreen
 from app.ui.screens.report_screens import describe_diagnosis
 from app.ui.screens.sessions_screen import SessionPickerScreen, format_age
 from app.ui.screens.settings_screen import SETTING_GROUPS
-from app.ui.terminal.first_theme import STANDARD_THEME
+from app.ui.themes.first_theme import STANDARD_THEME
 from app.workspace import trust
 from tests.pilots import at_rest
 from tests.ui.running_app import Running, running, staged

@@ -21,7 +21,6 @@ from app.ui.terminal.attention import (
     desktop_notification_sequence,
     make_key_events,
 )
-from app.ui.terminal.first_theme import OWN_THEMES_FOLDER, STANDARD_THEME, own_theme
 from app.ui.terminal.fitted_app import (
     PaletteFilter,
     TerminalApp,
@@ -31,7 +30,8 @@ from app.ui.terminal.fitted_app import (
     nearest_palette_colour,
     original_strip_divide,
 )
-from app.ui.terminal.theme_files import load_themes
+from app.ui.themes.first_theme import OWN_THEMES_FOLDER, STANDARD_THEME, own_theme
+from app.ui.themes.theme_files import load_themes
 from tests.unit.test_theme_files import contrast
 from widgets.diff.diff_colours import make_diff_variable_defaults
 

@@ -7,8 +7,8 @@ import pytest
 from textual.color import Color
 
 from app.storage.app_dirs import AppDirs
-from app.ui.terminal.first_theme import OWN_THEMES_FOLDER, STANDARD_THEME, load_first_theme, theme_for_colour_system
-from app.ui.terminal.theme_files import OWN_THEME_PREFIX, ThemeFile, load_themes
+from app.ui.themes.first_theme import OWN_THEMES_FOLDER, STANDARD_THEME, load_first_theme, theme_for_colour_system
+from app.ui.themes.theme_files import OWN_THEME_PREFIX, ThemeFile, load_themes
 from widgets.diff.diff_colours import make_diff_variable_defaults
 
 OWN = load_themes((OWN_THEMES_FOLDER,))

@@ -75,7 +75,7 @@ class SuiteOutcome:
     def broken_words(self) -> str:
         """Return what could not be loaded, in words: `tests/test_x.py does not load`; empty if nothing."""
         if len(self.broken) > 1:
-            return f"{len(self.broken)} test files do not load"
+            return f"{len(self.broken)} test files or packages do not load"
         return "".join(f"{name or 'a test file'} does not load" for name in self.broken)
 
     def new_failures(self, before: "SuiteOutcome") -> tuple[str, ...]:

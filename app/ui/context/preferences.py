@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from textual.app import App
 
-from app.ui.terminal.first_theme import OWN_THEMES_FOLDER, STANDARD_THEME, own_theme, theme_for_colour_system
+from app.ui.themes.first_theme import OWN_THEMES_FOLDER, STANDARD_THEME, own_theme, theme_for_colour_system
 
 if TYPE_CHECKING:
     from app.config.settings import Settings
@@ -61,7 +61,7 @@ class Preferences:
         problems: list[str] = []
         if self._runtime.dirs.themes.is_dir():
             # Only what the user wrote has to be checked.
-            from app.ui.terminal.theme_files import load_themes
+            from app.ui.themes.theme_files import load_themes
 
             loaded = load_themes((self._runtime.dirs.themes,))
             for theme in loaded.themes:

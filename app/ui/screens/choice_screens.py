@@ -11,8 +11,8 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from app.ui.screens.dialog import Dialog, DialogKey
-from app.ui.terminal.first_theme import STANDARD_THEME
-from app.ui.terminal.theme_files import OWN_THEME_PREFIX
+from app.ui.themes.first_theme import STANDARD_THEME
+from app.ui.themes.theme_files import OWN_THEME_PREFIX
 from widgets.common.input_order import is_handling_input, wait_until_input_painted
 from widgets.common.search_list import Choice, SearchList
 

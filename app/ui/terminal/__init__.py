@@ -1,1 +1,1 @@
-"""The terminal besides drawing: its colours and themes, its title and bell, and the editor that takes it over."""
+"""Dealings with the terminal besides drawing."""

@@ -19,7 +19,7 @@ from textual.theme import Theme
 
 from app.text.safe_text import is_plain, strip_unsafe
 from app.ui.terminal.attention import TerminalNotifier
-from app.ui.terminal.first_theme import theme_for_colour_system
+from app.ui.themes.first_theme import theme_for_colour_system
 from widgets.common.input_order import OrderedApp, mark_joined_keys
 from widgets.diff.diff_colours import make_diff_variable_defaults
 

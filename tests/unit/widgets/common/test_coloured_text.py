@@ -9,7 +9,7 @@ from rich.color import Color
 from rich.style import Style
 from textual.app import App, ComposeResult
 
-from app.ui.terminal.first_theme import own_theme
+from app.ui.themes.first_theme import own_theme
 from widgets.common.text_view import parse_coloured_text
 from widgets.diff import code_editor
 from widgets.diff.code_editor import CHUNK_LINES, LEAD_LINES, CodeEditor

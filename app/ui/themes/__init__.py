@@ -1,0 +1,1 @@
+"""Themes: the first one, those of the user, and how they fit few colours."""
