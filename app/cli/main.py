@@ -167,12 +167,14 @@ def _open_app(arguments: AppArguments) -> int:
 
 
 def _open_screen(arguments: AppArguments) -> int:
-    from app.runtime.typed_ahead import capture_typed_keys
-    from app.ui.terminal import garbage_collection
+    from app.runtime.terminal_at_start import hold_terminal
+    from app.storage.app_dirs import find_app_dirs
 
-    # Before the imports, which make next to no garbage.
-    garbage_collection.pause_collection()
-    with capture_typed_keys():
+    with hold_terminal(find_app_dirs().first_pictures, arguments.theme):
+        from app.ui.terminal import garbage_collection
+
+        # Before the other imports, which make next to no garbage.
+        garbage_collection.pause_collection()
         from app.cli.open_app import open_app
 
         return open_app(arguments)

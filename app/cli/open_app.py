@@ -38,15 +38,20 @@ def open_app(arguments: AppArguments) -> int:
 
 async def _run(arguments: AppArguments) -> int:
     from app.runtime.shutdown import exit_on_signals
+    from app.runtime.terminal_at_start import save_first_picture
     from app.ui.app import SignoffApp
     from app.ui.themes.first_theme import load_first_theme
 
     async with AsyncExitStack() as stack:
+        where = find_app_dirs()
 
         async def open_behind() -> WorkspaceWithOptions:
-            return await open_workspace_for_app(arguments, stack)
+            size, picture = app.size, app.notifier.take_first_picture()
+            opened = await open_workspace_for_app(arguments, stack)
+            if picture:
+                await asyncio.to_thread(save_first_picture, where.first_pictures, arguments.theme, size, picture)
+            return opened
 
-        where = find_app_dirs()
         theme = load_first_theme(arguments.theme, os.environ, Path(arguments.workspace or "."), where)
         app = SignoffApp(open_behind, where.log, theme)
         with exit_on_signals(app.exit_soon, lambda: app.notifier.has_terminal) as end_if_stuck:

@@ -12,13 +12,13 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from app.runtime.typed_ahead import read_terminal_attributes
+from app.runtime.terminal_at_start import LEAVE_ALTERNATE_SCREEN, SHOW_CURSOR, read_terminal_attributes
 
 PATIENCE = 1.8
 """Seconds that leaving in order may take."""
 _REPORTS = (1000, 1002, 1003, 1004, 1006, 2004, 2048)
 """Modes in which a terminal tells of the mouse, the focus, pastes and its size."""
-_PLAIN_TERMINAL = "".join(f"\x1b[?{mode}l" for mode in _REPORTS) + "\x1b[<u\x1b[?1049l\x1b[?25h"
+_PLAIN_TERMINAL = "".join(f"\x1b[?{mode}l" for mode in _REPORTS) + f"\x1b[<u{LEAVE_ALTERNATE_SCREEN}{SHOW_CURSOR}"
 """No reports, no kitty keys, no other screen, and the cursor back."""
 
 

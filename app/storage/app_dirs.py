@@ -81,6 +81,11 @@ class AppDirs(NamedTuple):
         return self.state / "signoff.log"
 
     @property
+    def first_pictures(self) -> Path:
+        """Folder of what the app shows while it is being loaded."""
+        return self.state / "first-pictures"
+
+    @property
     def signals(self) -> Path:
         """Folder of the files that signal changes to other processes, one per workspace."""
         return self.state / "signals"

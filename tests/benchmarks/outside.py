@@ -36,10 +36,12 @@ def users_environment(home: Path) -> dict[str, str]:
 class Start:
     """One start. CPU is of all threads, in user and system, without other processes."""
 
+    prompt: float
+    """Seconds on the clock until the first picture."""
     echo: float
     """Seconds of CPU until a key that was pressed at the first picture is on the screen."""
     seen: float
-    """Seconds on the clock until then."""
+    """Seconds on the clock until that key is on the screen."""
     ready: float
     """Seconds of CPU until all is loaded and nothing goes on any more."""
     memory: float
@@ -52,11 +54,12 @@ class Start:
         terminal = _Watched(command, folder=folder, environment=environment)
         try:
             terminal.read_until(marker)
+            prompt = time.perf_counter() - begun
             terminal.type(_KEY)
             terminal.read_until(_KEY)
             echo, seen = terminal.cpu(), time.perf_counter() - begun
             ready = terminal.rest()
-            return cls(echo, seen, ready, terminal.memory())
+            return cls(prompt, echo, seen, ready, terminal.memory())
         finally:
             terminal.end()
 

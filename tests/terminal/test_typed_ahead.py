@@ -1,4 +1,4 @@
-"""What is typed before there is a picture, in a real terminal; the command is held until it has been typed."""
+"""The terminal before the app is loaded: its first picture, and what is typed; the command is held until then."""
 
 import os
 import signal
@@ -6,18 +6,21 @@ import sys
 import termios
 import textwrap
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import pyte
 import pytest
 
-from tests.terminal.terminal import Terminal, running, terminal_environment
+from tests.terminal.terminal import Terminal, running, signoff_command, terminal_environment
 from tests.wire.server import WireServer
 
 pytestmark = pytest.mark.timeout(120)
 
 ROOT = Path(__file__).resolve().parents[2]
+PROMPT = "Ask for a change"
+NO_MODEL = {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1", "SIGNOFF_MODEL": "none"}
 HELD = """
 import os, select, signal, sys
 
@@ -77,8 +80,15 @@ def held(
     gates = {"GATE": str(gate), "GATED": before, "PYTHONPATH": str(ROOT)}
     variables = terminal_environment(folder.parent / "home", **gates, **environment)
     with running([sys.executable, "-c", program, *arguments], folder=folder, environment=variables) as terminal:
-        # Comes back as soon as the command waits there.
-        yield terminal, os.open(gate, os.O_WRONLY)
+        descriptors: list[int] = []
+
+        def waits() -> bool:
+            with suppress(OSError):
+                descriptors.append(os.open(gate, os.O_WRONLY | os.O_NONBLOCK))
+            return bool(descriptors)
+
+        terminal.wait_until(waits, "the command to wait at the gate")
+        yield terminal, descriptors[0]
 
 
 def test_enter_before_the_first_picture_sends(folder: Path) -> None:
@@ -98,7 +108,7 @@ def test_enter_before_the_terminal_gives_single_keys_sends_too(folder: Path) -> 
     with WireServer() as server:
         server.say("Hello yourself.")
         endpoint = {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "k", "SIGNOFF_MODEL": "m", "EDITOR": "true"}
-        with held(folder, before="app.runtime.typed_ahead", **endpoint) as (terminal, gate):
+        with held(folder, before="app.runtime.terminal_at_start", **endpoint) as (terminal, gate):
             assert terminal.modes[3] & termios.ICANON
             terminal.type("\x1b[Awhat's é-1?o\x7f\rand then")
             os.close(gate)
@@ -115,7 +125,7 @@ def test_line_feed_is_ctrl_j_once_single_keys_are_read(folder: Path) -> None:
     with WireServer() as server:
         server.say("Hello yourself.")
         endpoint = {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "k", "SIGNOFF_MODEL": "m"}
-        with held(folder, before="app.runtime.typed_ahead", **endpoint) as (terminal, gate):
+        with held(folder, before="app.runtime.terminal_at_start", **endpoint) as (terminal, gate):
             terminal.make_raw()
             terminal.type("hello\nthere\r")
             os.close(gate)
@@ -144,12 +154,62 @@ def test_in_the_background_the_terminal_is_left_as_it_is(folder: Path) -> None:
 def test_a_start_that_ends_restores_terminal(folder: Path, leave: Callable[[Terminal, int], None], code: int) -> None:
     config = folder.parent / "home" / "config" / "config.toml"
     config.parent.mkdir(parents=True)
+    save_picture(folder)
     config.write_text("no_such_setting = 1\n")
     with held(folder) as (terminal, gate):
+        terminal.wait_for(PROMPT)
         assert not terminal.modes[3] & (termios.ICANON | termios.ECHO)
         leave(terminal, gate)
         assert terminal.wait_for_exit() == code
         assert terminal.modes == fresh_modes()
+        entered, left = (terminal.raw.rindex(mode) for mode in (b"\x1b[?1049h", b"\x1b[?1049l"))
+        assert entered < left
+        assert terminal.raw.rindex(b"\x1b[?25l") < terminal.raw.rindex(b"\x1b[?25h")
+
+
+def test_the_picture_of_an_earlier_start_is_shown_until_the_app_is_loaded(folder: Path) -> None:
+    picture = save_picture(folder)
+    with held(folder, **NO_MODEL) as (terminal, gate):
+        terminal.wait_for(PROMPT)
+        assert terminal.text == picture
+        # It can be typed, but not suspended, and nothing is shown in a wrong place.
+        terminal.type("hello")
+        terminal.settle()
+        assert terminal.text == picture
+        os.close(gate)
+        terminal.wait_for("❯ hello", "model may act")
+        # xterm would clear the picture if it were asked for the screen twice.
+        assert terminal.raw.count(b"\x1b[?1049h") == 1
+        terminal.press("ctrl+q")
+        assert terminal.wait_for_exit() == 0
+        assert terminal.raw.count(b"\x1b[?1049l") == 1
+
+
+def test_ctrl_z_suspends_once_the_app_can_leave_the_screen(folder: Path) -> None:
+    save_picture(folder)
+    with held(folder, **NO_MODEL) as (terminal, gate):
+        terminal.wait_for(PROMPT)
+        terminal.type("\x1ahello")
+        os.close(gate)
+        terminal.wait_until(lambda: b"\x1b[?1049l" in terminal.raw, "the app to leave the screen")
+        terminal.wait_until(lambda: stopped(terminal.pid), "the app to stop")
+        os.kill(terminal.pid, signal.SIGCONT)
+        terminal.wait_for("❯ hello", "model may act")
+
+
+def stopped(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+
+def test_what_was_typed_is_not_in_the_picture_of_a_later_start(folder: Path) -> None:
+    with held(folder, **NO_MODEL) as (terminal, gate):
+        terminal.type("for your eyes only")
+        os.close(gate)
+        terminal.wait_for("❯ for your eyes only", "model may act")
+        terminal.press("ctrl+q")
+        terminal.wait_for_exit()
+    state = folder.parent / "home" / "state"
+    assert not any(b"eyes" in picture.read_bytes() for picture in state.glob("first-pictures/*"))
 
 
 def test_ctrl_c_before_anything_is_loaded_brings_no_traceback(folder: Path) -> None:
@@ -174,6 +234,19 @@ def test_an_editor_gets_the_terminal_as_it_was_before_the_start(folder: Path) ->
         assert terminal.wait_for_exit() == 0
         assert terminal.modes == fresh_modes()
     assert seen.read_text().split() == before
+
+
+def save_picture(folder: Path) -> str:
+    """Start the app once and leave it; return the screen as its first picture had it."""
+    environment = terminal_environment(folder.parent / "home", PYTHONPATH=str(ROOT), **NO_MODEL)
+    with running(signoff_command(), folder=folder, environment=environment) as terminal:
+        terminal.wait_for("model may act")
+        terminal.press("ctrl+q")
+        assert terminal.wait_for_exit() == 0
+    (picture,) = (folder.parent / "home" / "state" / "first-pictures").iterdir()
+    screen = pyte.Screen(120, 40)
+    pyte.ByteStream(screen).feed(picture.read_bytes())
+    return "\n".join(line.rstrip() for line in screen.display)
 
 
 def fresh_modes() -> list[Any]:

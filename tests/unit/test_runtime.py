@@ -19,7 +19,7 @@ from app.conversation.events import Event, SideExchange, SideQuestion, UserMessa
 from app.prompts.custom_commands import CommandCatalogue
 from app.proposals.values.proposal_errors import UnknownProposal
 from app.proposals.values.record_entries import EventRecordEntry
-from app.runtime import shutdown, typed_ahead
+from app.runtime import shutdown, terminal_at_start
 from app.runtime.mcp_manager import McpManager
 from app.runtime.model_connection import (
     ProfileStore,
@@ -159,8 +159,17 @@ def test_an_end_that_fails_is_one_all_the_same() -> None:
 def test_typed_keys_are_not_read_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     with Path(os.devnull).open() as nothing:
         monkeypatch.setattr(sys, "__stdin__", nothing)
-        with typed_ahead.capture_typed_keys():
-            assert typed_ahead.pop_typed_lines() == ""
+        with terminal_at_start.hold_terminal(Path(os.devnull)):
+            assert terminal_at_start.pop_typed_lines() == ""
+
+
+def test_few_first_pictures_are_kept_and_each_is_for_one_size_and_theme(tmp_path: Path) -> None:
+    for columns in range(80, 100):
+        terminal_at_start.save_first_picture(tmp_path, None, (columns, 24), f"{columns} columns")
+    terminal_at_start.save_first_picture(tmp_path, "../light", (99, 24), "light")
+    kept = [picture.read_text() for picture in tmp_path.iterdir()]
+    assert len(kept) == 12
+    assert {"light", "99 columns"} <= set(kept)
 
 
 async def test_without_a_terminal_none_is_given_back(
@@ -180,7 +189,7 @@ def test_a_terminal_that_is_gone_is_not_given_back(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(os, "tcgetpgrp", lambda terminal: os.getpgrp())
     with os.fdopen(theirs) as terminal:
         monkeypatch.setattr(sys, "__stdin__", terminal)
-        with typed_ahead.capture_typed_keys():
+        with terminal_at_start.hold_terminal(Path(os.devnull)):
             assert not termios.tcgetattr(theirs)[3] & termios.ICANON
             os.close(ours)
 
@@ -191,8 +200,8 @@ def test_lines_after_a_ctrl_d_are_taken_like_those_before_it(monkeypatch: pytest
     with os.fdopen(ours, "wb", buffering=0) as keyboard, os.fdopen(theirs) as terminal:
         monkeypatch.setattr(sys, "__stdin__", terminal)
         keyboard.write(b"one\r\x04two\rthree")
-        with typed_ahead.capture_typed_keys():
-            assert typed_ahead.pop_typed_lines() == "one\ntwo\n"
+        with terminal_at_start.hold_terminal(Path(os.devnull)):
+            assert terminal_at_start.pop_typed_lines() == "one\ntwo\n"
 
 
 async def test_a_request_waits_briefly_for_servers(runtime: OpenWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Calls the user back to a terminal without the focus: by bell, or by a desktop notification.
+"""The terminal's driver, and what calls the user back to a terminal without the focus: a bell, or a notification.
 
 A terminal that knows OSC 9 (iTerm2, kitty, WezTerm, Windows Terminal, foot, Ghostty) or OSC 777 (urxvt, VTE) turns
 the sequence into a notification; every other one ignores an unknown OSC. The bell is for the rest: for consoles that
@@ -14,8 +14,14 @@ from typing import TYPE_CHECKING
 
 from textual import events
 from textual.keys import KEY_NAME_REPLACEMENTS
+from textual.message import Message
 
-from app.runtime.typed_ahead import pop_typed_lines, restore_terminal
+from app.runtime.terminal_at_start import (
+    ENTER_ALTERNATE_SCREEN,
+    pop_typed_lines,
+    restore_terminal,
+    take_over_screen,
+)
 from app.text.safe_text import strip_unsafe
 
 if TYPE_CHECKING:
@@ -43,6 +49,10 @@ def _name(letter: str) -> str:
     return KEY_NAME_REPLACEMENTS.get(name, name)
 
 
+_NOT_DRAWING = re.compile(r"\x1b(?!\[[0-9;:]*[mH])(?:\[[0-9:;<=>?]*[ -/]*[@-~]|[\]P][^\x07\x1b]*(?:\x07|\x1b\\)|.)?")
+"""Every control sequence but those that set colours (SGR) or move the cursor (CUP)."""
+_ROW = re.compile(r"\x1b\[(\d+);1H")
+"""Where the paint of a row begins, with its number from 1."""
 _LONGEST = 200
 
 
@@ -97,6 +107,11 @@ class TerminalNotifier:
         self._has_titles = _shows_titles(environment)
         self._title = ""
         self._driver: Driver | None = None
+        self._has_screen = False
+        """Whether the alternate screen is shown when Textual asks for it."""
+        self._is_recording = True
+        """Whether what is drawn still belongs to the first picture."""
+        self._painted: list[str] = []
         self.paused = False
         """While another program has the terminal."""
 
@@ -112,11 +127,26 @@ class TerminalNotifier:
                 restore_terminal()
                 for key in make_key_events(pop_typed_lines()):
                     self.process_message(key)
+                attention._has_screen = take_over_screen()
                 super().start_application_mode()
+                attention._has_screen = False
                 attention._driver = self
                 if attention._has_titles:
                     self.write(_SAVE_TITLE)
                     attention._write_title()
+
+            def process_message(self, message: Message) -> None:
+                if isinstance(message, events.Key):
+                    # What is painted from now on may show what the user types.
+                    attention._is_recording = False
+                super().process_message(message)
+
+            def write(self, data: str) -> None:
+                if attention._is_recording:
+                    attention._painted.append(data)
+                if not (attention._has_screen and data == ENTER_ALTERNATE_SCREEN):
+                    # xterm would clear the first picture.
+                    super().write(data)
 
             def stop_application_mode(self) -> None:
                 attention._driver = None
@@ -125,6 +155,15 @@ class TerminalNotifier:
                 super().stop_application_mode()
 
         return NotedDriver
+
+    def take_first_picture(self) -> str:
+        """Return the sequences that draw the first picture; empty if the user typed before it was complete."""
+        drawn = _NOT_DRAWING.sub("", "".join(self._painted))
+        self._is_recording, self._painted = False, []
+        rows = set(_ROW.findall(drawn))
+        tops = [row.start() for row in _ROW.finditer(drawn) if row[1] == "1"]
+        # Textual paints the screen several times; from the latest paint of all rows on is enough.
+        return next((drawn[top:] for top in reversed(tops) if set(_ROW.findall(drawn, top)) == rows), "")
 
     @property
     def has_terminal(self) -> bool:
