@@ -127,7 +127,7 @@ class Workbench(Screen[None]):
 
     DEFAULT_CSS = """
     Workbench {
-        Sides { height: 1fr; layers: arriving default; overflow: hidden; }
+        PaneSplit { layers: arriving default; }
         #front-chat { background: $background; }
         ReviewSide, #front-review { width: 1fr; }
         PaneTabs, ReviewSide, #front-review, #parting { display: none; }

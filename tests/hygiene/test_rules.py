@@ -9,11 +9,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import textual.widgets
+from textual.css.model import SelectorType
+from textual.css.parse import parse
+from textual.css.tokenize import tokenize_values
+from textual.dom import DOMNode
 from textual.widget import Widget
 
 import app
 import widgets
 from app.proposals.values import proposal_errors
+from app.ui.app import SignoffApp
+from app.ui.startup import WorkspaceWithOptions
 
 ROOT = Path(__file__).resolve().parents[2]
 OPENS_OTHER_FILES = {
@@ -87,18 +93,53 @@ def test_files_of_a_workspace_are_opened_in_one_place() -> None:
     assert found <= set(OPENS_OTHER_FILES), "read through app.workspace.reading, or say here why not"
 
 
-def classes_of(kind: type[Widget]) -> Iterator[type[Widget]]:
+def classes_of(kind: type[DOMNode]) -> Iterator[type[DOMNode]]:
     """A class and all that are derived from it."""
     yield kind
     for derived in kind.__subclasses__():
         yield from classes_of(derived)
 
 
-def test_every_widget_has_a_name_of_its_own() -> None:
+def import_product() -> None:
+    """Import every module of the product."""
     for package in (app, widgets):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             if not module.name.endswith("__main__"):
                 importlib.import_module(module.name)
+
+
+def test_every_type_selector_in_css_names_a_class() -> None:
+    import_product()
+    for name in textual.widgets.__all__:  # type: ignore[attr-defined]
+        getattr(textual.widgets, name)
+    kinds = list(classes_of(DOMNode))
+    variables = tokenize_values(SignoffApp(_no_workspace, Path()).get_css_variables())
+    sources = {
+        f"{kind.__module__}.{kind.__name__}": css
+        for kind in kinds
+        if kind.__module__.split(".")[0] in ("app", "widgets")
+        for css in (vars(kind).get("DEFAULT_CSS", ""), vars(kind).get("CSS", ""))
+        if css
+    }
+    assert len(sources) > 50
+    named = {
+        (source, selector.name)
+        for source, css in sources.items()
+        for rule in parse("", css, (source, ""), variable_tokens=variables)
+        for chain in rule.selector_set
+        for selector in chain.selectors
+        if selector.type is SelectorType.TYPE
+    }
+    known = {kind.__name__ for kind in kinds}
+    assert {pair for pair in named if pair[1] not in known} == set()
+
+
+async def _no_workspace() -> WorkspaceWithOptions:
+    raise AssertionError("no workspace is opened")
+
+
+def test_every_widget_has_a_name_of_its_own() -> None:
+    import_product()
     places: dict[str, set[str]] = defaultdict(set)
     for kind in classes_of(Widget):
         if kind.__module__.split(".")[0] in ("app", "widgets"):
