@@ -82,7 +82,9 @@ class Running:
         await self.settled()
 
     async def command(self, line: str) -> None:
-        """Enter a slash command."""
+        """Enter a slash command, wherever the focus is."""
+        if not self.app.workbench.is_in_composer:
+            await self.pilot.press("f2")
         self.app.workbench.composer.draft = f"/{line}"
         await self.pilot.press("enter")
         await self.pilot.pause()
