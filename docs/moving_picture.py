@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from app.demo.demo_server import create_sample, demo_server
+from app.demo.demo_server import create_sample_workspace, demo_server
 from app.runtime.open_workspace import open_workspace
 from app.ui.app import SignoffApp
 from app.ui.startup import WorkspaceWithOptions
@@ -89,7 +89,7 @@ async def take_frames() -> list[str]:
     """Decide on the agents' proposals one by one; return a picture of the app before each step."""
     with tempfile.TemporaryDirectory() as folder:
         os.environ.update(SIGNOFF_HOME=f"{folder}/home", TERM="xterm-256color", COLORTERM="truecolor")
-        root = create_sample(Path(folder))
+        root = create_sample_workspace(Path(folder))
         propose_edits(root)
         async with demo_server() as settings:
             runtime = open_workspace(root, settings, {})

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 from app.agent.updates import Phase
-from app.demo.demo_server import create_sample, demo_server
+from app.demo.demo_server import create_sample_workspace, demo_server
 from app.runtime.open_workspace import open_workspace
 from app.ui.app import SignoffApp
 from app.ui.startup import WorkspaceWithOptions
@@ -20,7 +20,7 @@ async def main(theme: str = "signoff-dark", size: str = "160x45", file: str = st
     columns, rows = (int(part) for part in size.split("x"))
     with tempfile.TemporaryDirectory() as folder:
         os.environ.update(SIGNOFF_HOME=f"{folder}/home", TERM="xterm-256color", COLORTERM="truecolor")
-        root = create_sample(Path(folder))
+        root = create_sample_workspace(Path(folder))
         async with demo_server() as settings:
             runtime = open_workspace(root, {**settings, "theme": theme}, {})
 

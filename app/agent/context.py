@@ -30,7 +30,7 @@ from app.conversation.payload.compaction_plan import (
 from app.conversation.payload.projection import CachedProjection, PayloadInputs, project
 from app.images.image import quote_names
 from app.llm.failures.request_errors import RequestError
-from app.llm.values.requests_and_updates import Completed, Payload, Usage
+from app.llm.values.requests_and_updates import Payload, ResponseCompleted, TokenUsage
 
 
 class ContextUse:
@@ -146,7 +146,7 @@ class ContextCompactor:
 
     async def _summary(
         self, step: SummariseStep, budget: ContextBudget, model: ModelPort, inputs: PayloadInputs
-    ) -> tuple[str, Usage | None]:
+    ) -> tuple[str, TokenUsage | None]:
         """Return the model's summary of the older part (empty on failure), and the usage of the request."""
         events = tuple(self._log.events)
         text, usage = "", None
@@ -154,7 +154,7 @@ class ContextCompactor:
             async for update in model.stream(
                 lambda profile: make_summary_payload(events, step, budget, profile, inputs)
             ):
-                if isinstance(update, Completed) and not update.truncated and not update.calls:
+                if isinstance(update, ResponseCompleted) and not update.truncated and not update.calls:
                     text, usage = update.text.strip(), update.usage
         except RequestError:
             return "", None

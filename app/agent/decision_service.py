@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from app.conversation.events import Decision, Event, Notice, ProposalChanged, ProposalDecided
+from app.conversation.events import DecisionKind, Event, Notice, ProposalChanged, ProposalDecided
 from app.images.image import Image
 from app.proposals.proposal_service import ProposalService
 from app.proposals.values.decision_facts import UNKNOWN_CONTEXT, DecisionContext, LineComment
@@ -26,31 +26,31 @@ def approval_event(
     images: tuple[Image, ...] = (),
 ) -> ProposalDecided:
     """Return the event of an approval: a partial one if something is still pending."""
-    decision = Decision.PARTLY_APPROVED if result.proposal.state.is_pending else Decision.APPROVED
+    decision = DecisionKind.PARTLY_APPROVED if result.proposal.state.is_pending else DecisionKind.APPROVED
     return decision_event(result, decision, feedback=feedback, comments=comments, images=images)
 
 
 def undo_event(result: DecisionResult) -> ProposalDecided:
     """Return the event that records an undo: of an approval, or of a denial."""
-    return decision_event(result, Decision.REOPENED if result.denial else Decision.UNDONE)
+    return decision_event(result, DecisionKind.REOPENED if result.denial else DecisionKind.UNDONE)
 
 
 def redo_event(result: DecisionResult) -> ProposalDecided:
     """Return the event that records a redo: the undone approval or denial holds again."""
-    return decision_event(result, Decision.DENIED if result.denial else Decision.REDONE)
+    return decision_event(result, DecisionKind.DENIED if result.denial else DecisionKind.REDONE)
 
 
 def edit_event(proposal: Proposal, path: str) -> ProposalDecided:
     """Return the event of the user's change to the proposed text of a file."""
     files = tuple(change.stat for change in proposal.files if change.path == path)
     return ProposalDecided(
-        proposal=proposal.id, decision=Decision.EDITED, files=files, still_pending=True, origin=proposal.origin
+        proposal=proposal.id, decision=DecisionKind.EDITED, files=files, still_pending=True, origin=proposal.origin
     )
 
 
 def decision_event(
     result: DecisionResult,
-    decision: Decision,
+    decision: DecisionKind,
     *,
     feedback: str = "",
     comments: tuple[LineComment, ...] = (),
@@ -96,7 +96,7 @@ def has_feedback(event: ProposalDecided) -> bool:
     return bool(event.feedback.strip() or event.comments)
 
 
-def proposal_session(proposal: Proposal, current_session: str = "") -> str:
+def session_id_of_proposal(proposal: Proposal, current_session: str = "") -> str:
     """Return the session to which a proposal belongs.
 
     It is empty for a proposal of another agent: its own door tells that agent, and signoff's model is not concerned.
@@ -105,12 +105,14 @@ def proposal_session(proposal: Proposal, current_session: str = "") -> str:
     return proposal.session or ("" if proposal.origin.kind is OriginKind.AGENT else current_session)
 
 
-def changed_proposal_events(changed: Iterable[Proposal], current_session: str = "") -> dict[str, list[Event]]:
+def changed_proposal_events_by_session(
+    changed: Iterable[Proposal], current_session: str = ""
+) -> dict[str, list[Event]]:
     """Return what a decision or the disk changed in other proposals, by the session in which it is to be recorded."""
     by_owner: dict[str, list[Event]] = {}
     for one in changed:
         event = ProposalChanged(proposal=one.id, state=one.state, reason=one.reason)
-        by_owner.setdefault(proposal_session(one, current_session), []).append(event)
+        by_owner.setdefault(session_id_of_proposal(one, current_session), []).append(event)
     return by_owner
 
 
@@ -145,7 +147,7 @@ class DecisionService(ABC):
 
     @property
     @abstractmethod
-    def committer(self) -> Callable[[Proposal], str] | None:
+    def commit_function(self) -> Callable[[Proposal], str] | None:
         """Makes a git commit of an approved proposal and returns its id; None if the user has not asked for that."""
 
     @abstractmethod
@@ -191,7 +193,9 @@ class DecisionService(ABC):
         result = await asyncio.to_thread(
             self.proposal_service.deny, proposal_id, hunks, feedback, comments, circumstances, revision, images
         )
-        event = decision_event(result, Decision.DENIED, feedback=feedback, comments=tuple(comments), images=images)
+        event = decision_event(
+            result, DecisionKind.DENIED, feedback=feedback, comments=tuple(comments), images=images
+        )
         await self._record_decision(result, event)
         return result
 
@@ -209,7 +213,9 @@ class DecisionService(ABC):
 
     async def edit_proposal(self, proposal_id: str, path: str, text: str, revision: int | None = None) -> Proposal:
         """Replace the proposed text of a file with the user's; the model is informed by a system message."""
-        proposal = await asyncio.to_thread(self.proposal_service.replace_result, proposal_id, path, text, revision)
+        proposal = await asyncio.to_thread(
+            self.proposal_service.replace_proposed_text, proposal_id, path, text, revision
+        )
         await self._record_decision(DecisionResult(proposal), edit_event(proposal, path))
         return proposal
 
@@ -223,7 +229,7 @@ class DecisionService(ABC):
         return proposal
 
     async def _commit(self, proposal: Proposal) -> None:
-        if (commit := self.committer) is None or not proposal.can_be_committed:
+        if (commit := self.commit_function) is None or not proposal.can_be_committed:
             return
         try:
             name = await asyncio.to_thread(commit, proposal)

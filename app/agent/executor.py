@@ -43,7 +43,7 @@ from app.llm.values.endpoint import host_and_port
 from app.llm.values.requests_and_updates import ReceivedCall
 from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.proposal_errors import TooMuchUnread
-from app.text.quantities import plural
+from app.text.quantities import format_count
 from app.tools.base.contract import (
     CallRejected,
     Confirmation,
@@ -313,7 +313,7 @@ class Executor:
     async def _no_room(self) -> TooMuchUnread | None:
         """Return why the reading budget has no room for another edit; None if it has."""
         try:
-            await asyncio.to_thread(self._ports.check_unread)
+            await asyncio.to_thread(self._ports.check_unread_limit)
         except TooMuchUnread as full:
             return full
         return None
@@ -458,7 +458,7 @@ class Executor:
         """Stage the draft, with the tree that its command saw; on a thread."""
         if draft.recipe is not None:
             with suppress(OSError):
-                tree = self._ports.tree_id(self._service.overlay_below(draft.proposal_id))
+                tree = self._ports.tree_id(self._service.overlay_of_older_proposals(draft.proposal_id))
                 draft.recipe = draft.recipe.model_copy(update={"tree": tree})
         return self._service.stage(draft, summary, answers)
 
@@ -493,7 +493,7 @@ def _unread_result(result: ToolResult, full: TooMuchUnread) -> ToolResult:
         update={
             "outcome": CallOutcome.REFUSED,
             "text": f"Refused, and nothing was staged. {full}",
-            "summary": f"refused: {plural(full.lines, 'line')} to read",
+            "summary": f"refused: {format_count(full.lines, 'line')} to read",
             "proposal": "",
             "unread": full.lines,
         }

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from app.conversation.events import (
-    Decision,
+    DecisionKind,
     Event,
     ProposalDecided,
     ProposalStaged,
@@ -55,13 +55,13 @@ class UnansweredDenials:
         if speaks:
             self.undelivered, self.latest = True, event.id
         # A denied one that was reopened stands for itself again; what the user said stays said.
-        if event.proposal in self._unanswered and (speaks or event.decision is Decision.REOPENED):
+        if event.proposal in self._unanswered and (speaks or event.decision is DecisionKind.REOPENED):
             self._unanswered.remove(event.proposal)
-        if speaks and event.decision is Decision.DENIED:
+        if speaks and event.decision is DecisionKind.DENIED:
             self._unanswered.append(event.proposal)
 
 
-_OPENING = frozenset({Decision.APPROVED, Decision.PARTLY_APPROVED, Decision.DENIED})
+_OPENING = frozenset({DecisionKind.APPROVED, DecisionKind.PARTLY_APPROVED, DecisionKind.DENIED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class GatePolicy:
     """For `chain`: the gate closes after this many staging steps."""
 
     @property
-    def staging_steps(self) -> int:
+    def max_staging_steps(self) -> int:
         """Return the number of staging steps after which the gate closes; at least 1."""
         return max(1, self.chain_steps) if self.kind == "chain" else 1
 
@@ -96,12 +96,12 @@ class Gate:
     @property
     def is_closed(self) -> bool:
         """Return whether tools are blocked now."""
-        return bool(self.unread) or len(self._staged) >= self.policy.staging_steps
+        return bool(self.unread) or len(self._staged) >= self.policy.max_staging_steps
 
     @property
     def steps_left(self) -> int:
         """Return how many steps of this turn may still stage edits."""
-        return max(0, self.policy.staging_steps - len(self._staged))
+        return max(0, self.policy.max_staging_steps - len(self._staged))
 
     @property
     def staged_proposals(self) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from app.agent.limits import LimitUse
 from app.conversation.events import (
-    Decision,
+    DecisionKind,
     Event,
     Intervention,
     InterventionKind,
@@ -78,7 +78,7 @@ class TurnProgress:
 _BEGINNING = TurnProgress()
 
 
-def staged_instruction(proposals: Sequence[str], paths: Iterable[str]) -> Intervention:
+def stop_after_staging_instruction(proposals: Sequence[str], paths: Iterable[str]) -> Intervention:
     """Return the instruction of the closing request: an edit is staged, hand control back."""
     many = len(proposals) > 1
     return _instruction(
@@ -134,7 +134,7 @@ def closing_instruction(
                 f"This turn makes no progress. {progress.description} Do not call tools. Hand control back to the "
                 "user: say what you tried, what stands in the way, and what you need.",
             )
-    return staged_instruction(proposals, paths)
+    return stop_after_staging_instruction(proposals, paths)
 
 
 def nudge_instruction(
@@ -325,13 +325,13 @@ class _Known:
 
     def decide(self, event: ProposalDecided) -> None:
         """Take in a decision on its proposal."""
-        again = event.decision in (Decision.REOPENED, Decision.EDITED)
-        taken_back = event.decision in (Decision.DENIED, Decision.UNDONE)
+        again = event.decision in (DecisionKind.REOPENED, DecisionKind.EDITED)
+        taken_back = event.decision in (DecisionKind.DENIED, DecisionKind.UNDONE)
         self.waits = event.still_pending or again
-        if event.decision is Decision.UNDONE:
+        if event.decision is DecisionKind.UNDONE:
             # Whatever was decided on parts of it is undone with it.
             self.parted = False
-        self.parted = self.parted or bool(event.hunks) or event.decision is Decision.PARTLY_APPROVED
+        self.parted = self.parted or bool(event.hunks) or event.decision is DecisionKind.PARTLY_APPROVED
         self.gone = taken_back and not self.waits and not self.parted
 
 

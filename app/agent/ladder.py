@@ -80,7 +80,7 @@ class LadderState:
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class EndTurn:
     """The turn is over; control is with the user."""
 
     stopped: Literal["answer", "staged", "refused", "aborted", "failed"]
@@ -96,14 +96,14 @@ class WaitForUser:
 
 
 @dataclass(frozen=True, slots=True)
-class ClosingRequest:
+class SendClosingRequest:
     """Send a closing request, in which no tool is allowed, and refuse all calls that are still open."""
 
     kind: InterventionKind
 
 
 @dataclass(frozen=True, slots=True)
-class Compact:
+class CompactContext:
     """Make room in the context, then ask the ladder again."""
 
 
@@ -113,16 +113,16 @@ class RunCalls:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class SendRequest:
     """Ask the model, after the given intervention if any."""
 
     nudge: InterventionKind | None = None
 
 
-Action = Stop | WaitForUser | ClosingRequest | Compact | RunCalls | Request
+Action = EndTurn | WaitForUser | SendClosingRequest | CompactContext | RunCalls | SendRequest
 
 
-class Rung(StrEnum):
+class LadderRung(StrEnum):
     """The rule that decided."""
 
     USER_STOP = "user stop"
@@ -144,7 +144,7 @@ class Rung(StrEnum):
 class LadderDecision:
     """The next action, and the rung that decided it."""
 
-    rung: Rung
+    rung: LadderRung
     action: Action
 
 
@@ -153,101 +153,103 @@ def decide(state: LadderState) -> LadderDecision:
     if (move := _control_flow(state)) is not None:
         return move
     if state.failure == "context_full" or state.last is LastStep.NO_ROOM:
-        return _within_limits(state, LadderDecision(Rung.FULL_CONTEXT, _no_room(state)))
+        return _within_limits(state, LadderDecision(LadderRung.FULL_CONTEXT, _no_room(state)))
     if state.failure:
-        move = LadderDecision(Rung.FAILED_REQUEST, _after_failure(state))
+        move = LadderDecision(LadderRung.FAILED_REQUEST, _after_failure(state))
     else:
-        move = LadderDecision(Rung.LAST_RESPONSE, _by_shape(state))
-    return _within_limits(state, _request(state, move, move.action) if isinstance(move.action, Request) else move)
+        move = LadderDecision(LadderRung.LAST_RESPONSE, _by_shape(state))
+    return _within_limits(state, _request(state, move, move.action) if isinstance(move.action, SendRequest) else move)
 
 
 def _control_flow(state: LadderState) -> LadderDecision | None:
     if state.aborted:
-        return LadderDecision(Rung.USER_STOP, Stop("aborted"))
+        return LadderDecision(LadderRung.USER_STOP, EndTurn("aborted"))
     if state.question_open:
-        return LadderDecision(Rung.OPEN_QUESTION, WaitForUser())
+        return LadderDecision(LadderRung.OPEN_QUESTION, WaitForUser())
     if state.closing_sent:
-        return LadderDecision(Rung.CLOSING_REQUEST, _after_closing(state))
+        return LadderDecision(LadderRung.CLOSING_REQUEST, _after_closing(state))
     if state.gate_closed:
         kind = InterventionKind.UNREAD if state.unread else InterventionKind.STAGED
-        return LadderDecision(Rung.CLOSED_GATE, ClosingRequest(kind))
+        return LadderDecision(LadderRung.CLOSED_GATE, SendClosingRequest(kind))
     return None
 
 
 def _within_limits(state: LadderState, move: LadderDecision) -> LadderDecision:
     """Return the move, or the end of the turn where it is a request that a limit of cost or time does not allow."""
-    if state.limit is None or not isinstance(move.action, Request | Compact):
+    if state.limit is None or not isinstance(move.action, SendRequest | CompactContext):
         return move
     # Where there is no room, a closing request has none either.
     if not state.steps or state.failure == "context_full" or state.last is LastStep.NO_ROOM:
-        return LadderDecision(Rung.SPENDING_LIMIT, Stop("failed", state.limit_message, state.limit))
+        return LadderDecision(LadderRung.SPENDING_LIMIT, EndTurn("failed", state.limit_message, state.limit))
     kind = InterventionKind.COST_LIMIT if state.limit == "cost" else InterventionKind.TIME_LIMIT
-    return LadderDecision(Rung.SPENDING_LIMIT, ClosingRequest(kind))
+    return LadderDecision(LadderRung.SPENDING_LIMIT, SendClosingRequest(kind))
 
 
 def _no_room(state: LadderState) -> Action:
     if not state.compacted:
-        return Compact()
+        return CompactContext()
     said = state.failure_message.removesuffix(f" {COMPACT}")
-    return Stop("failed", f"{_NO_HELP} {said}" if said else _STILL_FULL)
+    return EndTurn("failed", f"{_NO_HELP} {said}" if said else _STILL_FULL)
 
 
-def _after_closing(state: LadderState) -> Stop:
+def _after_closing(state: LadderState) -> EndTurn:
     """Stop the turn: there is only one closing request in a turn."""
     limit = state.closed_by
     # An endpoint may answer a call under "none" with an error: the gate has held all the same.
     failed = state.failure not in ("", "tool_use_failed")
     message = state.failure_message if failed else ""
     if not state.failure and state.last in (LastStep.CALLS, LastStep.CUT_CALLS, LastStep.RESULTS):
-        return Stop("refused", "The model called tools although it was told to stop; they did not run.", limit)
+        return EndTurn("refused", "The model called tools although it was told to stop; they did not run.", limit)
     if state.unread:
-        return Stop("refused", message or _UNREAD.format(unread=state.unread))
+        return EndTurn("refused", message or _UNREAD.format(unread=state.unread))
     if state.gate_closed:
-        return Stop("staged", message)
+        return EndTurn("staged", message)
     if failed:
-        return Stop("failed", message, limit)
-    return Stop("answer", (limit and state.limit_message) or "The turn was ended before the model was done.", limit)
+        return EndTurn("failed", message, limit)
+    return EndTurn(
+        "answer", (limit and state.limit_message) or "The turn was ended before the model was done.", limit
+    )
 
 
 def _after_failure(state: LadderState) -> Action:
     if state.failure == "tool_use_failed" and state.truncated_nudges < NUDGES:
-        return Request(InterventionKind.TRUNCATED)
-    return Stop("failed", state.failure_message)
+        return SendRequest(InterventionKind.TRUNCATED)
+    return EndTurn("failed", state.failure_message)
 
 
 def _by_shape(state: LadderState) -> Action:
-    action: Action = Request()
+    action: Action = SendRequest()
     match state.last:
         case LastStep.CALLS:
             action = RunCalls()
         case LastStep.TEXT:
-            action = Stop("answer")
+            action = EndTurn("answer")
         case LastStep.CUT_TEXT if state.finish_reason == "content_filter":
-            action = Stop("answer", "The server's content filter cut the answer.")
+            action = EndTurn("answer", "The server's content filter cut the answer.")
         case LastStep.CUT_CALLS | LastStep.CUT_TEXT if state.truncated_nudges < NUDGES:
-            action = Request(InterventionKind.TRUNCATED)
+            action = SendRequest(InterventionKind.TRUNCATED)
         case LastStep.CUT_CALLS | LastStep.CUT_TEXT:
             said = _BROKEN_OFF_AGAIN if state.finish_reason in (None, "error") else _CUT_AGAIN
-            action = Stop("answer" if state.last is LastStep.CUT_TEXT else "failed", said)
+            action = EndTurn("answer" if state.last is LastStep.CUT_TEXT else "failed", said)
         case LastStep.EMPTY | LastStep.REASONING_ONLY if state.empty_nudges < NUDGES:
-            action = Request(InterventionKind.EMPTY_RESPONSE)
+            action = SendRequest(InterventionKind.EMPTY_RESPONSE)
         case LastStep.EMPTY | LastStep.REASONING_ONLY:
-            action = Stop("failed", _EMPTY_AGAIN)
+            action = EndTurn("failed", _EMPTY_AGAIN)
     return action
 
 
-def _request(state: LadderState, move: LadderDecision, request: Request) -> LadderDecision:
+def _request(state: LadderState, move: LadderDecision, request: SendRequest) -> LadderDecision:
     """Whether the model may be asked once more, and whether there is room to."""
     if state.steps >= state.step_limit:
-        return LadderDecision(Rung.STEP_LIMIT, ClosingRequest(InterventionKind.STEP_LIMIT))
+        return LadderDecision(LadderRung.STEP_LIMIT, SendClosingRequest(InterventionKind.STEP_LIMIT))
     if state.last is LastStep.RESULTS and request.nudge is None:
         stuck = max(state.repeats - NO_PROGRESS_REPEATS, state.fruitless_steps - NO_PROGRESS_FRUITLESS_STEPS)
         if stuck >= NO_PROGRESS_PATIENCE:
-            return LadderDecision(Rung.NO_PROGRESS, ClosingRequest(InterventionKind.NO_PROGRESS))
+            return LadderDecision(LadderRung.NO_PROGRESS, SendClosingRequest(InterventionKind.NO_PROGRESS))
         if stuck >= 0 and state.no_progress_nudges < NUDGES:
-            move = LadderDecision(Rung.NO_PROGRESS, Request(InterventionKind.NO_PROGRESS))
+            move = LadderDecision(LadderRung.NO_PROGRESS, SendRequest(InterventionKind.NO_PROGRESS))
     if state.room_needed and not state.compacted:
-        return LadderDecision(Rung.FULL_CONTEXT, Compact())
+        return LadderDecision(LadderRung.FULL_CONTEXT, CompactContext())
     return move
 
 

@@ -24,7 +24,7 @@ from app.conversation.events import (
 )
 from app.conversation.payload.compaction_plan import estimate_text_tokens
 from app.llm.capabilities.model_list import add_cost
-from app.llm.values.requests_and_updates import Usage
+from app.llm.values.requests_and_updates import TokenUsage
 from app.text.quantities import format_duration
 
 NEAR = 0.8
@@ -44,7 +44,7 @@ NO_PRICE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class SessionLimits:
     """Limits of a session; None where there is none."""
 
     max_cost: float | None = None
@@ -92,7 +92,7 @@ class UsageMeter:
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._cost = 0.0
-        self._unpriced = Usage()
+        self._unpriced = TokenUsage()
         """Tokens of responses whose cost is not in the log."""
         self._estimate = 0
         """Tokens of the last request, as estimated."""
@@ -149,22 +149,22 @@ class UsageMeter:
         """Count the input of a request that was cut off before anything of its response was kept."""
         if self._unanswered:
             self._unanswered = False
-            self._add(Usage(prompt_tokens=self._estimate))
+            self._add(TokenUsage(prompt_tokens=self._estimate))
 
-    def _estimated(self, message: AssistantMessage) -> Usage:
+    def _estimated(self, message: AssistantMessage) -> TokenUsage:
         calls = sum(len(call.raw_arguments or str(call.arguments)) for call in message.calls)
         written = estimate_text_tokens(message.text + message.reasoning)
         written += (calls + message.unfinished_calls) // _BYTES_PER_TOKEN
-        return Usage(prompt_tokens=self._estimate, completion_tokens=written)
+        return TokenUsage(prompt_tokens=self._estimate, completion_tokens=written)
 
-    def _add(self, usage: Usage | None) -> None:
+    def _add(self, usage: TokenUsage | None) -> None:
         if usage is None:
             return
         if usage.cost is not None:
             self._cost += usage.cost
             return
         counted = self._unpriced.model_dump(exclude={"cost"})
-        self._unpriced = Usage(**{name: count + getattr(usage, name) for name, count in counted.items()})
+        self._unpriced = TokenUsage(**{name: count + getattr(usage, name) for name, count in counted.items()})
 
 
 class TurnBudget:
@@ -178,7 +178,7 @@ class TurnBudget:
     def __init__(
         self,
         usage: UsageMeter,
-        limits: Limits,
+        limits: SessionLimits,
         model: str,
         price: PriceTable | None,
         context_tokens: Callable[[], int],
@@ -266,4 +266,4 @@ class TurnBudget:
 
     def _price_of(self, read: int, written: int) -> float:
         assert self._price is not None, "asked for with a price"
-        return add_cost(Usage(prompt_tokens=read, completion_tokens=written), self._price).cost or 0.0
+        return add_cost(TokenUsage(prompt_tokens=read, completion_tokens=written), self._price).cost or 0.0

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from app.agent.gate import GatePolicy
-from app.agent.limits import Limits
+from app.agent.limits import SessionLimits
 from app.agent.permission_requests import AllowedFormStore
 from app.config.config_tables import PriceTable
 from app.conversation.events import Event
@@ -37,7 +37,7 @@ class ModelPort(Protocol):
         """Send one request with the payload that `build` makes on a thread; raises `RequestError`."""
         ...
 
-    def skip_wait(self) -> None:
+    def retry_now(self) -> None:
         """Send a request that waits to be retried at once."""
         ...
 
@@ -49,7 +49,7 @@ class ModelPort(Protocol):
         """Return the client for a turn with another model or effort; empty values keep the current ones."""
         ...
 
-    def open_isolated(self) -> AbstractAsyncContextManager["ModelPort"]:
+    def open_isolated_client(self) -> AbstractAsyncContextManager["ModelPort"]:
         """Return a client for the same model that tries once, and discards the corrections that it learns."""
         ...
 
@@ -102,7 +102,7 @@ class SessionPorts:
     tools: ToolSet
     workspace: Workspace
     model: ModelPort
-    check_unread: Callable[[], None] = lambda: None
+    check_unread_limit: Callable[[], None] = lambda: None
     """Raises TooMuchUnread if the reading budget has no room for another edit; may be called on any thread."""
     commit: Callable[[Proposal], str] | None = None
     """Makes a git commit of an approved proposal and returns its id; None if the user has not asked for that."""
@@ -130,10 +130,10 @@ class TurnSettings:
     max_steps: int = 50
     plan: bool = False
     """The model is to plan: nothing is staged."""
-    limits: Limits = field(default_factory=Limits)
+    limits: SessionLimits = field(default_factory=SessionLimits)
     hold_ignored: bool = False  # What commands write of what git ignores waits until the user says so.
 
     @property
     def system_prompt(self) -> str:
         """Return the system prompt under this policy."""
-        return self.prompt(self.policy.staging_steps)
+        return self.prompt(self.policy.max_staging_steps)

@@ -31,7 +31,7 @@ class GuidanceFile:
     """Whether the file goes on beyond what is passed on."""
 
 
-def find_guidance(
+def find_guidance_files(
     workspace: Workspace, files: Iterable[str] = (), notify: Callable[[str], None] = lambda line: None
 ) -> list[GuidanceFile]:
     """Return the guidance for these files, the root's included, nearest first.

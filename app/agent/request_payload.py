@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from app.agent.ports import ModelPort
 from app.conversation.events import Answer, Compacted, Event, Notice, ProposalDecided, Pruned, ToolResult, UserMessage
-from app.conversation.payload.image_attachment import unsent_reason
+from app.conversation.payload.image_attachment import image_unsent_reason
 from app.conversation.payload.projection import PayloadInputs
 from app.images.image import Image, positions_over_limit, quote_names
 from app.llm.values.endpoint import Profile
@@ -53,7 +53,7 @@ class ImageContents:
             image
             for number, images in reversed(self._images.items())
             for image in reversed(images)
-            if not unsent_reason(image, profile, of_tool=number in self._of_tools)
+            if not image_unsent_reason(image, profile, of_tool=number in self._of_tools)
         ]
         excess = set(positions_over_limit(newest_first))
         wanted = {image.sha256 for place, image in enumerate(newest_first) if place not in excess}

@@ -12,10 +12,10 @@ from dataclasses import replace
 from app.agent.context import ContextCompactor
 from app.agent.decision_service import (
     DecisionService,
-    changed_proposal_events,
+    changed_proposal_events_by_session,
     delivery_notice,
     has_feedback,
-    proposal_session,
+    session_id_of_proposal,
     unrecorded_decision_error,
 )
 from app.agent.executor import Executor
@@ -197,7 +197,7 @@ class Session(DecisionService):
         A request that waits to be sent again is sent at once.
         """
         if self.phase is Phase.RETRYING:
-            self.ports.model.skip_wait()
+            self.ports.model.retry_now()
         else:
             await self._turns.continue_turn()
 
@@ -213,7 +213,7 @@ class Session(DecisionService):
         return self.ports.service
 
     @property
-    def committer(self) -> Callable[[Proposal], str] | None:
+    def commit_function(self) -> Callable[[Proposal], str] | None:
         """Return the function that commits an approved proposal, by the settings at opening."""
         return self.ports.commit
 
@@ -250,15 +250,15 @@ class Session(DecisionService):
 
     # What happens elsewhere
 
-    async def catch_up(self) -> None:
+    async def load_external_events(self) -> None:
         """Read the events that another process wrote to this session; feedback among them starts a turn."""
-        fresh = await self.log.catch_up()
+        fresh = await self.log.load_external_events()
         changed = tuple({event.proposal for event in fresh if isinstance(event, ProposalDecided)})
         if changed:
             self._publish(ProposalsChanged(changed))
         await self._turns.deliver_feedback()
 
-    async def take_over(self) -> None:
+    async def take_over_turns(self) -> None:
         """Run the turns of this session from now on, if the process that did so has released it."""
         await self._turns.claim_turns()
 
@@ -314,7 +314,7 @@ class Session(DecisionService):
     async def _record_decision(self, result: DecisionResult, event: ProposalDecided) -> None:
         """Record a decision that was carried out; raises NotRecorded."""
         try:
-            await self._record(proposal_session(result.proposal, self.id), event)
+            await self._record(session_id_of_proposal(result.proposal, self.id), event)
         except Exception as error:
             raise unrecorded_decision_error(result, error) from error
         finally:
@@ -336,7 +336,7 @@ class Session(DecisionService):
         await self._tell_of_unseen(event.images)
 
     async def _tell_changed(self, changed: Sequence[Proposal]) -> None:
-        for owner, events in changed_proposal_events(changed, self.id).items():
+        for owner, events in changed_proposal_events_by_session(changed, self.id).items():
             if owner == self.id or await self.ports.others.record(owner, events) is None:
                 await self.log.append(*events)
         if changed:

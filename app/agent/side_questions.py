@@ -35,16 +35,16 @@ from app.conversation.payload.compaction_plan import (
     plan_compaction,
 )
 from app.conversation.payload.projection import PayloadInputs, SideRequestInputs, project
-from app.conversation.proposal_reports import format_files
+from app.conversation.proposal_reports import format_file_stats
 from app.llm.failures.request_errors import FailureKind, RequestError
 from app.llm.values.endpoint import Profile
 from app.llm.values.requests_and_updates import (
     AttemptDiscarded,
-    Completed,
     Payload,
     ProfileCorrected,
+    ResponseCompleted,
     TextDelta,
-    Usage,
+    TokenUsage,
 )
 from app.proposals.values.models import FileDiff, Hunk, HunkState, Proposal, ProposalState
 from app.proposals.values.proposal_errors import ProposalError
@@ -174,7 +174,7 @@ _SIZES = ((400, 16_000), (80, 8_000), (20, 3_000), (5, 1_000), (0, 600))
 
 
 @dataclass(frozen=True, slots=True)
-class SideSubject:
+class SideQuestionSubject:
     """The proposal, file and hunk that a side question is about, as they are now."""
 
     proposal: Proposal
@@ -189,7 +189,7 @@ class SideSubject:
 
 
 def make_question_contexts(
-    subject: SideSubject, question: SideQuestion, earlier: Sequence[SideExchange]
+    subject: SideQuestionSubject, question: SideQuestion, earlier: Sequence[SideExchange]
 ) -> Iterator[str]:
     """Return the context texts for a question, from the longest to one that fits nearly every context window."""
     for lines, characters in _SIZES:
@@ -208,13 +208,13 @@ def make_question_contexts(
         yield "\n\n".join(parts)
 
 
-def _change(subject: SideSubject) -> str:
+def _change(subject: SideQuestionSubject) -> str:
     proposal = subject.proposal
     stats = [file.stat for file in proposal.files]
     more = f" and {len(stats) - _FILES_NAMED} more files" if len(stats) > _FILES_NAMED else ""
     return (
         f"It is about proposal {proposal.id} ({proposal.origin.description}): {proposal.summary or 'no summary'}. "
-        f"{_standing(proposal)} Its files: {format_files(stats[:_FILES_NAMED])}{more}."
+        f"{_standing(proposal)} Its files: {format_file_stats(stats[:_FILES_NAMED])}{more}."
     )
 
 
@@ -232,7 +232,7 @@ def _standing(proposal: Proposal) -> str:
             return f"It is {proposal.state.replace('_', ' ')}; it is not on disk."
 
 
-def _hunk(subject: SideSubject, question: SideQuestion, characters: int) -> str:
+def _hunk(subject: SideQuestionSubject, question: SideQuestion, characters: int) -> str:
     change = subject.diff.change
     if subject.hunk is None and question.hunk:
         return f"The question is about a hunk in {change.path} that was cut or edited since: it is no more as it was."
@@ -266,7 +266,7 @@ class _Asked:
     interrupter: Interrupter = field(default_factory=Interrupter)
     text: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    completed: Completed | None = None
+    completed: ResponseCompleted | None = None
     started: float = field(default_factory=time.monotonic)
 
 
@@ -353,7 +353,7 @@ class SideQuestions:
 
     # What it is about
 
-    def _look(self, place: ThreadAnchor) -> tuple[SideSubject, tuple[SideExchange, ...]]:
+    def _look(self, place: ThreadAnchor) -> tuple[SideQuestionSubject, tuple[SideExchange, ...]]:
         """Return the subject in its present state and the earlier exchanges of its thread; runs on a thread."""
         ports = self._ports()
         proposal = ports.service.get(place.proposal)
@@ -367,11 +367,13 @@ class SideQuestions:
         hunk = next((one for one in diff.change.hunks if one.id == place.hunk), None)
         before = collect_side_exchanges([*ports.side_questions(place.proposal), *self._log.events])
         thread = tuple(one for one in before if one.question.place == place and one.answer_text)
-        return SideSubject(proposal, diff, hunk), thread
+        return SideQuestionSubject(proposal, diff, hunk), thread
 
     # The answer
 
-    async def _answer(self, question: SideQuestion, subject: SideSubject, thread: tuple[SideExchange, ...]) -> None:
+    async def _answer(
+        self, question: SideQuestion, subject: SideQuestionSubject, thread: tuple[SideExchange, ...]
+    ) -> None:
         asked = self._out.setdefault(question.uid, _Asked())
         try:
             inputs = await self._requests.payload_inputs(self._ports().model)
@@ -401,7 +403,7 @@ class SideQuestions:
         one."""
         model = self._ports().model
         try:
-            async with model.open_isolated() as apart:
+            async with model.open_isolated_client() as apart:
                 try:
                     await asked.interrupter.wait_for(self._receive(question, request, asked, apart))
                 except RequestError as error:
@@ -419,7 +421,7 @@ class SideQuestions:
             usage = error.partial.usage if error.partial is not None else None
             return self._as_answer(question, asked, "failed", usage)
         completed = asked.completed
-        assert completed is not None, "a stream ends with Completed or raises"
+        assert completed is not None, "a stream ends with ResponseCompleted or raises"
         if completed.calls:
             asked.notes.append(_IGNORED if completed.text.strip() else _CALLED)
         elif not completed.text.strip():
@@ -443,7 +445,7 @@ class SideQuestions:
                     self._void(question, asked)
                 case ProfileCorrected(notice=notice):
                     asked.notes.append(notice)
-                case Completed():
+                case ResponseCompleted():
                     asked.completed = update
 
     def _void(self, question: SideQuestion, asked: _Asked) -> None:
@@ -451,7 +453,12 @@ class SideQuestions:
         self._publish(SideAnswerDiscarded(question.uid))
 
     def _as_answer(
-        self, question: SideQuestion, asked: _Asked, state: str, usage: Usage | None = None, text: str | None = None
+        self,
+        question: SideQuestion,
+        asked: _Asked,
+        state: str,
+        usage: TokenUsage | None = None,
+        text: str | None = None,
     ) -> SideAnswer:
         return SideAnswer.model_validate(
             {

@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from app.agent.ladder import (
-    ClosingRequest,
-    Compact,
+    CompactContext,
+    EndTurn,
     LadderDecision,
     LadderState,
-    Request,
     RunCalls,
-    Stop,
+    SendClosingRequest,
+    SendRequest,
     WaitForUser,
 )
-from app.agent.updates import ChatTemplateRead, EventRecorded, Phase, PhaseChanged, Update
+from app.agent.updates import EventRecorded, Phase, PhaseChanged, TemplateCheckFinished, Update
 from app.conversation.events import (
     AssistantMessage,
     Compacted,
@@ -42,17 +42,17 @@ _LONGEST = 40
 def make_move_record(state: LadderState, move: LadderDecision) -> LadderMove:
     """Return the record of a move, to be written with the events that follow from it."""
     match move.action:
-        case Stop(stopped=stopped):
+        case EndTurn(stopped=stopped):
             what = f"stop: {stopped}"
         case WaitForUser():
             what = "wait for the user"
-        case ClosingRequest(kind=kind):
+        case SendClosingRequest(kind=kind):
             what = f"closing request: {kind}"
-        case Compact():
+        case CompactContext():
             what = "make room"
         case RunCalls():
             what = "run calls"
-        case Request(nudge=nudge):
+        case SendRequest(nudge=nudge):
             what = f"request: {nudge}" if nudge else "request"
     given = {field.name: getattr(state, field.name) for field in fields(state) if not field.name.endswith("_message")}
     facts = {name: value[:_LONGEST] if isinstance(value, str) else value for name, value in given.items() if value}
@@ -80,7 +80,7 @@ class TraceFile:
                 self._write("first_piece", time.time(), {"after": round(time.monotonic() - self._sent, 3)})
             case PhaseChanged(phase=Phase.RETRYING, until=until):
                 self._write("retry", time.time(), {"in": round(max(0.0, until - time.monotonic()), 3)})
-            case ChatTemplateRead():
+            case TemplateCheckFinished():
                 self._write("template", time.time(), {"server": update.server, "mid_system": update.placement})
         if isinstance(update, EventRecorded) and (facts := self._facts(update.event)) is not None:
             self._write(update.event.type, update.event.time, facts)

@@ -16,12 +16,12 @@ from app.agent.context import ContextCompactor
 from app.agent.executor import Executor
 from app.agent.gate import Gate
 from app.agent.ladder import (
-    ClosingRequest,
-    Compact,
+    CompactContext,
+    EndTurn,
     LastStep,
-    Request,
     RunCalls,
-    Stop,
+    SendClosingRequest,
+    SendRequest,
     WaitForUser,
     decide,
 )
@@ -32,11 +32,11 @@ from app.agent.trace import make_move_record
 from app.agent.turn_state import TurnState, make_ladder_state
 from app.agent.updates import (
     CallStreamed,
-    ChatTemplateRead,
     Phase,
     PhaseChanged,
     ReasoningStreamed,
     StreamDiscarded,
+    TemplateCheckFinished,
     TextStreamed,
     Update,
 )
@@ -63,10 +63,10 @@ from app.llm.values.requests_and_updates import (
     AttemptDiscarded,
     CallProgress,
     ChatTemplateChecked,
-    Completed,
     Payload,
     ProfileCorrected,
     ReasoningDelta,
+    ResponseCompleted,
     RetryScheduled,
     StreamUpdate,
     TextDelta,
@@ -89,7 +89,7 @@ class _Received:
     reasoning: list[str] = field(default_factory=list)
     records: list[Event] = field(default_factory=list)
     """Events to record with the response: attempts that were discarded, notices."""
-    completed: Completed | None = None
+    completed: ResponseCompleted | None = None
     calls: dict[int, int] = field(default_factory=dict)
     """Characters of the calls that are being written."""
     size: int = 0
@@ -160,19 +160,19 @@ class Turn:
             move = decide(state)
             self._log.append_deferred(make_move_record(state, move))
             match move.action:
-                case Stop(stopped=stopped, message=message, limit=limit):
+                case EndTurn(stopped=stopped, message=message, limit=limit):
                     await self._end(stopped, message, limit)
                     return
                 case WaitForUser():
                     await self._end("question", "")
                     return
-                case ClosingRequest(kind=kind):
+                case SendClosingRequest(kind=kind):
                     await self._close(kind)
-                case Compact():
+                case CompactContext():
                     await self._make_room()
                 case RunCalls():
                     await self._run_calls(budget)
-                case Request(nudge=kind):
+                case SendRequest(nudge=kind):
                     if kind is not None:
                         cut = self._state.last is LastStep.CUT_CALLS
                         await self._log.append(
@@ -376,17 +376,17 @@ class Turn:
                     self._publish(PhaseChanged(Phase.RETRYING, update.reason, until))
                 case AttemptDiscarded() if not closing and self._executor.has_question(update.calls):
                     # The question stops the turn: the request is not made again.
-                    received.completed = Completed(
+                    received.completed = ResponseCompleted(
                         update.text, "".join(received.reasoning), update.calls, None, True, None, ""
                     )
                     return
                 case AttemptDiscarded():
                     self._discard(update, received)
                 case ChatTemplateChecked():
-                    self._publish(ChatTemplateRead(update.server, update.placement or ""))
+                    self._publish(TemplateCheckFinished(update.server, update.placement or ""))
                 case ProfileCorrected():
                     received.records.append(Notice(text=update.notice))
-                case Completed():
+                case ResponseCompleted():
                     received.completed = update
                     return
             if budget is not None and not budget.allows_output(received.size + sum(received.calls.values())):
@@ -426,7 +426,7 @@ class Turn:
 
     def _response(self, received: _Received, started: float) -> AssistantMessage:
         completed = received.completed
-        assert completed is not None, "a stream ends with Completed or raises"
+        assert completed is not None, "a stream ends with ResponseCompleted or raises"
         number = self._state.responses + sum(isinstance(one, AssistantMessage) for one in received.records) + 1
         calls = tuple(
             ToolCall(uid=f"c{number}.{position}", **dict(call)) for position, call in enumerate(completed.calls)

@@ -148,7 +148,7 @@ class TurnRunner:
             return True
         if not await asyncio.to_thread(self._claim.acquire):
             return False
-        await self._log.catch_up()
+        await self._log.load_external_events()
         self._owned()
         return True
 

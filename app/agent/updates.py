@@ -143,7 +143,7 @@ class SideAnswerDiscarded:
 
 
 @dataclass(frozen=True, slots=True)
-class ChatTemplateRead:
+class TemplateCheckFinished:
     """The chat template of the server was checked by letting it render conversations."""
 
     server: str
@@ -174,7 +174,7 @@ Update = (
     | ConfirmationResolved
     | SideAnswerStreamed
     | SideAnswerDiscarded
-    | ChatTemplateRead
+    | TemplateCheckFinished
     | SessionFailed
 )
 

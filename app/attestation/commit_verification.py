@@ -32,7 +32,7 @@ from app.git.borrowed_repository import BorrowedRepository
 from app.git.commits import RangeCommit, diff_trees, read_commits
 from app.git.run_git import GitFailed
 from app.sandbox.captured_changes import FileOrLink, PathChange
-from app.text.quantities import plural
+from app.text.quantities import format_count
 
 _PASSED = "passed"
 _ROUNDS = 256
@@ -210,7 +210,7 @@ class CommitVerifier:
         wanted = _node(pair.before), _node(pair.after)
         return [one for one in self._accepted(pair.path, "") if _ends(one.file) == wanted]
 
-    def count_valid_statements(self) -> int:
+    def verify_all_statements(self) -> int:
         """Check all signed statements of the repository; return how many are good, and leave others in `refused`."""
         self._notes.read_all()
         good = sum(bool(self._signer(name)[0]) for name in self._notes.envelopes)
@@ -253,7 +253,7 @@ class CommitVerifier:
         for search in searches:
             pair = search.pair
             before, after = (contents[entry.blob] if entry else b"" for entry in (pair.before, pair.after))
-            hunks = hunk_digests(pair.path, before, after, self._borrowed.hash_name)
+            hunks = hunk_digests(pair.path, before, after, self._borrowed.object_format)
             found.append((search, hunks))
         self._notes.read_for_digests(digest for _, hunks in found for _, hunk in hunks for digest in hunk)
         for search, hunks in found:
@@ -442,7 +442,7 @@ def require_other_reviews(root: Path, changes: Iterable[PathChange]) -> None:
                 if one.signer.casefold() != own and not one.review.reviewer.casefold().endswith(f"<{own}>")
             }
             if len(others) < people - 1:
-                missing = plural(people - 1 - len(others), "other person").replace("persons", "people")
+                missing = format_count(people - 1 - len(others), "other person").replace("persons", "people")
                 raise GitFailed(
                     f"{POLICY_PATH} asks for {people} people on {change.path}: {missing} must approve this change "
                     "first. Sign your approval with `signoff push ID --sign`, and fetch theirs."
@@ -483,7 +483,9 @@ class VerifiedRange:
         missing = sum(not commit.covered for commit in self.commits)
         under = f"under {self.policy}" if self.policy else "with no policy in the base: one review of every change"
         of = f"{missing} of " if missing else ""
-        return f"{of}{plural(len(self.commits), 'commit')} {'not ' if missing else ''}covered by reviews, {under}."
+        return (
+            f"{of}{format_count(len(self.commits), 'commit')} {'not ' if missing else ''}covered by reviews, {under}."
+        )
 
 
 def verify_range(

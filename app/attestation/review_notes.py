@@ -68,7 +68,9 @@ class ReviewNoteReader:
 
     def read_for_versions(self, versions: Iterable[tuple[str, str]]) -> None:
         """Read the envelopes about files, each a path with a blob. Raises as `read_for_digests` does."""
-        self.read_for_digests(version_digest(path, blob, self._borrowed.hash_name) for path, blob in versions if blob)
+        self.read_for_digests(
+            version_digest(path, blob, self._borrowed.object_format) for path, blob in versions if blob
+        )
 
     def read_for_digests(self, keys: Iterable[str]) -> None:
         """Read the envelopes in the notes of these digests.
@@ -102,7 +104,7 @@ class ReviewNoteReader:
             try:
                 if (text := texts.get(name)) is None:
                     raise StatementError("it is missing")
-                if blob_id(text, self._borrowed.hash_name) != name:
+                if blob_id(text, self._borrowed.object_format) != name:
                     raise StatementError("it is another than its name says")
                 envelope, predicate = read_envelope(text)
                 self.envelopes[name] = envelope, predicate
@@ -167,10 +169,10 @@ def write_envelope(borrowed: BorrowedRepository, envelope: bytes) -> str:
         GitFailed: git cannot write the notes.
     """
     _, predicate = read_envelope(envelope)
-    name = blob_id(envelope, borrowed.hash_name)
+    name = blob_id(envelope, borrowed.object_format)
     files = [file for review in predicate.reviews for file in review.files]
     versions = {(file.path, blob) for file in files for blob in (file.base, file.result) if blob}
-    keys = {version_digest(path, blob, borrowed.hash_name) for path, blob in versions}
+    keys = {version_digest(path, blob, borrowed.object_format) for path, blob in versions}
     keys |= {digest for file in files for hunk in file.hunks for digest in hunk}
     merge_fetched_notes(borrowed)
     notes = ReviewNoteReader(borrowed)
@@ -181,7 +183,7 @@ def write_envelope(borrowed: BorrowedRepository, envelope: bytes) -> str:
         )
         for key in keys
     }
-    borrowed.write_files(REVIEWS, {**changed, f"{name[:2]}/{name[2:]}": envelope}, "Add reviews")
+    borrowed.commit_files_to_reference(REVIEWS, {**changed, f"{name[:2]}/{name[2:]}": envelope}, "Add reviews")
     return name
 
 
@@ -191,7 +193,7 @@ _LARGEST_FILE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class GitFileChange:
+class GitSetupFileChange:
     """A file of git's that the setup changes."""
 
     path: Path
@@ -200,7 +202,7 @@ class GitFileChange:
 
 
 class GitNotesSetup:
-    """Missing git settings and hooks for signed reviews in a repository; nothing changes before `write`.
+    """Missing git settings and hooks for signed reviews in a repository; nothing changes before `write_changes`.
 
     Args:
         remote: With which notes are exchanged; empty for none.
@@ -212,7 +214,7 @@ class GitNotesSetup:
     def __init__(self, borrowed: BorrowedRepository, remote: str) -> None:
         if remote and remote not in remote_names(borrowed):
             raise GitFailed(f"There is no remote {remote} here.")
-        self._config = borrowed.shared_folder / "config"
+        self._config = borrowed.git_common_dir / "config"
         wanted = [("notes.rewriteref", "refs/notes/signoff")]
         if remote:
             wanted.append((f"remote.{remote}.fetch", f"+{REVIEWS}:refs/notes/{remote}/signoff-reviews"))
@@ -222,10 +224,10 @@ class GitNotesSetup:
             wanted.append((f"remote.{remote}.push", REVIEWS))
         self._settings = [(key, value) for key, value in wanted if value not in borrowed.settings.get(key, ())]
         folder = borrowed.setting("core.hookspath")
-        hooks = borrowed.top / Path(folder).expanduser() if folder else borrowed.shared_folder / "hooks"
+        hooks = borrowed.top / Path(folder).expanduser() if folder else borrowed.git_common_dir / "hooks"
         self._hook = hooks / "post-commit"
 
-    def missing_changes(self) -> list[GitFileChange]:
+    def missing_changes(self) -> list[GitSetupFileChange]:
         """Return the files as they are and as they would be; none if all is there. Raises GitFailed."""
         before = _text(self._config)
         with tempfile.TemporaryDirectory(prefix="signoff-git-") as folder:
@@ -233,13 +235,13 @@ class GitNotesSetup:
             copy.write_text(before, encoding="utf-8", errors="surrogateescape")
             self._write_settings(copy)
             after = _text(copy)
-        found = [GitFileChange(self._config, before, after)] if after != before else []
+        found = [GitSetupFileChange(self._config, before, after)] if after != before else []
         hook = _text(self._hook)
         if _COMMAND not in hook:
             if hook and not hook.startswith(("#!/bin/sh", "#!/bin/bash", "#!/usr/bin/env sh", "#!/usr/bin/env bash")):
                 raise GitFailed(f"{self._hook} is no shell script; have it run `{_COMMAND}` yourself.")
             found.append(
-                GitFileChange(self._hook, hook, (hook.rstrip("\n") + "\n" if hook else "#!/bin/sh\n") + _HOOK)
+                GitSetupFileChange(self._hook, hook, (hook.rstrip("\n") + "\n" if hook else "#!/bin/sh\n") + _HOOK)
             )
         return found
 

@@ -13,7 +13,7 @@ from app.automation.tool_reports import LineCoverage
 from app.automation.workspace_tree import WorkspaceTree
 from app.proposals.decide.workspace_versions import CheckedHunk
 from app.proposals.values.decision_facts import RecordedCheck
-from app.text.quantities import plural
+from app.text.quantities import format_count
 
 MAX_FINDINGS = 500
 """Findings that are kept of one check."""
@@ -141,8 +141,8 @@ class CheckOutcome:
         """Return the number of failures in words: `3 failed`."""
         if self.failures is not None:
             number, noun = self.failures
-            return plural(number, "error") if noun == "errors" else f"{number:,} {noun}"
-        return plural(len(self.findings), "finding") if self.findings else f"exit {self.code}"
+            return format_count(number, "error") if noun == "errors" else f"{number:,} {noun}"
+        return format_count(len(self.findings), "finding") if self.findings else f"exit {self.code}"
 
 
 class CoverageReportLine(NamedTuple):
@@ -189,7 +189,7 @@ class CheckResult:
         return replace(self, stale=change or _difference(self.tree, current_tree))
 
     @property
-    def to_fact(self) -> RecordedCheck:
+    def as_record(self) -> RecordedCheck:
         """Return the result as the record stores it."""
         tree = "" if self.tree is None else self.tree.id
         words = self.summary
@@ -273,7 +273,7 @@ def _difference(before: WorkspaceTree | None, now: WorkspaceTree) -> str:
     changed = now.paths_changed_since(before) if before is not None else []
     if not changed:
         return "before the files changed"
-    rest = f" and {plural(len(changed) - 1, 'other file')}" if len(changed) > 1 else ""
+    rest = f" and {format_count(len(changed) - 1, 'other file')}" if len(changed) > 1 else ""
     return f"before {changed[0]}{rest} changed"
 
 
@@ -335,7 +335,7 @@ def uncovered_lines_as_feedback(checks: ProposalChecks) -> str:
     if not lines:
         return ""
     more = [f"and {len(lines) - _FINDINGS} more"] if len(lines) > _FINDINGS else []
-    head = f"No test runs {plural(len(lines), 'changed line')}. Test what they do, or leave them out."
+    head = f"No test runs {format_count(len(lines), 'changed line')}. Test what they do, or leave them out."
     return "\n".join((head, *lines[:_FINDINGS], *more))
 
 

@@ -17,7 +17,7 @@ from app.automation.check_runner import CheckedTrees, CheckRunner, files_for_che
 from app.config.settings import CheckTable
 from app.proposals.decide.workspace_versions import WorkspaceVersions
 from app.proposals.values.models import Proposal, ProposalState
-from app.text.quantities import plural
+from app.text.quantities import format_count
 from app.workspace.file_watching import watch_changes
 from app.workspace.git_repository import find_repository
 from app.workspace.paths import Workspace
@@ -29,7 +29,7 @@ _MOST_FOLDERS = 20_000
 """Folders that are watched, of a workspace that has more; each takes a kilobyte of the kernel's memory."""
 
 
-async def workspace_changes(workspace: Workspace) -> AsyncGenerator[None]:
+async def watch_workspace_changes(workspace: Workspace) -> AsyncGenerator[None]:
     """Yield once the workspace is watched, and then soon after each change in it.
 
     Where the system lets no more folders be watched, it yields every few seconds.
@@ -431,4 +431,4 @@ def _describe_choice_change(proposal: Proposal, before: ChosenHunks, now: Chosen
     moved, way = (old - new, "taken out") if old - new else (new - old, "taken back in")
     if len(moved) == 1:
         return f"before hunk {numbers.get(next(iter(moved)), '?')} was {way}"
-    return f"before {plural(len(moved), 'hunk')} were {way}"
+    return f"before {format_count(len(moved), 'hunk')} were {way}"

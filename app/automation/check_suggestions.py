@@ -56,7 +56,9 @@ def append_check_tables(suggested: Sequence[SuggestedCheck], before: str) -> str
     return f"{before.rstrip()}\n\n{_HEAD}{tables}".lstrip()
 
 
-def missing_checks(suggested: Sequence[SuggestedCheck], configured: Sequence[CheckTable]) -> list[SuggestedCheck]:
+def unconfigured_suggestions(
+    suggested: Sequence[SuggestedCheck], configured: Sequence[CheckTable]
+) -> list[SuggestedCheck]:
     """Return the suggestions that are not configured by name and command."""
     names, commands = {each.name for each in configured}, {each.run for each in configured}
     return [each for each in suggested if each.check.name not in names and each.check.run not in commands]

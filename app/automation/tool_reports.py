@@ -15,7 +15,7 @@ from app.concurrency import iterate_cooperatively
 from app.proposals.decide.workspace_versions import WorkspaceVersions
 from app.proposals.values.pending_paths import parent_folders
 from app.sandbox.confinement import ChangedMeanwhile, SandboxRun
-from app.text.quantities import plural
+from app.text.quantities import format_count
 
 MAX_REPORT_BYTES = 32 << 20
 """Bytes of a report."""
@@ -103,7 +103,7 @@ class LineCoverage:
     def summary(self) -> str:
         """Return `4 of 6 changed lines run`; empty where the report names none of the changed lines."""
         ran, missed = (sum(map(len, lines.values())) for lines in (self.ran, self.missed))
-        counted = f"{ran:,} of {plural(ran + missed, 'changed line')} run" if ran or missed else ""
+        counted = f"{ran:,} of {format_count(ran + missed, 'changed line')} run" if ran or missed else ""
         problem = f"{self.report}: {self.problem}" if self.problem else ""
         return ", ".join(filter(None, (counted, problem)))
 
@@ -151,7 +151,7 @@ def _without_changed(run: SandboxRun, trees: WorkspaceVersions, found: LineCover
     ran, missed = (
         {path: each for path, each in lines.items() if path not in changed} for lines in (found.ran, found.missed)
     )
-    more = f" and {plural(len(changed) - 1, 'other file')}" if len(changed) > 1 else ""
+    more = f" and {format_count(len(changed) - 1, 'other file')}" if len(changed) > 1 else ""
     return LineCoverage(found.report, ran, missed, f"the check itself has changed {changed[0]}{more}")
 
 

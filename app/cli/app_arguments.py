@@ -69,7 +69,7 @@ class AppArguments(NamedTuple):
     plain: bool = False
 
 
-def wants_plain_lines() -> bool:
+def wants_plain_mode() -> bool:
     """Return whether the environment asks for lines: a terminal that can do no more, or a screen reader."""
     return os.environ.get("TERM") in ("dumb", "unknown") or bool(os.environ.get("ACCESSIBLE"))
 

@@ -27,7 +27,7 @@ from app.cli.command_output import (
 )
 from app.cli.json_documents import DecisionDocument, FileLine
 from app.cli.proposal_choice import parse_hunk_numbers, record_as_seen, record_as_unseen, require_unchanged_since_seen
-from app.conversation.events import Decision, ProposalDecided
+from app.conversation.events import DecisionKind, ProposalDecided
 from app.images.image import Image
 from app.proposals.stack.stacking import proposal_paths, related_pending_proposals
 from app.proposals.values.decision_facts import CommandCaller, DecisionContext, RecordedCheck, RecordedEvidence
@@ -138,7 +138,7 @@ def deny_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
         )
         with as_shown:
             result = runtime.service.deny(proposal.id, hunks, feedback, circumstances=_context(), images=shown)
-        event = decision_event(result, Decision.DENIED, feedback=feedback, images=shown)
+        event = decision_event(result, DecisionKind.DENIED, feedback=feedback, images=shown)
         verb = "taken back off the disk" if proposal.on_disk else "denied"
         return _Decided(result, verb, before, _record(runtime, result, event))
 
@@ -227,7 +227,7 @@ def _known_evidence(
         return None
     with contextlib.suppress(ProposalError, OSError):
         found = asyncio.run(runtime.evidence.load_current_evidence(proposal.id, hunks))
-        return found.to_fact if found is not None else None
+        return found.as_record if found is not None else None
     return None
 
 

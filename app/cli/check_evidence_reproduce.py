@@ -7,7 +7,12 @@ from collections.abc import Collection, Sequence
 
 from app.automation.check_results import CheckOutcome, CheckResult, CheckState
 from app.automation.check_runner import files_for_check
-from app.automation.check_suggestions import append_check_tables, missing_checks, parse_checks, suggest_checks
+from app.automation.check_suggestions import (
+    append_check_tables,
+    parse_checks,
+    suggest_checks,
+    unconfigured_suggestions,
+)
 from app.automation.evidence.evidence_runner import FilesChangedDuringTests
 from app.automation.evidence.proposal_evidence import ProposalEvidence
 from app.automation.evidence.recipe_runner import CommandNotRepeatable
@@ -85,7 +90,7 @@ def run_required_checks(
     if against := [one for one in results if one.has_new_failure or one.state is CheckState.BROKEN or one.stale]:
         said = ", ".join(f"{result.name} {result.summary}" for result in against)
         raise CommandError(f"{proposal.id} {refusal.format(said)}", ExitCode.REFUSED)
-    return tuple(result.to_fact for result in results)
+    return tuple(result.as_record for result in results)
 
 
 def suggest_check_tables(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
@@ -94,7 +99,7 @@ def suggest_check_tables(runtime: OpenWorkspace, arguments: argparse.Namespace) 
     draft.origin = Origin(kind=OriginKind.PROGRAM)
     text = (draft.read(WORKSPACE_FILE).content or b"").decode("utf-8", "replace")
     try:
-        found = missing_checks(suggest_checks(runtime.workspace), parse_checks(text))
+        found = unconfigured_suggestions(suggest_checks(runtime.workspace), parse_checks(text))
     except ValueError as error:
         raise CommandError(f"{WORKSPACE_FILE} cannot be read: {error}.", ExitCode.USAGE) from error
     if not found:

@@ -16,7 +16,7 @@ from app.cli.command_output import ExitCode, print_error, print_json, print_line
 from app.cli.json_documents import ActionKeysLine, ServerLine
 from app.keys.actions import ACTIONS
 from app.keys.keymap import config_spelling, effective_keys
-from app.mcp_client.configured_servers import find_servers
+from app.mcp_client.configured_servers import find_configured_servers
 from app.mcp_client.mcp_servers import SWITCH_KEY_PREFIX
 from app.runtime.open_workspace import OpenWorkspace
 
@@ -101,7 +101,9 @@ def print_servers(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exit
     settings = runtime.settings
     environment = runtime.environment if settings.mcp_of_others else {}
     theirs = runtime.configuration.servers_of_workspace
-    known = find_servers(settings.mcp, runtime.workspace, runtime.sessions, environment, of_workspace=theirs)
+    known = find_configured_servers(
+        settings.mcp, runtime.workspace, runtime.sessions, environment, of_workspace=theirs
+    )
     switched = runtime.sessions.settings(SWITCH_KEY_PREFIX)
     lines = [
         ServerLine(

@@ -33,7 +33,7 @@ from app.runtime.commit_records import find_reviewed_commits
 from app.runtime.open_workspace import OpenWorkspace
 from app.sandbox.captured_changes import describe_ignored_paths
 from app.storage.record_store import ChainVerification, RecordChecker, RecordedDecision, RecordStore
-from app.text.quantities import plural
+from app.text.quantities import format_count
 from app.workspace.git_repository import find_repository
 
 _SHOWN = 12
@@ -133,7 +133,7 @@ def _verify(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
             print_error(f"Signed statement {name[:_SHOWN]} is not good: {reason}.")
         if statements:
             print_line(
-                f"{plural(statements, 'signed statement')} in git's notes: good. `signoff verify` follows them."
+                f"{format_count(statements, 'signed statement')} in git's notes: good. `signoff verify` follows them."
             )
         if unchecked:
             print_error(unchecked)
@@ -159,7 +159,7 @@ def _check_statements(root: Path) -> tuple[int, dict[str, str], str]:
             return 0, {}, ""
         try:
             verifier = CommitVerifier(borrowed, read_committed_policy(borrowed, head), head)
-            return verifier.count_valid_statements(), verifier.refused, ""
+            return verifier.verify_all_statements(), verifier.refused, ""
         except GitFailed as error:
             return 0, {}, f"The signed statements in git's notes were not checked. {error}"
 
@@ -175,11 +175,13 @@ def _tell(
         print_error(f"Entry {one.number} {one.why}.")
     for line in differences:
         print_error(line)
-    count = plural(len(verified.entries), "decision")
+    count = format_count(len(verified.entries), "decision")
     if verified.broken:
-        print_line(f"{plural(len(verified.entries), 'other decision')} in the record can be trusted.")
+        print_line(f"{format_count(len(verified.entries), 'other decision')} in the record can be trusted.")
     elif differences:
-        print_line(f"The record of {count} is whole; {plural(len(differences), 'thing')} kept beside it differs.")
+        print_line(
+            f"The record of {count} is whole; {format_count(len(differences), 'thing')} kept beside it differs."
+        )
     elif verified.entries or verified.events:
         earlier = sum(event.earlier and event.decision != "edited" for event in verified.events)
         more = f", and {earlier} of an earlier version" if earlier else ""
@@ -194,7 +196,7 @@ def _tell(
         print_line("The record is empty: nothing has been decided here since signoff keeps it.")
     if files:
         same = files - len(moved)
-        print_line(f"{same} of {plural(files, 'file')} on disk hold the bytes that were signed last.")
+        print_line(f"{same} of {format_count(files, 'file')} on disk hold the bytes that were signed last.")
     for each in moved[:_LISTED]:
         print_line(f"  {each.path} has changed since {each.proposal}")
     if len(moved) > _LISTED:
@@ -271,13 +273,13 @@ def write_notes(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCo
     if arguments.json:
         print_json(NotesDocument.model_validate(noted))
         return ExitCode.DONE
-    what = f"{plural(noted.decisions, 'decision')} on {plural(noted.files, 'file')}"
+    what = f"{format_count(noted.decisions, 'decision')} on {format_count(noted.files, 'file')}"
     where = f"{noted.commits} commits" if noted.commits > 1 else noted.commit[:7]
     print_line(f"Noted on {where}: {what} ({NOTES}).")
     if noted.signed:
         print_line(f"Signed as {noted.signed[:_SHOWN]}, for `signoff verify` ({REVIEWS}).")
     if arguments.git_ai:
-        print_line(f"In git-ai's format {plural(noted.lines, 'line')} ({GIT_AI_NOTES}).")
+        print_line(f"In git-ai's format {format_count(noted.lines, 'line')} ({GIT_AI_NOTES}).")
     return ExitCode.DONE
 
 

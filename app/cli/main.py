@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.cli.app_arguments import COMMANDS, AppArguments, settings_from_flags, wants_plain_lines
+from app.cli.app_arguments import COMMANDS, AppArguments, settings_from_flags, wants_plain_mode
 from app.cli.command_output import (
     CommandError,
     ExitCode,
@@ -131,9 +131,9 @@ def _run_in_workspace(run: Callable[..., int], arguments: "argparse.Namespace", 
     runtime.hook_dispatcher.notify = print_error
     try:
         if recovers:
-            from app.runtime.unfinished_work import finish_and_report
+            from app.runtime.unfinished_work import finish_unfinished_work_and_notify
 
-            finish_and_report(runtime, print_error)
+            finish_unfinished_work_and_notify(runtime, print_error)
         return run(runtime, arguments)
     finally:
         runtime.close()
@@ -143,7 +143,7 @@ def _open_app(arguments: AppArguments) -> int:
     # Modules for error messages are imported only on an error: imports delay the first picture.
     if problem := _not_a_folder(arguments.workspace):
         return _wrong_usage(problem)
-    is_plain = arguments.plain or wants_plain_lines()
+    is_plain = arguments.plain or wants_plain_mode()
     # Textual draws on standard error.
     if not is_plain and not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         return _wrong_usage("The app needs a terminal; use `signoff run PROMPT` in a pipe, or see `signoff --help`.")

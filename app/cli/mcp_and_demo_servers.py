@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from app.cli.command_output import CommandError, ExitCode, print_error
 
 if TYPE_CHECKING:
-    from app.doors.mcp.door_server import ServerTools
+    from app.doors.mcp.door_server import DoorTools
 
 
 def serve_mcp(arguments: argparse.Namespace) -> int:
@@ -50,7 +50,7 @@ def _check_streams() -> None:
             sys.stderr = os.fdopen(2, "w")
 
 
-def _tools(workspace: Path, wait_seconds: int) -> "ServerTools":
+def _tools(workspace: Path, wait_seconds: int) -> "DoorTools":
     from app.doors.mcp.proposal_tools import ProposalTools
 
     return ProposalTools(workspace, wait_seconds, print_error)

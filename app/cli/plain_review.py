@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from app.agent.decision_service import DecisionService
-from app.cli.app_arguments import wants_plain_lines
+from app.cli.app_arguments import wants_plain_mode
 from app.cli.approve_deny_undo import find_command_caller
 from app.cli.command_output import CommandError, ExitCode, print_error
 from app.cli.hunk_keys import HunkCommands
@@ -34,7 +34,7 @@ from app.review.verdicts import (
     Verdict,
     can_ask_model_again,
     can_be_approved,
-    find_caveats,
+    find_bulk_approval_caveats,
     judge_approval,
     judge_denial,
     judge_feedback,
@@ -72,19 +72,19 @@ _ANSWERS: dict[str, Answer] = {"y": "yes", "n": "no", "j": "later"}
 
 def review_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> int:
     """Review the named proposals, or all that wait, on this terminal."""
-    if not arguments.plain and not wants_plain_lines():
+    if not arguments.plain and not wants_plain_mode():
         raise CommandError("`signoff` opens the review in the app; --plain has it as lines.", ExitCode.USAGE)
     return asyncio.run(_review(runtime, [runtime.service.get(name).id for name in arguments.ids]))
 
 
 async def _review(runtime: OpenWorkspace, ids: Sequence[str]) -> int:
     from app.cli.headless_run import ask_side_question
-    from app.runtime.model_connection import make_committer
+    from app.runtime.model_connection import make_commit_function
 
     terminal = PlainTerminal()
     asyncio.get_running_loop().add_signal_handler(signal.SIGINT, terminal.interrupt)
     decisions = SessionlessDecisions(
-        runtime, lambda: make_committer(runtime, runtime.settings), lambda ids: None, print_error
+        runtime, lambda: make_commit_function(runtime, runtime.settings), lambda ids: None, print_error
     )
     reviewed = PlainReview(terminal, runtime, lambda: decisions, partial(ask_side_question, runtime))
     try:
@@ -304,7 +304,7 @@ class PlainReview:
             if yes or (not walk.hunks and whole == "yes"):
                 left_out = {hunk.id for _, hunk in walk.hunks} - set(yes)
                 self.state.chosen.left_out[proposal.id] = left_out
-                doubts = find_caveats(proposal)
+                doubts = find_bulk_approval_caveats(proposal)
                 if not await self._agrees(
                     judge_approval(self.state, proposal, shown=True, versions=False, doubts=doubts)
                 ):

@@ -16,7 +16,7 @@ from app.proposals.values.decision_facts import RecordedCheck
 from app.proposals.values.models import Proposal
 from app.review.review_stores import CheckResultStore
 from app.runtime.open_workspace import OpenWorkspace
-from app.runtime.unfinished_work import finish_and_report, stage_captured_edits
+from app.runtime.unfinished_work import finish_unfinished_work_and_notify, stage_captured_edits
 from app.storage.session_store import SessionRecord
 
 _SESSIONS = 10
@@ -26,7 +26,7 @@ _SESSIONS = 10
 def watch_proposals(runtime: OpenWorkspace) -> int:
     """Print the waiting proposals, then each change, until a signal or the end of the reader; return the exit
     code."""
-    finish_and_report(runtime, print_error)
+    finish_unfinished_work_and_notify(runtime, print_error)
     return asyncio.run(_watch(runtime))
 
 

@@ -33,7 +33,7 @@ from app.sandbox.run_folders import kept_file_versions
 from app.storage import NoSuchSession
 from app.storage.pruning import prune_workspace
 from app.storage.session_store import SessionRecord
-from app.text.quantities import plural
+from app.text.quantities import format_count
 
 if TYPE_CHECKING:
     from app.runtime.review_report import ReviewReport
@@ -74,8 +74,8 @@ def import_session(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
         )
         return ExitCode.DONE
     print_line(
-        f"Session {session.id} from {found.program}: {plural(counts[UserMessage], 'message')} of yours, "
-        f"{plural(counts[AssistantMessage], 'response')}, {plural(counts[ToolResult], 'tool result')}."
+        f"Session {session.id} from {found.program}: {format_count(counts[UserMessage], 'message')} of yours, "
+        f"{format_count(counts[AssistantMessage], 'response')}, {format_count(counts[ToolResult], 'tool result')}."
     )
     if repaired:
         print_line(f"Repaired or left out: {repaired}.")
@@ -229,7 +229,8 @@ def _prune(runtime: OpenWorkspace, days: int) -> str:
     runtime.signal.send()
     caches = prune_cache_layers(runtime.dirs.runs / CACHE_FOLDER, everything=True)
     return (
-        f"Removed {plural(done.sessions, 'session')}, {plural(done.proposals, 'decided proposal')}, "
-        f"{plural(done.contents, 'file content')} that nothing needs ({done.freed:,} bytes), the kept ignored files "
-        f"of {plural(kept, 'command')} and the caches of commands ({caches:,} bytes). The log keeps every decision."
+        f"Removed {format_count(done.sessions, 'session')}, {format_count(done.proposals, 'decided proposal')}, "
+        f"{format_count(done.contents, 'file content')} that nothing needs ({done.freed:,} bytes), the kept ignored "
+        f"files of {format_count(kept, 'command')} and the caches of commands ({caches:,} bytes). "
+        "The log keeps every decision."
     )

@@ -21,7 +21,7 @@ from app.cli.command_output import (
 )
 from app.cli.json_documents import CommitVerificationDocument, VerifiedCommitLine
 from app.git.run_git import GitFailed
-from app.text.quantities import plural
+from app.text.quantities import format_count
 from app.text.safe_text import escape_unsafe
 
 
@@ -132,7 +132,7 @@ def print_badge(verified: VerifiedRange) -> None:
         {
             "schemaVersion": 1,
             "label": "reviewed",
-            "message": f"{covered} of {plural(len(verified.commits), 'commit')}",
+            "message": f"{covered} of {format_count(len(verified.commits), 'commit')}",
             "color": "brightgreen" if verified.covered else "red",
         }
     )
@@ -172,7 +172,7 @@ def _describe_reviews(reviews: Sequence[AcceptedReview]) -> str:
 
 def _describe_review(one: AcceptedReview) -> str:
     review = one.review
-    unseen = f", {plural(review.unseen_lines, 'line')} unseen" if review.unseen_lines else ""
+    unseen = f", {format_count(review.unseen_lines, 'line')} unseen" if review.unseen_lines else ""
     checks = "".join(f", {check.name} {check.state}" for check in review.checks)
     by = f" from {review.origin.model or review.origin.agent}" if review.origin.model or review.origin.agent else ""
     return f"{one.signer} at {format_time(review.time)} ({review.proposal}{by}{unseen}{checks})"

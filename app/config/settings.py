@@ -388,7 +388,7 @@ def setting_origin(
     return ""
 
 
-def validate_value(key: str, value: Any) -> Any:
+def validate_setting(key: str, value: Any) -> Any:
     """Return the value that a setting would take, its default for None. Raises `ConfigError`."""
     if value is None:
         return getattr(Settings(), key)
@@ -414,8 +414,8 @@ def save_settings(user_file: Path, changes: Mapping[tuple[str, ...], Any]) -> No
         document = tomlkit.parse(user_file.read_text(encoding="utf-8")) if user_file.exists() else tomlkit.document()
         wanted = document.unwrap()
         for path, value in changes.items():
-            set_nested(wanted, path, value)
-            set_nested(document, path, _inline(value) if isinstance(value, Mapping) else value)
+            set_nested_value(wanted, path, value)
+            set_nested_value(document, path, _inline(value) if isinstance(value, Mapping) else value)
         content = tomlkit.dumps(document).encode()
         if parse_configuration(content, str(user_file)) != wanted:
             raise ConfigError(f"{user_file} has its tables in an order that signoff cannot keep; change it there.")
@@ -426,7 +426,7 @@ def save_settings(user_file: Path, changes: Mapping[tuple[str, ...], Any]) -> No
         raise ConfigError(f"{user_file} cannot be written: {error}.") from error
 
 
-def set_nested(table: MutableMapping[str, Any], path: Sequence[str], value: Any) -> None:
+def set_nested_value(table: MutableMapping[str, Any], path: Sequence[str], value: Any) -> None:
     """Set a value in nested tables and create missing ones; None removes it, and tables that become empty."""
     key, *rest = path
     if not rest and value is not None:
@@ -434,7 +434,7 @@ def set_nested(table: MutableMapping[str, Any], path: Sequence[str], value: Any)
     elif not rest:
         table.pop(key, None)
     elif isinstance(inner := table.setdefault(key, {}), MutableMapping):
-        set_nested(inner, rest, value)
+        set_nested_value(inner, rest, value)
         if not inner:
             table.pop(key)
 

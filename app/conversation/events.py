@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from app.conversation.todos import Todo
 from app.images.image import Image
-from app.llm.values.requests_and_updates import ReceivedCall, Usage
+from app.llm.values.requests_and_updates import ReceivedCall, TokenUsage
 from app.proposals.values.decision_facts import FileStat, HunkOutcome, LineComment
 from app.proposals.values.origin import Origin
 
@@ -54,7 +54,7 @@ class EventBase(EventValue):
     audience: Audience
 
     @property
-    def route(self) -> str:
+    def sender_and_receiver(self) -> str:
         """Return sender and receiver, for the user: `signoff → model`."""
         return f"{_NAMES.get(self.source, self.source)} → {_NAMES.get(self.audience, self.audience)}"
 
@@ -113,7 +113,7 @@ class SideAnswer(EventBase):
     state: Literal["complete", "interrupted", "truncated", "failed"] = "complete"
     note: str = ""
     """A line of the program: what went wrong and how to ask again, or what was ignored."""
-    usage: Usage | None = None
+    usage: TokenUsage | None = None
     model: str = ""
     duration: float = 0.0
     """Seconds from the request to the end of the stream."""
@@ -230,7 +230,7 @@ class AssistantMessage(EventBase):
     state: Literal["complete", "interrupted", "truncated", "discarded"] = "complete"
     """`interrupted`: the user stopped it; `truncated`: the stream or the length limit cut it;
     `discarded`: an attempt that failed and was repeated, never sent again."""
-    usage: Usage | None = None
+    usage: TokenUsage | None = None
     endpoint: str = ""
     model: str = ""
     extras: dict[str, Any] = Field(default_factory=dict)
@@ -389,7 +389,7 @@ class ProposalStaged(EventBase):
     """What the edits made of files: path to version (SHA-256 hex, empty for a file that they delete or move away)."""
 
 
-class Decision(StrEnum):
+class DecisionKind(StrEnum):
     """The kind of a decision on a proposal."""
 
     APPROVED = "approved"
@@ -411,7 +411,7 @@ class ProposalDecided(EventBase):
     source: Literal[EventSource.USER] = EventSource.USER
     audience: Literal[Audience.BOTH] = Audience.BOTH
     proposal: str
-    decision: Decision
+    decision: DecisionKind
     files: tuple[FileStat, ...] = ()
     hunks: tuple[HunkOutcome, ...] = ()
     """Every hunk of the decision, where it was not the whole proposal."""
@@ -517,7 +517,7 @@ class LadderMove(EventBase):
     source: Literal[EventSource.PROGRAM] = EventSource.PROGRAM
     audience: Literal[Audience.NOBODY] = Audience.NOBODY
     rung: str
-    """The value of an `app.agent.ladder.Rung`."""
+    """The value of an `app.agent.ladder.LadderRung`."""
     move: str
     """What comes next: `run calls`, `request`, `closing request (staged)`."""
     facts: dict[str, str | int] = Field(default_factory=dict)
@@ -543,7 +543,7 @@ class Compacted(EventBase):
     method: Literal["summary", "truncation"]
     tokens_before: int = 0
     tokens_after: int = 0
-    usage: Usage | None = None
+    usage: TokenUsage | None = None
     """Of the request for the summary."""
 
 

@@ -106,7 +106,7 @@ class EventLog:
             self.add_stored(stored)
         return stored[len(stored) - len(batch) :]
 
-    async def catch_up(self) -> tuple[Event, ...]:
+    async def load_external_events(self) -> tuple[Event, ...]:
         """Read the events that another process has written; return them."""
         return self.add_stored(await self._sink.read_after(self.last_id))
 

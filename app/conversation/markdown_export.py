@@ -63,7 +63,7 @@ def _part(event: Event, calls: Mapping[str, ToolCall], diffs: Mapping[str, str])
         case ProposalDecided() | CallDenied():
             return _decided(event, when)
         case Intervention():
-            return f"> {event.route} ({event.kind.replace('_', ' ')}): {' '.join(event.text.split())}"
+            return f"> {event.sender_and_receiver} ({event.kind.replace('_', ' ')}): {' '.join(event.text.split())}"
         case _:
             return _rare(event, when)
 
@@ -88,9 +88,9 @@ def _rare(event: Event, when: str) -> str:
         case Compacted():
             return f"> Older history was replaced by a summary at {when}.\n>\n{quote_text(event.summary)}"
         case Notice():
-            return f"> {event.route}: {event.text}"
+            return f"> {event.sender_and_receiver}: {event.text}"
         case SideQuestion():
-            picked = f"{fence_code(event.picked, 'diff')}\n\n" if event.picked else ""
+            picked = f"{make_code_block(event.picked, 'diff')}\n\n" if event.picked else ""
             return f"## You asked aside about {event.subject}, {when}\n\n{picked}{event.text}"
         case SideAnswer():
             head = f"## {event.model or 'Model'}, aside{_STATES.get(event.state, '')}, {when}"
@@ -112,16 +112,16 @@ def _staged(event: ProposalStaged, diff: str, when: str) -> str:
     files = ", ".join(f"`{file.path}` (+{file.added} -{file.removed})" for file in event.files)
     by = f"From {event.origin.description}: " if event.origin else ""
     head = f"## Proposal {event.proposal}: {event.summary}, {when}\n\n{by}{files}"
-    return f"{head}\n\n{fence_code(diff, 'diff')}" if diff else head
+    return f"{head}\n\n{make_code_block(diff, 'diff')}" if diff else head
 
 
-def fence_code(text: str, language: str) -> str:
+def make_code_block(text: str, language: str) -> str:
     """Return a code block whose fence is longer than any in the text, so that no line can close it."""
-    fence = code_fence(text)
+    fence = make_code_fence(text)
     return f"{fence}{language}\n{text.rstrip()}\n{fence}"
 
 
-def code_fence(text: str) -> str:
+def make_code_fence(text: str) -> str:
     """Return a fence of backquotes that is longer than any in the text."""
     return "`" * (max((len(run) for run in re.findall(r"`{3,}", text)), default=2) + 1)
 

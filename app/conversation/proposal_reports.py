@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from app.conversation.events import CallDenied, Decision, Event, ProposalChanged, ProposalDecided, ProposalStaged
+from app.conversation.events import CallDenied, DecisionKind, Event, ProposalChanged, ProposalDecided, ProposalStaged
 from app.proposals.values.decision_facts import FileStat, HunkOutcome, LineComment
 
 
@@ -15,8 +15,8 @@ def format_decision_facts(decided: ProposalDecided) -> str:
     lines = [_headline(decided)]
     if decided.stale:
         lines.append(decided.stale)
-    lines += format_hunks(decided.hunks, on_disk=decided.on_disk)
-    if decided.still_pending and decided.decision is not Decision.EDITED:
+    lines += format_hunk_outcomes(decided.hunks, on_disk=decided.on_disk)
+    if decided.still_pending and decided.decision is not DecisionKind.EDITED:
         lines.append(f"The other hunks of {decided.proposal} still await the user's decision.")
     return "\n".join(lines)
 
@@ -33,21 +33,21 @@ def format_feedback(decided: ProposalDecided) -> str:
     return "\n\n".join(parts)
 
 
-def format_files(files: Iterable[FileStat]) -> str:
+def format_file_stats(files: Iterable[FileStat]) -> str:
     """`a.py (edit, +3 -1), b.py (create, +10 -0)`."""
     return ", ".join(f"{file.path} ({file.op}, +{file.added} -{file.removed})" for file in files)
 
 
 _HEADLINES = {
-    Decision.APPROVED: "The user approved proposal {id}. It is written to disk now",
-    Decision.PARTLY_APPROVED: "The user approved proposal {id} in part. Only the hunks that landed are on disk; "
+    DecisionKind.APPROVED: "The user approved proposal {id}. It is written to disk now",
+    DecisionKind.PARTLY_APPROVED: "The user approved proposal {id} in part. Only the hunks that landed are on disk; "
     "build on the files as they are now",
-    Decision.DENIED: "The user denied proposal {id}. Nothing of it was written",
-    Decision.UNDONE: "The user undid proposal {id}. Its changes are no longer on disk",
-    Decision.REDONE: "The user applied proposal {id} again. Its changes are on disk",
-    Decision.REOPENED: "The user took back the denial of proposal {id}. It awaits the user's decision again, and "
+    DecisionKind.DENIED: "The user denied proposal {id}. Nothing of it was written",
+    DecisionKind.UNDONE: "The user undid proposal {id}. Its changes are no longer on disk",
+    DecisionKind.REDONE: "The user applied proposal {id} again. Its changes are on disk",
+    DecisionKind.REOPENED: "The user took back the denial of proposal {id}. It awaits the user's decision again, and "
     "nothing of it is on disk",
-    Decision.EDITED: "The user changed the proposed text of {id} by hand. It awaits approval in the new form",
+    DecisionKind.EDITED: "The user changed the proposed text of {id} by hand. It awaits approval in the new form",
 }
 _CALLS_DENIED = {
     "command": "The user did not allow the command `{subject}`. It did not run.",
@@ -61,29 +61,29 @@ _HUNKS_REOPENED = "The user took back the denial of hunks of proposal {id}. They
 
 
 _ON_DISK_HEADLINES = {
-    Decision.APPROVED: "The user keeps what proposal {id} shows of the files on disk. They are as they were",
-    Decision.PARTLY_APPROVED: "The user keeps a part of what proposal {id} shows of the files on disk",
-    Decision.DENIED: "The user denied proposal {id}, of changes that were on disk. They were taken off it; "
+    DecisionKind.APPROVED: "The user keeps what proposal {id} shows of the files on disk. They are as they were",
+    DecisionKind.PARTLY_APPROVED: "The user keeps a part of what proposal {id} shows of the files on disk",
+    DecisionKind.DENIED: "The user denied proposal {id}, of changes that were on disk. They were taken off it; "
     "build on the files as they are now",
-    Decision.REOPENED: "The user took back the decision on proposal {id}. Its changes are on disk and await the "
+    DecisionKind.REOPENED: "The user took back the decision on proposal {id}. Its changes are on disk and await the "
     "user's decision again",
 }
 
 
 def _headline(decided: ProposalDecided) -> str:
     if decided.on_disk and (said := _ON_DISK_HEADLINES.get(decided.decision)):
-        files = f": {format_files(decided.files)}" if decided.files else ""
+        files = f": {format_file_stats(decided.files)}" if decided.files else ""
         return f"{said.replace('{id}', decided.proposal)}{files}."
     headline = _HEADLINES[decided.decision]
-    if decided.decision is Decision.DENIED and decided.hunks:
+    if decided.decision is DecisionKind.DENIED and decided.hunks:
         headline = _HUNKS_DENIED
-    if decided.decision is Decision.REOPENED and decided.hunks:
+    if decided.decision is DecisionKind.REOPENED and decided.hunks:
         headline = _HUNKS_REOPENED
-    files = f": {format_files(decided.files)}" if decided.files else ""
+    files = f": {format_file_stats(decided.files)}" if decided.files else ""
     return f"{headline.replace('{id}', decided.proposal)}{files}."
 
 
-def format_hunks(hunks: Sequence[HunkOutcome], *, on_disk: bool = False) -> list[str]:
+def format_hunk_outcomes(hunks: Sequence[HunkOutcome], *, on_disk: bool = False) -> list[str]:
     """Return a line for each hunk: whether it was applied, why not, and the present text of the file there.
 
     `on_disk` is for hunks that were on disk before they were decided on.
@@ -131,7 +131,7 @@ class PendingProposal:
         notes += ["some hunks decided"] if self.partly_decided else []
         notes += [self.reason] if self.reason else []
         note = f" ({'; '.join(notes)})" if notes else ""
-        return f"{self.id}{note}: {self.summary or 'no summary'} [{format_files(self.files)}]"
+        return f"{self.id}{note}: {self.summary or 'no summary'} [{format_file_stats(self.files)}]"
 
 
 class PendingProposals:
@@ -170,11 +170,11 @@ class PendingProposals:
         if decided.proposal not in self.proposed:
             return row
         match decided.decision:
-            case Decision.APPROVED | Decision.PARTLY_APPROVED:
+            case DecisionKind.APPROVED | DecisionKind.PARTLY_APPROVED:
                 return frozenset()
-            case Decision.DENIED if not decided.still_pending:
+            case DecisionKind.DENIED if not decided.still_pending:
                 return row | {decided.proposal}
-            case Decision.REOPENED:
+            case DecisionKind.REOPENED:
                 return row - {decided.proposal}
         return row
 
@@ -196,14 +196,14 @@ class PendingProposals:
     def _decided(self, decided: ProposalDecided) -> None:
         self._row = self._row_after(self._row, decided)
         match decided.decision:
-            case Decision.DENIED if not decided.still_pending:
+            case DecisionKind.DENIED if not decided.still_pending:
                 if known := self._waiting.get(decided.proposal):
                     self._denied[decided.proposal] = known
-            case Decision.REOPENED:
+            case DecisionKind.REOPENED:
                 if known := self._denied.pop(decided.proposal, None):
                     self._waiting[decided.proposal] = known
                 return
-            case Decision.EDITED:
+            case DecisionKind.EDITED:
                 return
         known = self._waiting.pop(decided.proposal, None)
         if known is not None and decided.still_pending:

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from app.llm.values.requests_and_updates import Usage
+    from app.llm.values.requests_and_updates import TokenUsage
 
 
 class TokenTotals(NamedTuple):
@@ -18,7 +18,7 @@ class TokenTotals(NamedTuple):
     cost: float | None = None
     """US dollars, as far as a price is known; None if none is."""
 
-    def add(self, usage: "Usage | None") -> "TokenTotals":
+    def add(self, usage: "TokenUsage | None") -> "TokenTotals":
         """Return the totals with one more request."""
         if usage is None:
             return self

@@ -37,7 +37,7 @@ class DemoReply:
     calls: Sequence[PlannedCall] = ()
 
 
-def fenced_code(text: str, *, language: str = "") -> str:
+def make_truncated_code_block(text: str, *, language: str = "") -> str:
     """Return the last lines of a text as a fenced code block that its content cannot close."""
     shown = "\n".join(text.strip("\n").splitlines()[-MAX_QUOTED_LINES:])
     longest = max((len(run) for run in re.findall(r"`{3,}", shown)), default=2)
@@ -204,7 +204,7 @@ _MARK = re.compile(r" {2,}\[.*\]$")
 """What `list_files` puts behind a path: `[staged, not on disk yet]`."""
 
 
-class ToolFindings:
+class DemoToolResults:
     """The results of a series of tool calls; the last read of a file counts."""
 
     def __init__(self, calls: Iterable[DemoCall]) -> None:
@@ -249,7 +249,7 @@ class ToolFindings:
             if begun or path not in self.asked
         ]
 
-    def file_texts(self, paths: Iterable[str]) -> dict[str, str]:
+    def read_file_texts(self, paths: Iterable[str]) -> dict[str, str]:
         """Return the content of those of `paths` that could be read, by path."""
         return {path: self.texts[path] for path in paths if path in self.texts}
 
@@ -306,14 +306,14 @@ class DemoTask:
         return self.thread[-1]
 
     @cached_property
-    def findings(self) -> ToolFindings:
+    def findings(self) -> DemoToolResults:
         """Return what was read in this turn; files may have changed since earlier turns."""
-        return ToolFindings(self.turn.calls)
+        return DemoToolResults(self.turn.calls)
 
     @cached_property
-    def earlier_findings(self) -> ToolFindings:
+    def earlier_findings(self) -> DemoToolResults:
         """Return what was read since the request was made."""
-        return ToolFindings(call for turn in self.thread for call in turn.calls)
+        return DemoToolResults(call for turn in self.thread for call in turn.calls)
 
     @property
     def listed_files(self) -> list[str] | None:

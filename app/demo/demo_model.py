@@ -17,21 +17,21 @@ from app.demo.demo_conversation import (
     WORDING,
     DemoReply,
     DemoTask,
+    DemoToolResults,
     DemoTurn,
     PlannedCall,
-    ToolFindings,
     content_text,
-    fenced_code,
     find_current_task,
     find_proposal_ids,
     format_code_list,
     is_decision_note,
     join_in_sentence,
+    make_truncated_code_block,
     read_history,
     read_intent,
 )
 from app.demo.editing_skills import DemoAgents, make_question_instead_of_fix
-from app.text.quantities import plural
+from app.text.quantities import format_count
 
 _WORDS: dict[str, str] = WORDING["aside"]
 _FENCED = r"\n(?P<fence>`{3,})\n(?P<lines>.*?)\n(?P=fence)"
@@ -53,7 +53,7 @@ def answer_side_question(messages: Sequence[dict[str, Any]], turns: Sequence[Dem
     about, hunk = _ABOUT.search(note), _HUNK.search(note)
     if hunk is None:
         return _WORDS["whole"]
-    texts = ToolFindings(call for turn in turns for call in turn.calls).texts
+    texts = DemoToolResults(call for turn in turns for call in turn.calls).texts
     if re.search(_WORDS["uses_asked"], question, re.IGNORECASE):
         return _describe_uses(hunk["path"], hunk["lines"], _around(note), texts)
     if about is not None and re.search(_WORDS["why_asked"], question, re.IGNORECASE):
@@ -69,9 +69,9 @@ def _around(note: str) -> str:
 def _change(lines: str) -> str:
     removed = "\n".join(line[1:] for line in lines.split("\n") if line.startswith("-"))
     added = "\n".join(line[1:] for line in lines.split("\n") if line.startswith("+"))
-    parts = [f"It takes this out:\n\n{fenced_code(removed)}"] if removed else []
+    parts = [f"It takes this out:\n\n{make_truncated_code_block(removed)}"] if removed else []
     lead = "And puts this in its place" if removed else "It puts this in"
-    return "\n\n".join([*parts, f"{lead}:\n\n{fenced_code(added)}"] if added else parts)
+    return "\n\n".join([*parts, f"{lead}:\n\n{make_truncated_code_block(added)}"] if added else parts)
 
 
 def _describe_uses(path: str, lines: str, around: str, texts: Mapping[str, str]) -> str:
@@ -118,7 +118,9 @@ def explain_file(path: str, text: str) -> str:
         rows = [f"`{_signature(node)}` | {node.lineno} | {_docstring(node) or '—'}" for node in nodes]
         parts.append(_table("what | line | what it says of itself", rows))
     opening, suffix = "\n".join(text.splitlines()[:MAX_QUOTED_LINES]), PurePosixPath(path).suffix[1:]
-    parts.append(f"It begins like this:\n\n{fenced_code(opening, language=WORDING['languages'].get(suffix, ''))}")
+    parts.append(
+        f"It begins like this:\n\n{make_truncated_code_block(opening, language=WORDING['languages'].get(suffix, ''))}"
+    )
     if silent := format_code_list([node.name for node in nodes if not _docstring(node)]):
         parts.append(f"No docstring: {silent}. Ask me to *add docstrings to {path}* and I propose some.")
     return "\n\n".join(parts)
@@ -192,14 +194,14 @@ def make_explanation(task: DemoTask) -> DemoReply:
     if task.listed_files is None:
         if calls := findings.calls_to_read(named):
             return DemoReply("Let me read that.", calls)
-        if not named or len(findings.file_texts(named)) < len(named):
+        if not named or len(findings.read_file_texts(named)) < len(named):
             return DemoReply("Let me see what is here.", [PlannedCall("list_files", {})])
         return DemoReply("\n\n".join(explain_file(path, findings.texts[path]) for path in named))
     chosen = _matching_files(task)
     paths = chosen or _overview(task.listed_files)
     if calls := findings.calls_to_read(paths):
         return DemoReply("I read " + ("that." if len(calls) == 1 else "the files that matter most."), calls)
-    texts = findings.file_texts(paths)
+    texts = findings.read_file_texts(paths)
     if not texts:
         return DemoReply(f"I could not read {format_code_list(paths) or 'anything'}.")
     told = [explain_file(path, text) for path, text in texts.items()] if chosen else []
@@ -268,13 +270,12 @@ def _next_step(turns: Sequence[DemoTurn], agents: DemoAgents | None) -> DemoRepl
     """Return the next step of a task while tools may be called."""
     task, turn = find_current_task(turns), turns[-1]
     if failed := [call for call in turn.edits if not call.is_staged]:
-        return DemoReply(
-            f"My edit was not taken:\n\n{fenced_code(failed[-1].result or 'It never ran.')}\n\nI stop here."
-        )
+        block = make_truncated_code_block(failed[-1].result or "It never ran.")
+        return DemoReply(f"My edit was not taken:\n\n{block}\n\nI stop here.")
     if task.intent.kind == "summary":
         return DemoReply(_summarise(turns))
     if turn.images and not turn.steps and task.intent.kind != "fix":
-        return DemoReply(WORDING["no_eyes"].format(images=plural(turn.images, "image")))
+        return DemoReply(WORDING["no_eyes"].format(images=format_count(turn.images, "image")))
     if turn.has_note("ask_first") and not turn.answers:
         return make_question_instead_of_fix(task)
     if reply := _follow_up(task):

@@ -108,7 +108,7 @@ async def demo_server(
     Args:
         tokens_per_second: The pace of its answers.
         port: 0 for any that is free.
-        sample: The folder from `create_sample` that is the workspace; then other agents can be brought in.
+        sample: The folder from `create_sample_workspace` that is the workspace; then other agents can be brought in.
 
     Raises DemoServerFailed if it can't have the port.
     """
@@ -207,7 +207,7 @@ _TEMPLATES = Path(__file__).parent / "sample_files"
 _SUFFIX = ".txt"
 
 
-def create_sample(parent: Path | None = None) -> Path:
+def create_sample_workspace(parent: Path | None = None) -> Path:
     """Write the sample into a new folder `tideline` and return it.
 
     It goes under `parent`, else under a new temporary folder, which is the caller's to remove. Where git is

@@ -9,8 +9,8 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from app.conversation.events import Decision, ProposalDecided
-from app.conversation.proposal_reports import format_feedback, format_files, format_hunks
+from app.conversation.events import DecisionKind, ProposalDecided
+from app.conversation.proposal_reports import format_feedback, format_file_stats, format_hunk_outcomes
 from app.proposals.values.decision_facts import HunkOutcome
 from app.proposals.values.models import FileChange, HunkState, Proposal, ProposalState
 from app.proposals.values.proposal_errors import UnknownProposal
@@ -19,7 +19,7 @@ from app.runtime.unfinished_work import make_unrecorded_event
 from app.storage.database import Database
 from app.storage.process_coordination import ChangeSignal, ChangeWatch
 from app.storage.seen_lines_store import SeenLinesStore
-from app.text.quantities import plural
+from app.text.quantities import format_count
 
 RECORD_WAIT_SECONDS = 2.0
 """Seconds to wait until a decision is recorded with the text of its hunks; the user's words are stored earlier."""
@@ -87,7 +87,7 @@ def wait_for_decision(
     seconds: float | None = None,
     stop: threading.Event | None = None,
 ) -> DecisionStatus:
-    """Wait until a proposal is decided (`DecisionStatus.decided`) and the decision is recorded.
+    """Wait until a proposal is decided (`DecisionStatus.is_decided`) and the decision is recorded.
 
     Args:
         workspace: Name of the workspace in the store (`OpenWorkspace.name`).
@@ -220,14 +220,14 @@ def describe_decisions(proposal: Proposal, decisions: Sequence[ProposalDecided],
     ]
     if said:
         parts.append("\n\n".join(["The user says:", *said]))
-    if lines := format_hunks(_latest(decisions), on_disk=proposal.on_disk):
+    if lines := format_hunk_outcomes(_latest(decisions), on_disk=proposal.on_disk):
         parts.append("\n".join(lines))
     return "\n\n".join(parts)
 
 
 def _headline(proposal: Proposal) -> str:
     """`P7: hunks 1 and 3 written, 2 denied.`"""
-    name, files = proposal.id, format_files(change.stat for change in proposal.files)
+    name, files = proposal.id, format_file_stats(change.stat for change in proposal.files)
     because = f": {proposal.reason}" if proposal.reason else ""
     match proposal.state:
         case ProposalState.PENDING | ProposalState.APPLIED | ProposalState.DENIED if proposal.on_disk:
@@ -266,7 +266,7 @@ def _groups(proposal: Proposal) -> Iterable[str]:
         numbers = sorted(hunk.number for hunk in proposal.hunks if hunk.state is state)
         names = [_name(change) for change in proposal.files if not change.hunks and change.state is state]
         if numbers:
-            counted = noun if len(numbers) == 1 else plural(2, noun).removeprefix("2 ")
+            counted = noun if len(numbers) == 1 else format_count(2, noun).removeprefix("2 ")
             yield f"{f'{counted} ' if noun else ''}{_listed(map(str, numbers))} {word}"
             noun = ""
         if names:
@@ -286,7 +286,7 @@ def _latest(decisions: Sequence[ProposalDecided]) -> list[HunkOutcome]:
     """The last state of each hunk; empty if the last decision was on the whole proposal."""
     facts: dict[str, HunkOutcome] = {}
     for each in decisions:
-        if each.decision is Decision.EDITED:
+        if each.decision is DecisionKind.EDITED:
             continue
         if not each.hunks:
             facts.clear()

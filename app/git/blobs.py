@@ -109,7 +109,7 @@ def to_git_blob(borrowed: BorrowedRepository, path: str, leaf: FileOrLink) -> tu
         leaf: What is on disk.
     """
     if leaf.is_link or b"\r\n" not in leaf.data:
-        return blob_id(leaf.data, borrowed.hash_name), leaf.data
+        return blob_id(leaf.data, borrowed.object_format), leaf.data
     name = borrowed.run_query("hash-object", "-w", "--stdin", "--path", path, data=leaf.data).decode().strip()
     return name, borrowed.read_blobs([name])[name]
 

@@ -161,7 +161,7 @@ class BorrowedRepository:
             return self._ask_theirs("--symbolic-full-name", "--verify", "--quiet", "--end-of-options", name)
         return ""
 
-    def contact_remote(self, *arguments: str, seconds: float) -> bytes:
+    def run_remote_command(self, *arguments: str, seconds: float) -> bytes:
         """Run a git command that connects to another repository, with the user's own configuration and credentials.
 
         The repository's own configuration has no part in it: not its credential helpers, nor its command for ssh.
@@ -205,7 +205,7 @@ class BorrowedRepository:
             found[name] = said[end + 1 : at - 1]
         return found
 
-    def write_files(self, reference: str, files: Mapping[str, bytes], message: str) -> None:
+    def commit_files_to_reference(self, reference: str, files: Mapping[str, bytes], message: str) -> None:
         """Add a commit with these files to a reference of the user's repository; other files of it stay.
 
         Args:
@@ -226,7 +226,7 @@ class BorrowedRepository:
         run_git(self.own, [*_NOTHING_RUNS, "fast-import", "--quiet"], environment, data=b"".join(lines))
 
     @property
-    def shared_folder(self) -> Path:
+    def git_common_dir(self) -> Path:
         """Return the folder with the user's configuration and hooks of the repository."""
         return self._theirs.shared
 
@@ -260,7 +260,7 @@ class BorrowedRepository:
         place.write_text(f"{commit}\n", encoding="ascii")
 
     @property
-    def hash_name(self) -> str:
+    def object_format(self) -> str:
         """Return the hash by which the repository names objects: `sha1` or `sha256`."""
         return "sha256" if self._is_sha256 else "sha1"
 

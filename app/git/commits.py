@@ -140,7 +140,7 @@ class CommitChanges:
     picked: CommitRange
 
 
-def parse_range(borrowed: BorrowedRepository, name: str) -> CommitRange | None:
+def parse_commit_range(borrowed: BorrowedRepository, name: str) -> CommitRange | None:
     """Return the range of a name: `A..B` or `A...B` as in `git diff`, or the commits of a branch that HEAD lacks."""
     for dots in ("...", ".."):
         first, between, last = name.partition(dots)

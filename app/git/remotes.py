@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from app.git.borrowed_repository import BorrowedRepository
-from app.git.commits import CommitRange, branch_range, parse_range, single_commit_range
+from app.git.commits import CommitRange, branch_range, parse_commit_range, single_commit_range
 from app.git.run_git import GitFailed
 
 FETCH_SECONDS = 300.0
@@ -53,7 +53,7 @@ def resolve_commit_range(borrowed: BorrowedRepository, arguments: list[str]) -> 
         (name,) = arguments
         wanted = _of_page(borrowed, name)
         if wanted is None:
-            if picked := parse_range(borrowed, name):
+            if picked := parse_commit_range(borrowed, name):
                 return picked
             if not name.removeprefix("refs/").startswith("signoff/"):
                 raise GitFailed(
@@ -116,7 +116,9 @@ def push_commit(borrowed: BorrowedRepository, commit: str, remote: str, referenc
     local = () if elsewhere else (receiver,)
     refspec = f"{'+' if force else ''}{commit}:{reference}"
     try:
-        borrowed.contact_remote("push", "--no-verify", "--quiet", *local, "--", url, refspec, seconds=PUSH_SECONDS)
+        borrowed.run_remote_command(
+            "push", "--no-verify", "--quiet", *local, "--", url, refspec, seconds=PUSH_SECONDS
+        )
     except GitFailed as error:
         if "rejected" in str(error):
             raise GitFailed(
@@ -193,7 +195,7 @@ def _fetch(borrowed: BorrowedRepository, wanted: FetchTarget) -> str:
     if head := borrowed.resolve("HEAD"):
         borrowed.add_reference("refs/heads/here", head)
     try:
-        borrowed.contact_remote(
+        borrowed.run_remote_command(
             "fetch",
             "--quiet",
             "--no-tags",

@@ -26,7 +26,7 @@ HEAD = 16
 """Bytes that tell the format."""
 
 
-def media_type(head: bytes) -> str:
+def detect_media_type(head: bytes) -> str:
     """Return the media type that the first `HEAD` bytes announce; empty for none of the four."""
     if head.startswith(b"\x89PNG\r\n\x1a\n"):
         return "image/png"
@@ -39,9 +39,9 @@ def media_type(head: bytes) -> str:
     return ""
 
 
-def read_format(data: bytes) -> ImageFormat:
+def read_image_format(data: bytes) -> ImageFormat:
     """Return format and size in pixels. Raises `NotAnImage`."""
-    kind = media_type(data[:HEAD])
+    kind = detect_media_type(data[:HEAD])
     if not kind:
         raise NotAnImage("is no PNG, JPEG, GIF or WebP")
     try:
@@ -153,7 +153,7 @@ class Image(BaseModel):
     @classmethod
     def from_bytes(cls, name: str, data: bytes) -> "Image":
         """Return the image for some bytes. Raises `NotAnImage`."""
-        found = read_format(data)
+        found = read_image_format(data)
         return cls(
             name=name,
             media_type=found.media_type,

@@ -15,9 +15,9 @@ from app.images.image import (
     MAX_IMAGES_IN_MESSAGE,
     Image,
     NotAnImage,
+    detect_media_type,
     format_bytes,
     image_byte_limit,
-    media_type,
     refusal_reason,
 )
 from app.images.mentions import Mention, has_image_name, possible_pasted_paths
@@ -71,7 +71,7 @@ class ImageFiles:
         """Return the image paths that a pasted text consists of; empty if it is any other text."""
         for paths in possible_pasted_paths(text):
             try:
-                if all(media_type(self._read(path, HEAD, head=True)[1]) for path in paths):
+                if all(detect_media_type(self._read(path, HEAD, head=True)[1]) for path in paths):
                     return [self._located(path)[0] for path in paths]
             except (OSError, WorkspaceError, ValueError):
                 continue
@@ -100,7 +100,7 @@ class ImageFiles:
             if not called_so:
                 return None
             raise self._explained(mention.path, error) from error
-        if not media_type(head):
+        if not detect_media_type(head):
             if not called_so:
                 return None
             raise self._explained(mention.path, NotAnImage("is no PNG, JPEG, GIF or WebP"))

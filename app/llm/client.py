@@ -26,7 +26,7 @@ from app.llm.failures.request_errors import (
     RequestError,
     RetryPolicy,
 )
-from app.llm.response.bounded_stream import ResponseTooLarge, ServerEvent
+from app.llm.response.bounded_stream import ResponseTooLarge, ServerSentEvent
 from app.llm.response.response_assembly import Delta, DeltaCollector, ResponseAssembly
 from app.llm.sdk import Sdk
 from app.llm.transport import ProgressTimeout, StreamEnd, Timeouts, Transport
@@ -35,23 +35,23 @@ from app.llm.values.requests_and_updates import (
     AttemptDiscarded,
     CallProgress,
     ChatTemplateChecked,
-    Completed,
     Endpoint,
     Payload,
     ProfileCorrected,
     ReasoningDelta,
+    ResponseCompleted,
     RetryScheduled,
     StreamUpdate,
     TextDelta,
 )
-from app.llm.wires.wire import Decoder, Wire, as_mapping
+from app.llm.wires.wire import ResponseDecoder, Wire, as_mapping
 from app.llm.wires.wire_registry import SentRequest, wire_for
 
 
 class ResponseReader:
     """Reads one response into its assembly."""
 
-    def __init__(self, assembly: ResponseAssembly, decoder: Decoder, describer: FailureDescriber) -> None:
+    def __init__(self, assembly: ResponseAssembly, decoder: ResponseDecoder, describer: FailureDescriber) -> None:
         self._assembly = assembly
         self._decoder = decoder
         self._reader = describer
@@ -61,7 +61,7 @@ class ResponseReader:
         """Return whether the response is complete, whatever happens to the connection."""
         return self._assembly.finish_reason not in (None, "error")
 
-    def read_events(self, events: Iterable[ServerEvent]) -> Iterator[Delta]:
+    def read_events(self, events: Iterable[ServerSentEvent]) -> Iterator[Delta]:
         """Return the updates that some events cause. Raises `AttemptFailed` if there will be no response."""
         return self._fed(map(self._chunk, events))
 
@@ -86,7 +86,7 @@ class ResponseReader:
         if failed is not None:
             raise failed
 
-    def _chunk(self, event: ServerEvent) -> Mapping[str, Any]:
+    def _chunk(self, event: ServerSentEvent) -> Mapping[str, Any]:
         body = parse_body(event.data)
         if event.name == "error":
             raise AttemptFailed(self._reader.describe_stream_error(body))
@@ -228,11 +228,11 @@ class ModelClient:
             self._others[wanted] = self._another(*wanted)
         return self._others[wanted]
 
-    def skip_wait(self) -> None:
+    def retry_now(self) -> None:
         """Send a request that waits to be retried at once."""
         self._hurried.set()
         for other in self._others.values():
-            other.skip_wait()
+            other.retry_now()
 
     async def aclose(self) -> None:
         """Close the connections; a later request opens new ones."""
@@ -244,7 +244,7 @@ class ModelClient:
         await self._transport.aclose()
 
     @contextlib.asynccontextmanager
-    async def open_isolated(self) -> AsyncGenerator["ModelClient"]:
+    async def open_isolated_client(self) -> AsyncGenerator["ModelClient"]:
         """Return a client for the same endpoint with the present knowledge; what it learns stays with it.
 
         It tries once, and is as patient with a closing request as with any other; it is closed at the end.
@@ -265,11 +265,12 @@ class ModelClient:
         self, build: Callable[[Profile], Payload], *, closing: bool = False
     ) -> AsyncGenerator[StreamUpdate]:
         """Send the payload that `build` makes for the profile (on a thread), and yield the response as it arrives, at
-        last `Completed`.
+        last `ResponseCompleted`.
 
-        The concatenated `TextDelta`s since the last `AttemptDiscarded` are `Completed.text`. Cancelling the task, or
-        closing the generator (use `contextlib.aclosing` if you may leave it early), closes the connection at once.
-        A closing request is retried once, within seconds, and tool calls that leak into its text are left out of it.
+        The concatenated `TextDelta`s since the last `AttemptDiscarded` are `ResponseCompleted.text`. Cancelling the
+        task, or closing the generator (use `contextlib.aclosing` if you may leave it early), closes the connection at
+        once. A closing request is retried once, within seconds, and tool calls that leak into its text are
+        left out of it.
 
         Raises:
             RequestError: No usable response; `partial` has what came of the last attempt.
@@ -294,7 +295,7 @@ class ModelClient:
                     async for update in updates:
                         # Now the server has loaded its model, and answers at once.
                         self._check_template()
-                        if isinstance(update, Completed):
+                        if isinstance(update, ResponseCompleted):
                             for correction in self._cured(lessons):
                                 yield correction
                         yield update
@@ -377,7 +378,7 @@ class ModelClient:
 
     async def _attempt(
         self, wire: Wire, fields: dict[str, Any], assembly: ResponseAssembly, *, closing: bool
-    ) -> AsyncGenerator[TextDelta | ReasoningDelta | CallProgress | Completed]:
+    ) -> AsyncGenerator[TextDelta | ReasoningDelta | CallProgress | ResponseCompleted]:
         """Send once and assemble the response into `assembly`; raises `AttemptFailed`."""
         reading = ResponseReader(assembly, wire.make_decoder(), self._reader)
         done = False
@@ -410,7 +411,7 @@ class ModelClient:
             self._placed_in_vain()
         yield completed
 
-    def _judged(self, assembly: ResponseAssembly, fields: Mapping[str, Any], *, done: bool) -> Completed:
+    def _judged(self, assembly: ResponseAssembly, fields: Mapping[str, Any], *, done: bool) -> ResponseCompleted:
         """Return the response, if the received data is one."""
         if assembly.is_empty:
             limited = not _LIMITS.isdisjoint(fields)
@@ -425,7 +426,7 @@ class ModelClient:
             self._beliefs.learn(tool_choice_none="ignored")
         return completed
 
-    def _priced(self, completed: Completed) -> Completed:
+    def _priced(self, completed: ResponseCompleted) -> ResponseCompleted:
         """Return it with its cost, where the price is known."""
         if completed.usage is None:
             return completed

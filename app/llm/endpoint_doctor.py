@@ -13,15 +13,23 @@ from typing import Any
 
 from app.llm.capabilities.profiles import ProfileCache, read_valid_fields, seed_profile
 from app.llm.client import ModelClient
-from app.llm.failures.failures import safe_line
+from app.llm.failures.failures import redacted_line
 from app.llm.failures.request_errors import FailureKind, RequestError, RetryPolicy
 from app.llm.response.text_filters import has_call_markup
 from app.llm.transport import Timeouts
 from app.llm.values.endpoint import NEXT_PLACEMENT, Placement, Profile
-from app.llm.values.requests_and_updates import Completed, Endpoint, Payload, TextDelta
-from app.llm.wires.wire import CallWithResult, Item, ModelTurn, OpaqueEcho, SystemText, UserText, tag_text
+from app.llm.values.requests_and_updates import Endpoint, Payload, ResponseCompleted, TextDelta
+from app.llm.wires.wire import (
+    CallWithResult,
+    Item,
+    ModelTurn,
+    OpaqueResponseBlocks,
+    SystemText,
+    UserText,
+    mark_program_text,
+)
 from app.llm.wires.wire_registry import WIRES, wire_for
-from app.text.quantities import plural
+from app.text.quantities import format_count
 
 USUAL_PORTS = (11434, 1234, 8080, 8000)
 """Ollama, LM Studio, llama.cpp, vLLM; who really listens there is asked."""
@@ -132,7 +140,7 @@ _FIRST = "You are taking part in a short technical check. Follow instructions ex
 class ProbeOutcome:
     """Result of a probe."""
 
-    completed: Completed | None = None
+    completed: ResponseCompleted | None = None
     failed: RequestError | None = None
     pieces: int = 0
 
@@ -156,7 +164,7 @@ async def send_probe(client: ModelClient, build: Callable[[Profile], Payload]) -
                 match update:
                     case TextDelta():
                         answer.pieces += 1
-                    case Completed():
+                    case ResponseCompleted():
                         answer.completed = update
     except RequestError as failed:
         answer.failed = failed
@@ -182,14 +190,19 @@ def tool_exchange_payload(profile: Profile, instruction: str) -> Payload:
     told = "Report the word ok."
     exchange: list[Item] = [ModelTurn("ok"), UserText(told)]
     if profile.tools_supported:
-        exchange = [ModelTurn("", (call,), OpaqueEcho(same_model=True))]
+        exchange = [ModelTurn("", (call,), OpaqueResponseBlocks(same_model=True))]
     match profile.mid_system:
         case "inline":
             items = [*_opened(profile, _FIRST, told), *exchange, SystemText(instruction)]
         case "fold_first":
             items = [*_opened(profile, f"{_FIRST}\n\n{instruction}", told), *exchange]
         case _:
-            items = [*_opened(profile, _FIRST, told), *exchange, ModelTurn("Done."), UserText(tag_text(instruction))]
+            items = [
+                *_opened(profile, _FIRST, told),
+                *exchange,
+                ModelTurn("Done."),
+                UserText(mark_program_text(instruction)),
+            ]
     return _payload(profile, items, [_TOOL] if profile.tools_supported else [], forbids_calls=True)
 
 
@@ -201,7 +214,7 @@ def _opened(profile: Profile, system: str, user: str) -> list[Item]:
 
 def _payload(profile: Profile, items: list[Item], tools: list[dict[str, Any]], *, forbids_calls: bool) -> Payload:
     wire = wire_for(profile)
-    messages, system = wire.write_messages(items, wire.adapt_profile(profile))
+    messages, system = wire.make_messages(items, wire.adapt_profile(profile))
     return Payload(messages, tools, "none" if forbids_calls and tools else None, _ANSWER_TOKENS, system)
 
 
@@ -265,7 +278,7 @@ def describe_learned_fields(cache: ProfileCache, endpoint: Endpoint) -> Endpoint
 
 def _ago(seconds: float) -> str:
     days = int(seconds // 86_400)
-    return "today" if days < 1 else plural(days, "day") + " ago"
+    return "today" if days < 1 else format_count(days, "day") + " ago"
 
 
 async def examine_endpoint(
@@ -345,7 +358,7 @@ def _key(client: ModelClient, hello: ProbeOutcome) -> EndpointCheck:
 
 def _model(client: ModelClient, hello: ProbeOutcome, names: list[str] | None) -> EndpointCheck:
     wanted, origin = client.endpoint.model, client.endpoint.model_from
-    offered = safe_line(", ".join(names[:5]) + (", …" if len(names) > 5 else "")) if names else ""
+    offered = redacted_line(", ".join(names[:5]) + (", …" if len(names) > 5 else "")) if names else ""
     if hello.failed is not None and hello.failed.kind is FailureKind.MODEL_NOT_FOUND:
         named = f" The name is from {origin}." if origin else ""
         return EndpointCheck(
@@ -357,7 +370,7 @@ def _model(client: ModelClient, hello: ProbeOutcome, names: list[str] | None) ->
     if hello.failed is not None:
         return EndpointCheck("model", None, f"{wanted}{told}; not checked")
     if names and wanted not in names:
-        served = safe_line(hello.completed.model) if hello.completed else ""
+        served = redacted_line(hello.completed.model) if hello.completed else ""
         wanted += " answers, though it is not listed" + (f" (as {served})" if served else "")
     return EndpointCheck("model", True, f"{wanted}{told}")
 

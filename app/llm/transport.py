@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from app.llm.capabilities.model_list import ListedModel, parse_model_list
 from app.llm.failures.failures import FailureDescriber, exception_chain, parse_body
 from app.llm.failures.request_errors import AttemptFailed, Failure
-from app.llm.response.bounded_stream import MAX_RENDERED, EventDecoder, ResponseTooLarge, ServerEvent
+from app.llm.response.bounded_stream import MAX_RENDERED, ResponseTooLarge, ServerSentEvent, ServerSentEventDecoder
 from app.llm.sdk import Sdk, start_loading_sdk, wait_for_sdk
 from app.llm.values.endpoint import is_local
 from app.llm.values.requests_and_updates import Endpoint
@@ -230,7 +230,7 @@ class Transport:
 
     async def exchange(
         self, wire: Wire, fields: dict[str, Any], patience: ProgressTimeout
-    ) -> AsyncGenerator[list[ServerEvent] | StreamEnd]:
+    ) -> AsyncGenerator[list[ServerSentEvent] | StreamEnd]:
         """Send a request; yield the events of the response in batches, and its end.
 
         Closing the generator closes the connection at once.
@@ -391,8 +391,8 @@ class Transport:
 
     async def _events(
         self, response: Any, patience: ProgressTimeout
-    ) -> AsyncGenerator[list[ServerEvent] | StreamEnd]:
-        decoder = EventDecoder()
+    ) -> AsyncGenerator[list[ServerSentEvent] | StreamEnd]:
+        decoder = ServerSentEventDecoder()
         async with BackgroundBodyReader(response.aiter_raw()) as arrivals:
             while True:
                 async with asyncio.timeout_at(patience.deadline):

@@ -270,7 +270,7 @@ class KnownServers:
     """Files of the workspace that name servers and wait for trust."""
 
 
-def find_servers(
+def find_configured_servers(
     own_tables: Mapping[str, ServerTable],
     workspace: Workspace,
     store: trust.TrustStore,

@@ -16,7 +16,7 @@ from urllib.parse import urljoin, urlsplit
 
 import httpx2
 
-from app.llm.response.bounded_stream import EventDecoder, ResponseTooLarge
+from app.llm.response.bounded_stream import ResponseTooLarge, ServerSentEventDecoder
 from app.mcp_client.json_rpc import Message, RpcError
 from app.mcp_client.mcp_connection import (
     MAX_SERVER_MESSAGE_BYTES,
@@ -199,7 +199,7 @@ class HttpConnection(McpConnection):
 
     async def _events(self, response: httpx2.Response, answer: "asyncio.Future[Message] | None") -> None:
         """Take the events of a stream until the answer is among them."""
-        decoder = EventDecoder()
+        decoder = ServerSentEventDecoder()
         async for piece in _pieces(response):
             for event in decoder.feed(piece):
                 await self._event(event.data)

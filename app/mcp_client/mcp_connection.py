@@ -201,7 +201,7 @@ class McpConnection(ABC):
 
 
 async def parse_message(data: bytes) -> Any:
-    """Parse a message of the server. Raises `Refusal`."""
+    """Parse a message of the server. Raises `RpcError`."""
     return parse_messages(data) if len(data) < _LONG else await asyncio.to_thread(parse_messages, data)
 
 

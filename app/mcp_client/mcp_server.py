@@ -46,7 +46,7 @@ _TOLD = (ConnectionLost, ServerError, InvalidServer, OSError)
 """Errors whose words are for the user."""
 
 
-def display_name(name: str) -> str:
+def server_display_name(name: str) -> str:
     """Return the name of a server for a line to the user or the model."""
     return escape_unsafe(name, keep="")[:80]
 
@@ -119,12 +119,12 @@ class McpServer:
     @property
     def startup_wait_label(self) -> str:
         """Return the name and the longest time of its start: `docs (up to 60 s)`."""
-        return f"{display_name(self.name)} (up to {self.definition.table.start_timeout:g} s)"
+        return f"{server_display_name(self.name)} (up to {self.definition.table.start_timeout:g} s)"
 
     @property
     def unavailable_reason(self) -> UnavailableServer | None:
         """Return why its tools cannot be used now; None where they can, or it is switched off."""
-        subject, state = f"The MCP server {display_name(self.name)}", self.state
+        subject, state = f"The MCP server {server_display_name(self.name)}", self.state
         why = escape_unsafe(self.problem, keep="")[:_LONGEST_REASON]
         if state is ServerState.STARTING and not self.tools:
             limit = f"{self.definition.table.start_timeout:g} s"
@@ -294,7 +294,7 @@ class McpServer:
             raise
 
     async def stop(self) -> None:
-        """Stop it; only `start_soon` starts it again."""
+        """Stop it; only `start_in_background` starts it again."""
         self._wanted = False
         if self._starting is not None and not self._starting.done():
             self._starting.cancel()

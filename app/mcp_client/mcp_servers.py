@@ -20,7 +20,7 @@ from app.mcp_client.tool_listing import ToolDefinition, dump_tools, has_server_p
 from app.sandbox.sandbox import Sandbox
 from app.storage import StorageError
 from app.tools.base.contract import Tool, ToolArguments, ToolContext, ToolError, ToolOutput, UncheckedArguments
-from app.tools.tool_registry import SourceTools, ToolSource, UnavailableServer, make_tool_schema
+from app.tools.tool_registry import OfferedTools, ToolSource, UnavailableServer, make_tool_schema
 
 CHARACTERS_PER_TOKEN = 4
 DEFAULT_CONTEXT_TOKENS = 32_000
@@ -302,7 +302,7 @@ class McpServers(ToolSource):
             if self.is_enabled(server):
                 server.start_in_background()
 
-    async def offered_tools(self, context_tokens: int | None) -> SourceTools:
+    async def offered_tools(self, context_tokens: int | None) -> OfferedTools:
         """Return the tools of all servers, behind a search where they would take too much of the context.
 
         One that is starting is waited for where it is not known what it offers. One of which that is known, or that
@@ -313,8 +313,8 @@ class McpServers(ToolSource):
             server.allow_restart()
         tools = [tool for server in self.servers if self.is_enabled(server) for tool in self._tools_of(server)]
         if not tools or do_tools_fit_context(tools, context_tokens):
-            return SourceTools(tools)
-        return SourceTools((ToolSearch(tools), CallFoundTool(tools, self.find_tool)), tools)
+            return OfferedTools(tools)
+        return OfferedTools((ToolSearch(tools), CallFoundTool(tools, self.find_tool)), tools)
 
     async def _wait_for(self, server: McpServer) -> None:
         """Wait until a server has started or failed, or it has had its time."""

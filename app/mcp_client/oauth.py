@@ -46,7 +46,7 @@ class SignInRequest:
     """Takes the address at which the browser ended up, as the user pastes it; says whether it is the right one."""
 
 
-class OAuthCallback:
+class OAuthCallbackListener:
     """Listens for the browser's redirect; requests that do not know the state are ignored."""
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class OAuthCallback:
         self._arrived: asyncio.Future[Mapping[str, str]] = asyncio.get_running_loop().create_future()
         self._answering: set[asyncio.Task[None]] = set()
 
-    async def __aenter__(self) -> "OAuthCallback":
+    async def __aenter__(self) -> "OAuthCallbackListener":
         """Listen. Raises OSError."""
         self._server = await asyncio.start_server(self._answer, "127.0.0.1", 0, limit=_LONGEST)
         self.port = int(self._server.sockets[0].getsockname()[1])
@@ -386,10 +386,10 @@ class OAuthSignIn:
 
 
 @contextlib.asynccontextmanager
-async def _way_back() -> AsyncIterator[OAuthCallback]:
+async def _way_back() -> AsyncIterator[OAuthCallbackListener]:
     async with contextlib.AsyncExitStack() as stack:
         try:
-            way = await stack.enter_async_context(OAuthCallback())
+            way = await stack.enter_async_context(OAuthCallbackListener())
         except OSError as error:
             raise SignInFailed(f"no port of this machine could be opened: {error.strerror or error}") from error
         yield way

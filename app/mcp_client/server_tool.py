@@ -16,8 +16,8 @@ from app.mcp_client.mcp_server import McpServer, ServerState
 from app.mcp_client.tool_listing import ToolDefinition, ToolWithdrawn
 from app.proposals.text.file_warnings import format_size
 from app.sandbox.captured_changes import PathChange
-from app.text.deceiving_text import find_deceptive
-from app.text.quantities import plural
+from app.text.deceiving_text import find_deceptive_characters
+from app.text.quantities import format_count
 from app.text.safe_text import strip_unsafe
 from app.tools.base.command_forms import ToolForm
 from app.tools.base.contract import (
@@ -32,9 +32,9 @@ from app.tools.base.contract import (
 from app.tools.command.command_result import (
     HeadAndTail,
     PlainTextDecoder,
-    collect_changes,
     format_paths,
     stage_changes,
+    write_back_ignored_and_read_changes,
 )
 
 _MOST_PARTS = 2_000
@@ -74,9 +74,9 @@ def format_result(result: Message, tool: str = "") -> ResultText:
     text = kept.text().strip("\n")
     failed = result.get("isError") is True
     lines = kept.lines + bool(text)
-    summary = plural(lines, "line") if text else "no text"
+    summary = format_count(lines, "line") if text else "no text"
     if images.taken:
-        summary = f"{summary}, {plural(len(images.taken), 'image')}"
+        summary = f"{summary}, {format_count(len(images.taken), 'image')}"
     summary = f"failed, {summary}" if failed else summary
     return ResultText(text or "[no content]", summary, failed, tuple(images.taken))
 
@@ -216,7 +216,7 @@ class ServerTool(Tool):
             async with server.read_changes() as layer:
                 changes: list[PathChange] = []
                 if layer is not None:
-                    output, changes = await collect_changes(layer, context, output, self.name)
+                    output, changes = await write_back_ignored_and_read_changes(layer, context, output, self.name)
         except OSError as error:
             raise ToolError(f"What it has written can't be read: {error.strerror or error}.") from error
         if changes:
@@ -255,7 +255,7 @@ class ServerTool(Tool):
         if offer.says_read_only:
             notes.append("The server says that it only reads.")
         notes.append(f"{server.name}: {server.definition.origin} ({server.definition.source})")
-        if odd := find_deceptive(detail := format_call(offer.tool, values)):
+        if odd := find_deceptive_characters(detail := format_call(offer.tool, values)):
             # Nothing comes before the word that there is no review.
             notes.insert(1 if reach is WriteAccess.DIRECT else 0, f"Careful: the arguments hold {odd}.")
         title, direct = f"Call a tool of {server.name}?", reach is WriteAccess.DIRECT

@@ -296,7 +296,7 @@ class ToolListing:
         raise ToolWithdrawn(f"has no tool {tool.tool} any more")
 
     async def fetch_tools(self, connection: McpConnection) -> None:
-        """Fetch the whole list. Raises as `Connection.request` does."""
+        """Fetch the whole list. Raises as `McpConnection.request` does."""
         # What it tells from here on may come too late for this answer.
         self._outdated = False
         listed: list[object] = []

@@ -84,7 +84,7 @@ def command_name(path: str) -> str:
     return name
 
 
-def read_command(name: str, path: str, content: bytes, *, takes_model: bool = True) -> CustomCommand:
+def parse_custom_command(name: str, path: str, content: bytes, *, takes_model: bool = True) -> CustomCommand:
     """Return the command that a file defines.
 
     Args:
@@ -250,7 +250,7 @@ def _read(files: Iterable[tuple[str, str, Callable[[], bytes]]], most: int = 2**
                 )
                 continue
             texts.append((shown, content.decode(errors="replace")))
-            command = read_command(command_name(below), shown, content, takes_model=".claude/" not in shown)
+            command = parse_custom_command(command_name(below), shown, content, takes_model=".claude/" not in shown)
         except CommandUnusable as unusable:
             problems.append(escape_unsafe(f"{shown}: {unusable}", keep=""))
         except WorkspaceError as error:

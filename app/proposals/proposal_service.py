@@ -135,7 +135,7 @@ class ProposalService:
         proposal = self._proposals.get_pending(proposal_id)
         return overlay_with_hunks(self._store, ContentStore(self._store), self._reader, proposal, chosen)
 
-    def overlay_below(self, proposal_id: str) -> "PendingFiles":
+    def overlay_of_older_proposals(self, proposal_id: str) -> "PendingFiles":
         """Return the changes of all proposals that wait and are older than this one, which need not be staged yet."""
         from app.proposals.files.overlay import pending_files
 
@@ -250,7 +250,7 @@ class ProposalService:
                 on_disk=on_disk,
             )
 
-    def replace_result(self, proposal_id: str, path: str, text: str, revision: int | None = None) -> Proposal:
+    def replace_proposed_text(self, proposal_id: str, path: str, text: str, revision: int | None = None) -> Proposal:
         """Replace what a waiting proposal would write to a file with the user's text.
 
         Args:
@@ -321,7 +321,9 @@ class ProposalService:
             self._proposals.rebase_pending(proposal_paths(proposal) | proposal_paths(replaced))
             return self.get(proposal_id)
 
-    def open_conflict(self, proposal_id: str, path: str = "", unsaved: "UnsavedText | None" = None) -> "FileConflict":
+    def load_file_conflict(
+        self, proposal_id: str, path: str = "", unsaved: "UnsavedText | None" = None
+    ) -> "FileConflict":
         """Return a file of a stale proposal that conflicts with the disk.
 
         Args:
@@ -332,11 +334,11 @@ class ProposalService:
             ChangedSinceShown: all of it fits.
             InvalidUserText: it is nothing that can be resolved by hand; the message says why.
         """
-        from app.proposals.decide.conflicts import open_conflict
+        from app.proposals.decide.conflicts import load_file_conflict
 
         with self._proposals.lock_for_writing():
-            overlay = self._proposals.overlay_below(self._proposals.get_pending(proposal_id))
-            return open_conflict(overlay, self._proposals.get_pending(proposal_id), path, unsaved)
+            overlay = self._proposals.overlay_of_older_proposals(self._proposals.get_pending(proposal_id))
+            return load_file_conflict(overlay, self._proposals.get_pending(proposal_id), path, unsaved)
 
     def resolve_conflict(
         self, proposal_id: str, path: str, answer: "str | ConflictSide", seen: FileVersion | None
@@ -359,7 +361,7 @@ class ProposalService:
         from app.proposals.decide.conflicts import resolve_conflict
 
         with self._proposals.lock_for_writing():
-            overlay = self._proposals.overlay_below(self._proposals.get_pending(proposal_id))
+            overlay = self._proposals.overlay_of_older_proposals(self._proposals.get_pending(proposal_id))
             proposal = resolve_conflict(overlay, self._proposals.get_pending(proposal_id), path, answer, seen)
             self._proposals.save(proposal)
             self._proposals.rebase_pending(proposal_paths(proposal))
@@ -421,7 +423,7 @@ class ProposalService:
                 outcome = reopening.plan_keep_on_disk(self._contents, proposal, choice)
             else:
                 records = self._proposals.journal_records(proposal)
-                started = reopening.starting_versions(self._contents, proposal, records)
+                started = reopening.versions_without_proposal(self._contents, proposal, records)
                 outcome = decision_outcomes.plan_approval(
                     self._contents, self._proposals.filesystem, proposal, choice, started
                 )
@@ -550,7 +552,7 @@ class ProposalService:
         from app.proposals.decide.conflicts import stale_explanation
 
         try:
-            return stale_explanation(self._proposals.overlay_below(proposal), proposal)
+            return stale_explanation(self._proposals.overlay_of_older_proposals(proposal), proposal)
         except (OSError, ProposalError):
             return f"{proposal.id} was stale and could not be approved: {proposal.reason}."
 
@@ -570,7 +572,7 @@ class ProposalService:
             outcome = reopening.plan_disk_revert(self._contents, proposal, choice)
         else:
             records = self._proposals.journal_records(proposal)
-            started = reopening.starting_versions(self._contents, proposal, records)
+            started = reopening.versions_without_proposal(self._contents, proposal, records)
             outcome = decision_outcomes.plan_denial(self._contents, proposal, choice, started)
         state = compute_state(outcome.proposal)
         if state.is_pending and proposal.state is ProposalState.STALE:

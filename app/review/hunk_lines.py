@@ -237,7 +237,7 @@ def add_evidence_reasons(
         checks: Its check results, if there are any.
         evidence: Its evidence, if there is any.
     """
-    unheld = frozenset(evidence.unheld_hunks) if evidence is not None else frozenset()
+    unheld = frozenset(evidence.unnoticed_hunks) if evidence is not None else frozenset()
     uncovered: dict[str, list[CoverageReportLine]] = {}
     for line in checks.uncovered_lines if checks is not None else ():
         uncovered.setdefault(line.hunk, []).append(line)

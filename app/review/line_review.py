@@ -18,7 +18,7 @@ from app.review.hunk_lines import (
 )
 from app.review.review_state import ReviewState
 from app.review.verdicts import can_be_approved, describe_review_state
-from app.text.quantities import plural
+from app.text.quantities import format_count
 
 _CONTEXT = 3
 """Unchanged lines above and below a hunk."""
@@ -37,7 +37,7 @@ def proposal_head_lines(state: ReviewState, proposal: Proposal) -> Iterator[str]
         yield f"Version {proposal.version}, instead of {proposal.supersedes}."
     if words:
         yield words
-    counts = f"+{proposal.added:,} -{proposal.removed:,} in {plural(len(proposal.counted_changes), 'file')}"
+    counts = f"+{proposal.added:,} -{proposal.removed:,} in {format_count(len(proposal.counted_changes), 'file')}"
     yield f"Changes: {computed_summary(proposal) or counts}."
     if proposal.on_disk:
         yield "It is on disk already: yes keeps it, no takes it back off the disk."
@@ -127,7 +127,7 @@ def hunk_notes(state: ReviewState, proposal: Proposal, diff: FileDiff, hunk: Hun
         more = f" and {len(missed) - _NAMED_LINES} more" if len(missed) > _NAMED_LINES else ""
         verb = "are" if len(missed) > 1 else "is"
         named = ", ".join(map(str, missed[:_NAMED_LINES]))
-        yield f"Reason: {plural(len(missed), 'changed line')} {verb} run by no test (line {named}{more})."
+        yield f"Reason: {format_count(len(missed), 'changed line')} {verb} run by no test (line {named}{more})."
     checked = state.checks.get(proposal.id)
     for name, finding in checked.findings if checked is not None else ():
         if finding.path == path and finding.line - 1 in hunk_line_numbers(hunk, "new"):
@@ -226,7 +226,7 @@ class HunkWalk:
         if not self.hunks or yes == len(self.hunks) or no == len(self.hunks):
             verb = refuse if no else write
             return f"{verb} all of {self.proposal.id}"
-        parts = [f"{verb} {plural(count, 'hunk')}" for verb, count in ((write, yes), (refuse, no)) if count]
+        parts = [f"{verb} {format_count(count, 'hunk')}" for verb, count in ((write, yes), (refuse, no)) if count]
         return ", ".join(parts)
 
     def position_line(self, state: ReviewState) -> str:
@@ -246,7 +246,7 @@ class HunkWalk:
             (hunk for _, hunk in hunks), ()
         )
         if lines:
-            parts.append(f"{lines - missing:,} of {plural(lines, 'changed line')} printed")
+            parts.append(f"{lines - missing:,} of {format_count(lines, 'changed line')} printed")
         if checks := summarize_checks(state.checks.get(self.proposal.id)):
             parts.append(checks)
         return "; ".join(parts) + "."

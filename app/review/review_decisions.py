@@ -8,7 +8,7 @@ from app.proposals.values.models import DecisionResult, ProposalState
 from app.proposals.values.proposal_errors import CheckFailed
 from app.review.review_state import ReviewState
 from app.review.unfinished_review import ReviewFeedback
-from app.text.quantities import plural
+from app.text.quantities import format_count
 
 if TYPE_CHECKING:
     from app.agent.decision_service import DecisionService
@@ -92,9 +92,9 @@ class ReviewDecisions:
             through=self._through,
             unseen_lines=None if unseen is None else unseen.lines,
             unseen_files=() if unseen is None else unseen.paths,
-            checks=() if checked is None else tuple(one.to_fact for one in checked.results),
+            checks=() if checked is None else tuple(one.as_record for one in checked.results),
             caller=self._caller,
-            evidence=found.to_fact if found is not None and is_of_this else None,
+            evidence=found.as_record if found is not None and is_of_this else None,
         )
 
 
@@ -122,7 +122,7 @@ def describe_denial(result: DecisionResult, hunks: Collection[str] | None) -> Ou
     if hunks:
         fact = "what was written stays" if proposal.is_written_in_part else "nothing was written"
         back = "takes that back" if proposal.state is not ProposalState.APPLIED else ""
-        return OutcomeText(f"{plural(len(hunks), 'hunk')} of {name} denied; {fact}.", back)
+        return OutcomeText(f"{format_count(len(hunks), 'hunk')} of {name} denied; {fact}.", back)
     if proposal.state is ProposalState.APPLIED:
         return OutcomeText(f"The rest of {name} denied; what was written stays.", "undoes that")
     return OutcomeText(f"{name} denied; nothing was written.", "reopens it")
@@ -131,7 +131,7 @@ def describe_denial(result: DecisionResult, hunks: Collection[str] | None) -> Ou
 def describe_undo(result: DecisionResult) -> OutcomeText:
     """Return the words for a decision that was taken back."""
     proposal, name = result.proposal, result.proposal.id
-    hunks = plural(len(result.hunks), "hunk") if result.hunks else ""
+    hunks = format_count(len(result.hunks), "hunk") if result.hunks else ""
     if result.denial and proposal.on_disk:
         what = f"{hunks} of {name}" if hunks else name
         return OutcomeText(f"On disk and waiting again: {what}.", "takes it back again" if proposal.reopened else "")

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from app.automation.check_results import ProposalChecks
-from app.automation.evidence.proposal_evidence import ProposalEvidence, Reproduction
+from app.automation.evidence.proposal_evidence import ProposalEvidence, ReproductionResult
 from app.proposals.decide.comment_follow_up import CommentFollowUp
 from app.proposals.stack.hunk_splitting import HunkPart
 from app.proposals.values.decision_facts import LineComment
@@ -371,7 +371,7 @@ class ReviewState:
     """Check results, by proposal."""
     evidence: dict[str, ProposalEvidence] = field(default_factory=dict)
     """What notices if a hunk is missing, by proposal."""
-    reproductions: dict[str, Reproduction] = field(default_factory=dict)
+    reproductions: dict[str, ReproductionResult] = field(default_factory=dict)
     """Results of second runs of a command, by proposal."""
     reproducing: str = ""
     """The proposal whose command runs a second time now."""

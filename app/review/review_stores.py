@@ -103,7 +103,7 @@ class CheckResultStore:
 
     def save(self, checked: "ProposalChecks") -> None:
         """Keep results that have come to an end, in the place of those before; storage errors are ignored."""
-        facts = [one.to_fact for one in checked.results if one.is_current]
+        facts = [one.as_record for one in checked.results if one.is_current]
         if checked.is_running or not facts:
             return
         key, value = f"{_CHECKS}{checked.proposal}", _facts_adapter().dump_json(facts).decode()

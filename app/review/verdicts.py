@@ -15,7 +15,7 @@ from app.proposals.values.models import (
 )
 from app.proposals.values.pending_paths import is_undecided
 from app.review.review_state import ReviewState, UnseenParts
-from app.text.quantities import plural
+from app.text.quantities import format_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +287,7 @@ def _quoted(texts: Sequence[str]) -> str:
 def _doubts(state: ReviewState, proposal: Proposal) -> list[str]:
     """Return why a proposal must be named before it is approved with others."""
     red = describe_failed_checks(state, proposal.id)
-    return [*find_caveats(proposal), *([red] if red else [])]
+    return [*find_bulk_approval_caveats(proposal), *([red] if red else [])]
 
 
 def describe_failed_checks(state: ReviewState, proposal: str) -> str:
@@ -301,7 +301,7 @@ def _unseen(state: ReviewState, proposal: Proposal) -> list[str]:
     missing = state.unseen_parts(proposal)
     if not missing.lines:
         return [f"{_listed(missing.paths)} never on screen"] if missing else []
-    return [f"{missing.lines:,} of {plural(missing.total, 'changed line')} were never on screen"]
+    return [f"{missing.lines:,} of {format_count(missing.total, 'changed line')} were never on screen"]
 
 
 def describe_unseen_parts(name: str, unseen: UnseenParts) -> str:
@@ -309,13 +309,13 @@ def describe_unseen_parts(name: str, unseen: UnseenParts) -> str:
     files = _listed(unseen.paths)
     if not unseen.lines:
         return f"{files} of {name} {'was' if len(unseen.paths) == 1 else 'were'} never on screen"
-    whole = f"{unseen.lines:,} of {plural(unseen.total, 'changed line')} of {name}"
+    whole = f"{unseen.lines:,} of {format_count(unseen.total, 'changed line')} of {name}"
     return f"{whole} {'was' if unseen.lines == 1 else 'were'} never on screen ({files})"
 
 
 def describe_reproduced(proposal: Proposal, unseen: UnseenParts) -> str:
     """`3 of 412 files of P9 were on screen; the rest is what make fmt gave twice, byte for byte`."""
-    seen = f"{len(proposal.files) - len(unseen.paths):,} of {plural(len(proposal.files), 'file')}"
+    seen = f"{len(proposal.files) - len(unseen.paths):,} of {format_count(len(proposal.files), 'file')}"
     command = " ".join(proposal.recipe.command.split()) if proposal.recipe else ""
     return f"{seen} of {proposal.id} were on screen; the rest is what {_quoted((command,))} gave twice, byte for byte"
 
@@ -327,17 +327,17 @@ def _listed(items: Sequence[str], most: int = 4) -> str:
     return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else shown[0]
 
 
-def find_caveats(proposal: Proposal) -> list[str]:
+def find_bulk_approval_caveats(proposal: Proposal) -> list[str]:
     """Return why a proposal must be named before it is approved with others."""
     found: list[str] = []
     for change in proposal.files:
-        for caveat in find_change_caveats(change):
+        for caveat in find_file_caveats(change):
             if caveat not in found:
                 found.append(caveat)
     return found
 
 
-def find_change_caveats(change: FileChange) -> list[str]:
+def find_file_caveats(change: FileChange) -> list[str]:
     """Return why a file must be named before its proposal is approved with others."""
     found = []
     if change.op is FileOperation.DELETE:

@@ -16,7 +16,7 @@ _BY_SHELL = "its hook does not see what it reads."
 _NO_START = "its hook was not installed when the session began; if it was, run `signoff doors install` again."
 
 
-def find_agent_history(
+def find_agent_read_history(
     captured: CapturedEditStore, store: ProposalStore, proposal_id: str, paths: Collection[str]
 ) -> ReadHistory | None:
     """Return what the agent of a proposal had read before; None if no hook has brought the proposal.

@@ -289,7 +289,7 @@ def _reviewed_file(
         for leaf in (before, after)
     ]
     (base, old, base_mode), (result, new, result_mode) = sides
-    hunks = hunk_digests(path, old, new, borrowed.hash_name) if base and result else []
+    hunks = hunk_digests(path, old, new, borrowed.object_format) if base and result else []
     return ReviewedFile(
         path=path,
         base=base,

@@ -20,7 +20,7 @@ from app.proposals.values.record_entries import is_on_disk_after
 from app.runtime.commit_records import sign_reviews, to_signed_approval, to_signed_review
 from app.runtime.open_workspace import OpenWorkspace
 from app.storage.record_store import RecordStore
-from app.text.quantities import plural
+from app.text.quantities import format_count
 
 _MOST_AUTHORS = 3
 
@@ -156,7 +156,7 @@ def _git_origin(found: CommitChanges) -> str:
     """Return the origin in words: the name, the commit and its author."""
     tip = found.picked.tip[:7]
     name = found.picked.name if found.picked.name.startswith(tip) else f"{found.picked.name} ({tip})"
-    count = f"{plural(found.count, 'commit')} " if found.count > 1 else ""
+    count = f"{format_count(found.count, 'commit')} " if found.count > 1 else ""
     more = len(found.authors) - _MOST_AUTHORS
     authors = ", ".join(found.authors[:_MOST_AUTHORS]) + (f" and {more} more" if more > 0 else "")
     return f"{name}, {count}by {authors}" if authors else name

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from app.config.settings import Settings
 from app.runtime.open_workspace import OpenWorkspace
 from app.tools.base.contract import Tool
-from app.tools.tool_registry import SourceTools, ToolSource, UnavailableServer
+from app.tools.tool_registry import OfferedTools, ToolSource, UnavailableServer
 
 if TYPE_CHECKING:
     from app.mcp_client.configured_servers import KnownServers
@@ -67,11 +67,11 @@ class McpManager(ToolSource):
         if self.servers is not None:
             await self.servers.set_definitions(known.definitions)
 
-    async def offered_tools(self, window: int | None) -> SourceTools:
+    async def offered_tools(self, window: int | None) -> OfferedTools:
         """The tools of the servers, once it is known which there are."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self.found.wait(), _PATIENCE)
-        return await self.servers.offered_tools(window) if self.servers is not None else SourceTools()
+        return await self.servers.offered_tools(window) if self.servers is not None else OfferedTools()
 
     @property
     def startup_wait_label(self) -> str:
@@ -99,12 +99,14 @@ class McpManager(ToolSource):
                 await self.servers.close()
 
     def _read(self, settings: Settings) -> "KnownServers":
-        from app.mcp_client.configured_servers import find_servers
+        from app.mcp_client.configured_servers import find_configured_servers
 
         environment = self._runtime.environment if settings.mcp_of_others else {}
         runtime = self._runtime
         theirs = runtime.configuration.servers_of_workspace
-        return find_servers(settings.mcp, runtime.workspace, runtime.sessions, environment, of_workspace=theirs)
+        return find_configured_servers(
+            settings.mcp, runtime.workspace, runtime.sessions, environment, of_workspace=theirs
+        )
 
     def _load(self) -> "McpServers":
         from app.mcp_client.mcp_servers import McpServers, ServerEnvironment

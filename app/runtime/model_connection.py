@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 from pydantic import SecretStr
 
 from app.agent.gate import GatePolicy
-from app.agent.limits import Limits
+from app.agent.limits import SessionLimits
 from app.agent.ports import ModelPort, OtherSession, SessionPorts, TurnSettings
-from app.agent.prompts import FILE_NAME, find_guidance, make_system_prompt
+from app.agent.prompts import FILE_NAME, find_guidance_files, make_system_prompt
 from app.agent.session import Session
 from app.agent.turn_state import open_question
 from app.agent.updates import ConfirmationRequested, ConfirmationResolved, Update
@@ -191,8 +191,8 @@ def create_or_resume_session(
         tools=make_standard_tools(lambda: runtime.sandbox, source, runtime.skills),
         workspace=runtime.workspace,
         model=model,
-        check_unread=runtime.check_unread,
-        commit=make_committer(runtime, settings),
+        check_unread_limit=runtime.check_unread_limit,
+        commit=make_commit_function(runtime, settings),
         run_checks=DraftChecks(
             lambda: runtime.checks, lambda: runtime.settings.check, runtime.service.draft_versions_to_check
         ),
@@ -215,7 +215,7 @@ def _note_permission_request(session: Session, claim: SessionLock, update: Updat
         claim.write_note(_ASKS_PERMISSION if session.confirmations.open_requests else "")
 
 
-def make_committer(runtime: OpenWorkspace, settings: Settings) -> Callable[[Proposal], str] | None:
+def make_commit_function(runtime: OpenWorkspace, settings: Settings) -> Callable[[Proposal], str] | None:
     """Return the function that commits an approved proposal; None if the settings do not ask for it."""
     if not settings.commit:
         return None
@@ -251,9 +251,9 @@ def make_turn_settings(
     )
 
 
-def make_limits(settings: Settings) -> Limits:
+def make_limits(settings: Settings) -> SessionLimits:
     """Return the limits of a session."""
-    return Limits(settings.max_cost, settings.max_time)
+    return SessionLimits(settings.max_cost, settings.max_time)
 
 
 def _guidance(runtime: OpenWorkspace, notify: Callable[[str], None]) -> str:
@@ -263,7 +263,7 @@ def _guidance(runtime: OpenWorkspace, notify: Callable[[str], None]) -> str:
         runtime.workspace.walk_files(is_cancelled=lambda: time.monotonic() > end), _FILES_SEARCHED
     )
     nested = [path for path in files if path.endswith("/" + FILE_NAME)]
-    every = find_guidance(runtime.workspace, nested, notify)
+    every = find_guidance_files(runtime.workspace, nested, notify)
     return "\n\n".join(f"## {found.path}\n\n{found.text}" for found in every)
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from app.automation.check_runner import CheckRunner
     from app.automation.event_hooks import HookRunner
     from app.automation.evidence.evidence_runner import EvidenceRunner
-    from app.automation.evidence.proposal_evidence import Reproduction
+    from app.automation.evidence.proposal_evidence import ReproductionResult
     from app.automation.evidence.recipe_runner import RecipeRunner
     from app.config.config_tables import HookTable
     from app.config.settings import Configuration, Settings
@@ -216,7 +216,7 @@ class OpenWorkspace:
 
             raise ConfigError(str(error)) from error
 
-    def check_unread(self) -> None:
+    def check_unread_limit(self) -> None:
         """Raise TooMuchUnread if more lines wait unread than the reading budget allows."""
         from app.proposals.values.proposal_errors import TooMuchUnread
 
@@ -328,14 +328,14 @@ class OpenWorkspace:
         """
         from app.agent.read_history import find_reads_of_proposal
         from app.proposals.risk.read_reasons import format_reads
-        from app.runtime.agent_reads import find_agent_history
+        from app.runtime.agent_reads import find_agent_read_history
 
         proposal = self.service.get(proposal_id)
         paths = [change.old_path or change.path for change in proposal.files]
         if proposal.session:
             history = find_reads_of_proposal(self.sessions.events(proposal.session), proposal_id, paths)
         else:
-            history = find_agent_history(self.captured_edits, self.proposals, proposal_id, paths)
+            history = find_agent_read_history(self.captured_edits, self.proposals, proposal_id, paths)
         return format_reads(history, paths) if history is not None else ["This is not known of its author."]
 
     @property
@@ -345,7 +345,7 @@ class OpenWorkspace:
 
         return RecipeRunner(self.checks, self.service, self.tree_id)
 
-    async def reproduce(self, proposal_id: str) -> "Reproduction":
+    async def reproduce(self, proposal_id: str) -> "ReproductionResult":
         """Run the command of a waiting proposal again, and tell its model if the result takes the proposal's place.
 
         Raises CommandNotRepeatable, ProposalError, StorageError and OSError.

@@ -16,7 +16,7 @@ from app.prompts.custom_commands import (
 )
 from app.prompts.skills import Skills, find_skills
 from app.runtime.open_workspace import OpenWorkspace
-from app.text.quantities import plural
+from app.text.quantities import format_count
 from app.workspace import trust
 
 
@@ -79,7 +79,7 @@ def make_command_message(known: CommandCatalogue, name: str, argument: str) -> C
     )
     if not command.shell:
         return CommandMessage(text, called)
-    asks = f"/{command.name} has {plural(command.shell, 'command')} in !`…`: not run, the model has to ask."
+    asks = f"/{command.name} has {format_count(command.shell, 'command')} in !`…`: not run, the model has to ask."
     return CommandMessage(text, called, asks)
 
 

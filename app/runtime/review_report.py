@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from app.conversation.events import SideExchange, collect_side_exchanges
-from app.conversation.markdown_export import code_fence, fence_code, quote_text
+from app.conversation.markdown_export import make_code_block, make_code_fence, quote_text
 from app.git.borrowed_repository import BorrowedRepository
 from app.git.commits import CommitRange, branch_range
 from app.git.run_git import GitFailed
@@ -31,7 +31,7 @@ from app.proposals.values.origin import OriginKind
 from app.review.unfinished_review import QUOTED_LINES
 from app.runtime.open_workspace import OpenWorkspace
 from app.storage.record_store import RecordedDecision, RecordStore
-from app.text.quantities import plural
+from app.text.quantities import format_count
 from app.tools.base.contract import escape_surrogates
 
 SIDE_QUESTIONS_HEADING = "Asked aside"
@@ -56,7 +56,7 @@ class ReviewReport:
     def size(self) -> str:
         """Return the counts of files and lines."""
         proposal = self.proposal
-        return f"+{proposal.added} -{proposal.removed} in {plural(len(proposal.counted_changes), 'file')}"
+        return f"+{proposal.added} -{proposal.removed} in {format_count(len(proposal.counted_changes), 'file')}"
 
     @property
     def header(self) -> Sequence[tuple[str, str]]:
@@ -142,7 +142,9 @@ def describe_recorded_decision(decision: RecordedDecision) -> list[str]:
     seen = entry.circumstances
     facts += [seen.caller.description] if seen.caller else []
     if seen.unseen_lines:
-        facts.append(f"{plural(seen.unseen_lines, 'changed line')} never on screen ({', '.join(seen.unseen_files)})")
+        facts.append(
+            f"{format_count(seen.unseen_lines, 'changed line')} never on screen ({', '.join(seen.unseen_files)})"
+        )
     elif seen.unseen_lines == 0:
         facts.append("every changed line was on screen")
     facts += [f"{check.name}: {check.words or check.state.replace('_', ' ')}" for check in seen.checks]
@@ -165,7 +167,7 @@ def render_markdown(report: ReviewReport) -> str:
             parts.append(quote_text(words.feedback.strip()))
         for comment in words.comments:
             said = quote_text(comment.text.strip())
-            parts.append(f"`{comment.path}:{comment.line}`\n\n{fence_code(comment.quote, 'diff')}\n\n{said}")
+            parts.append(f"`{comment.path}:{comment.line}`\n\n{make_code_block(comment.quote, 'diff')}\n\n{said}")
     for refused in report.denied_parts:
         shown = [
             line
@@ -176,8 +178,8 @@ def render_markdown(report: ReviewReport) -> str:
             )
         ]
         if shown:
-            parts.append(f"## Denied in {refused.path}\n\n{fence_code(chr(10).join(shown), 'diff')}")
-    parts.append(f"## The change\n\n{fence_code(report.patch, 'diff')}")
+            parts.append(f"## Denied in {refused.path}\n\n{make_code_block(chr(10).join(shown), 'diff')}")
+    parts.append(f"## The change\n\n{make_code_block(report.patch, 'diff')}")
     if report.side_questions:
         parts.append(f"## {SIDE_QUESTIONS_HEADING}")
         parts += [_side_question(one) for one in report.side_questions]
@@ -186,7 +188,7 @@ def render_markdown(report: ReviewReport) -> str:
 
 def _side_question(exchange: SideExchange) -> str:
     """A question and its answer, both quoted: nothing in them is a heading of the report."""
-    picked = fence_code(exchange.question.picked, "diff") if exchange.question.picked else ""
+    picked = make_code_block(exchange.question.picked, "diff") if exchange.question.picked else ""
     head, said = f"### {question_heading(exchange)}", quote_text(exchange.question.text)
     return "\n\n".join(
         filter(None, (head, picked, said, f"{answer_heading(exchange)}:", quote_text(exchange.answer_text)))
@@ -267,7 +269,7 @@ class ForgeComment:
         if self.replacement is None:
             return self.text
         text = "".join(f"{line}\n" for line in self.replacement)
-        fence = code_fence(text)
+        fence = make_code_fence(text)
         return f"{self.text}\n\n{fence}{language}\n{text}{fence}".lstrip()
 
 
@@ -284,7 +286,7 @@ class ForgeReview:
     @property
     def github_review(self) -> dict[str, Any]:
         """Return the body of `POST /repos/{owner}/{repo}/pulls/{number}/reviews`."""
-        count = plural(len(self.comments), "comment")
+        count = format_count(len(self.comments), "comment")
         body = "\n\n".join(self.general_notes) or f"Reviewed with signoff ({self.proposal}): {count} below."
         comments = [remark.github_comment for remark in self.comments]
         return {"commit_id": self.commits.tip, "event": "COMMENT", "body": body, "comments": comments}
@@ -421,7 +423,7 @@ def _add_comment(review: ForgeReview, comment: LineComment, file: "_ForgeFile | 
         review.comments.append(file.remark(lines, comment.text.strip()))
     else:
         place = f"`{file.path if file is not None else comment.path}:{comment.line}`"
-        review.general_notes.append(f"{place}\n\n{fence_code(comment.quote, 'diff')}\n\n{comment.text.strip()}")
+        review.general_notes.append(f"{place}\n\n{make_code_block(comment.quote, 'diff')}\n\n{comment.text.strip()}")
 
 
 def _commented_line(comment: LineComment, file: "_ForgeFile") -> Sequence[_ForgeLine]:
@@ -516,4 +518,4 @@ def _add_suggestions(
             review.comments.append(file.remark(replaced, "", lines))
         else:
             shown = [f"-{line}" for line in file.new[each.old_start : last]] + [f"+{line}" for line in lines]
-            review.general_notes.append(f"`{file.path}:{first}`\n\n{fence_code(chr(10).join(shown), 'diff')}")
+            review.general_notes.append(f"`{file.path}:{first}`\n\n{make_code_block(chr(10).join(shown), 'diff')}")

@@ -30,7 +30,7 @@ from app.runtime.model_connection import (
     connect_model,
     create_or_resume_session,
     list_models,
-    make_committer,
+    make_commit_function,
     make_limits,
     make_turn_settings,
 )
@@ -51,7 +51,7 @@ _GATHER_SECONDS = 0.3
 _PREFIX = "draft:"
 
 
-class StoredDraft(BaseModel):
+class StoredComposerDraft(BaseModel):
     """The draft of one session, as it is stored."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
@@ -64,7 +64,7 @@ class StoredDraft(BaseModel):
     """Unix time at which it was written."""
 
 
-class DraftStore:
+class ComposerDraftStore:
     """Keeps the drafts of the sessions of one workspace; use it on one event loop."""
 
     def __init__(self, sessions: SessionStore, failed: Callable[[str], None]) -> None:
@@ -118,7 +118,7 @@ class DraftStore:
 
     def _store(self, drafts: dict[str, str]) -> None:
         for session_id, draft in drafts.items():
-            kept = StoredDraft(draft=draft, process=os.getpid(), time=time.time())
+            kept = StoredComposerDraft(draft=draft, process=os.getpid(), time=time.time())
             self._sessions.set_setting(_PREFIX + session_id, kept.model_dump_json() if draft else None)
 
     def _stored(self, session_id: str) -> str:
@@ -134,12 +134,12 @@ class DraftStore:
         return ""
 
 
-def _parsed(value: str) -> StoredDraft:
+def _parsed(value: str) -> StoredComposerDraft:
     try:
-        return StoredDraft.model_validate_json(value)
+        return StoredComposerDraft.model_validate_json(value)
     except ValidationError:
         # Earlier versions stored the bare text.
-        return StoredDraft(draft=value)
+        return StoredComposerDraft(draft=value)
 
 
 def _is_alive(process: int) -> bool:
@@ -224,7 +224,7 @@ class SessionlessDecisions(DecisionService):
         return self._runtime.service
 
     @property
-    def committer(self) -> Callable[[Proposal], str] | None:
+    def commit_function(self) -> Callable[[Proposal], str] | None:
         """The function that commits an approved proposal; None if the settings don't ask for it."""
         return self._commits()
 
@@ -267,7 +267,7 @@ class SessionHost:
         self._rewatch = asyncio.Event()
         self._watcher = ProposalWatcher(runtime.workspace.root)
         runtime.hook_dispatcher.patience = _HOOKS_AT_THE_END
-        self.drafts = DraftStore(runtime.sessions, lambda line: subscriber(SessionFailed(line)))
+        self.drafts = ComposerDraftStore(runtime.sessions, lambda line: subscriber(SessionFailed(line)))
         """The composer's text of each session."""
         self.mcp = McpManager(runtime, lambda line: subscriber(SessionFailed(line)), _PATIENCE)
         """The MCP servers, whose tools all sessions share."""
@@ -287,7 +287,7 @@ class SessionHost:
             return self.session
         return SessionlessDecisions(
             self.runtime,
-            commit=lambda: make_committer(self.runtime, self.settings),
+            commit=lambda: make_commit_function(self.runtime, self.settings),
             changed=lambda ids: self._publish(ProposalsChanged(ids)),
             notify=lambda line: self._subscriber(SessionFailed(line)),
         )
@@ -303,7 +303,7 @@ class SessionHost:
         service.notify = self.runtime.hook_dispatcher.notify = notify
         lines = await asyncio.to_thread(finish_unfinished_work, self.runtime)
         if lines and (session := self.session) is not None:
-            await session.catch_up()
+            await session.load_external_events()
         await asyncio.to_thread(self.runtime.service.rebase_pending)
         self._seen_versions = _versions(await self.proposals())
         self._rewatch.set()
@@ -394,7 +394,7 @@ class SessionHost:
         self.settings = settings
         if self.session is None:
             return
-        self.session.ports = replace(self.session.ports, commit=make_committer(self.runtime, settings))
+        self.session.ports = replace(self.session.ports, commit=make_commit_function(self.runtime, settings))
         policy = GatePolicy(settings.gate, settings.chain_steps)
         self.session.settings = replace(
             self.session.settings, max_steps=settings.max_steps, plan=settings.plan, limits=make_limits(settings)
@@ -472,7 +472,7 @@ class SessionHost:
         async for _ in self.runtime.signal.listen():
             if self.session is not None and self.session.is_follower:
                 # It rings, too, when a session is closed.
-                await self.session.take_over()
+                await self.session.take_over_turns()
             # What this process wrote rings too; the database tells whether anyone else did.
             now = await asyncio.to_thread(self.runtime.database.foreign_write_counter)
             if now == seen:
@@ -481,7 +481,7 @@ class SessionHost:
             for line in await asyncio.to_thread(_stage_captured, self.runtime):
                 self._subscriber(SessionFailed(line))
             if self.session is not None:
-                await self.session.catch_up()
+                await self.session.load_external_events()
             await self.publish_proposal_changes()
 
     async def publish_proposal_changes(self) -> None:
@@ -502,7 +502,7 @@ class SessionHost:
             for line in lines:
                 self._subscriber(SessionFailed(line))
             return
-        await session.catch_up()
+        await session.load_external_events()
         for line in lines:
             await session.notify_user(Notice(text=line))
 

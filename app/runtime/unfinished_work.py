@@ -3,15 +3,15 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 
-from app.agent.decision_service import changed_proposal_events, decision_event, proposal_session
-from app.conversation.events import Decision, Event, Notice, ProposalDecided, TurnEnded, TurnStarted
+from app.agent.decision_service import changed_proposal_events_by_session, decision_event, session_id_of_proposal
+from app.conversation.events import DecisionKind, Event, Notice, ProposalDecided, TurnEnded, TurnStarted
 from app.proposals.files.filesystem import default_file_mode
 from app.proposals.text.hunks import hunk_header
 from app.proposals.values.decision_facts import HunkOutcome, LastDecision
 from app.proposals.values.models import DecisionResult, HunkState, Proposal, ProposalState, describe_state
 from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.proposal_errors import NothingStaged, ProposalError
-from app.runtime.agent_reads import find_agent_history
+from app.runtime.agent_reads import find_agent_read_history
 from app.runtime.open_workspace import OpenWorkspace
 from app.sandbox.captured_changes import FileOrLink, PathChange
 from app.storage import StorageError
@@ -45,7 +45,7 @@ def finish_unfinished_work(runtime: OpenWorkspace, *, patience: float = PATIENCE
     return lines
 
 
-def finish_and_report(runtime: OpenWorkspace, notify: Callable[[str], None]) -> None:
+def finish_unfinished_work_and_notify(runtime: OpenWorkspace, notify: Callable[[str], None]) -> None:
     """Finish unfinished work, and pass each line about it to `notify`, also lines that come later."""
     runtime.service.notify = notify
     for line in finish_unfinished_work(runtime):
@@ -84,7 +84,7 @@ def record_unrecorded_decisions(
     for proposal_id, last in runtime.proposals.unrecorded_decisions(patience):
         proposal = runtime.service.get(proposal_id)
         append_decision_to_sessions(runtime, make_unrecorded_event(proposal, last), current_session=current_session)
-        state = "waiting again" if last.decision == Decision.REOPENED else describe_state(proposal.state)
+        state = "waiting again" if last.decision == DecisionKind.REOPENED else describe_state(proposal.state)
         lines.append(f"{proposal.id} is {state}: signoff could not record that at the time, and has now.")
     return lines
 
@@ -98,12 +98,12 @@ def append_decision_to_sessions(
         changed: other proposals that were re-based or turned stale because of it.
         current_session: the session for a proposal that comes from none.
     """
-    session = proposal_session(runtime.service.get(decided.proposal), current_session)
+    session = session_id_of_proposal(runtime.service.get(decided.proposal), current_session)
     if session and runtime.sessions.exists(session):
         runtime.sessions.append_events(session, [decided])
     else:
         runtime.sessions.record_decision(decided)
-    for owner, events in changed_proposal_events(changed).items():
+    for owner, events in changed_proposal_events_by_session(changed).items():
         if owner and runtime.sessions.exists(owner):
             runtime.sessions.append_events(owner, events)
 
@@ -113,14 +113,14 @@ def make_unrecorded_event(proposal: Proposal, last: LastDecision) -> ProposalDec
     files = last.files or tuple(change.stat for change in proposal.files)
     result = DecisionResult(proposal, files, tuple(_hunk_facts(proposal, last)) if last.hunks else ())
     event = decision_event(
-        result, Decision(last.decision), feedback=last.feedback, comments=last.comments, images=last.images
+        result, DecisionKind(last.decision), feedback=last.feedback, comments=last.comments, images=last.images
     )
     return event.model_copy(update={"stale": last.stale, "number": last.number})
 
 
 def _hunk_facts(proposal: Proposal, last: LastDecision) -> Iterator[HunkOutcome]:
     """Yield the outcome of the hunks: of those decided, and of those that still wait."""
-    landed = last.decision in (Decision.APPROVED, Decision.PARTLY_APPROVED)
+    landed = last.decision in (DecisionKind.APPROVED, DecisionKind.PARTLY_APPROVED)
     for change in proposal.files:
         for hunk in change.hunks:
             if hunk.id in last.hunks:
@@ -165,7 +165,7 @@ def _stage_captured_proposal(runtime: OpenWorkspace, name: str) -> None:
         kind=OriginKind.AGENT, agent=turn.agent, model=turn.model, session=turn.session, prompt=turn.prompt
     )
     draft.add_changes([_path_change(file) for file in files])
-    draft.read_history = find_agent_history(captured, runtime.proposals, name, draft.changed_paths.keys())
+    draft.read_history = find_agent_read_history(captured, runtime.proposals, name, draft.changed_paths.keys())
     became = name
     with suppress(NothingStaged):
         became = runtime.service.stage(draft, "", [each.id for each in _unanswered_denials(runtime, turn)]).id

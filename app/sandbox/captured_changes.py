@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from app.text.quantities import plural
+from app.text.quantities import format_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class IgnoredPath:
     @property
     def summary(self) -> str:
         """Return a line for the user: `node_modules/, 312 files`."""
-        written = plural(self.written, "file") if self.written and self.path.endswith("/") else ""
+        written = format_count(self.written, "file") if self.written and self.path.endswith("/") else ""
         removed = f"{self.removed:,} removed" if self.removed else ""
         return ", ".join(filter(None, (self.path, written, removed)))
 
@@ -90,10 +90,14 @@ IGNORED_FILES_LABEL = "also written, ignored by git"
 
 def describe_ignored_paths(ignored: Sequence[IgnoredPath], limit: int = 10) -> str:
     """Return `also written, ignored by git: a.log; node_modules/, 312 files`; empty if there are none."""
-    return f"{IGNORED_FILES_LABEL}: {shorten_list([each.summary for each in ignored], limit)}" if ignored else ""
+    return (
+        f"{IGNORED_FILES_LABEL}: {join_first_with_semicolons([each.summary for each in ignored], limit)}"
+        if ignored
+        else ""
+    )
 
 
-def shorten_list(items: Sequence[str], limit: int = 3) -> str:
+def join_first_with_semicolons(items: Sequence[str], limit: int = 3) -> str:
     """Join the first items with semicolons, and say how many more there are."""
     more = f" and {len(items) - limit:,} more" if len(items) > limit else ""
     return f"{'; '.join(items[:limit])}{more}"

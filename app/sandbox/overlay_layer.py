@@ -228,7 +228,7 @@ class OverlayLayer:
         return await asyncio.to_thread(self._upper.find_changes, self._policy)
 
     def read_change(self, path: str, limit: int) -> PathChange:
-        """Return one of the changes with its contents; raises as `UpperLayer.read` does."""
+        """Return one of the changes with its contents; raises as `UpperLayer.read_change` does."""
         return self._upper.read_change(path, limit)
 
     async def write_back(self, paths: Sequence[str], *, dry_run: bool = False) -> WriteBackReport:

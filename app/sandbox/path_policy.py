@@ -20,7 +20,7 @@ from app.workspace.ignore import (
     read_patterns,
     read_rules_file,
 )
-from app.workspace.path_rules import UnsafePath, check_name, has_path_at_or_below, is_nested_too_deep
+from app.workspace.path_rules import UnsafePath, check_path_component, has_path_at_or_below, is_nested_too_deep
 from app.workspace.paths import Workspace
 from app.workspace.reading import read_file
 
@@ -251,7 +251,7 @@ class PathPolicy:
             # There git and its like may do as they please, as in a package that was checked out.
             return ""
         try:
-            check_name(path.rpartition("/")[2])
+            check_path_component(path.rpartition("/")[2])
         except UnsafePath as error:
             return str(error)
         return ""

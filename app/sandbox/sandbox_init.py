@@ -510,7 +510,7 @@ def _install_filter(watcher: "socket") -> None:
     from app.sandbox import syscall_filter
 
     # Without Landlock nothing keeps the command from the files themselves.
-    listener = syscall_filter.install_filter(
+    listener = syscall_filter.install_syscall_filter(
         sockets=_filters[0], files=bool(_landlock_versions), starts=not os.geteuid()
     )
     right = (_socket.SOL_SOCKET, _socket.SCM_RIGHTS, listener.to_bytes(4, sys.byteorder))

@@ -89,7 +89,7 @@ _CHILD_ENDED, _RESTARTS = 17, 0x10000000
 """SIGCHLD, and SA_RESTART of sigaction(2)."""
 
 
-def install_filter(*, sockets: bool, files: bool, starts: bool) -> int:
+def install_syscall_filter(*, sockets: bool, files: bool, starts: bool) -> int:
     """Filter the calls of this process and of all that it starts, for good; it must have no new privileges.
 
     Args:
@@ -381,5 +381,7 @@ def _check(result: int) -> None:
 if __name__ == "__main__":
     _check(_LIBC.prctl(_NO_NEW_PRIVILEGES, ctypes.c_ulong(1), 0, 0, 0))
     sys.exit(
-        0 if os.uname().machine in _MACHINES and install_filter(sockets=False, files=True, starts=True) > 0 else 1
+        0
+        if os.uname().machine in _MACHINES and install_syscall_filter(sockets=False, files=True, starts=True) > 0
+        else 1
     )

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple, cast
 
 from app.storage.database import Database
 from app.storage.process_coordination import ChangeSignal
-from app.storage.seen_lines_store import check_unread
+from app.storage.seen_lines_store import check_unread_limit
 
 _KEPT_SECONDS = 30 * 86_400.0
 """Seconds for which a turn is kept: an agent's session may be resumed to read a decision."""
@@ -150,7 +150,7 @@ class CapturedEditStore:
             known = connection.execute(_AFTER, (self._workspace, turn.proposal)).fetchall() if turn.proposal else []
             if first and (first[0] != turn.proposal or dict(known) != {file.path: file.after for file in before}):
                 return ""
-            check_unread(connection, self._workspace, unread_limit)
+            check_unread_limit(connection, self._workspace, unread_limit)
             mine = (self._workspace, turn.proposal)
             if not turn.proposal or connection.execute(_TOUCHED, mine).fetchone():
                 row = connection.execute(RESERVE, (self._workspace,)).fetchone()

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
-def compact_record(record: _Model, changes: Mapping[str, object] | None = None) -> _Model:
+def make_compact_copy(record: _Model, changes: Mapping[str, object] | None = None) -> _Model:
     """Return an equal record that takes less memory, with other values for the fields in `changes`.
 
     Pydantic gives each record its own dict and its own set of field names, which are larger than the values of a
@@ -31,7 +31,7 @@ def compact_record(record: _Model, changes: Mapping[str, object] | None = None) 
 def _compact_value(value: object) -> object:
     """Return the value with compact records in it. A named tuple stays as it is: it must keep its class."""
     if isinstance(value, BaseModel):
-        return compact_record(value)
+        return make_compact_copy(value)
     if type(value) is tuple and value:
         return tuple(map(_compact_value, value))
     return value

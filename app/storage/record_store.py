@@ -61,7 +61,7 @@ class ChainVerification:
 
 
 @dataclass(frozen=True, slots=True)
-class DecisionInput:
+class DecisionFeedback:
     """The user's words, comments and images with a decision."""
 
     feedback: str = ""
@@ -76,7 +76,7 @@ class RecordedDecision:
     entry: DecisionRecordEntry | None
     event: EventRecordEntry | None
     """None until it is told, and where that entry cannot be read."""
-    words: DecisionInput
+    words: DecisionFeedback
     words_lost: bool
     """Words were said, and those that are kept are others or none."""
 
@@ -98,7 +98,7 @@ class RecordedDecision:
 
     @property
     def decision(self) -> str:
-        """`app.conversation.events.Decision`."""
+        """`app.conversation.events.DecisionKind`."""
         return self._known.decision
 
     @property
@@ -237,7 +237,7 @@ class RecordStore:
             for proposal, body in self._database.query_rows(statement, (self._workspace,)):
                 try:
                     kept = json.loads(cast(str, body))
-                    words = DecisionInput(
+                    words = DecisionFeedback(
                         str(kept["feedback"]),
                         tuple(LineComment.model_validate(comment) for comment in kept.get("comments", ())),
                         tuple(Image.model_validate(image) for image in kept.get("images", ())),
@@ -250,7 +250,7 @@ class RecordStore:
         return found
 
 
-_KeptWords = dict[tuple[str, int, str], DecisionInput]
+_KeptWords = dict[tuple[str, int, str], DecisionFeedback]
 _WORDS = (
     "SELECT proposal, body FROM unrecorded WHERE workspace = ?",
     "SELECT proposal, body FROM decisions WHERE workspace = ?",
@@ -263,7 +263,7 @@ def _recorded(
     known = entry or event
     assert known is not None
     words = kept.get((known.proposal, known.count, known.words))
-    return RecordedDecision(entry, event, words or DecisionInput(), bool(known.words) and words is None)
+    return RecordedDecision(entry, event, words or DecisionFeedback(), bool(known.words) and words is None)
 
 
 _ENDS = (

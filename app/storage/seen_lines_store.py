@@ -49,7 +49,7 @@ class SeenLinesStore:
         return found
 
     def add_seen(self, seen: Mapping[str, Mapping[str, bytes]]) -> None:
-        """Add lines to those that were seen, in the form of `seen`. Raises StorageError."""
+        """Add lines to those that were seen, in the form of `seen_lines`. Raises StorageError."""
         with self._database.transaction() as connection:
             for proposal, hunks in seen.items():
                 for hunk, lines in hunks.items():
@@ -60,7 +60,7 @@ class SeenLinesStore:
         self._signal.send()
 
 
-def check_unread(connection: sqlite3.Connection, workspace: str, limit: int) -> None:
+def check_unread_limit(connection: sqlite3.Connection, workspace: str, limit: int) -> None:
     """Raise TooMuchUnread if more lines wait unread than `limit`; 0 stands for no limit.
 
     Within the transaction that adds to them, so that no two writers pass with the same count.

@@ -22,7 +22,7 @@ from app.conversation.events import (
 )
 from app.conversation.log import skip_to_first_turn
 from app.storage import NoSuchSession, StorageError
-from app.storage.compact_records import compact_record
+from app.storage.compact_records import make_compact_copy
 from app.storage.database import Database
 from app.storage.process_coordination import ChangeSignal
 
@@ -375,7 +375,7 @@ def _event(number: int, at: float, kind: str, body: str) -> Event:
     """An event from its JSON; raises KeyError, ValidationError."""
     model = _KINDS[kind]
     event = model.model_validate_json(f'{{"id":{number},"time":{at!r},{body[1:]}')
-    return compact_record(event)
+    return make_compact_copy(event)
 
 
 _KINDS: dict[str, type[Event]] = {kind.model_fields["type"].default: kind for kind in get_args(get_args(Event)[0])}
@@ -409,7 +409,7 @@ def _insert_event(connection: sqlite3.Connection, session: str, event: Event, at
         "INSERT INTO events (session, time, type, body) VALUES (?, ?, ?, ?)",
         (session, at, event.type, event.model_dump_json(exclude={"id", "time"})),
     )
-    return compact_record(event, {"id": cursor.lastrowid, "time": at})
+    return make_compact_copy(event, {"id": cursor.lastrowid, "time": at})
 
 
 def _insert_decision(connection: sqlite3.Connection, workspace: str, session: str, decided: ProposalDecided) -> None:

@@ -17,10 +17,10 @@ from app.proposals.values.origin import OriginKind
 from app.proposals.values.proposal_store import JournalEntry, JournalRecord
 from app.storage import StorageError
 from app.storage.captured_edit_store import RESERVE
-from app.storage.compact_records import compact_record
+from app.storage.compact_records import make_compact_copy
 from app.storage.database import Database
 from app.storage.process_coordination import ChangeSignal
-from app.storage.seen_lines_store import check_unread
+from app.storage.seen_lines_store import check_unread_limit
 
 if TYPE_CHECKING:
     from app.proposals.values.record_entries import DecisionRecordEntry
@@ -74,7 +74,7 @@ class SqliteProposalStore:
         with self._database.transaction() as connection:
             known = {one.id for one in proposals if connection.execute(_KNOWN, self._row(one)[:2]).fetchone()}
             if limit and any(one.id not in known and self._is_new_work(connection, one) for one in proposals):
-                check_unread(connection, self._workspace, limit)
+                check_unread_limit(connection, self._workspace, limit)
             for proposal in proposals:
                 self._save(connection, proposal)
         self._signal.send()
@@ -257,7 +257,7 @@ def _proposal(body: object) -> Proposal:
 
 @lru_cache(maxsize=32)
 def _small_proposal(body: str) -> Proposal:
-    return compact_record(_read(Proposal, body))
+    return make_compact_copy(_read(Proposal, body))
 
 
 @lru_cache(maxsize=2)

@@ -87,7 +87,7 @@ class DeceptiveText:
         return "They are shown as glyphs."
 
 
-def find_deceptive(text: str) -> DeceptiveText:
+def find_deceptive_characters(text: str) -> DeceptiveText:
     """Find deceptive text; tabs, newlines and the carriage return of a CRLF are ordinary."""
     if text.isascii() and is_plain(text):
         return DeceptiveText()
@@ -110,7 +110,7 @@ def find_deceptive(text: str) -> DeceptiveText:
     return DeceptiveText(control, bidi, invisible, words, blank, reordered, other, spaces)
 
 
-def merge_findings(parts: Iterable[DeceptiveText]) -> DeceptiveText:
+def merge_deceptive_texts(parts: Iterable[DeceptiveText]) -> DeceptiveText:
     """Merge the findings of several texts."""
     found = list(parts)
     return DeceptiveText(

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from app.conversation.todos import MAX_TODOS, Todo, count_done, current_or_next_todo
 from app.prompts.skills import FILE_NAME, Skill, Skills
-from app.text.quantities import plural
+from app.text.quantities import format_count
 from app.tools.base.contract import Tool, ToolArguments, ToolContext, ToolError, ToolOutput
 from app.workspace.path_rules import WorkspaceError
 
@@ -71,7 +71,7 @@ def _read(skill: Skill, file: str) -> ToolOutput:
     left = len(text) - MAX_SKILL_CHARACTERS
     foot = f"\n[{left:,} more characters not shown]" if left > 0 else ""
     shown = "\n".join(head)
-    return ToolOutput(f"{shown}\n\n{text[:MAX_SKILL_CHARACTERS]}{foot}", plural(len(text.splitlines()), "line"))
+    return ToolOutput(f"{shown}\n\n{text[:MAX_SKILL_CHARACTERS]}{foot}", format_count(len(text.splitlines()), "line"))
 
 
 class WriteTodosArguments(ToolArguments):

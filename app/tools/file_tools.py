@@ -13,8 +13,8 @@ from app.tools.base.targets import (
     os_errors_as_tool_errors,
     refusals_as_tool_errors,
     resolve_path,
-    similar_files,
     stage_edit,
+    suggest_similar_files,
 )
 
 PAGE_LINES = 800
@@ -84,7 +84,7 @@ def _missing(path: str, context: ToolContext) -> str:
     added, removed = context.draft.added_and_removed_paths()
     if path in removed:
         return f"{path} does not exist any more: a staged edit deletes or renames it."
-    close = similar_files(context.workspace, path, added)
+    close = suggest_similar_files(context.workspace, path, added)
     return f"{path} does not exist." + (f" Similar names: {', '.join(close)}." if close else "")
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class SourceTools:
+class OfferedTools:
     """Tools that are there besides the standing ones."""
 
     listed: Sequence[Tool] = ()
@@ -55,7 +55,7 @@ class ToolSource(ABC):
         return ()
 
     @abstractmethod
-    async def offered_tools(self, context_tokens: int | None) -> SourceTools:
+    async def offered_tools(self, context_tokens: int | None) -> OfferedTools:
         """Return the current tools; `context_tokens` is the model's context in tokens, as far as it is known."""
 
     async def find_tool(self, name: str, report_wait: Callable[[str], None]) -> Tool | None:
@@ -108,7 +108,7 @@ class ToolSet:
 
     @property
     def startup_wait_label(self) -> str:
-        """Return what `renew` waits for, in a few words; empty if nothing is known."""
+        """Return what `reload` waits for, in a few words; empty if nothing is known."""
         return self._source.startup_wait_label if self._source is not None else ""
 
     @property

@@ -24,7 +24,7 @@ from app.keys.actions import Action, make_bindings
 from app.ui.chat_controller import ChatController
 from app.ui.context.app_context import AppContext, Job, error_message, is_user_error
 from app.ui.context.current_session import ClosedSession, CurrentSession, UpdateBuffer
-from app.ui.startup import Controllers, OpenWorkspaceFunction, Startup, open_with_chat
+from app.ui.startup import Controllers, OpenWorkspaceFunction, Startup, open_workspace_and_import_chat
 from app.ui.terminal import garbage_collection
 from app.ui.terminal.fitted_app import TerminalApp
 from app.ui.themes.first_theme import STANDARD_THEME, own_theme
@@ -153,7 +153,7 @@ class SignoffApp(TerminalApp):
     async def _begin(self) -> None:
         """Open the workspace, show it, open the session; a workspace that cannot be opened ends the app."""
         try:
-            opened, end = await open_with_chat(self._opener)
+            opened, end = await open_workspace_and_import_chat(self._opener)
         except Exception as error:
             self.failure = error
             self.exit(return_code=1)
@@ -210,7 +210,7 @@ class SignoffApp(TerminalApp):
 
         match update:
             case ProposalsChanged():
-                self.run_background(self._update_buffer.wrap_with_pause(self.show_proposals), group="proposals")
+                self.run_background(self._update_buffer.wrap_to_pause_updates(self.show_proposals), group="proposals")
             case ConfirmationRequested(key=key, confirmation=confirmation):
                 self.workbench.chat.apply_update(update)
                 self.workbench.update_permission_requests(lambda review: review.add_confirmation(key, confirmation))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from app.storage.session_store import SessionRecord
     from app.ui.workbench import Workbench
     from widgets.chat.composer import Composer
-    from widgets.review.review import Review
+    from widgets.review.review import ReviewPane
 
 
 def is_decision_key(text: str, keymap: Mapping[str, str]) -> bool:
@@ -282,7 +282,7 @@ class ChatController:
         self.workbench.show_pane("diff")
 
 
-def _recall_comments(events: "Sequence[Event]", review: "Review") -> None:
+def _recall_comments(events: "Sequence[Event]", review: "ReviewPane") -> None:
     """Restore the comments that a session sent to the model, to be checked in its next version."""
     from app.conversation.events import ProposalDecided
 

@@ -16,7 +16,7 @@ from widgets.common.containers import Column
 from widgets.common.workbench_bars import SeenLinesSaved
 from widgets.diff.diff_view import DiffView
 from widgets.review import review_messages
-from widgets.review.review import Review
+from widgets.review.review import ReviewPane
 
 if TYPE_CHECKING:
     from app.config.settings import Settings
@@ -45,7 +45,7 @@ class ReviewSide(Column):
 
     def __init__(
         self,
-        review: Review,
+        review: ReviewPane,
         actions: ReviewActions,
         notes: UnfinishedReviewStore,
         side_questions: SideQuestionActions,

@@ -108,7 +108,7 @@ class ReviewLoader:
 
     async def preload_modules(self) -> None:
         """Import it, on a thread: the model may stage something soon."""
-        await asyncio.to_thread(import_review_side)
+        await asyncio.to_thread(import_review_modules)
 
     async def ensure_loaded(self) -> None:
         """Return once the review is mounted with the waiting proposals; raises StorageError."""
@@ -124,11 +124,11 @@ class ReviewLoader:
         from app.ui.controllers.review_actions import ReviewActions
         from app.ui.controllers.review_services import ReadingProgress, SideQuestionActions
         from app.ui.review_side import ReviewSide
-        from widgets.review.review import Review
+        from widgets.review.review import ReviewPane
 
         controllers, preferences = self._controllers, self._controllers.preferences
         keys = preferences.settings.keys
-        review = Review(keys=keys)
+        review = ReviewPane(keys=keys)
         review.text_controller.dropped.find_dropped_files = self._chat.images_in_paste
         notes = UnfinishedReviewStore(controllers.runtime.sessions)
         decisions = ReviewActions(
@@ -158,7 +158,7 @@ class ReviewLoader:
             await self._chat.show_proposals()
 
 
-def import_review_side() -> None:
+def import_review_modules() -> None:
     """Import the review, the code highlighting, and what stages edits in it."""
     import app.proposals.stack.draft
     import app.proposals.stack.proposal_staging
@@ -197,9 +197,11 @@ OpenWorkspaceFunction = Callable[[], Awaitable[WorkspaceWithOptions]]
 """Opens the workspace; called once the first picture is on the screen."""
 
 
-async def open_with_chat(opener: OpenWorkspaceFunction) -> "tuple[WorkspaceWithOptions, Sequence[Event]]":
+async def open_workspace_and_import_chat(
+    opener: OpenWorkspaceFunction,
+) -> "tuple[WorkspaceWithOptions, Sequence[Event]]":
     """Open the workspace while the chat is loaded; with it the end of its session, which is shown first."""
-    loading = asyncio.create_task(asyncio.to_thread(import_chat_side))
+    loading = asyncio.create_task(asyncio.to_thread(import_chat_modules))
     opened = await opener()
     end = await asyncio.to_thread(read_session_end, opened)
     await loading
@@ -271,13 +273,13 @@ class Startup:
 
         The review and what runs commands come last: nothing needs them before the first response is over.
         """
-        from app.ui.terminal.garbage_collection import freeze_loaded
+        from app.ui.terminal.garbage_collection import freeze_loaded_objects
 
         await self._current.host.preload_turn()
-        freeze_loaded()
+        freeze_loaded_objects()
         await self.review_loader.preload_modules()
-        await asyncio.to_thread(import_sandbox)
-        freeze_loaded()
+        await asyncio.to_thread(import_sandbox_modules)
+        freeze_loaded_objects()
 
     def _take_settings(self, settings: "Settings") -> list[str]:
         from app.ui.context.preferences import Preferences
@@ -366,7 +368,7 @@ class Startup:
         await painted.wait()
 
 
-def import_chat_side() -> None:
+def import_chat_modules() -> None:
     """Import the chat and the settings screens; before that, have the C library hold less free memory."""
     from app.ui.terminal.garbage_collection import limit_free_memory
 
@@ -397,6 +399,6 @@ def import_session_modules() -> None:
     import app.ui.controllers.connector  # noqa: F401
 
 
-def import_sandbox() -> None:
+def import_sandbox_modules() -> None:
     """Import what runs commands."""
     import app.sandbox.sandbox  # noqa: F401

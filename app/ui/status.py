@@ -61,7 +61,7 @@ def make_status_values(
     elif session.question is not None:
         asks = "question"
     effort = current.host.effort
-    chain = f"chain {len(session.gate.staged_proposals)}/{policy.staging_steps}"
+    chain = f"chain {len(session.gate.staged_proposals)}/{policy.max_staging_steps}"
     return StatusValues(
         model=settings.model,
         effort="" if effort == "off" else effort,

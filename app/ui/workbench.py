@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from widgets.chat.composer import Composer
     from widgets.common.splitter import Splitter
     from widgets.review import review_messages
-    from widgets.review.review import Review
+    from widgets.review.review import ReviewPane
 
 
 _REVIEW = 67
@@ -175,7 +175,7 @@ class Workbench(Screen[None]):
         """None until something waits in it, or the user goes there."""
         self._proposals: Sequence[Proposal] = ()
         """Proposals of the review."""
-        self._review_calls: list[Callable[[Review], None]] = []
+        self._review_calls: list[Callable[[ReviewPane], None]] = []
         """Calls to make once the review is mounted."""
         self._goal: Pane | None = None
         """Where the user wants to go once it is there."""
@@ -299,7 +299,7 @@ class Workbench(Screen[None]):
         return self._chat_side.pane
 
     @property
-    def review(self) -> "Review":
+    def review(self) -> "ReviewPane":
         """Return the review, once it is there."""
         assert self._review_side is not None
         return self._review_side.review
@@ -319,17 +319,17 @@ class Workbench(Screen[None]):
         """Return whether keys go to the composer."""
         return self.focused is self.composer.editor
 
-    def call_when_review_mounted(self, callback: "Callable[[Review], None]") -> None:
+    def call_when_review_mounted(self, callback: "Callable[[ReviewPane], None]") -> None:
         """Send something to the review as soon as it is mounted."""
         if self._review_side is None:
             self._review_calls.append(callback)
         else:
             callback(self.review)
 
-    def update_permission_requests(self, change: "Callable[[Review], None]") -> None:
+    def update_permission_requests(self, change: "Callable[[ReviewPane], None]") -> None:
         """Add or remove a permission request in the review, and count it in the chat."""
 
-        def tell(review: "Review") -> None:
+        def tell(review: "ReviewPane") -> None:
             change(review)
             self.chat.status_line.show_permissions(review.open_permission_count)
 

@@ -16,7 +16,7 @@ from operator import itemgetter
 from pathlib import Path
 
 from app.workspace.git_repository import find_repository
-from app.workspace.path_rules import DEEPEST, MAX_PATH_CHARACTERS, UnsafePath, WorkspaceClosed, check_name
+from app.workspace.path_rules import DEEPEST, MAX_PATH_CHARACTERS, UnsafePath, WorkspaceClosed, check_path_component
 from app.workspace.reading import FolderChain, read_file
 from app.workspace.wildmatch import IgnoreRule, parse_rule, rule_regex
 
@@ -353,7 +353,7 @@ def _nameable(name: str) -> bool:
     if name.isascii() and name.isprintable() and name[0] != "." and "\\" not in name and "~" not in name:
         return True
     try:
-        check_name(name)
+        check_path_component(name)
     except UnsafePath:
         return False
     return True

@@ -52,7 +52,8 @@ def split_path(text: str) -> list[str]:
     """Split a relative path into checked names, `.` dropped and `..` folded in; empty for the root itself.
 
     Raises:
-        UnsafePath: The path is empty or absolute, climbs above its start, or has a name that `check_name` refuses.
+        UnsafePath: The path is empty or absolute, climbs above its start, or has a name that
+            `check_path_component` refuses.
     """
     if not text:
         raise UnsafePath("the path is empty; write it relative to the workspace root")
@@ -70,7 +71,7 @@ def split_path(text: str) -> list[str]:
                     raise UnsafePath(f"{text!r} leads out of the workspace")
                 names.pop()
             case _:
-                check_name(name)
+                check_path_component(name)
                 names.append(name)
     if len(names) > DEEPEST:
         raise UnsafePath(f"the path has more than {DEEPEST} folders")
@@ -79,7 +80,7 @@ def split_path(text: str) -> list[str]:
     return names
 
 
-def check_name(name: str) -> None:
+def check_path_component(name: str) -> None:
     """Refuse a component that no tool may name: control characters, text that is not UTF-8, a repository's folder.
 
     Raises:
@@ -135,7 +136,7 @@ def has_path_at_or_below(paths: Sequence[str], path: str) -> bool:
     return False
 
 
-def windows_problem(path: str) -> str:
+def windows_path_problem(path: str) -> str:
     """Return a sentence about how Windows treats this path; empty if it is ordinary there.
 
     By "Naming Files, Paths, and Namespaces", and by streams on NTFS: a review should tell of such a name.

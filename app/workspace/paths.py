@@ -16,7 +16,7 @@ from pathlib import Path
 from threading import Event, Lock
 from typing import Literal
 
-from app.workspace.path_rules import FileTooLarge, UnsafePath, WorkspaceError, check_name, split_path
+from app.workspace.path_rules import FileTooLarge, UnsafePath, WorkspaceError, check_path_component, split_path
 from app.workspace.reading import FOLDER_FLAGS, FolderChain, read_file
 from app.workspace.secrets import secret_reason
 
@@ -165,7 +165,7 @@ class Workspace:
         folder = "/".join(folders) or "."
         if self.resolve(folder) != folder:
             raise UnsafePath(f"{relative} is reached through a link")
-        check_name(name)
+        check_path_component(name)
         self.check_not_off_limits(relative, relative)
 
     def resolve(self, relative: str) -> str:
@@ -277,7 +277,7 @@ class Workspace:
 
     @contextmanager
     def walked_file_reader(self) -> Iterator[Callable[[str], WalkedFile]]:
-        """Yield a function that reads files that `files` has found, without resolving their paths again.
+        """Yield a function that reads files that `walk_files` has found, without resolving their paths again.
 
         Each folder is opened once, and no link is followed anywhere, so this reads what lies in the workspace or
         nothing. It is quickest for files in the order in which they were found. The function raises as `read` does,
@@ -379,7 +379,7 @@ class _Walk:
                 case "..":
                     self._leave()
                     continue
-            check_name(name)
+            check_path_component(name)
             self._workspace.check_not_off_limits(self._relative, "/".join([*self._names, name]))
             if (target := self._link(name)) is not None:
                 todo.extend(self._steps(target))

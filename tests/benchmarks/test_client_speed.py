@@ -12,7 +12,7 @@ import httpx2
 
 from app.llm.client import ModelClient, ResponseReader
 from app.llm.failures.failures import FailureDescriber
-from app.llm.response.bounded_stream import EventDecoder
+from app.llm.response.bounded_stream import ServerSentEventDecoder
 from app.llm.response.response_assembly import ResponseAssembly
 from app.llm.values.endpoint import Profile
 from app.llm.values.requests_and_updates import Endpoint, Payload
@@ -75,7 +75,7 @@ async def test_a_request_costs_little_more_than_its_http() -> None:
 
 def read(body: bytes) -> None:
     """Decode, parse and assemble a whole response, eight kilobytes at a time as the client does."""
-    decoder, assembly = EventDecoder(), ResponseAssembly(["edit_file"])
+    decoder, assembly = ServerSentEventDecoder(), ResponseAssembly(["edit_file"])
     reading = ResponseReader(
         assembly, ChatWire().make_decoder(), FailureDescriber(Endpoint("http://127.0.0.1/v1", "m"))
     )

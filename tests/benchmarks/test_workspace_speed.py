@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from app.text.deceiving_text import find_deceptive
+from app.text.deceiving_text import find_deceptive_characters
 from app.text.safe_text import escape_unsafe
 from app.tools.search import search_text
 from app.workspace.paths import Workspace
@@ -238,7 +238,7 @@ def test_an_index_of_paths_takes_less_than_the_paths() -> None:
 def test_showing_text_costs_a_small_multiple_of_folding_its_case(line: str) -> None:
     text = line * 30_000
     base = best(lambda: text.casefold())
-    shown, inspected = best(lambda: escape_unsafe(text)) / base, best(lambda: find_deceptive(text)) / base
+    shown, inspected = best(lambda: escape_unsafe(text)) / base, best(lambda: find_deceptive_characters(text)) / base
     print(f"visible: {shown:.1f} x casefold, inspect: {inspected:.1f} x")
     assert shown < 20
     assert inspected < 120

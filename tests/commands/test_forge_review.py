@@ -100,7 +100,7 @@ class Review:
         return DraftComment(path, side, line - 1, text, quote_lines(diff, remark)).as_line_comment
 
     def edit(self, lines: list[str]) -> None:
-        self.runtime.service.replace_result("P1", "a.txt", "\n".join([*lines, ""]))
+        self.runtime.service.replace_proposed_text("P1", "a.txt", "\n".join([*lines, ""]))
 
     def hunk(self, number: int) -> str:
         return next(one.id for one in self.runtime.service.get("P1").hunks if one.number == number)

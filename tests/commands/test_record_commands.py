@@ -19,7 +19,7 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from app.agent.decision_service import approval_event, decision_event
 from app.cli.approve_deny_undo import _MARKER
 from app.cli.main import main
-from app.conversation.events import Decision, ProposalStaged, SideAnswer, SideQuestion, UserMessage
+from app.conversation.events import DecisionKind, ProposalStaged, SideAnswer, SideQuestion, UserMessage
 from app.proposals.values.decision_facts import DecisionContext, LineComment, RecordedCheck
 from app.proposals.values.origin import Origin
 from app.runtime import unfinished_work
@@ -92,7 +92,7 @@ def told(root: Path) -> None:
     draft = runtime.service.new_draft("session")
     draft.write("c.txt", "c\n")
     denied = runtime.service.deny(runtime.service.stage(draft, "c").id, None, "not this")
-    runtime.sessions.record_decision(decision_event(denied, Decision.DENIED, feedback="not this"))
+    runtime.sessions.record_decision(decision_event(denied, DecisionKind.DENIED, feedback="not this"))
     runtime.close()
 
 
@@ -245,7 +245,7 @@ def reviewed(root: Path) -> None:
     answer = SideAnswer(question="q", proposal=name, text="# Yes\n```\nit <u>is</u>", model="m", state="truncated")
     runtime.sessions.append_events(session, [asked, answer])
     done = runtime.service.deny(name, None, "Not \u202ethe rest")
-    runtime.sessions.record_decision(decision_event(done, Decision.DENIED, feedback="Not \u202ethe rest"))
+    runtime.sessions.record_decision(decision_event(done, DecisionKind.DENIED, feedback="Not \u202ethe rest"))
     runtime.close()
 
 

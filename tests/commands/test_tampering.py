@@ -16,7 +16,7 @@ import pytest
 
 from app.agent.decision_service import approval_event, decision_event, edit_event, undo_event
 from app.cli.main import main
-from app.conversation.events import Decision, ProposalStaged, UserMessage
+from app.conversation.events import DecisionKind, ProposalStaged, UserMessage
 from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.models import DecisionResult, Proposal
 from app.proposals.values.origin import Origin, OriginKind
@@ -74,14 +74,14 @@ class Reviews:
         comment = LineComment(path="a.txt", line=3, side="new", quote="+x", text="why?")
         comments = (comment,) if feedback else ()
         done = self._runtime.service.deny(proposal.id, None, feedback, comments)
-        self._tell(done, decision_event(done, Decision.DENIED, feedback=feedback, comments=comments))
+        self._tell(done, decision_event(done, DecisionKind.DENIED, feedback=feedback, comments=comments))
 
     def undo(self, proposal: Proposal) -> None:
         done = self._runtime.service.undo(proposal.id)
         self._tell(done, undo_event(done))
 
     def edit(self, proposal: Proposal, path: str, text: str) -> None:
-        changed = self._runtime.service.replace_result(proposal.id, path, text)
+        changed = self._runtime.service.replace_proposed_text(proposal.id, path, text)
         self._tell(DecisionResult(changed), edit_event(changed, path))
 
     def unrecorded(self, proposal: Proposal) -> None:

@@ -226,8 +226,8 @@ def test_no_words_are_what_the_parser_makes_of_none() -> None:
 
 def test_a_session_in_which_nothing_waits_loads_no_review_and_nothing_that_stages() -> None:
     loaded = all_modules_after(
-        "from app.ui.startup import import_chat_side, import_session_modules\n"
-        "import_chat_side(); import_session_modules()\n"
+        "from app.ui.startup import import_chat_modules, import_session_modules\n"
+        "import_chat_modules(); import_session_modules()\n"
         "import app.mcp_client.configured_servers, app.review.review_stores"
     )
     later = ("widgets.diff", "widgets.review", "app.proposals.locate.", "app.proposals.patch.")
@@ -312,8 +312,8 @@ def test_to_load_a_session_reads_no_source_code() -> None:
         "import tokenize\n"
         "def refuse(*_): raise AssertionError\n"
         "tokenize.tokenize = tokenize.generate_tokens = refuse\n"
-        "from app.ui.startup import import_chat_side, import_session_modules\n"
-        "import_chat_side(); import_session_modules()"
+        "from app.ui.startup import import_chat_modules, import_session_modules\n"
+        "import_chat_modules(); import_session_modules()"
     )
     assert "app" in modules_after(code)
 

@@ -10,7 +10,7 @@ import pytest
 
 from app.cli.main import main
 from app.config.config_tables import ServerTable
-from app.mcp_client.configured_servers import InvalidServer, KnownServers, ServerDefinition, find_servers
+from app.mcp_client.configured_servers import InvalidServer, KnownServers, ServerDefinition, find_configured_servers
 from app.workspace import trust
 from app.workspace.paths import Workspace
 from tests.unit.workspace.test_guidance import MemoryStore
@@ -51,7 +51,7 @@ class Home:
     def known(self, own: dict[str, ServerTable] | None = None, of_workspace: Collection[str] = ()) -> KnownServers:
         """What there is."""
         home = {"HOME": str(self.folder)}
-        return find_servers(own or {}, Workspace(self.root), self.store, home, of_workspace=of_workspace)
+        return find_configured_servers(own or {}, Workspace(self.root), self.store, home, of_workspace=of_workspace)
 
     def names(self, **own: ServerTable) -> list[str]:
         """The names of what there is."""

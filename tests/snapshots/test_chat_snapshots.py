@@ -22,7 +22,7 @@ from app.conversation.events import (
     AssistantMessage,
     CallOutcome,
     Compacted,
-    Decision,
+    DecisionKind,
     Event,
     Intervention,
     InterventionKind,
@@ -35,10 +35,10 @@ from app.conversation.events import (
     TurnStarted,
     UserMessage,
 )
-from app.llm.values.requests_and_updates import Usage
+from app.llm.values.requests_and_updates import TokenUsage
 from app.proposals.values.decision_facts import FileStat, HunkOutcome, LineComment
 from tests.ui.chat_app import ChatApp, call
-from widgets.chat.chat_bars import StatusLine
+from widgets.chat.chat_bars import TurnStatusLine
 from widgets.chat.composer_field import ComposerDraft
 
 NARROW = (80, 24)
@@ -103,7 +103,7 @@ TURN: list[Event] = [
             call("c2.0", "edit_file", path="app/fetch.py"),
             call("c2.1", "write_file", path="tests/test_fetch.py"),
         ),
-        usage=Usage(completion_tokens=812),
+        usage=TokenUsage(completion_tokens=812),
     ),
     ToolResult(id=8, call="c2.0", outcome=CallOutcome.STAGED, text="", summary="+12 -3", proposal="P7"),
     ToolResult(id=9, call="c2.1", outcome=CallOutcome.STAGED, text="", summary="+40", proposal="P7"),
@@ -117,7 +117,7 @@ AFTERMATH: list[Event] = [
     ProposalDecided(
         id=20,
         proposal="P7",
-        decision=Decision.DENIED,
+        decision=DecisionKind.DENIED,
         feedback="Use jitter too.\nAnd no bare sleep in tests.",
         comments=(LineComment(path="app/fetch.py", line=12, side="new", quote="+x", text="why 2?"),),
     ),
@@ -130,7 +130,7 @@ AFTERMATH: list[Event] = [
     ProposalDecided(
         id=27,
         proposal="P8",
-        decision=Decision.PARTLY_APPROVED,
+        decision=DecisionKind.PARTLY_APPROVED,
         hunks=(
             HunkOutcome(path="app/fetch.py", hunk="a", header="@@ -1 +1 @@", landed=True),
             HunkOutcome(path="app/fetch.py", hunk="b", header="@@ -9 +9 @@", landed=False),
@@ -171,7 +171,7 @@ class SceneApp(ChatApp):
     def __init__(self, log: Sequence[Event], theme: str) -> None:
         super().__init__(log, files=["app/fetch.py", "tests/test_fetch.py", "README.md"])
         self.theme_name = theme
-        self.pane.status_line = StatusLine(lambda: 1000.0)
+        self.pane.status_line = TurnStatusLine(lambda: 1000.0)
 
     def on_mount(self) -> None:
         for path in (Path(__file__).parents[2] / "themes").glob("*.toml"):

@@ -17,7 +17,7 @@ from app.llm.endpoint_doctor import CHECKS, Diagnosis, EndpointCheck, LocalServe
 from app.llm.values.endpoint import Profile
 from app.llm.values.requests_and_updates import Endpoint, Payload
 from app.llm.wires.wire_registry import SentRequest
-from app.proposals.decide.conflicts import ConflictRegion, FileConflict, SideLabels
+from app.proposals.decide.conflicts import ConflictMarkerLabels, ConflictRegion, FileConflict
 from app.proposals.values.decision_facts import FileStat
 from app.runtime.open_workspace import open_workspace
 from app.storage.session_store import SessionRecord
@@ -188,7 +188,7 @@ CONFLICT = FileConflict(
     ),
     final_newline=True,
     whole=False,
-    labels=SideLabels("on disk now", "before", "proposed in P1"),
+    labels=ConflictMarkerLabels("on disk now", "before", "proposed in P1"),
     others=1,
 )
 

@@ -17,7 +17,7 @@ from app.tools.base.contract import Confirmation
 from tests.ui.screen_text import screen_text
 from tests.waiting import until
 from widgets.diff.diff_colours import make_diff_variable_defaults
-from widgets.review.review import Review
+from widgets.review.review import ReviewPane
 from widgets.review.review_messages import DiffsWanted, ToggleLines, VersionDiffsWanted
 
 BIG = (120, 60)
@@ -49,7 +49,7 @@ class ReviewApp(App[None]):
         self.diffs = {proposal.id: list(diffs) for proposal, diffs in items}
         self.versions: dict[str, list[FileDiff]] = {}
         self.clock = Clock()
-        self.review = Review(clock=self.clock)
+        self.review = ReviewPane(clock=self.clock)
         self.posted: list[Message] = []
         self.wishes: list[ToggleLines] = []
         self.theme = theme

@@ -70,9 +70,9 @@ async def test_gate_changes_the_policy_of_the_session(tmp_path: Path, server: Wi
     async with running(tmp_path, server) as run:
         await run.command("gate chain 2")
         await run.see("chain 0/2")
-        assert run.app.require_session().gate.policy.staging_steps == 2
+        assert run.app.require_session().gate.policy.max_staging_steps == 2
         await run.command("gate every-edit")
-        await run.until(lambda: run.app.require_session().gate.policy.staging_steps == 1)
+        await run.until(lambda: run.app.require_session().gate.policy.max_staging_steps == 1)
 
 
 async def test_a_request_after_model_names_the_other_model(tmp_path: Path, server: WireServer) -> None:

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from app.demo.demo_server import create_sample, demo_server
+from app.demo.demo_server import create_sample_workspace, demo_server
 from app.proposals.values.models import ProposalState
 from tests.ui.running_app import Running, running
 from tests.ui.test_app_aftermath import write_feedback
@@ -16,7 +16,7 @@ WORDS = "Keep the test: it still passes."
 @asynccontextmanager
 async def demo(folder: Path, size: tuple[int, int]) -> AsyncIterator[Running]:
     """The app over the demo's sample and model."""
-    sample = create_sample(folder).rename(folder / "workspace")
+    sample = create_sample_workspace(folder).rename(folder / "workspace")
     async with (
         demo_server(math.inf, sample=sample) as settings,
         running(folder, size=size, **settings) as run,

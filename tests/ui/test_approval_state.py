@@ -19,7 +19,7 @@ from app.review.verdicts import (
     ActionNeedsConfirmation,
     ActionRefused,
     describe_unseen_parts,
-    find_caveats,
+    find_bulk_approval_caveats,
     judge_approval,
     judge_approve_all,
     judge_denial,
@@ -34,10 +34,10 @@ from widgets.review.decision_keys import (
     GRACE_SECONDS,
     GracePeriod,
     current_key_title,
-    is_available,
+    is_action_available,
 )
 from widgets.review.review_wording import check_lines, confirmation_row, current_item_lines, proposal_row
-from widgets.review.review_writing import sent_notes
+from widgets.review.review_writing import sent_comment_notes
 
 
 def one(name: str, **facts: Any) -> Proposal:
@@ -255,7 +255,10 @@ def test_a_bulk_approval_never_takes_the_doubtful_without_naming_it() -> None:
 
 
 def test_a_space_at_the_end_of_a_line_is_not_doubtful() -> None:
-    assert find_caveats(proposal("P1", [file_diff("a.py", "a\n", "b\n", rung=MatchLevel.TRAILING_SPACE)])) == []
+    assert (
+        find_bulk_approval_caveats(proposal("P1", [file_diff("a.py", "a\n", "b\n", rung=MatchLevel.TRAILING_SPACE)]))
+        == []
+    )
 
 
 def test_denying_all_of_nothing_and_of_one() -> None:
@@ -351,7 +354,7 @@ def test_denied_hunk_of_a_waiting_proposal_can_be_reopened() -> None:
     for shown, offered in ((value, False), (denied, True)):
         state = ReviewState(waiting=[shown], current=shown.id)
         assert (state.undo_target is shown) is offered
-        assert is_available("undo", state, None) is offered
+        assert is_action_available("undo", state, None) is offered
 
 
 def test_the_shown_permission_stays_when_proposals_arrive() -> None:
@@ -377,7 +380,7 @@ def test_only_a_command_is_allowed_by_the_words_that_it_begins_with(kind: Any) -
     other, command = Confirmation(kind, "May I?", "make", "."), Confirmation("command", "May I?", "make", ".")
     for asked, offered in ((other, False), (command, True)):
         state.permissions.asked["c1"] = asked
-        assert (state.form is not None) is is_available("allow_project", state, None) is offered
+        assert (state.form is not None) is is_action_available("allow_project", state, None) is offered
 
 
 def test_deny_has_no_title_when_nothing_is_shown() -> None:
@@ -396,7 +399,7 @@ def test_while_a_question_is_open_the_keys_mean_its_answers() -> None:
 
 
 def test_no_comment_line_without_sent_comments() -> None:
-    assert sent_notes(ReviewState(), one("P2", supersedes="P1", version=2)) == []
+    assert sent_comment_notes(ReviewState(), one("P2", supersedes="P1", version=2)) == []
 
 
 def test_no_check_line_without_checks() -> None:

@@ -68,7 +68,7 @@ async def test_the_answer_streams_below_the_diff_and_says_what_it_took(tmp_path:
         await run.see("You asked: what calls yYnN? (q shows the answer)")
         view = run.app.workbench.review.view
         assert run.app.focused is view and "Nothing calls it" not in run.text
-        view.cursor.to_end()
+        view.cursor.move_to_end()
         assert isinstance(view.cursor.row, CommentRow)
         await run.pilot.press("enter")
         await run.see("● Nothing calls it.")

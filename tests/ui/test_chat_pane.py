@@ -42,7 +42,7 @@ from app.conversation.events import (
 from tests.ui.chat_app import ChatApp, call, chatting, conversation
 from tests.waiting import until
 from widgets.chat import chat_pane, transcript_layout
-from widgets.chat.chat_bars import QuestionBar, StatusLine
+from widgets.chat.chat_bars import QuestionBar, TurnStatusLine
 from widgets.chat.chat_pane import ChatPane
 from widgets.chat.composer import Composer
 from widgets.chat.composer_lists import QueuedMessages
@@ -144,7 +144,7 @@ async def test_a_click_on_the_way_out_interrupts() -> None:
         await pilot.pause()
         app.pane.apply_update(PhaseChanged(Phase.STREAMING))
         await pilot.pause()
-        line = app.query_one(StatusLine)
+        line = app.query_one(TurnStatusLine)
         await pilot.click(line, offset=(2, 0))
         await pilot.click(line, offset=(line.content_size.width - 3, 0), button=3)
         assert heard == []
@@ -154,7 +154,7 @@ async def test_a_click_on_the_way_out_interrupts() -> None:
 
 async def test_interrupt_hint_stays_whole_in_a_narrow_status_line() -> None:
     async with chatting(conversation(1), size=(40, 20)) as (app, pilot):
-        line = app.query_one(StatusLine)
+        line = app.query_one(TurnStatusLine)
         app.pane.apply_update(PhaseChanged(Phase.RUNNING, "a_tool_of_a_server.with_a_long_name"))
         await pilot.pause()
         said = line.render().plain
@@ -164,7 +164,7 @@ async def test_interrupt_hint_stays_whole_in_a_narrow_status_line() -> None:
 
 async def test_a_tool_that_waits_for_the_user_is_not_said_to_run() -> None:
     async with chatting(conversation(1), size=SIZE) as (app, _pilot):
-        line = app.query_one(StatusLine)
+        line = app.query_one(TurnStatusLine)
         app.pane.apply_update(PhaseChanged(Phase.RUNNING, "run_command"))
         line.show_permissions(1)
         assert "Needs your permission" in line.render().plain
@@ -421,7 +421,7 @@ async def test_status_line_names_each_phase_and_the_interrupt_key(
 ) -> None:
     clock = Clock()
     app = ChatApp()
-    app.pane.status_line = StatusLine(clock, lambda: datetime(2026, 1, 2, 12, 0))
+    app.pane.status_line = TurnStatusLine(clock, lambda: datetime(2026, 1, 2, 12, 0))
     async with app.run_test(size=SIZE) as pilot:
         app.pane.apply_update(PhaseChanged(phase, detail, until))
         app.pane.status_line.add_characters(400)
@@ -437,7 +437,7 @@ async def test_status_line_names_each_phase_and_the_interrupt_key(
         assert not app.pane.status_line.is_ticking
 
 
-class Counted(StatusLine):
+class Counted(TurnStatusLine):
     """Counts how often it asks for another picture."""
 
     asked = 0
@@ -463,7 +463,7 @@ async def test_calls_in_quick_succession_are_told_at_the_next_tick() -> None:
 async def test_the_time_shown_is_not_the_users() -> None:
     clock = Clock()
     app = ChatApp()
-    app.pane.status_line = line = StatusLine(clock)
+    app.pane.status_line = line = TurnStatusLine(clock)
     async with app.run_test(size=SIZE):
         app.pane.apply_update(PhaseChanged(Phase.RUNNING, "run_command"))
         clock.now += 2.0

@@ -135,7 +135,9 @@ async def test_the_list_can_be_used_with_the_mouse() -> None:
         await settled(app, pilot)
         # The cursor has left the name, and the list does not know it yet.
         app.pane.composer.editor.move_cursor((0, 0))
-        app.pane.composer.accept_clicked(CompletionPopup.Chosen(Suggestion("app/agent/gate.py", "app/agent/gate.py")))
+        app.pane.composer.accept_clicked_suggestion(
+            CompletionPopup.Chosen(Suggestion("app/agent/gate.py", "app/agent/gate.py"))
+        )
         assert app.pane.composer.draft == "@tests/test_gate.py @gate"
 
 
@@ -356,11 +358,11 @@ async def test_files_are_offered_while_others_are_still_listed_and_the_highlight
         await pilot.press(*"@gate")
         await until(lambda: app.pane.composer.popup.is_open)
         await pilot.press("down")
-        chosen = app.pane.composer.popup.highlighted_choice
+        chosen = app.pane.composer.popup.highlighted_suggestion
         go_on.set()
         await settled(app, pilot)
         assert choices(app)[0] == "b/gate.py"
-        assert app.pane.composer.popup.highlighted_choice == chosen
+        assert app.pane.composer.popup.highlighted_suggestion == chosen
 
 
 async def test_a_new_mention_offers_files_as_they_are_by_now() -> None:

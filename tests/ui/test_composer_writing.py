@@ -177,7 +177,7 @@ async def test_a_draft_that_was_never_sent_gives_way_to_what_is_looked_for() -> 
     async with chatting() as (app, pilot):
         composer(app).set_history(["fix the bug", "write a test"])
         await pilot.press(*"something new", "ctrl+r")
-        assert composer(app).popup.highlighted_choice is not None
+        assert composer(app).popup.highlighted_suggestion is not None
         await pilot.press(*"fix", "enter")
         assert composer(app).draft == "fix the bug"
         assert not any(draft == "fix" for draft in app.drafts), "what is looked for is not kept as a draft"

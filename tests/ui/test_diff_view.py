@@ -66,7 +66,7 @@ async def test_moves_out_of_sight_lead_where_they_lead_in_sight(row: int) -> Non
         view = await opened(pilot)
         view.cursor.move_to(row)
         in_sight = view.cursor.number, view.scroll_offset
-        view.cursor.to_top()
+        view.cursor.move_to_top()
         app.review.display = False
         await pilot.pause()
         view.cursor.move_to(row)

@@ -7,7 +7,7 @@ from tests.attention.commits import as_proposal
 from tests.ui.review_app import ReviewApp
 from tests.ui.sample_diffs import file_diff
 from widgets.diff.diff_layout import DiffLayout
-from widgets.diff.diff_pane import MiniMap, minimap_cells, rows_with_reasons
+from widgets.diff.diff_pane import MiniMap, minimap_cells, rows_needing_attention
 from widgets.diff.diff_rows import FileRow, LineRow
 from widgets.diff.file_list import FileList
 
@@ -132,7 +132,7 @@ async def test_the_minimap_marks_the_hunk() -> None:
     async with app.run_test(size=(120, 50)) as pilot:
         await opened(pilot)
         view, minimap = app.review.view, app.query_one(MiniMap)
-        first, second = list(rows_with_reasons(view.layout_rows, view.diffs))
+        first, second = list(rows_needing_attention(view.layout_rows, view.diffs))
         assert view.layout_rows.landmarks.hunk_keys[:2] == [(0, 0), (1, 0)]
         assert [first, second] == view.layout_rows.landmarks.hunks[:2]
         cells = minimap_cells(view.layout_rows, minimap.size.height)
@@ -142,7 +142,7 @@ async def test_the_minimap_marks_the_hunk() -> None:
         view.cursor.go_to_file(0)
         assert isinstance(view.cursor.row, FileRow)
         await pilot.press("enter")
-        assert next(rows_with_reasons(view.layout_rows, view.diffs)) == view.layout_rows.landmarks.files[0]
+        assert next(rows_needing_attention(view.layout_rows, view.diffs)) == view.layout_rows.landmarks.files[0]
         # All of it is on view: no part of the map is lit.
         lit = view.get_visual_style("diff--map", "diff--map-view").rich_style.bgcolor
         height = range(minimap.size.height)

@@ -8,7 +8,7 @@ import pytest
 from textual.command import CommandList
 from textual.widgets import Input, TextArea
 
-from app.agent.limits import Limits
+from app.agent.limits import SessionLimits
 from app.keys.actions import ACTIONS
 from app.keys.keymap import effective_keys, key_name
 from app.llm.endpoint_doctor import CHECKS, Diagnosis, EndpointCheck
@@ -163,11 +163,11 @@ async def test_limits_of_cost_and_time_are_set_and_in_force(tmp_path: Path, serv
         await enter("soon", "Not saved", "90s")
         await enter("1h30m", "Time of a session: 1h30m. Saved.")
         assert (home / "config" / "config.toml").read_text() == 'max_cost = 2.5\nmax_time = "1h30m"\n'
-        assert session.settings.limits == Limits(2.5, 5400.0)
+        assert session.settings.limits == SessionLimits(2.5, 5400.0)
         await run.pilot.press("enter")
         assert run.app.screen.query_one("#setting-field", Input).value == "1h30m"
         await enter("", "Time of a session: –. Saved.")
-        assert session.settings.limits == Limits(2.5, None)
+        assert session.settings.limits == SessionLimits(2.5, None)
 
 
 async def test_allowed_commands_are_listed_and_revoked(tmp_path: Path, server: WireServer) -> None:

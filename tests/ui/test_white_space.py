@@ -6,7 +6,7 @@ from app.proposals.values.models import FileDiff
 from tests.ui.review_app import BIG, ReviewApp, ready
 from tests.ui.sample_diffs import blocks, file_diff, proposal
 from tests.waiting import until
-from widgets.diff.diff_arrangement import Comment
+from widgets.diff.diff_arrangement import DiffComment
 from widgets.diff.diff_rows import SourceLine, SpaceRow
 from widgets.review import review_messages
 
@@ -132,7 +132,7 @@ async def test_a_search_and_a_comment_show_the_hunk_that_they_are_in() -> None:
         assert "x4 := a+4" in app.text()
         await pilot.press("W", "W")
         assert "x4 := a+4" not in app.text()
-        view.set_comments([Comment(SourceLine(0, "old", 3), "Why the tab?")])
+        view.set_comments([DiffComment(SourceLine(0, "old", 3), "Why the tab?")])
         await pilot.pause()
         assert "Why the tab?" in app.text()
 

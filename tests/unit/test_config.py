@@ -23,7 +23,7 @@ from app.config.settings import (
     load_configuration,
     save_settings,
     setting_origin,
-    validate_value,
+    validate_setting,
 )
 from app.config.toml_files import parse_toml
 from app.prompts.front_matter import parse_front_matter
@@ -314,9 +314,9 @@ def test_origin_of_a_setting_is_named(tmp_path: Path) -> None:
 
 
 def test_no_value_is_the_default_one() -> None:
-    assert (validate_value("wrap", None), validate_value("wrap", False)) == (True, False)
+    assert (validate_setting("wrap", None), validate_setting("wrap", False)) == (True, False)
     with pytest.raises(ConfigError, match="wrap"):
-        validate_value("wrap", "perhaps")
+        validate_setting("wrap", "perhaps")
 
 
 @pytest.mark.parametrize("name", sorted(ENVIRONMENT))

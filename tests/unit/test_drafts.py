@@ -14,7 +14,7 @@ import pytest
 from app.conversation.events import UserMessage
 from app.review.review_stores import UnfinishedReviewStore
 from app.review.unfinished_review import UnfinishedReview
-from app.runtime.session_host import DraftStore, StoredDraft
+from app.runtime.session_host import ComposerDraftStore, StoredComposerDraft
 from app.storage.database import Database
 from app.storage.process_coordination import ChangeSignal
 from app.storage.session_store import SessionStore
@@ -28,9 +28,9 @@ def sessions(tmp_path: Path) -> SessionStore:
 
 
 @pytest.fixture
-def drafts(sessions: SessionStore) -> Callable[[], DraftStore]:
+def drafts(sessions: SessionStore) -> Callable[[], ComposerDraftStore]:
     """Another process on the same store."""
-    return lambda: DraftStore(sessions, pytest.fail)
+    return lambda: ComposerDraftStore(sessions, pytest.fail)
 
 
 @pytest.fixture(scope="module")
@@ -42,11 +42,13 @@ def gone() -> int:
 
 
 def left(sessions: SessionStore, session_id: str, draft: str, process: int, time: float = 1.0) -> None:
-    kept = StoredDraft(draft=draft, process=process, time=time)
+    kept = StoredComposerDraft(draft=draft, process=process, time=time)
     sessions.set_setting(KEY + session_id, kept.model_dump_json())
 
 
-async def test_a_draft_is_kept_during_typing(sessions: SessionStore, drafts: Callable[[], DraftStore]) -> None:
+async def test_a_draft_is_kept_during_typing(
+    sessions: SessionStore, drafts: Callable[[], ComposerDraftStore]
+) -> None:
     first = drafts()
     for number in count():
         first.save("S", f"so far {number}")
@@ -57,7 +59,9 @@ async def test_a_draft_is_kept_during_typing(sessions: SessionStore, drafts: Cal
     assert await drafts().load("S") == f"so far {number}"
 
 
-async def test_an_unchanged_draft_is_not_written(sessions: SessionStore, drafts: Callable[[], DraftStore]) -> None:
+async def test_an_unchanged_draft_is_not_written(
+    sessions: SessionStore, drafts: Callable[[], ComposerDraftStore]
+) -> None:
     left(sessions, "S", "of another day", process=1)
     before = sessions.settings(KEY)
     first = drafts()
@@ -67,7 +71,9 @@ async def test_an_unchanged_draft_is_not_written(sessions: SessionStore, drafts:
     assert sessions.settings(KEY) == before
 
 
-async def test_an_emptied_composer_leaves_nothing(sessions: SessionStore, drafts: Callable[[], DraftStore]) -> None:
+async def test_an_emptied_composer_leaves_nothing(
+    sessions: SessionStore, drafts: Callable[[], ComposerDraftStore]
+) -> None:
     first = drafts()
     first.save("S", "hello")
     await first.flush()
@@ -79,7 +85,9 @@ async def test_an_emptied_composer_leaves_nothing(sessions: SessionStore, drafts
     assert await drafts().load("S") == "as earlier versions kept it"
 
 
-async def test_dead_drafts_are_taken(sessions: SessionStore, drafts: Callable[[], DraftStore], gone: int) -> None:
+async def test_dead_drafts_are_taken(
+    sessions: SessionStore, drafts: Callable[[], ComposerDraftStore], gone: int
+) -> None:
     left(sessions, "older", "older", gone, 1.0)
     left(sessions, "newer", "newer", gone, 2.0)
     assert await drafts().load("fresh", fresh=True) == "newer"
@@ -87,7 +95,9 @@ async def test_dead_drafts_are_taken(sessions: SessionStore, drafts: Callable[[]
     assert await drafts().load("newer") == ""
 
 
-async def test_owned_drafts_are_left(sessions: SessionStore, drafts: Callable[[], DraftStore], gone: int) -> None:
+async def test_owned_drafts_are_left(
+    sessions: SessionStore, drafts: Callable[[], ComposerDraftStore], gone: int
+) -> None:
     left(sessions, "open elsewhere", "theirs", os.getppid())
     left(sessions, "open here", "mine", os.getpid())
     spoken = sessions.create().id
@@ -99,7 +109,7 @@ async def test_owned_drafts_are_left(sessions: SessionStore, drafts: Callable[[]
 
 async def test_a_store_that_fails_is_told_and_tried_again(sessions: SessionStore) -> None:
     told: list[str] = []
-    first = DraftStore(sessions, told.append)
+    first = ComposerDraftStore(sessions, told.append)
     with sessions._database.transaction() as connection:
         connection.execute(
             "CREATE TRIGGER full BEFORE INSERT ON settings BEGIN SELECT RAISE(ABORT, 'disk is full'); END"
@@ -115,7 +125,9 @@ async def test_a_store_that_fails_is_told_and_tried_again(sessions: SessionStore
     assert await first.load("S") == "ab"
 
 
-async def test_drafts_of_old_versions_are_kept(sessions: SessionStore, drafts: Callable[[], DraftStore]) -> None:
+async def test_drafts_of_old_versions_are_kept(
+    sessions: SessionStore, drafts: Callable[[], ComposerDraftStore]
+) -> None:
     sessions.set_setting(f"{KEY}old", "a bare text")
     assert await drafts().load("new", fresh=True) == "a bare text"
 

@@ -9,7 +9,7 @@ import pytest
 
 from app.agent.decision_service import approval_event, decision_event
 from app.agent.updates import SessionFailed, Update
-from app.conversation.events import Decision, ProposalDecided, ProposalStaged, UserMessage
+from app.conversation.events import DecisionKind, ProposalDecided, ProposalStaged, UserMessage
 from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.proposal_errors import NotRecorded
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
@@ -40,7 +40,7 @@ def from_session(runtime: OpenWorkspace) -> tuple[str, str]:
     return record.id, runtime.service.stage(draft, "Count on").id
 
 
-def decisions(runtime: OpenWorkspace, session: str) -> list[Decision]:
+def decisions(runtime: OpenWorkspace, session: str) -> list[DecisionKind]:
     return [event.decision for event in runtime.sessions.events(session) if isinstance(event, ProposalDecided)]
 
 
@@ -50,8 +50,8 @@ def test_an_unrecorded_approval_is_recorded_once(runtime: OpenWorkspace) -> None
     assert finish_unfinished_work(runtime) == [], "a living process has a moment to say so itself"
     (line,) = finish_unfinished_work(runtime, patience=-1)
     assert proposal in line
-    assert decisions(runtime, session) == [Decision.APPROVED]
-    assert [one.decided.decision for one in runtime.sessions.decisions()] == [Decision.APPROVED]
+    assert decisions(runtime, session) == [DecisionKind.APPROVED]
+    assert [one.decided.decision for one in runtime.sessions.decisions()] == [DecisionKind.APPROVED]
     assert finish_unfinished_work(runtime, patience=-1) == []
 
 
@@ -60,7 +60,7 @@ def test_an_unrecorded_denial_keeps_its_feedback(runtime: OpenWorkspace) -> None
     runtime.service.deny(proposal, feedback="Not so.\nOtherwise.")
     finish_unfinished_work(runtime, patience=-1)
     (event,) = [one for one in runtime.sessions.events(session) if isinstance(one, ProposalDecided)]
-    assert (event.decision, event.feedback) == (Decision.DENIED, "Not so.\nOtherwise.")
+    assert (event.decision, event.feedback) == (DecisionKind.DENIED, "Not so.\nOtherwise.")
 
 
 def test_an_unrecorded_undo_is_recorded_after_its_approval(runtime: OpenWorkspace) -> None:
@@ -68,20 +68,20 @@ def test_an_unrecorded_undo_is_recorded_after_its_approval(runtime: OpenWorkspac
     append_decision_to_sessions(runtime, approval_event(runtime.service.approve(proposal)))
     runtime.service.undo(proposal)
     finish_unfinished_work(runtime, patience=-1)
-    assert decisions(runtime, session) == [Decision.APPROVED, Decision.UNDONE]
+    assert decisions(runtime, session) == [DecisionKind.APPROVED, DecisionKind.UNDONE]
 
 
 def test_an_unrecorded_reopening_is_recorded_without_the_words_of_the_denial(runtime: OpenWorkspace) -> None:
     session, proposal = from_session(runtime)
     append_decision_to_sessions(
         runtime,
-        decision_event(runtime.service.deny(proposal, feedback="Not so."), Decision.DENIED, feedback="Not so."),
+        decision_event(runtime.service.deny(proposal, feedback="Not so."), DecisionKind.DENIED, feedback="Not so."),
     )
     runtime.service.undo(proposal)
     (line,) = finish_unfinished_work(runtime, patience=-1)
     assert "waiting again" in line
     *_, event = [one for one in runtime.sessions.events(session) if isinstance(one, ProposalDecided)]
-    assert (event.decision, event.feedback) == (Decision.REOPENED, "")
+    assert (event.decision, event.feedback) == (DecisionKind.REOPENED, "")
 
 
 def test_words_with_an_approval_and_comments_are_kept_for_each_decision(runtime: OpenWorkspace) -> None:
@@ -91,8 +91,8 @@ def test_words_with_an_approval_and_comments_are_kept_for_each_decision(runtime:
     runtime.service.undo(proposal)
     finish_unfinished_work(runtime, patience=-1)
     first, second = [one for one in runtime.sessions.events(session) if isinstance(one, ProposalDecided)]
-    assert (first.decision, first.feedback, first.comments) == (Decision.APPROVED, "Good, go on.", (comment,))
-    assert (second.decision, second.feedback) == (Decision.UNDONE, "")
+    assert (first.decision, first.feedback, first.comments) == (DecisionKind.APPROVED, "Good, go on.", (comment,))
+    assert (second.decision, second.feedback) == (DecisionKind.UNDONE, "")
 
 
 def test_a_part_that_was_not_recorded_is_told_hunk_by_hunk(runtime: OpenWorkspace) -> None:
@@ -103,7 +103,7 @@ def test_a_part_that_was_not_recorded_is_told_hunk_by_hunk(runtime: OpenWorkspac
     runtime.service.deny(proposal.id, ["2"], feedback="Not this one.")
     finish_unfinished_work(runtime, patience=-1)
     (event,) = [one for one in runtime.sessions.events(session) if isinstance(one, ProposalDecided)]
-    assert (event.decision, event.feedback, event.still_pending) == (Decision.DENIED, "Not this one.", True)
+    assert (event.decision, event.feedback, event.still_pending) == (DecisionKind.DENIED, "Not this one.", True)
     assert [(fact.landed, fact.reason) for fact in event.hunks] == [
         (False, "still awaits a decision"),
         (False, "denied"),
@@ -118,10 +118,10 @@ def test_a_fork_and_a_fork_of_it_are_told_of_a_decision_once_and_without_the_wor
     again = runtime.sessions.fork(fork.id)
     stranger = runtime.sessions.create()
     result = runtime.service.deny(proposal, feedback="No.")
-    append_decision_to_sessions(runtime, decision_event(result, Decision.DENIED, feedback="No."))
+    append_decision_to_sessions(runtime, decision_event(result, DecisionKind.DENIED, feedback="No."))
     for other in (fork.id, again.id):
         (event,) = [one for one in runtime.sessions.events(other) if isinstance(one, ProposalDecided)]
-        assert (event.decision, event.feedback) == (Decision.DENIED, "")
+        assert (event.decision, event.feedback) == (DecisionKind.DENIED, "")
     assert decisions(runtime, stranger.id) == []
     assert [one.session for one in runtime.sessions.decisions()] == [session]
 
@@ -152,7 +152,7 @@ async def test_a_running_app_records_what_is_left_over_as_soon_as_the_store_take
     finally:
         running.cancel()
     (event,) = [one for one in runtime.sessions.events(session) if isinstance(one, ProposalDecided)]
-    assert (event.decision, event.feedback) == (Decision.APPROVED, "Go on.")
+    assert (event.decision, event.feedback) == (DecisionKind.APPROVED, "Go on.")
 
 
 async def test_a_store_that_cannot_be_asked_is_asked_again(runtime: OpenWorkspace) -> None:
@@ -204,9 +204,9 @@ async def test_a_decision_without_a_session_that_cannot_be_recorded_says_so(runt
 
 def test_recorded_decision_is_left_alone(runtime: OpenWorkspace) -> None:
     session, proposal = from_session(runtime)
-    append_decision_to_sessions(runtime, decision_event(runtime.service.deny(proposal), Decision.DENIED))
+    append_decision_to_sessions(runtime, decision_event(runtime.service.deny(proposal), DecisionKind.DENIED))
     assert finish_unfinished_work(runtime, patience=-1) == []
-    assert decisions(runtime, session) == [Decision.DENIED]
+    assert decisions(runtime, session) == [DecisionKind.DENIED]
 
 
 def test_a_patch_from_elsewhere_has_only_the_audit_trail(runtime: OpenWorkspace) -> None:

@@ -25,7 +25,7 @@ from app.runtime.model_connection import (
     ProfileStore,
     SessionEventSink,
     StoredOtherSessions,
-    make_committer,
+    make_commit_function,
     read_picked_model,
     save_picked_model,
 )
@@ -35,8 +35,8 @@ from app.runtime.review_report import answer_heading, describe_recorded_decision
 from app.runtime.session_host import SessionHost
 from app.storage import StorageError
 from app.storage.app_dirs import find_app_dirs
-from app.storage.record_store import DecisionInput, RecordedDecision
-from app.tools.tool_registry import SourceTools
+from app.storage.record_store import DecisionFeedback, RecordedDecision
+from app.tools.tool_registry import OfferedTools
 from app.ui.context.current_session import UpdateBuffer
 
 
@@ -121,8 +121,8 @@ def test_a_pick_that_cannot_be_kept_or_read_is_none(runtime: OpenWorkspace) -> N
 
 
 def test_nothing_is_committed_where_nobody_wants_it(runtime: OpenWorkspace) -> None:
-    assert make_committer(runtime, runtime.settings) is None
-    assert make_committer(runtime, runtime.settings.model_copy(update={"commit": True})) is not None
+    assert make_commit_function(runtime, runtime.settings) is None
+    assert make_commit_function(runtime, runtime.settings.model_copy(update={"commit": True})) is not None
 
 
 def test_no_untrusted_commands_are_not_mentioned(runtime: OpenWorkspace) -> None:
@@ -207,7 +207,7 @@ def test_lines_after_a_ctrl_d_are_taken_like_those_before_it(monkeypatch: pytest
 async def test_a_request_waits_briefly_for_servers(runtime: OpenWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.runtime.mcp_manager._PATIENCE", 0.01)
     served = McpManager(runtime, lambda line: None)
-    assert await served.offered_tools(None) == SourceTools()
+    assert await served.offered_tools(None) == OfferedTools()
     (late,) = served.unavailable_servers
     assert "It is not known yet which MCP servers there are" in late.instruction
     served.found.set()
@@ -255,9 +255,11 @@ def test_a_report_says_what_is_missing() -> None:
     event = EventRecordEntry(
         number=1, before="", time=0.0, proposal="P1", count=1, decision="approved", files=("a.txt",), event=""
     )
-    assert describe_recorded_decision(RecordedDecision(None, event, DecisionInput(), words_lost=False)) == ["a.txt"]
+    assert describe_recorded_decision(RecordedDecision(None, event, DecisionFeedback(), words_lost=False)) == [
+        "a.txt"
+    ]
     lost = ["a.txt", "words were said that are not kept as they were"]
-    assert describe_recorded_decision(RecordedDecision(None, event, DecisionInput(), words_lost=True)) == lost
+    assert describe_recorded_decision(RecordedDecision(None, event, DecisionFeedback(), words_lost=True)) == lost
 
 
 class Screen:
@@ -332,7 +334,7 @@ async def test_updates_wait_only_for_the_one_being_shown() -> None:
         for update in inbox.take_updates():
             shown.append(update)
             if update == SessionFailed("first"):
-                tasks.add(asyncio.ensure_future(inbox.wrap_with_pause(do)()))
+                tasks.add(asyncio.ensure_future(inbox.wrap_to_pause_updates(do)()))
         return True
 
     inbox = UpdateBuffer(lambda: bool(asyncio.get_running_loop().call_soon(show)))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from app.proposals.patch.patching import scan_patch
 from app.proposals.values.proposal_errors import EditRefused
-from app.text.deceiving_text import find_deceptive, find_lookalikes
+from app.text.deceiving_text import find_deceptive_characters, find_lookalikes
 from app.text.safe_text import INVISIBLE_GLYPH, SPACE_GLYPH, escape_unsafe, is_plain, strip_unsafe
 from app.tools.command.command_result import PlainTextDecoder
 from app.workspace.secrets import secret_reason
@@ -75,7 +75,7 @@ def test_plain_text_is_returned_as_it_is(text: str) -> None:
     assert is_plain(text)
     assert escape_unsafe(text) is text
     assert strip_unsafe(text) is text
-    assert not find_deceptive(text)
+    assert not find_deceptive_characters(text)
 
 
 @pytest.mark.parametrize("character", DANGEROUS + INVISIBLE)
@@ -83,7 +83,7 @@ def test_each_unsafe_character_is_shown_removed_and_counted(character: str) -> N
     text = f"a{character}b"
     assert escape_unsafe(text) != text
     assert strip_unsafe(text) == "ab"
-    assert find_deceptive(text)
+    assert find_deceptive_characters(text)
 
 
 @pytest.mark.parametrize(
@@ -128,11 +128,11 @@ def test_tab_and_newline_on_demand() -> None:
 )
 def test_ordinary_writing_stays_and_raises_no_alarm(text: str) -> None:
     assert escape_unsafe(text) == text
-    assert not find_deceptive(text), str(find_deceptive(text))
+    assert not find_deceptive_characters(text), str(find_deceptive_characters(text))
 
 
 def test_findings_are_counted_by_kind() -> None:
-    findings = find_deceptive("a\x1b\x9b\udc80\r\nb\u202e\u2066c\u200b\u00ad\n")
+    findings = find_deceptive_characters("a\x1b\x9b\udc80\r\nb\u202e\u2066c\u200b\u00ad\n")
     assert (findings.control, findings.bidi, findings.invisible) == (3, 2, 2)
     assert str(findings) == "3 control characters, 2 bidirectional controls, 2 invisible characters"
 
@@ -140,13 +140,13 @@ def test_findings_are_counted_by_kind() -> None:
 @pytest.mark.parametrize("character", "\u200c\u200d\ufe0f")
 def test_joiner_that_joins_nothing_is_shown(character: str) -> None:
     assert escape_unsafe(f"{character}می") == f"{INVISIBLE_GLYPH}می"
-    assert find_deceptive(f"{character}می").invisible == 1
+    assert find_deceptive_characters(f"{character}می").invisible == 1
 
 
 @pytest.mark.parametrize("text", ["👩\u200c👩", "a\u200d👩", "👩\u200da", "👩\u200d", "👩\ufe0f\u200c👩"])
 def test_only_the_joiner_of_emoji_joins_them_and_nothing_else(text: str) -> None:
     assert escape_unsafe(text).count(INVISIBLE_GLYPH) == 1
-    assert find_deceptive(text).invisible == 1
+    assert find_deceptive_characters(text).invisible == 1
     assert escape_unsafe("👩\u200d👩") == "👩\u200d👩"
 
 
@@ -173,19 +173,19 @@ def test_a_space_is_typographic_between_what_it_parts_only(text: str) -> None:
     ],
 )
 def test_the_worst_of_it_is_told(text: str, meaning: str) -> None:
-    assert meaning in find_deceptive(text).worst_effect
+    assert meaning in find_deceptive_characters(text).worst_effect
 
 
 def test_a_carriage_return_counts_unless_it_ends_a_line() -> None:
-    assert not find_deceptive("a\r\nb\r")
-    assert find_deceptive("a\rb").control == 1
+    assert not find_deceptive_characters("a\r\nb\r")
+    assert find_deceptive_characters("a\rb").control == 1
 
 
 @pytest.mark.parametrize(
     "word", ["pаypal", "аdmin", "scоpe", "Βank", "useｒ", "𝐞val", "ѕtr", "ԁef", "օpen", "lıb", "x\u037e", "a\u2215b"]
 )
 def test_look_alikes_are_found(word: str) -> None:
-    findings = find_deceptive(f"ok = {word}\nfine")
+    findings = find_deceptive_characters(f"ok = {word}\nfine")
     assert findings.lookalikes
     assert "look-alike" in str(findings)
 
@@ -194,11 +194,11 @@ def test_look_alikes_are_found(word: str) -> None:
     "text", ["привет мир", "Ελλάδα", "переменная_1 = 2", "Δt = α", "größe", "変数x", "日本語API"]
 )
 def test_other_scripts_by_themselves_are_fine(text: str) -> None:
-    assert not find_deceptive(text)
+    assert not find_deceptive_characters(text)
 
 
 def test_findings_are_themselves_safe_to_show() -> None:
-    assert str(find_deceptive("pа\u200bypal\u202e")).isprintable()
+    assert str(find_deceptive_characters("pа\u200bypal\u202e")).isprintable()
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_findings_are_themselves_safe_to_show() -> None:
     ],
 )
 def test_lookalike_words_are_named(line: str, words: list[str]) -> None:
-    findings = find_deceptive(f"ok\n{line}\nfine")
+    findings = find_deceptive_characters(f"ok\n{line}\nfine")
     assert list(findings.lookalikes) == words
     assert findings
     spans = list(find_lookalikes(line))
@@ -229,16 +229,16 @@ def test_lookalike_words_are_named(line: str, words: list[str]) -> None:
 
 
 def test_the_reading_is_told() -> None:
-    assert "раураӏ (not paypal)" in str(find_deceptive("import раураӏ"))
-    assert "de\ufb01ne (not define)" in str(find_deceptive("de\ufb01ne"))
-    assert str(find_deceptive("if\u2800x\u2800y")) == "2 unusual blanks"
+    assert "раураӏ (not paypal)" in str(find_deceptive_characters("import раураӏ"))
+    assert "de\ufb01ne (not define)" in str(find_deceptive_characters("de\ufb01ne"))
+    assert str(find_deceptive_characters("if\u2800x\u2800y")) == "2 unusual blanks"
 
 
 @pytest.mark.parametrize("blank", "\u2800\U0001d159\U00016fe4\u1680\u2003\u205f\u00a0\u202f\u3000")
 def test_blanks_in_code_are_shown_and_counted_and_left_to_the_terminal(blank: str) -> None:
     line = f"if{blank}x"
     assert escape_unsafe(line) in ("if␣x", "if⍽x")
-    assert find_deceptive(line).blank == 1
+    assert find_deceptive_characters(line).blank == 1
     assert strip_unsafe(line) == line
 
 
@@ -255,7 +255,7 @@ def test_blanks_in_code_are_shown_and_counted_and_left_to_the_terminal(blank: st
     ],
 )
 def test_code_that_right_to_left_letters_turn_around_is_found(line: str) -> None:
-    findings = find_deceptive(f"a\n{line}\n")
+    findings = find_deceptive_characters(f"a\n{line}\n")
     assert findings.reordered == 1
     assert "right-to-left" in str(findings)
     assert findings.worst_effect == "The code may run in another order than it reads."
@@ -284,7 +284,7 @@ def test_code_that_right_to_left_letters_turn_around_is_found(line: str) -> None
     ],
 )
 def test_the_languages_of_people_raise_no_alarm(line: str, quiet: str) -> None:
-    findings = find_deceptive(line)
+    findings = find_deceptive_characters(line)
     assert not findings, str(findings)
     assert ", ".join(findings.harmless_remarks) == quiet
     assert escape_unsafe(line) == line
@@ -293,7 +293,7 @@ def test_the_languages_of_people_raise_no_alarm(line: str, quiet: str) -> None:
 @given(st.text(alphabet=st.sampled_from('aбвгдежзийклмнопрсту ЁЯ#,.-\u00a0א"=5'), max_size=40))
 def test_the_places_are_those_of_the_words(text: str) -> None:
     found = [text[start:end] for start, end in find_lookalikes(text)]
-    assert tuple(dict.fromkeys(found)) == find_deceptive(text).lookalikes
+    assert tuple(dict.fromkeys(found)) == find_deceptive_characters(text).lookalikes
 
 
 SIZE = 1_000_000
@@ -316,7 +316,7 @@ TEXTS: dict[str, Callable[[], object]] = {
     "a name of copies": lambda: secret_reason(".bak" * (SIZE // 4)),
     "a name of digits": lambda: secret_reason("1" * SIZE),
     "beginnings of a key": lambda: secret_reason("x", b"\n-----BEGIN " * (SIZE // 12)),
-    "a long word beside a letter": lambda: find_deceptive("é " + "a" * SIZE),
+    "a long word beside a letter": lambda: find_deceptive_characters("é " + "a" * SIZE),
     "blanks after a table's head": lambda: TABLE_DELIMITER_PATTERN.match("---" + " " * SIZE + "x"),
     "bars in a table's head": lambda: TABLE_DELIMITER_PATTERN.match("-|" * (SIZE // 2) + "x"),
     "a rule that is none": lambda: RULE_PATTERN.match("- " * (SIZE // 2) + "x"),

@@ -10,9 +10,9 @@ from app.llm.transport import Timeouts
 from app.llm.values.endpoint import Profile
 from app.llm.values.requests_and_updates import (
     AttemptDiscarded,
-    Completed,
     Endpoint,
     Payload,
+    ResponseCompleted,
     StreamUpdate,
     TextDelta,
 )
@@ -86,17 +86,17 @@ async def updates_of(
     return [update async for update in client.stream(build, closing=closing)]
 
 
-async def complete(server: WireServer, profile: Profile | None = None, **options: Any) -> Completed:
+async def complete(server: WireServer, profile: Profile | None = None, **options: Any) -> ResponseCompleted:
     """The response to one opening request; checks what holds for every response on the way."""
     async with client_of(server, profile, **options) as client:
         return response(await updates_of(client))
 
 
-def response(updates: list[StreamUpdate]) -> Completed:
+def response(updates: list[StreamUpdate]) -> ResponseCompleted:
     """The completed response among all updates, whose text is exactly what was streamed and not discarded."""
     last = updates[-1]
-    assert isinstance(last, Completed)
-    assert not any(isinstance(update, Completed) for update in updates[:-1])
+    assert isinstance(last, ResponseCompleted)
+    assert not any(isinstance(update, ResponseCompleted) for update in updates[:-1])
     streamed = ""
     for update in updates:
         match update:

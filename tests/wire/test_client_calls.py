@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from app.llm.values.requests_and_updates import CallProgress, Completed
+from app.llm.values.requests_and_updates import CallProgress, ResponseCompleted
 from tests.wire.driving import client_of, complete, response, updates_of
 from tests.wire.replies import DONE, Call, call_delta, chunk, stream
 from tests.wire.server import WireServer
@@ -22,7 +22,7 @@ def deltas(*groups: Any) -> tuple[Any, ...]:
     )
 
 
-def seen(completed: Completed) -> list[tuple[str, str, Any]]:
+def seen(completed: ResponseCompleted) -> list[tuple[str, str, Any]]:
     """(id, name, arguments) of every call."""
     return [(call.wire_id, call.name, call.arguments) for call in completed.calls]
 

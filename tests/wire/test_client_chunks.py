@@ -7,7 +7,14 @@ import pytest
 
 from app.llm.transport import Timeouts
 from app.llm.values.endpoint import Profile
-from app.llm.values.requests_and_updates import CallProgress, Completed, Payload, ReasoningDelta, TextDelta, Usage
+from app.llm.values.requests_and_updates import (
+    CallProgress,
+    Payload,
+    ReasoningDelta,
+    ResponseCompleted,
+    TextDelta,
+    TokenUsage,
+)
 from tests.wire.driving import client_of, complete, opening, response, updates_of
 from tests.wire.replies import DONE, STALL, Reply, call_delta, chunk, event, stream
 from tests.wire.server import WireServer
@@ -23,7 +30,7 @@ def choice(**fields: Any) -> dict[str, Any]:
     return odd(choices=[fields])
 
 
-COUNTED = Usage(prompt_tokens=9, completion_tokens=4)
+COUNTED = TokenUsage(prompt_tokens=9, completion_tokens=4)
 HELLO = (chunk("Hel"), chunk("lo"), chunk(finish="stop"))
 
 
@@ -152,18 +159,18 @@ USAGE = {"prompt_tokens": 9, "completion_tokens": 4, "total_tokens": 13}
         ),
         pytest.param(
             [*HELLO, odd(choices=[], usage={**USAGE, "prompt_tokens_details": {"cached_tokens": 8}, "cost": 0.25})],
-            Usage(prompt_tokens=9, completion_tokens=4, cached_tokens=8, cost=0.25),
+            TokenUsage(prompt_tokens=9, completion_tokens=4, cached_tokens=8, cost=0.25),
             id="cached tokens and cost",
         ),
         pytest.param(
             [*HELLO, odd(choices=[], usage={**USAGE, "prompt_cache_hit_tokens": 8})],
-            Usage(prompt_tokens=9, completion_tokens=4, cached_tokens=8),
+            TokenUsage(prompt_tokens=9, completion_tokens=4, cached_tokens=8),
             id="deepseek",
         ),
         pytest.param(list(HELLO), None, id="never"),
     ],
 )
-async def test_usage(server: WireServer, parts: list[Any], expected: Usage | None) -> None:
+async def test_usage(server: WireServer, parts: list[Any], expected: TokenUsage | None) -> None:
     server.script([stream(*parts, DONE)])
     assert (await complete(server)).usage == expected
 
@@ -211,7 +218,7 @@ async def test_chunks_of_one_read_are_merged_in_order(server: WireServer) -> Non
     assert response(updates).text == "word " * 300
     assert len(updates) < 30
     kinds = [type(update) for update in updates]
-    assert kinds == sorted(kinds, key=[ReasoningDelta, TextDelta, CallProgress, Completed].index)
+    assert kinds == sorted(kinds, key=[ReasoningDelta, TextDelta, CallProgress, ResponseCompleted].index)
     assert [update for update in updates if isinstance(update, CallProgress)][-1].characters == len(letters)
 
 

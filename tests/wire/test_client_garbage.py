@@ -22,7 +22,7 @@ from app.llm.response import bounded_stream
 from app.llm.response.bounded_stream import DEEPEST
 from app.llm.transport import Timeouts
 from app.llm.values.endpoint import Profile
-from app.llm.values.requests_and_updates import Completed, Endpoint
+from app.llm.values.requests_and_updates import Endpoint, ResponseCompleted
 from app.llm.wires import chat
 from tests.examples import at_most
 from tests.unit.conversation.test_log import Store
@@ -81,7 +81,7 @@ async def test_any_value_may_stand_anywhere(server: WireServer, wire: str, data:
             await readable(completed)
 
 
-async def readable(completed: Completed) -> None:
+async def readable(completed: ResponseCompleted) -> None:
     """It can be recorded, as the log does that, and read back."""
     calls = tuple(ToolCall(uid=f"c{number}", **dict(call)) for number, call in enumerate(completed.calls))
     message = AssistantMessage(text=completed.text, calls=calls, extras=completed.extras, usage=completed.usage)
@@ -291,7 +291,7 @@ async def test_text_before_a_flood_is_kept(server: WireServer) -> None:
     server.always(stream(chunk("Hello"), b"data: ", *[MUCH] * 9))
     with pytest.raises(RequestError) as caught:
         await complete(server)
-    assert isinstance(caught.value.partial, Completed) and caught.value.partial.text == "Hello"
+    assert isinstance(caught.value.partial, ResponseCompleted) and caught.value.partial.text == "Hello"
 
 
 async def test_a_list_of_models_without_end(server: WireServer) -> None:

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.config.config_tables import PriceTable
-from app.config.settings import ConfigError, Settings, validate_value
+from app.config.settings import ConfigError, Settings, validate_setting
 from app.llm.capabilities.model_list import add_cost, find_price
 from app.llm.capabilities.profiles import resolve_profile
 from app.llm.client import ModelClient
 from app.llm.values.endpoint import Profile
-from app.llm.values.requests_and_updates import Completed, Endpoint, Usage
+from app.llm.values.requests_and_updates import Endpoint, ResponseCompleted, TokenUsage
 from app.runtime.model_connection import make_endpoint
 from tests.wire.driving import BRISK, FAST, updates_of
 from tests.wire.replies import Turn, chunk, document, stream
@@ -30,7 +30,7 @@ def answering(usage: dict[str, Any]) -> Any:
 
 async def usage_of(
     server: WireServer, price: PriceTable | None, *, wire: str = "chat", listed: bool = False, cache: Any = None
-) -> Usage:
+) -> TokenUsage:
     """The usage of one response."""
     endpoint = Endpoint(server.base_url, "m", price=price)
     profile = resolve_profile(server.base_url, "m", cache=cache, overrides={"wire": wire})
@@ -41,7 +41,7 @@ async def usage_of(
         completed = (await updates_of(client, wishing()))[-1]
     finally:
         await client.aclose()
-    assert isinstance(completed, Completed) and completed.usage is not None
+    assert isinstance(completed, ResponseCompleted) and completed.usage is not None
     return completed.usage
 
 
@@ -100,14 +100,16 @@ async def test_a_list_that_has_no_price_per_token_teaches_none(server: WireServe
 
 @given(
     st.builds(
-        Usage,
+        TokenUsage,
         prompt_tokens=st.integers(0, 10**9),
         completion_tokens=st.integers(0, 10**9),
         cached_tokens=st.integers(0, 10**9),
         cache_write_tokens=st.integers(0, 10**9),
     )
 )
-def test_no_count_of_a_server_makes_a_cost_less_than_nothing_or_more_than_all_at_the_dearest(usage: Usage) -> None:
+def test_no_count_of_a_server_makes_a_cost_less_than_nothing_or_more_than_all_at_the_dearest(
+    usage: TokenUsage,
+) -> None:
     cost = add_cost(usage, DEAR).cost
     assert cost is not None
     tokens = usage.prompt_tokens + usage.completion_tokens
@@ -128,7 +130,7 @@ def test_a_price_goes_by_the_name_and_else_by_the_most_specific_pattern() -> Non
 @pytest.mark.parametrize("price", [{"m": {"input": 1}}, {"m": {"input": -1, "output": 1}}, {"m": 3}])
 def test_a_price_that_is_none_is_told(price: Any) -> None:
     with pytest.raises(ConfigError, match=r"price\.m"):
-        validate_value("price", price)
+        validate_setting("price", price)
 
 
 def test_a_price_in_the_profile_is_checked_as_one() -> None:

@@ -84,7 +84,7 @@ async def test_a_long_wait_can_be_cut_short(server: WireServer) -> None:
             updates.append(update)
             if isinstance(update, RetryScheduled):
                 assert update.delay >= 600 and re.search(r"again at \d\d:\d\d", update.reason)
-                asyncio.get_running_loop().call_later(0.01, client.skip_wait)
+                asyncio.get_running_loop().call_later(0.01, client.retry_now)
         assert response(updates).text == "Hello"
 
 

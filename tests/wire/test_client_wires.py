@@ -13,8 +13,8 @@ from app.llm.client import ModelClient
 from app.llm.endpoint_doctor import Diagnosis, EndpointCheck, examine_endpoint
 from app.llm.failures.request_errors import FailureKind, RequestError
 from app.llm.values.endpoint import Profile
-from app.llm.values.requests_and_updates import Completed, Endpoint, Payload, ProfileCorrected, StreamUpdate
-from app.llm.wires.wire import CallWithResult, Item, ModelTurn, OpaqueEcho, SystemText, UserText
+from app.llm.values.requests_and_updates import Endpoint, Payload, ProfileCorrected, ResponseCompleted, StreamUpdate
+from app.llm.wires.wire import CallWithResult, Item, ModelTurn, OpaqueResponseBlocks, SystemText, UserText
 from app.llm.wires.wire_registry import WIRES, wire_for
 from tests.wire.driving import BRISK, FAST, TOOLS
 from tests.wire.replies import Call, Reply, Turn, document, stream
@@ -30,7 +30,7 @@ def asking(*more: Item, closing: bool = False) -> Any:
     def build(profile: Profile) -> Payload:
         wire = wire_for(profile)
         items = [SystemText("You are signoff."), UserText("Fix it."), *more]
-        messages, system = wire.write_messages(items, wire.adapt_profile(profile))
+        messages, system = wire.make_messages(items, wire.adapt_profile(profile))
         return Payload(messages, TOOLS, "none" if closing else None, system=system)
 
     return build
@@ -44,10 +44,10 @@ class Talk:
         self.client = ModelClient(self.endpoint, profile, retry=FAST, timeouts=BRISK, cache=cache)
         self.updates: list[StreamUpdate] = []
 
-    async def ask(self, build: Any = None) -> Completed:
+    async def ask(self, build: Any = None) -> ResponseCompleted:
         self.updates = [update async for update in self.client.stream(build or asking())]
         completed = self.updates[-1]
-        assert isinstance(completed, Completed)
+        assert isinstance(completed, ResponseCompleted)
         return completed
 
     @property
@@ -151,7 +151,7 @@ REFUSALS: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
         {},
     ),
 ]
-ECHOED = OpaqueEcho(
+ECHOED = OpaqueResponseBlocks(
     same_model=True,
     extras={
         "opaque_blocks": [
@@ -383,10 +383,10 @@ def test_calls_stand_in_the_order_of_their_reasoning() -> None:
         for at in (0, 1, 2, 3)
     ]
     calls = tuple(CallWithResult(f"c{number}", "read_file", "{}", "ok") for number in (1, 2))
-    turn = ModelTurn("Hi.", calls, OpaqueEcho(same_model=True, extras={"opaque_blocks": blocks}))
-    messages, _ = WIRES["responses"].write_messages([UserText("x"), turn], Profile(wire="responses"))
+    turn = ModelTurn("Hi.", calls, OpaqueResponseBlocks(same_model=True, extras={"opaque_blocks": blocks}))
+    messages, _ = WIRES["responses"].make_messages([UserText("x"), turn], Profile(wire="responses"))
     shown = [one.get("id") or one.get("call_id") or one["content"] for one in messages]
     assert shown == ["x", "r0", "Hi.", "r1", "c1", "r2", "c2", "c1", "c2"]
     # Reasoning that led to nothing is refused.
-    messages, _ = WIRES["responses"].write_messages([UserText("x"), replace(turn, text=" ", calls=())], Profile())
+    messages, _ = WIRES["responses"].make_messages([UserText("x"), replace(turn, text=" ", calls=())], Profile())
     assert [one["content"] for one in messages] == ["x"]

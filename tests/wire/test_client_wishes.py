@@ -12,7 +12,7 @@ from app.llm.client import ModelClient
 from app.llm.failures.request_errors import RequestError
 from app.llm.values.endpoint import Profile
 from app.llm.values.requests_and_updates import Endpoint, Payload, ProfileCorrected, RequestOptions
-from app.llm.wires.wire import CallWithResult, Item, ModelTurn, OpaqueEcho, SystemText, UserText
+from app.llm.wires.wire import CallWithResult, Item, ModelTurn, OpaqueResponseBlocks, SystemText, UserText
 from app.llm.wires.wire_registry import SentRequest, wire_for
 from tests.wire.driving import TOOLS, client_of, opening, updates_of
 from tests.wire.replies import Reply, Turn, document, error
@@ -30,7 +30,7 @@ def wishing(
     def build(profile: Profile) -> Payload:
         wire = wire_for(profile)
         items = [SystemText("You are signoff."), UserText("Fix it."), *more]
-        messages, system = wire.write_messages(items, wire.adapt_profile(profile))
+        messages, system = wire.make_messages(items, wire.adapt_profile(profile))
         return Payload(messages, TOOLS, None, limit, system, RequestOptions(effort, fields))
 
     return build
@@ -92,7 +92,7 @@ def test_a_budget_leaves_room_for_the_answer_or_is_not_sent(effort: str, limit: 
 
 
 SIGNED = {"wire": "anthropic", "at": 0, "block": {"type": "thinking", "thinking": "So.", "signature": "s"}}
-THOUGHT = replace(WORK, echo=OpaqueEcho(same_model=True, extras={"opaque_blocks": [SIGNED]}))
+THOUGHT = replace(WORK, echo=OpaqueResponseBlocks(same_model=True, extras={"opaque_blocks": [SIGNED]}))
 MORE = replace(WORK, calls=(replace(WORK.calls[0], id="call_2"),))
 
 

@@ -144,7 +144,7 @@ async def test_attention_names_files(server: WireServer, tmp_path: Path, asked: 
         assert "adds os.system, which runs code" in [reason.description for reason in stored.reasons]
         diff = on.runtime.service.unified_diff("P1")
         assert diff.index("b/greet.py") < diff.index("b/say.py"), "a patch is by path"
-        edited = on.runtime.service.replace_result("P1", "say.py", "def say(text):\n    print(text)\n")
+        edited = on.runtime.service.replace_proposed_text("P1", "say.py", "def say(text):\n    print(text)\n")
         kinds = [reason.kind for reason in edited.reasons if reason.path == "say.py"]
         assert kinds == [ReasonKind.UNASKED] * len(unasked)
         assert edited.order == stored.order, "nothing moves under the eye"

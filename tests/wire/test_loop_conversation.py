@@ -13,7 +13,7 @@ from app.conversation.events import (
     Answer,
     AssistantMessage,
     CallOutcome,
-    Decision,
+    DecisionKind,
     Notice,
     ProposalDecided,
     Question,
@@ -212,7 +212,7 @@ async def test_approving_the_only_hunk_approves_the_proposal(server: WireServer,
         await on.session.approve(await staged(on), ["1"])
         decided = on.events[-1]
         assert isinstance(decided, ProposalDecided)
-        assert (decided.decision, decided.hunks, decided.still_pending) == (Decision.APPROVED, (), False)
+        assert (decided.decision, decided.hunks, decided.still_pending) == (DecisionKind.APPROVED, (), False)
 
 
 async def test_three_denials_in_a_row_tell_the_model_to_ask(server: WireServer, tmp_path: Path) -> None:

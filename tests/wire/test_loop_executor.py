@@ -9,7 +9,7 @@ import pytest
 
 from app.agent.executor import CallRecorder, Executor
 from app.agent.gate import Gate, GatePolicy
-from app.agent.limits import Limits, TurnBudget, UsageMeter
+from app.agent.limits import SessionLimits, TurnBudget, UsageMeter
 from app.agent.updates import CommandOutput, ConfirmationRequested, EventRecorded
 from app.concurrency import Interrupter
 from app.conversation.events import (
@@ -38,7 +38,7 @@ from tests.waiting import until
 from tests.wire.bench import FILE, Bench, bench, edit
 from tests.wire.server import WireServer
 
-UNLIMITED = TurnBudget(UsageMeter(), Limits(), "", None, lambda: 0)
+UNLIMITED = TurnBudget(UsageMeter(), SessionLimits(), "", None, lambda: 0)
 
 
 async def allow(call: str, asked: Confirmation) -> ConfirmationAnswer:

@@ -22,7 +22,7 @@ from app.images.image_files import load_attachments
 from app.images.mentions import find_mentions
 from app.storage import StorageError
 from app.tools.base.contract import Tool, ToolContext, ToolOutput, UncheckedArguments
-from app.tools.tool_registry import SourceTools, ToolSet, ToolSource
+from app.tools.tool_registry import OfferedTools, ToolSet, ToolSource
 from tests.examples import every
 from tests.oracles.reading import VIOLATIONS
 from tests.unit.images.pictures import png
@@ -54,9 +54,9 @@ class Look(Tool):
 class Box(ToolSource):
     """A source of tools that has to be waited for."""
 
-    async def offered_tools(self, window: int | None) -> SourceTools:
+    async def offered_tools(self, window: int | None) -> OfferedTools:
         await asyncio.sleep(0)
-        return SourceTools(listed=(Look(),))
+        return OfferedTools(listed=(Look(),))
 
 
 class Disk:

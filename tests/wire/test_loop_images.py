@@ -341,7 +341,7 @@ async def test_decision_recorded_after_a_crash_keeps_its_images(server: WireServ
         on.runtime.service.deny("P1", None, "As in @shot.png", images=found)
     async with opened(server, tmp_path) as on:
         record_unrecorded_decisions(on.runtime, patience=0)
-        await on.session.catch_up()
+        await on.session.load_external_events()
         await on.session.wait_until_idle()
         (decided,) = [event for event in on.events if isinstance(event, ProposalDecided)]
         assert (decided.feedback, decided.images) == ("As in @shot.png", found)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from app.agent.limits import UsageMeter
 from app.cli.main import main
 from app.config.config_tables import PriceTable
-from app.config.settings import ConfigError, Settings, load_configuration, validate_value
+from app.config.settings import ConfigError, Settings, load_configuration, validate_setting
 from app.conversation.events import (
     AssistantMessage,
     CallOutcome,
@@ -175,7 +175,7 @@ async def test_feedback_at_the_limit_starts_one_turn_and_reaches_the_model_later
         before = len(server.requests)
         await on.session.deny("P1", feedback="Say Hey instead")
         await on.session.wait_until_idle()
-        await on.session.catch_up()
+        await on.session.load_external_events()
         await on.session.wait_until_idle()
         assert len(server.requests) == before
         assert sum(isinstance(event, TurnStarted) and event.cause == "feedback" for event in on.events) == 1
@@ -387,13 +387,13 @@ def test_a_limit_that_is_none_is_wrong_usage(
 
 @pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("10m", 600), ("1h30m", 5_400), ("1h", 3_600), (45, 45)])
 def test_a_time_is_written_as_people_write_it(text: Any, seconds: float) -> None:
-    assert validate_value("max_time", text) == seconds
+    assert validate_setting("max_time", text) == seconds
 
 
 @pytest.mark.parametrize("value", ["", "10", "m", "1m30h", "-5s", 0, -1, "٣m"])
 def test_invalid_time_is_an_error_that_names_the_setting(value: Any) -> None:
     with pytest.raises(ConfigError, match="max_time"):
-        validate_value("max_time", value)
+        validate_setting("max_time", value)
 
 
 def test_a_workspace_cannot_set_limits(tmp_path: Path) -> None:

@@ -145,7 +145,7 @@ async def test_a_change_inside_a_definition_names_no_uses(server: WireServer, ro
 async def test_the_reason_stays_when_the_user_edits_the_proposed_text(server: WireServer, root: Path) -> None:
     async with bench(server, root.parent) as on:
         await send(on, server, "Fix it", BODY)
-        on.runtime.service.replace_result("P1", "parse.py", PARSE.replace("value.strip()", "value.lstrip()"))
+        on.runtime.service.replace_proposed_text("P1", "parse.py", PARSE.replace("value.strip()", "value.lstrip()"))
         assert reasons(on) == [UNREAD]
 
 

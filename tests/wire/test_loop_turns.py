@@ -34,7 +34,7 @@ from app.conversation.events import (
 from app.conversation.log import EventSink
 from app.conversation.payload.projection import CachedProjection
 from app.llm.values.endpoint import Profile
-from app.llm.values.requests_and_updates import Completed, Endpoint, Payload, ReceivedCall, StreamUpdate
+from app.llm.values.requests_and_updates import Endpoint, Payload, ReceivedCall, ResponseCompleted, StreamUpdate
 from app.proposals.values.models import ProposalState
 from app.proposals.values.proposal_errors import ProposalError
 from app.runtime.model_connection import create_or_resume_session
@@ -76,11 +76,11 @@ class Model:
         finally:
             self._out -= 1
 
-    def skip_wait(self) -> None:
+    def retry_now(self) -> None:
         """Nothing ever waits."""
 
     @contextlib.asynccontextmanager
-    async def open_isolated(self) -> AsyncIterator["Model"]:
+    async def open_isolated_client(self) -> AsyncIterator["Model"]:
         """One that answers with text."""
         yield Model([])
 
@@ -91,7 +91,7 @@ class Model:
         """There is but one."""
         return self
 
-    def _response(self) -> Completed:
+    def _response(self) -> ResponseCompleted:
         number = next(self._numbers)
         match next(self._moods):
             case "question":
@@ -101,8 +101,8 @@ class Model:
         return _response("Done.")
 
 
-def _response(text: str, *calls: ReceivedCall) -> Completed:
-    return Completed(
+def _response(text: str, *calls: ReceivedCall) -> ResponseCompleted:
+    return ResponseCompleted(
         text=text,
         reasoning="",
         calls=calls,
@@ -113,7 +113,7 @@ def _response(text: str, *calls: ReceivedCall) -> Completed:
     )
 
 
-def _called(number: int, name: str, arguments: dict[str, object]) -> Completed:
+def _called(number: int, name: str, arguments: dict[str, object]) -> ResponseCompleted:
     return _response("", ReceivedCall(wire_id=f"call{number}", name=name, arguments=arguments, raw_arguments="{}"))
 
 
@@ -275,13 +275,13 @@ async def test_an_onlooker_runs_no_turn_and_recalls_no_message(runtime: OpenWork
     assert looker.interrupt() == looker.take_back_queue() == () and looker.queue == ("queued",)
     await session.answer("a")
     await session.wait_until_idle()
-    await looker.catch_up()
+    await looker.load_external_events()
     await looker.deny(proposal, feedback="Not like that.")
     await looker.wait_until_idle()
-    await looker.catch_up()
+    await looker.load_external_events()
     await looker.wait_until_idle()
     assert model.requests == 0 and _causes(looker)[-1] == "message", "the words wait for who runs the turns"
-    await session.catch_up()
+    await session.load_external_events()
     await session.wait_until_idle()
     assert _causes(session)[-1] == "feedback"
     await looker.close()

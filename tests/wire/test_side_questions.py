@@ -415,6 +415,6 @@ async def test_an_onlooker_can_ask(server: WireServer, tmp_path: Path, monkeypat
             assert len(server.last.said) == len(server.requests[-2].said) + 2, (
                 "the same conversation, and the question"
             )
-        await on.session.catch_up()
+        await on.session.load_external_events()
         assert [one.answer_text for one in collect_side_exchanges(on.events)] == ["Because."]
         assert on.session.gate.is_closed and not on.session.is_busy

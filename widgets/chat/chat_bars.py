@@ -33,7 +33,7 @@ _PERMISSION = Content.assemble(("! ", "$text-warning bold"), "Needs your permiss
 _MOVING = (Phase.WAITING, Phase.REQUESTING, Phase.STREAMING, Phase.RUNNING, Phase.RETRYING, Phase.COMPACTING)
 
 
-class StatusLine(Widget):
+class TurnStatusLine(Widget):
     """Phase, figures and the key to stop; empty when idle.
 
     Args:
@@ -42,7 +42,7 @@ class StatusLine(Widget):
     """
 
     DEFAULT_CSS = """
-    StatusLine {
+    TurnStatusLine {
         height: 1;
         padding: 0 1 0 0;
         color: $text-muted;

@@ -29,7 +29,7 @@ from app.agent.updates import (
 from app.conversation.events import Event, TurnEnded
 from app.conversation.log import skip_to_first_turn
 from app.images.mentions import Mention
-from widgets.chat.chat_bars import QuestionBar, StatusLine, TodoBar
+from widgets.chat.chat_bars import QuestionBar, TodoBar, TurnStatusLine
 from widgets.chat.composer import PLACEHOLDER, Composer
 from widgets.chat.entries.entry_base import EntryAddedOrReplaced, EntryChange
 from widgets.chat.entry_builder import EntryBuilder, entry_key_of_event
@@ -104,7 +104,7 @@ class RefreshTimer:
         return self._waiting > (_EBB if self._flooded else _FLOOD) * max(_LEAST, self._clock() - self._taken)
 
     def should_yield_to_keys(self, *, is_handling_key: bool) -> bool:
-        """Return whether to ask again after `KEY_FIRST_SECONDS`; `is_handling_input`: a key is being dealt with."""
+        """Return whether to ask again after `KEY_FIRST_SECONDS`; `is_handling_key`: a key is being dealt with."""
         now = self._clock()
         typing = is_handling_key or now - self._typed < KEY_FIRST_SECONDS
         return typing and now - self._taken < _LONGEST_PAUSE
@@ -156,7 +156,7 @@ class ChatPane(Column):
         super().__init__()
         self.transcript = Transcript()
         self.todo_bar = TodoBar()
-        self.status_line = StatusLine()
+        self.status_line = TurnStatusLine()
         self.question_bar = QuestionBar()
         self.composer = composer
         self.composer.steer_elsewhere = self.question_bar.use_key
@@ -408,8 +408,8 @@ class ChatPane(Column):
         event.stop()
         self.status_line.show_following(event.following, event.unseen)
 
-    @on(StatusLine.NewestWanted)
-    def show_newest(self, event: StatusLine.NewestWanted) -> None:
+    @on(TurnStatusLine.NewestWanted)
+    def show_newest(self, event: TurnStatusLine.NewestWanted) -> None:
         """Go to the end of the transcript."""
         event.stop()
         self.transcript.follow_end()

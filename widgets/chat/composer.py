@@ -248,7 +248,7 @@ class Composer(Column):
 
     def action_send(self) -> None:
         """Take the highlighted choice, or send."""
-        choice = self.popup.highlighted_choice
+        choice = self.popup.highlighted_suggestion
         if choice is not None and (self.popup.source != "command" or not self._is_command(choice.value)):
             self._accept(choice, enter=True)
             return
@@ -332,8 +332,8 @@ class Composer(Column):
         match key:
             case "up" | "down":
                 self.popup.move_highlight(1 if key == "down" else -1)
-            case "tab" if self.popup.highlighted_choice is not None:
-                self._accept(self.popup.highlighted_choice, enter=False)
+            case "tab" if self.popup.highlighted_suggestion is not None:
+                self._accept(self.popup.highlighted_suggestion, enter=False)
             case "escape":
                 if self._searching_history:
                     self.editor.show_draft(self._unsent)
@@ -392,7 +392,7 @@ class Composer(Column):
             if name.startswith(query) or (query and (query in name or f" {query}" in f" {title.lower()}"))
         )
         choices = [Suggestion(name, f"/{name}", title) for _, name, title in ranked]
-        self.popup.show_choices("command", choices)
+        self.popup.show_suggestions("command", choices)
 
     @work(group="files", exclusive=True, exit_on_error=False, description="complete files")
     async def _offer_files(self, query: str) -> None:
@@ -413,7 +413,9 @@ class Composer(Column):
             finally:
                 given_up.set()
             # What was highlighted stays so while the list grows.
-            self.popup.show_choices("file", [Suggestion(name, name) for name in matches], keep_choice=not is_first)
+            self.popup.show_suggestions(
+                "file", [Suggestion(name, name) for name in matches], keep_choice=not is_first
+            )
             if is_complete:
                 return
             patience, is_first = 2 * patience, False
@@ -441,11 +443,11 @@ class Composer(Column):
         else:
             # Nothing like the draft was ever sent: it stays, and gives way to the first key.
             self.editor.select_all()
-            self.popup.show_choices("history", self._choices_of(self._history), _HISTORY_TITLE)
+            self.popup.show_suggestions("history", self._choices_of(self._history), _HISTORY_TITLE)
 
     def _offer_history(self) -> None:
         found = self._found_in_history()
-        self.popup.show_choices("history", self._choices_of(found), _HISTORY_TITLE if found else _NOTHING_FOUND)
+        self.popup.show_suggestions("history", self._choices_of(found), _HISTORY_TITLE if found else _NOTHING_FOUND)
 
     def _found_in_history(self) -> list[str]:
         query = self.editor.text.lower()
@@ -456,7 +458,7 @@ class Composer(Column):
         return [Suggestion(text, text) for text in islice(dict.fromkeys(reversed(texts)), _MOST_FOUND)]
 
     @on(CompletionPopup.Chosen)
-    def accept_clicked(self, event: CompletionPopup.Chosen) -> None:
+    def accept_clicked_suggestion(self, event: CompletionPopup.Chosen) -> None:
         """Take the choice that was clicked."""
         event.stop()
         self._accept(event.choice, enter=True)

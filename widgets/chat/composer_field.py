@@ -406,7 +406,7 @@ class ComposerField(TextArea):
             super().action_delete_word_right()
 
     @on(TextArea.SelectionChanged)
-    def keep_out_of_markers(self) -> None:
+    def move_cursor_out_of_marker(self) -> None:
         """Move a cursor that is inside a paste marker to its far end."""
         location = self.cursor_location
         marker = self._marker_at(location, left=True)

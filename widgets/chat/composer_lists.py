@@ -59,16 +59,16 @@ class CompletionPopup(Widget):
         return bool(self.display)
 
     @property
-    def highlighted_choice(self) -> Suggestion | None:
+    def highlighted_suggestion(self) -> Suggestion | None:
         """Return the highlighted choice."""
         return self._choices[self._index] if self.is_open and self._choices else None
 
-    def show_choices(
+    def show_suggestions(
         self, source: CompletionSource, choices: Sequence[Suggestion], title: str = "", *, keep_choice: bool = False
     ) -> None:
         """Show these choices, the first highlighted, or with `keep_choice` the one highlighted before, if it is among
         them."""
-        chosen = self.highlighted_choice if keep_choice else None
+        chosen = self.highlighted_suggestion if keep_choice else None
         self.source = source
         self._choices = choices
         self._index = choices.index(chosen) if chosen in choices else 0

@@ -20,7 +20,7 @@ from app.conversation.events import (
     AssistantMessage,
     CallDenied,
     Compacted,
-    Decision,
+    DecisionKind,
     Event,
     Intervention,
     Notice,
@@ -58,13 +58,13 @@ _LONGEST_OUTPUT = 20_000
 """Characters of live output kept for a tool line; the end of it counts."""
 
 _DECIDED = {
-    Decision.APPROVED: "applied",
-    Decision.PARTLY_APPROVED: "partly_approved",
-    Decision.DENIED: "denied",
-    Decision.UNDONE: "undone",
-    Decision.REDONE: "applied",
-    Decision.REOPENED: "pending",
-    Decision.EDITED: "pending",
+    DecisionKind.APPROVED: "applied",
+    DecisionKind.PARTLY_APPROVED: "partly_approved",
+    DecisionKind.DENIED: "denied",
+    DecisionKind.UNDONE: "undone",
+    DecisionKind.REDONE: "applied",
+    DecisionKind.REOPENED: "pending",
+    DecisionKind.EDITED: "pending",
 }
 
 
@@ -340,7 +340,7 @@ class EntryBuilder:
                 state = _DECIDED[event.decision]
                 if event.denied_in_part:
                     state = "denied_in_part"
-                elif event.decision is Decision.DENIED and event.still_pending:
+                elif event.decision is DecisionKind.DENIED and event.still_pending:
                     state = "pending"
                 return [
                     *self._set_card(event.proposal, state, ""),
@@ -420,7 +420,7 @@ def _told(event: Event, key: str) -> list[TranscriptEntry]:
         case CallDenied(feedback=feedback):
             return [UserEntry(key, feedback)]
         case Intervention(kind=kind, text=text):
-            return [InterventionEntry(key, kind, text, event.route)]
+            return [InterventionEntry(key, kind, text, event.sender_and_receiver)]
         case Compacted(summary=summary, tokens_before=before, tokens_after=after):
             return [CompactionEntry(key, summary, before, after)]
         case Notice(text=text, level=level):

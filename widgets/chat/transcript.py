@@ -98,14 +98,14 @@ def selected_text(layout: TranscriptLayout, selection: Selection) -> str:
     return _joined((layout.line(row), span) for row, span in spans if span is not None)
 
 
-def word_at(layout: TranscriptLayout, row: int, column: int) -> Selection | None:
+def word_selection_at(layout: TranscriptLayout, row: int, column: int) -> Selection | None:
     """Return the word at a column of a row, marks counted."""
     text = " " * MARK_WIDTH + layout.line(row).text
     word = next((match for match in _WORD.finditer(text) if match.start() <= column < match.end()), None)
     return Selection(Offset(word.start(), row), Offset(word.end(), row)) if word is not None else None
 
 
-def entry_at(layout: TranscriptLayout, row: int) -> Selection:
+def entry_selection_at(layout: TranscriptLayout, row: int) -> Selection:
     """Return the whole entry that a row belongs to."""
     index = layout.slots.index_at_row(row)
     slot = layout.slots.items[index]
@@ -289,7 +289,7 @@ class Transcript(StripView, can_focus=True):
 
     def _show_from(self, row: int, anchor: int | None = None) -> None:
         """Make the screen that begins at `row` exact; the slot `anchor` stays where it is on it."""
-        begins = self._layout.show_from(row, self.size.height, anchor)
+        begins = self._layout.lay_out_screen_from(row, self.size.height, anchor)
         self._set_height()
         if begins != row:
             self._move_to(begins)
@@ -527,7 +527,11 @@ class Transcript(StripView, can_focus=True):
     def _select(self, event: events.Click, row: int) -> None:
         _, offset = self.screen.get_widget_and_offset_at(event.screen_x, event.screen_y)
         column = offset.x if offset is not None else 0
-        selection = word_at(self._layout, row, column) if event.chain == 2 else entry_at(self._layout, row)
+        selection = (
+            word_selection_at(self._layout, row, column)
+            if event.chain == 2
+            else entry_selection_at(self._layout, row)
+        )
         if selection is not None:
             self.screen.selections = {self: selection}
 

@@ -267,7 +267,7 @@ class TranscriptLayout:
 
     @property
     def has_unfinished_layout(self) -> bool:
-        """Return whether some layout is left for `catch_up`."""
+        """Return whether some layout is left for `continue_layout`."""
         return bool(self._unfinished)
 
     def empty_copy(self) -> Self:
@@ -388,7 +388,7 @@ class TranscriptLayout:
             if rows > height:
                 return
 
-    def show_from(self, row: int, height: int, anchor: int | None = None) -> int:
+    def lay_out_screen_from(self, row: int, height: int, anchor: int | None = None) -> int:
         """Make the screen that begins at `row` exact; returns the row at which it begins then.
 
         Heights that were guesses may move everything below them; the slot `anchor` (the one at the top, if not

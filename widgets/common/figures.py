@@ -6,7 +6,7 @@ from typing import NamedTuple
 from textual.content import Content
 
 from app.conversation.token_totals import TokenTotals
-from app.text.quantities import plural
+from app.text.quantities import format_count
 
 
 class LinePart(NamedTuple):
@@ -31,7 +31,7 @@ def select_fitting_parts(parts: Sequence[LinePart], width: int, gap: str) -> lis
     return kept
 
 
-def format_thousands(number: int) -> str:
+def format_short_number(number: int) -> str:
     """Return a short number: `940`, `12.3k`, `1.2M`."""
     if number < 1_000:
         return str(number)
@@ -41,9 +41,9 @@ def format_thousands(number: int) -> str:
 def format_tokens(spent: TokenTotals) -> str:
     """Return `12.3k in (8.1k cached), 940 out`; empty without tokens."""
     if not spent.input:
-        return plural(spent.output, "token") if spent.output else ""
-    cached = f" ({format_thousands(spent.cached)} cached)" if spent.cached else ""
-    return f"{format_thousands(spent.input)} in{cached}, {format_thousands(spent.output)} out"
+        return format_count(spent.output, "token") if spent.output else ""
+    cached = f" ({format_short_number(spent.cached)} cached)" if spent.cached else ""
+    return f"{format_short_number(spent.input)} in{cached}, {format_short_number(spent.output)} out"
 
 
 def format_dollars(spent: TokenTotals) -> str:

@@ -14,12 +14,12 @@ from textual.style import Style
 
 from app.conversation.token_totals import TokenTotals
 from app.keys.actions import ACTIONS, Action
-from app.text.quantities import plural
+from app.text.quantities import format_count
 from app.text.safe_text import escape_unsafe
 from widgets.common.figures import (
     LinePart,
     format_dollars,
-    format_thousands,
+    format_short_number,
     format_tokens,
     join_parts,
     select_fitting_parts,
@@ -163,7 +163,7 @@ class StatusValues(NamedTuple):
 
 def _reading_words(reading: ReadingStatus) -> str:
     """Return `read 180 of 410 lines, about 6 min`."""
-    read = f"read {reading.read:,} of {plural(reading.lines, 'line')}"
+    read = f"read {reading.read:,} of {format_count(reading.lines, 'line')}"
     if reading.minutes is None or reading.read == reading.lines:
         return read
     return f"{read}, about {max(1, round(reading.minutes))} min"
@@ -234,8 +234,8 @@ class StatusBar(ClickTargets):
         if status.plan:
             parts.append(LinePart(8, self._leading_to("app.command('plan')", Content.styled("plan", "bold $accent"))))
         if status.waiting:
-            plural = "" if status.waiting == 1 else "s"
-            waiting = Content.styled(f"{status.waiting} proposal{plural} waiting", "bold $text-accent")
+            format_count = "" if status.waiting == 1 else "s"
+            waiting = Content.styled(f"{status.waiting} proposal{format_count} waiting", "bold $text-accent")
             parts.append(LinePart(7, self._leading_to("app.focus_approvals", waiting)))
         if status.reading.lines:
             parts.append(LinePart(4, Content.styled(_reading_words(status.reading), _QUIET)))
@@ -264,10 +264,10 @@ class StatusBar(ClickTargets):
             share = 100 * status.context_tokens // status.context_window
             figures.append((2, Content.styled(f"context {share} %", "$text-warning" if share >= 80 else _QUIET)))
         elif status.context_tokens:
-            figures.append((2, Content.styled(f"context {format_thousands(status.context_tokens)}", _QUIET)))
+            figures.append((2, Content.styled(f"context {format_short_number(status.context_tokens)}", _QUIET)))
         if status.denials:
             in_row = " in a row" if status.denials > 1 else ""
-            denied = f"{plural(status.denials, 'proposal')} denied{in_row}"
+            denied = f"{format_count(status.denials, 'proposal')} denied{in_row}"
             figures.append((6, Content.styled(denied, "$text-warning")))
         if status.branch:
             figures.append((4, Content(f"⎇ {escape_unsafe(status.branch)}")))

@@ -100,12 +100,12 @@ class BackgroundJobs:
             await asyncio.sleep(_PAUSE)
         if layout is not sheet.rows:
             return
-        self._view.handle_growth()
+        self._view.handle_layout_growth()
         if not sheet.wrap:
             cells = await asyncio.to_thread(widest_line_width, sheet.diffs, layout.segments)
             if layout is sheet.rows:
                 sheet.record_width(cells)
-                self._view.handle_growth()
+                self._view.handle_layout_growth()
 
     async def _lex(self, scene: RenderContext) -> None:
         while scene is self._sheet.render_context and await scene.syntax.lex_requested():

@@ -19,7 +19,7 @@ from textual.geometry import Region
 from textual.strip import Strip
 from textual.widgets import TextArea
 
-from app.proposals.decide.conflicts import ConflictSide, FileConflict, MarkedBlock
+from app.proposals.decide.conflicts import ConflictMarkerBlock, ConflictSide, FileConflict
 from widgets.common.text_colours import syntax_classes, syntax_css
 from widgets.diff.syntax_tokens import MAX_LINE_CHARACTERS, StyledStretch, lex_lines
 
@@ -218,7 +218,7 @@ class ConflictEditor(CodeEditor):
         self._conflict = conflict
         self._known: tuple[str, int] | None = None
         """The text and the line of the cursor for which the styles below hold."""
-        self._blocks: list[MarkedBlock] = []
+        self._blocks: list[ConflictMarkerBlock] = []
         self._roles: dict[int, str] = {}
         """The component class of each line in a block."""
         self._words: dict[int, str] = {}
@@ -230,13 +230,13 @@ class ConflictEditor(CodeEditor):
         self.source = conflict.text_with_choices()
 
     @property
-    def blocks(self) -> list[MarkedBlock]:
+    def blocks(self) -> list[ConflictMarkerBlock]:
         """Return the conflicts that are still open."""
         self._find_blocks()
         return self._blocks
 
     @property
-    def current_block(self) -> MarkedBlock | None:
+    def current_block(self) -> ConflictMarkerBlock | None:
         """Return the open conflict at the cursor, else the next one, else the one before."""
         row = self.cursor_location[0]
         blocks = self.blocks
@@ -252,7 +252,7 @@ class ConflictEditor(CodeEditor):
         if found is not None:
             self.show_block(found)
 
-    def show_block(self, block: MarkedBlock | None) -> None:
+    def show_block(self, block: ConflictMarkerBlock | None) -> None:
         """Move the cursor to a conflict and scroll its start near the top."""
         if block is not None:
             self.move_cursor((block.start, 0))

@@ -98,7 +98,7 @@ class CodePainter:
         """Return one terminal line of a row as a strip; with `offsets`, segments carry their text positions."""
         width = self.scene.width
         plain = self.style(("diff--plain", *cursor))
-        state = self.state_cells(row, part, cursor)
+        state = self.hunk_state_cells(row, part, cursor)
         if offsets:
             state = _before(state, 0, y)
         if not self.scene.split:
@@ -111,7 +111,7 @@ class CodePainter:
         cells = 2 * (self.scene.gutter + self.scene.code_width) - 1
         return Strip([state, *left, middle, *right], cells).adjust_cell_length(width, plain)
 
-    def state_cells(self, row: LineRow, part: int, cursor: tuple[str, ...]) -> Segment:
+    def hunk_state_cells(self, row: LineRow, part: int, cursor: tuple[str, ...]) -> Segment:
         """Return the two cells that show the state of the hunk."""
         here = "›" if cursor and part == 0 else " "
         if row.hunk is None:

@@ -104,7 +104,7 @@ _MEASURED_ROWS = 250
 
 
 @dataclass(frozen=True, slots=True)
-class Comment:
+class DiffComment:
     """A comment on a line of the shown diff: by the user, or by a check."""
 
     line: SourceLine
@@ -115,7 +115,7 @@ class Comment:
 class _Comments:
     """Places of the user's comments."""
 
-    def __init__(self, comments: Sequence[Comment]) -> None:
+    def __init__(self, comments: Sequence[DiffComment]) -> None:
         self.at: dict[SourceLine, list[CommentRow]] = defaultdict(list)
         """The remarks on each line."""
         self.above: dict[SourceLine, list[CommentRow]] = {}
@@ -272,7 +272,7 @@ def arrange_diffs(
     fold_state: DiffFoldState,
     *,
     notes_above: Sequence[NoteRow] = (),
-    comments: Sequence[Comment] = (),
+    comments: Sequence[DiffComment] = (),
     hidden_space: HiddenWhitespace | None = None,
     notes: Mapping[int, Sequence[NoteRow]] | None = None,
     measure: Callable[[Row], int],

@@ -55,14 +55,14 @@ class CursorView(Protocol):
     def update_scroll_range(self) -> None:
         """Update the virtual size after the layout has grown."""
 
-    def cursor_moved(self) -> None:
+    def handle_cursor_moved(self) -> None:
         """Called after the cursor moved to another row."""
 
 
 class DiffViewAccess(Protocol):
     """The view of a diff as its search, its picked lines and its background work see it."""
 
-    def search_changed(self) -> None:
+    def handle_search_change(self) -> None:
         """Called when a search begins or has its result."""
 
     def run_job(self, name: str, job: Job) -> None:
@@ -71,10 +71,10 @@ class DiffViewAccess(Protocol):
     def redraw_lines(self) -> None:
         """Draw the lines again, which look different now."""
 
-    def redraw_all(self) -> None:
+    def redraw_and_report_position(self) -> None:
         """Draw everything again."""
 
-    def handle_growth(self) -> None:
+    def handle_layout_growth(self) -> None:
         """Called when the layout has more lines, or wider ones."""
 
     def relayout(self) -> None:
@@ -175,7 +175,7 @@ class DiffCursor:
         self.redraw_row()
         self.number = self._sheet.rows.nearest_row(row)
         self.redraw_row()
-        self._view.cursor_moved()
+        self._view.handle_cursor_moved()
 
     def go_to(self, row: int, *, at_top: bool = False) -> None:
         """Move to a landmark, with a small margin if it must be scrolled to, or at the top."""
@@ -236,12 +236,12 @@ class DiffCursor:
             rows.part_at(max(first, min(line, first + self._room - 1, rows.height - 1))).number
         )
 
-    def to_top(self) -> None:
+    def move_to_top(self) -> None:
         """Move to the first row."""
         self._scroll(0)
         self.move_to(0)
 
-    def to_end(self) -> None:
+    def move_to_end(self) -> None:
         """Move to the last row."""
         self.lay_out_all()
         rows = self._sheet.rows
@@ -342,7 +342,7 @@ def _source(scene: RenderContext, row: LineRow, side: Side, number: int, part: i
     return escape_unsafe(source, keep="\t")[shown.source_index(begin) : last]
 
 
-def word_at(layout: DiffLayout, context: RenderContext, offset: Offset) -> Selection | None:
+def word_selection_at(layout: DiffLayout, context: RenderContext, offset: Offset) -> Selection | None:
     """Return the word at a mouse offset: drawn character and terminal line."""
     found = _source_at(layout, context, offset)
     if found is None:
@@ -354,7 +354,7 @@ def word_at(layout: DiffLayout, context: RenderContext, offset: Offset) -> Selec
     return None
 
 
-def line_at(layout: DiffLayout, context: RenderContext, offset: Offset) -> Selection | None:
+def line_selection_at(layout: DiffLayout, context: RenderContext, offset: Offset) -> Selection | None:
     """Return the whole source line at a mouse offset, over all terminal lines that it is wrapped to."""
     found = _source_at(layout, context, offset)
     if found is None:
@@ -415,7 +415,7 @@ class LineSelection:
         """Begin to pick at a row, or stop it."""
         if row != self.start and self._sheet.diffs:
             self.start = row
-            self._view.redraw_all()
+            self._view.redraw_and_report_position()
 
     def toggle(self) -> None:
         """Begin to pick at the cursor, or stop it."""

@@ -7,7 +7,7 @@ from textual.geometry import Size
 
 from app.proposals.values.models import FileDiff, Proposal, ProposalState
 from app.review.hunk_lines import hunk_line_numbers, side_text
-from widgets.diff.diff_arrangement import Comment, DiffFoldState, arrange_diffs
+from widgets.diff.diff_arrangement import DiffComment, DiffFoldState, arrange_diffs
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_rows import HUNK_HEAD_KINDS, LineRow, NoteRow, Row, SourceLine
 from widgets.diff.display_cells import widest_line_width
@@ -41,7 +41,7 @@ class DiffModel:
         """Whether plain lines are shown, without a cursor."""
         self.message = ""
         """Message in the middle of an empty preview."""
-        self.comments: tuple[Comment, ...] = ()
+        self.comments: tuple[DiffComment, ...] = ()
         self.notes: tuple[NoteRow, ...] = ()
         """Notes above the first file, below those of the proposal."""
         self.fold_state = DiffFoldState()

@@ -106,7 +106,7 @@ class DiffPainter:
         if cell_len(text) + len(hint) + 2 <= self.scene.width:
             text += hint
         classes = ("diff--plain", "diff--fold", *over)
-        state = self._code.state_cells(LineRow(row.file, None, None, row.hunk, 0), 0, over)
+        state = self._code.hunk_state_cells(LineRow(row.file, None, None, row.hunk, 0), 0, over)
         return Strip([state, Segment(text, self.style(classes))]).adjust_cell_length(
             self.scene.width, self.style(classes)
         )

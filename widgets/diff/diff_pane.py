@@ -16,10 +16,10 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from app.proposals.values.models import FileDiff
-from app.text.quantities import plural
+from app.text.quantities import format_count
 from widgets.common.containers import Column, Row
 from widgets.common.figures import LinePart, join_parts, select_fitting_parts
-from widgets.diff.diff_arrangement import Comment
+from widgets.diff.diff_arrangement import DiffComment
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_rows import LineRow, SourceLine, SplitSegment, UnifiedSegment
 from widgets.diff.diff_search import SearchBar, SearchMatch
@@ -48,7 +48,7 @@ def minimap_cells(layout: DiffLayout, height: int) -> list[int]:
     return cells
 
 
-def rows_with_reasons(layout: DiffLayout, diffs: Sequence["FileDiff"]) -> Iterator[int]:
+def rows_needing_attention(layout: DiffLayout, diffs: Sequence["FileDiff"]) -> Iterator[int]:
     """Yield the rows at which something begins that deserves eyes: a hunk, or a file as a whole."""
     known = layout.landmarks
     rows = dict(zip(known.hunk_keys, known.hunks, strict=True))
@@ -183,7 +183,7 @@ class MiniMap(Widget):
         """Mark reasons for attention, as far as the diff is laid out."""
         layout, height = self.view.layout_rows, self.size.height
         total = max(layout.height, height)
-        for row in rows_with_reasons(layout, self.view.diffs):
+        for row in rows_needing_attention(layout, self.view.diffs):
             self._cells[layout.first_line_of_row(row) * height // total] |= _REASON
 
     def _add_matches(self, found: Sequence[SearchMatch]) -> None:
@@ -315,7 +315,7 @@ def _spaces(view: DiffView) -> str:
     if sheet.hidden_space is None:
         return "looking for white space …"
     count = sheet.active_hidden_space.hidden_line_count
-    return f"white space off: {plural(count, 'line')}" if count else "white space off"
+    return f"white space off: {format_count(count, 'line')}" if count else "white space off"
 
 
 def _quoted(query: str) -> str:
@@ -327,7 +327,7 @@ def _count(view: DiffView) -> str:
     lines = len(view.search.found_matches)
     if view.search.current is not None and lines:
         return f"{view.search.current + 1:,} of {lines:,}"
-    return plural(lines, "line")
+    return format_count(lines, "line")
 
 
 class DiffPane(Column):
@@ -360,10 +360,10 @@ class DiffPane(Column):
         super().__init__(id="diff-pane")
         self.view = DiffView(id="diff")
         self._title = self._origin = Content("")
-        self._comments: tuple[Comment, ...] = ()
-        self._drafts: tuple[Comment, ...] = ()
-        self._findings: tuple[Comment, ...] = ()
-        self._asked: tuple[Comment, ...] = ()
+        self._comments: tuple[DiffComment, ...] = ()
+        self._drafts: tuple[DiffComment, ...] = ()
+        self._findings: tuple[DiffComment, ...] = ()
+        self._asked: tuple[DiffComment, ...] = ()
         self._commented: tuple[str, str, SourceLine] | None = None
         """Proposal, path and line of the comment that is being written; the view may show something else by then."""
 
@@ -387,21 +387,21 @@ class DiffPane(Column):
         self._title, self._origin = title, origin
         self._draw_position()
 
-    def set_drafts(self, drafts: Sequence[Comment]) -> None:
+    def set_drafts(self, drafts: Sequence[DiffComment]) -> None:
         """Set the unsaved comments, to be restored in the field."""
         self._drafts = tuple(drafts)
 
-    def set_comments(self, comments: Sequence[Comment]) -> None:
+    def set_comments(self, comments: Sequence[DiffComment]) -> None:
         """Show the user's comments."""
         self._comments = tuple(comments)
         self._show_comments()
 
-    def set_findings(self, findings: Sequence[Comment]) -> None:
+    def set_findings(self, findings: Sequence[DiffComment]) -> None:
         """Show the findings of checks below the comments."""
         self._findings = tuple(findings)
         self._show_comments()
 
-    def set_thread_marks(self, marks: Sequence[Comment]) -> None:
+    def set_thread_marks(self, marks: Sequence[DiffComment]) -> None:
         """Show a mark for each side thread below its hunk."""
         if tuple(marks) != self._asked:
             self._asked = tuple(marks)

@@ -199,7 +199,7 @@ class DiffSearch:
             self._view.run_job("search", partial(self._search_beside, diffs, query))
         else:
             self.found_matches, self.matches = _found_and_counted(diffs, query)
-        self._view.search_changed()
+        self._view.handle_search_change()
 
     async def _search_beside(self, diffs: Sequence[FileDiff], query: str) -> None:
         """Search in a thread, which ends early if something else is searched for meanwhile."""
@@ -210,7 +210,7 @@ class DiffSearch:
         found, matches = await asyncio.to_thread(_found_and_counted, diffs, query, wanted)
         if wanted():
             self.running, self.found_matches, self.matches = False, found, matches
-            self._view.search_changed()
+            self._view.handle_search_change()
 
     def next_match(self, by: int) -> SearchMatch | None:
         """Return the next match, or the one before with -1; at first, the next from the cursor on."""

@@ -20,7 +20,7 @@ from widgets.common.key_hints import MAIN_BUTTON
 from widgets.common.text_colours import selection_style
 from widgets.common.workbench_bars import HasKeyTitles
 from widgets.diff.background_jobs import BackgroundJobs
-from widgets.diff.diff_arrangement import Comment, DiffFoldState
+from widgets.diff.diff_arrangement import DiffComment, DiffFoldState
 from widgets.diff.diff_colours import DIFF_COMPONENT_CLASSES, DIFF_CSS
 from widgets.diff.diff_cursor import (
     CursorBookmark,
@@ -29,8 +29,8 @@ from widgets.diff.diff_cursor import (
     LineSelection,
     PickedLines,
     copied_text,
-    line_at,
-    word_at,
+    line_selection_at,
+    word_selection_at,
 )
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_model import DiffModel
@@ -270,9 +270,9 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
         """Mark the hunks that an approval would not write."""
         self.model.render_context.left_out = hunks
         self.seen_recorder.update_counted_lines()
-        self.redraw_all()
+        self.redraw_and_report_position()
 
-    def set_comments(self, comments: Sequence[Comment]) -> None:
+    def set_comments(self, comments: Sequence[DiffComment]) -> None:
         """Show these remarks under their lines."""
         if tuple(comments) != self.model.comments:
             self.model.comments = tuple(comments)
@@ -334,13 +334,13 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
         self._background.finish_layout()
         self.model.measure()
         self.update_scroll_range()
-        self.redraw_all()
+        self.redraw_and_report_position()
 
     def update_scroll_range(self) -> None:
         """Set the scroll range to the present lines and their width."""
         self.virtual_size = self.model.size
 
-    def handle_growth(self) -> None:
+    def handle_layout_growth(self) -> None:
         """Take more lines, or wider ones, into the scroll range."""
         self.update_scroll_range()
         self.post_message(self.ViewMoved())
@@ -368,7 +368,7 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
         self.canvas.clear_strips()
         self.refresh()
 
-    def redraw_all(self) -> None:
+    def redraw_and_report_position(self) -> None:
         """Redraw everything, and report the position."""
         self.redraw_lines()
         self.post_message(self.ViewMoved())
@@ -421,7 +421,7 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
 
     # Cursor
 
-    def cursor_moved(self) -> None:
+    def handle_cursor_moved(self) -> None:
         """Redraw the selection up to the cursor, and report the new position."""
         if self.line_selection.start is not None:
             self.redraw_lines()
@@ -442,9 +442,9 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
 
     # Search
 
-    def search_changed(self) -> None:
+    def handle_search_change(self) -> None:
         """Show the state of the search, and go to the wanted match."""
-        self.redraw_all()
+        self.redraw_and_report_position()
         if not self.search.running and self.search.wanted_step:
             self.go_to_match(self.search.wanted_step)
 
@@ -465,7 +465,7 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
                 else shape.reveal_unchanged_line(hit.line, hunks)
             )
             row = self.cursor.find_row(hit.row)
-        self.redraw_all()
+        self.redraw_and_report_position()
         if row is not None:
             self.cursor.go_to(row)
 
@@ -484,10 +484,10 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
         self.cursor.move_page(-1)
 
     def action_top(self) -> None:
-        self.cursor.to_top()
+        self.cursor.move_to_top()
 
     def action_bottom(self) -> None:
-        self.cursor.to_end()
+        self.cursor.move_to_end()
 
     def action_next_hunk(self) -> None:
         self.cursor.go_to_next("hunks", 1)
@@ -701,7 +701,7 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
     def _select(self, event: events.Click) -> None:
         _, offset = self.screen.get_widget_and_offset_at(event.screen_x, event.screen_y)
         if offset is not None:
-            selection = (word_at if event.chain == 2 else line_at)(
+            selection = (word_selection_at if event.chain == 2 else line_selection_at)(
                 self.layout_rows, self.model.render_context, offset
             )
             self.screen.selections = {} if selection is None else {self: selection}

@@ -151,7 +151,7 @@ class DisplayText:
         last, _ = self._at(end, up=False)
         return first, max(first, last), blank
 
-    def character_at(self, cell: int) -> int:
+    def index_at_cell(self, cell: int) -> int:
         """Return the character of `text` that takes this cell."""
         return min(cell, len(self.text)) if not self.stops else self._at(cell, up=False)[0]
 
@@ -362,7 +362,7 @@ def line_breaks(line: str, width: int, stretches: Spans | None = None) -> LineBr
     starts, start, room = [0], 0, width
     while (cell := shown.first_column_of(start) + room) < shown.width:
         room = width - hang
-        end = max(shown.character_at(cell), start + 1)
+        end = max(shown.index_at_cell(cell), start + 1)
         start = _break(shown, start, end, room, ideographs)
         starts.append(start)
         if plain and start == end and (letters := _LETTERS.match(text, start)) and letters.end() - start > room:
@@ -403,7 +403,7 @@ def _break(shown: DisplayText, start: int, end: int, room: int, ideographs: bool
 
 def _whole(shown: DisplayText, character: int) -> int:
     """A character of the drawn text, or the one with which its grapheme begins."""
-    return character if not shown.stops else min(character, shown.character_at(shown.first_column_of(character)))
+    return character if not shown.stops else min(character, shown.index_at_cell(shown.first_column_of(character)))
 
 
 def wrapped_row_count(line: str, width: int, stretches: Spans | None = None) -> int:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from app.proposals.text.diff import LineChange, diff_lines
 from app.proposals.values.models import FileDiff, Hunk
 from app.review.hunk_lines import HunkRange, hunk_line_numbers, hunk_texts
-from app.text.quantities import plural
+from app.text.quantities import format_count
 from widgets.diff.diff_rows import NoteRow, SourceLine
 
 _SPACE = " \t\r\f"
@@ -236,7 +236,7 @@ class HiddenWhitespace:
             language = whitespace_rules(diffs[file].change.path).language
             why = f"which has meaning in {language}" if language else "which may have meaning here"
             verb = "changes" if count == 1 else "change"
-            text = f"{plural(count, 'line')} {verb} in indentation alone, {why}: shown"
+            text = f"{format_count(count, 'line')} {verb} in indentation alone, {why}: shown"
             found.setdefault(file, []).append(NoteRow(file, text, "note"))
         return found
 
@@ -249,7 +249,7 @@ def _hunk_of(hunks: Sequence[Hunk], line: SourceLine) -> int:
 
 def describe_space_lines(lines: int) -> str:
     """Return `12 lines differ in white space only`."""
-    return f"{plural(lines, 'line')} {'differs' if lines == 1 else 'differ'} in white space only"
+    return f"{format_count(lines, 'line')} {'differs' if lines == 1 else 'differ'} in white space only"
 
 
 def find_hidden_whitespace(diffs: Sequence[FileDiff]) -> HiddenWhitespace:

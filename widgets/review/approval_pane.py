@@ -19,7 +19,7 @@ from textual.widgets import Static
 from app.keys.actions import make_bindings
 from app.proposals.values.models import Proposal
 from app.review.review_state import ReviewState
-from app.text.quantities import plural
+from app.text.quantities import format_count
 from widgets.common.containers import Column
 from widgets.review.review_wording import (
     ACTION_META_KEY,
@@ -29,13 +29,13 @@ from widgets.review.review_wording import (
     check_lines,
     confirmation_row,
     current_item_lines,
-    fill_lines,
     find_actions,
     fit_line,
     make_chip,
     proposal_row,
     safe_content,
     shows_title,
+    wrap_parts_into_lines,
 )
 
 _DECIDED = "decided"
@@ -461,7 +461,7 @@ def evidence_lines(state: ReviewState, proposal: str, key: KeyNameOf, width: int
     if found.why_not:
         return [safe_content(f"No evidence: {found.why_not}", "$text-warning")]
     first, *counts = found.verdict_counts.split(", ")
-    loud = "$text-warning" if found.unheld_hunks else ""
+    loud = "$text-warning" if found.unnoticed_hunks else ""
     said = [Content.assemble(("without each hunk ", "bold"), safe_content(first, loud)), *map(safe_content, counts)]
     progress = []
     if found.is_running:
@@ -470,10 +470,10 @@ def evidence_lines(state: ReviewState, proposal: str, key: KeyNameOf, width: int
     chips = [make_chip(key, "find_evidence", "end", "$foreground 40%")] if found.is_running else []
     if found.is_cut_short and not found.is_running:
         chips.append(make_chip(key, "find_evidence", "go on", "$foreground 40%"))
-    if found.unheld_hunks and not found.is_running:
+    if found.unnoticed_hunks and not found.is_running:
         chips.append(make_chip(key, "send_findings", "as feedback", "$primary"))
     ran = [safe_content(found.tests_run_text, QUIET_STYLE)] if found.tests_run_text else []
-    return fill_lines([*said, *progress, *ran, *chips], width, _COLUMN_GAP)
+    return wrap_parts_into_lines([*said, *progress, *ran, *chips], width, _COLUMN_GAP)
 
 
 def reproduction_lines(state: ReviewState, proposal: Proposal, key: KeyNameOf, width: int) -> list[Content]:
@@ -486,9 +486,9 @@ def reproduction_lines(state: ReviewState, proposal: Proposal, key: KeyNameOf, w
     if state.reproducing == proposal.id:
         said, title = [Content.assemble(("▸ ", "$text-accent"), ("its command runs again", QUIET_STYLE))], "end"
     elif proposal.is_reproduced:
-        count = plural(len(proposal.files), "file")
+        count = format_count(len(proposal.files), "file")
         said, title = [Content.assemble(("✓ ", "$text-success"), f"run again: same {count}, byte for byte")], ""
     elif found is not None and found.revision == proposal.revision:
         said = [safe_content(found.summary, "$text-warning")]
     chips = [make_chip(key, "reproduce", title, "$foreground 40%")] if title else []
-    return fill_lines([*said, *chips], width, _COLUMN_GAP)
+    return wrap_parts_into_lines([*said, *chips], width, _COLUMN_GAP)

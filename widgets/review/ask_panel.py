@@ -37,7 +37,7 @@ from widgets.chat.transcript import Transcript
 from widgets.common.containers import Column
 from widgets.common.figures import format_dollars, format_tokens
 from widgets.common.workbench_bars import HasKeyTitles
-from widgets.diff.diff_arrangement import Comment
+from widgets.diff.diff_arrangement import DiffComment
 from widgets.diff.diff_cursor import PickedLines
 from widgets.diff.diff_pane import DiffPane
 from widgets.diff.diff_rows import CommentRow, SourceLine
@@ -216,7 +216,7 @@ class AskPanel(Column, HasKeyTitles):
         self._diff_pane = diff_pane
         self._view = diff_pane.view
         self._preview = preview
-        self._marked: Mapping[Comment, ThreadAnchor] = {}
+        self._marked: Mapping[DiffComment, ThreadAnchor] = {}
         """The marks in the diff, each with the thread that it is of."""
         self._sought: ThreadAnchor | None = None
         """Where the cursor is to go once its diff is there."""
@@ -387,7 +387,7 @@ class AskPanel(Column, HasKeyTitles):
         for one in () if self._preview.comparing else self.threads.exchanges_about(self._state.current):
             threads.setdefault(one.question.place, []).append(one)
         files = {diff.change.path: number for number, diff in enumerate(self._view.diffs if threads else ())}
-        marked: dict[Comment, ThreadAnchor] = {}
+        marked: dict[DiffComment, ThreadAnchor] = {}
         for place, asked in threads.items():
             if (file := files.get(place.path)) is None:
                 continue
@@ -396,7 +396,7 @@ class AskPanel(Column, HasKeyTitles):
             # A hunk that was cut or edited since is no more, and what was asked about it is of the file.
             line = next((line for hunk in hunks if own in (hunk, None) and (line := _last_line(file, hunk))), None)
             if line is not None:
-                marked[Comment(line, self._mark_of(asked, of_hunk=own is not None), "asked")] = place
+                marked[DiffComment(line, self._mark_of(asked, of_hunk=own is not None), "asked")] = place
         self._marked = marked
         self._diff_pane.set_thread_marks([*marked])
 

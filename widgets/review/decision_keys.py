@@ -179,7 +179,7 @@ def current_key_title(
     return decision_verbs(proposal).titles.get(action, "")
 
 
-def is_available(action: str, state: ReviewState, question: ActionNeedsConfirmation | None) -> bool:
+def is_action_available(action: str, state: ReviewState, question: ActionNeedsConfirmation | None) -> bool:
     """Return whether an action of `DECIDING_ACTIONS`, `SHAPING_ACTIONS` or `CHECK_ACTIONS` has something to act on.
 
     Args:
@@ -203,7 +203,7 @@ def _has_findings(state: ReviewState) -> bool:
     """Return whether checks oppose the shown proposal, or no test notices a hunk of it or runs a line."""
     checked, evidence = state.checks.get(state.current), state.evidence.get(state.current)
     against = checked is not None and bool(checked.new_failures or checked.has_uncovered_lines)
-    return against or (evidence is not None and bool(evidence.unheld_hunks))
+    return against or (evidence is not None and bool(evidence.unnoticed_hunks))
 
 
 def _has_on(action: str, proposal: Proposal, state: ReviewState) -> bool:

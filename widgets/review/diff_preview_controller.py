@@ -13,12 +13,12 @@ from app.proposals.values.models import FileChange, FileDiff, Proposal
 from app.review.hunk_lines import add_evidence_reasons, changed_line_at, has_evidence_reason
 from app.review.review_state import ReviewState
 from app.review.unfinished_review import filter_pending_hunks
-from widgets.diff.diff_arrangement import Comment
+from widgets.diff.diff_arrangement import DiffComment
 from widgets.diff.diff_pane import DiffPane
 from widgets.diff.diff_rows import CommentKind, SourceLine
 from widgets.review.review_messages import DiffsWanted, FollowUpsWanted, ReviewHost, VersionDiffsWanted
 from widgets.review.review_wording import QUIET_STYLE, confirmation_notes, finding_comments, safe_content
-from widgets.review.review_writing import comments_in_diffs, top_notes
+from widgets.review.review_writing import comments_in_diffs, notes_above_diff
 
 WrittenVersions = tuple[tuple[object, ...], ...]
 """The versions that an approval would write, as a comparable value."""
@@ -89,7 +89,7 @@ class DiffPreviewController:
             self._view.show_message(f"Loading {proposal.id} …")
             self._host.post_message(DiffsWanted(proposal.id))
 
-    def update_shown(self) -> None:
+    def update_shown_proposal(self) -> None:
         """Show the current revision of the shown proposal."""
         proposal = self._state.proposal
         if proposal is not None and proposal != self._diffs_of:
@@ -115,7 +115,7 @@ class DiffPreviewController:
         before, self._diffs_of = self._diffs_of, proposal
         state.seen_tracker.remember_bases(proposal)
         seen = state.seen_tracker.seen_lines(proposal)
-        self._view.show_change(proposal, self.diffs, extra=top_notes(state, proposal, self._words), seen=seen)
+        self._view.show_change(proposal, self.diffs, extra=notes_above_diff(state, proposal, self._words), seen=seen)
         if before is not None and before.id == proposal.id and _decided_more(before, proposal):
             self._view.go_to_waiting()
         self.request_follow_ups()
@@ -180,7 +180,7 @@ class DiffPreviewController:
         if marked != self.diffs:
             self.diffs = marked
             seen = state.seen_tracker.seen_lines(proposal)
-            self._view.show_change(proposal, marked, extra=top_notes(state, proposal, self._words), seen=seen)
+            self._view.show_change(proposal, marked, extra=notes_above_diff(state, proposal, self._words), seen=seen)
             self.mark_chosen_hunks()
 
     def restore_drafts(self, key: str) -> None:
@@ -208,7 +208,7 @@ class DiffPreviewController:
     def show_notes(self) -> None:
         """Bring the notes above the diff up to date."""
         if (proposal := self._state.proposal) is not None and self._view.proposal is not None and not self.comparing:
-            self._view.set_notes_above(top_notes(self._state, proposal, self._words))
+            self._view.set_notes_above(notes_above_diff(self._state, proposal, self._words))
 
     @property
     def title(self) -> Content:
@@ -229,7 +229,7 @@ class DiffPreviewController:
         return safe_content(proposal.origin.name, QUIET_STYLE)
 
 
-def evidence_comments(evidence: ProposalEvidence | None, diffs: Sequence[FileDiff]) -> list[Comment]:
+def evidence_comments(evidence: ProposalEvidence | None, diffs: Sequence[FileDiff]) -> list[DiffComment]:
     """Return the marks at the heads of the hunks of these diffs."""
     if evidence is None:
         return []
@@ -238,5 +238,5 @@ def evidence_comments(evidence: ProposalEvidence | None, diffs: Sequence[FileDif
         for hunk in filter(has_effect, diff.change.hunks):
             if (mark := evidence.marks.get(hunk.id)) is not None:
                 line = SourceLine(file, *changed_line_at(hunk, 0))
-                marks.append(Comment(line, mark.description, _KINDS.get(mark.verdict, "untold")))
+                marks.append(DiffComment(line, mark.description, _KINDS.get(mark.verdict, "untold")))
     return marks

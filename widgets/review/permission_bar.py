@@ -24,8 +24,8 @@ from widgets.chat.composer import Composer
 from widgets.common.input_order import JOINED_KEYS_MESSAGE, JoinedKey, OnScreenClock, input_arrival_time
 from widgets.common.key_hints import ClickTargets
 from widgets.diff.display_cells import wrap_words
-from widgets.review.decision_keys import GracePeriod, is_available
-from widgets.review.review import Review
+from widgets.review.decision_keys import GracePeriod, is_action_available
+from widgets.review.review import ReviewPane
 from widgets.review.review_wording import (
     ACTION_META_KEY,
     QUIET_STYLE,
@@ -84,7 +84,7 @@ class PermissionBar(ComposerQuestionBar, ClickTargets):
 
     def __init__(
         self,
-        review: Review,
+        review: ReviewPane,
         composer: Composer,
         is_beside: Callable[[], bool],
         *,
@@ -228,7 +228,7 @@ class PermissionBar(ComposerQuestionBar, ClickTargets):
         if shown is None:
             return False
         of_this = ReviewState(permissions=self._state.permissions, current=shown[0])
-        return is_available(action, of_this, None)
+        return is_action_available(action, of_this, None)
 
     # Keys
 

@@ -13,7 +13,11 @@ from textual.geometry import Size
 from textual.widgets import Static
 
 from app.automation.check_results import ProposalChecks, findings_as_feedback, uncovered_lines_as_feedback
-from app.automation.evidence.proposal_evidence import ProposalEvidence, Reproduction, unheld_hunks_as_feedback
+from app.automation.evidence.proposal_evidence import (
+    ProposalEvidence,
+    ReproductionResult,
+    unnoticed_hunks_as_feedback,
+)
 from app.conversation.events import ThreadAnchor
 from app.images.mentions import Mention
 from app.keys.actions import Action, actions_in_scope, make_bindings
@@ -56,7 +60,7 @@ from widgets.review.decision_keys import (
     KeyReadiness,
     VerdictHandler,
     current_key_title,
-    is_available,
+    is_action_available,
 )
 from widgets.review.diff_preview_controller import DiffPreviewController, written_versions
 from widgets.review.review_wording import ACTION_META_KEY, question_line, safe_content
@@ -75,7 +79,7 @@ _UNTIL_SEEN = 1.0
 """Seconds that it has to be drawn in, before a command goes on without."""
 
 
-class Review(Column, HasKeyTitles, ShowsOwnActionKeys):
+class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
     """The diff preview above the approvals, showing one item of the queue, with the keys that decide on it.
 
     Args:
@@ -90,7 +94,7 @@ class Review(Column, HasKeyTitles, ShowsOwnActionKeys):
     ]
 
     DEFAULT_CSS: ClassVar[str] = """
-    Review {
+    ReviewPane {
         width: 1fr;
         height: 1fr;
         layers: default notice;
@@ -187,9 +191,9 @@ class Review(Column, HasKeyTitles, ShowsOwnActionKeys):
         if self.state.current != before:
             self.show_current_item()
         else:
-            self.preview.update_shown()
+            self.preview.update_shown_proposal()
             self.redraw()
-        self.text_controller.release_orphaned()
+        self.text_controller.release_orphaned_feedback()
 
     def set_diffs(self, proposal_id: str, diffs: Sequence[FileDiff]) -> None:
         """Take the diffs that were wanted; those of another proposal than the shown one are ignored."""
@@ -228,7 +232,7 @@ class Review(Column, HasKeyTitles, ShowsOwnActionKeys):
         if self.is_mounted:
             self.redraw()
 
-    def set_reproduction(self, reproduction: Reproduction) -> None:
+    def set_reproduction(self, reproduction: ReproductionResult) -> None:
         """Take the result of a second run of a proposal's command."""
         self.state.reproductions[reproduction.proposal] = reproduction
         if self.is_mounted:
@@ -402,7 +406,9 @@ class Review(Column, HasKeyTitles, ShowsOwnActionKeys):
         self.diff_pane.set_title(self.preview.title, self.preview.origin)
         self.approval_pane.set_class(self.feedback_field.is_open, "-writing")
         offered = (
-            one for one in DECIDING_ACTIONS | SHAPING_ACTIONS | CHECK_ACTIONS if is_available(one, state, question)
+            one
+            for one in DECIDING_ACTIONS | SHAPING_ACTIONS | CHECK_ACTIONS
+            if is_action_available(one, state, question)
         )
         possible = frozenset((one, self.title_of(one)) for one in offered)
         if possible != self._possible:
@@ -555,7 +561,7 @@ class Review(Column, HasKeyTitles, ShowsOwnActionKeys):
         )
 
     def _is_live(self, action: str) -> bool:
-        return action not in DECIDING_ACTIONS | SHAPING_ACTIONS | CHECK_ACTIONS or is_available(
+        return action not in DECIDING_ACTIONS | SHAPING_ACTIONS | CHECK_ACTIONS or is_action_available(
             action, self.state, self.verdict_handler.question
         )
 
@@ -632,7 +638,7 @@ class Review(Column, HasKeyTitles, ShowsOwnActionKeys):
             return
         checked, found = self.state.checks.get(proposal.id), self.state.evidence.get(proposal.id)
         red = findings_as_feedback(checked) if checked is not None else ""
-        unheld = unheld_hunks_as_feedback(found, self.preview.diffs) if found is not None else ""
+        unheld = unnoticed_hunks_as_feedback(found, self.preview.diffs) if found is not None else ""
         uncovered = uncovered_lines_as_feedback(checked) if checked is not None and not red else ""
         if unheld or uncovered:
             self._open_draft(proposal, "\n\n".join(filter(None, (red, unheld, uncovered))))
@@ -1010,7 +1016,7 @@ class Review(Column, HasKeyTitles, ShowsOwnActionKeys):
 
     @on(WritingField.Closed, "#comment")
     def _put_comment_aside(self) -> None:
-        self.text_controller.release_orphaned()
+        self.text_controller.release_orphaned_feedback()
         self.show_permission()
 
     # Side questions

@@ -12,10 +12,10 @@ from app.proposals.text.file_warnings import describe_match
 from app.proposals.values.models import FileDiff, Proposal, ProposalState
 from app.review.review_state import ReviewState, permission_scopes
 from app.review.verdicts import ActionNeedsConfirmation, can_be_approved, decision_verbs, describe_review_state
-from app.text.quantities import plural
+from app.text.quantities import format_count
 from app.tools.base.command_forms import CommandForm, ToolForm
 from app.tools.base.contract import PERMISSION_PURPOSES, Confirmation
-from widgets.diff.diff_arrangement import Comment
+from widgets.diff.diff_arrangement import DiffComment
 from widgets.diff.diff_rows import NoteRow, SourceLine
 from widgets.diff.display_cells import display_text
 
@@ -131,7 +131,7 @@ def proposal_details(state: ReviewState, proposal: Proposal, *, reason: bool = T
     if any(hunk.repeat_of for hunk in proposal.hunks):
         facts.append(Content.styled("repeats a denied edit", "$text-warning"))
     if remarks := state.review_drafts.remarks.get(proposal.id):
-        facts.append(Content.styled(plural(len(remarks), "comment"), "$text-accent"))
+        facts.append(Content.styled(format_count(len(remarks), "comment"), "$text-accent"))
     if reason and proposal.reason:
         facts.append(safe_content(proposal.reason))
     return [fact.stylize_before(QUIET_STYLE) for fact in facts]
@@ -216,7 +216,7 @@ def _waiting_lines(state: ReviewState, proposal: Proposal, key: KeyNameOf, room:
     facts = _facts(state, proposal, key, room)
     if room.listed:
         place = f"{state.queue_number(proposal.id)} of {state.waiting_count} waiting"
-        lines = fill_lines(
+        lines = wrap_parts_into_lines(
             [Content.assemble((f"{proposal.id}  ", "bold $text-accent"), (place, QUIET_STYLE)), *facts], room.width
         )
     else:
@@ -238,10 +238,10 @@ def _title_line(proposal: Proposal, facts: Sequence[Content], width: int) -> lis
     if not width or left >= min(_LEAST_TITLE, title.cell_length):
         shown = title.truncate(left, ellipsis=True) if width else title
         return [Content("  ").join([name + shown, rest])]
-    return [name + title.truncate(width - name.cell_length, ellipsis=True), *fill_lines(facts, width)]
+    return [name + title.truncate(width - name.cell_length, ellipsis=True), *wrap_parts_into_lines(facts, width)]
 
 
-def fill_lines(parts: Sequence[Content], width: int, gap: str = "  ") -> list[Content]:
+def wrap_parts_into_lines(parts: Sequence[Content], width: int, gap: str = "  ") -> list[Content]:
     """Join the parts to lines, as many on each as fit; all of them where the width is 0."""
     lines = [parts[0]]
     for part in parts[1:]:
@@ -263,11 +263,11 @@ def _facts(state: ReviewState, proposal: Proposal, key: KeyNameOf, room: Headlin
     )
     if proposal.on_disk:
         facts.append(Content("on disk already"))
-    facts.append(Content.styled(plural(part.files, "file"), QUIET_STYLE))
+    facts.append(Content.styled(format_count(part.files, "file"), QUIET_STYLE))
     if room.checks is not None:
         facts.append(room.checks)
     if can_be_approved(proposal) and (unseen := state.unseen_parts(proposal)):
-        what = f"{unseen.lines:,}" if unseen.lines else plural(len(unseen.paths), "file")
+        what = f"{unseen.lines:,}" if unseen.lines else format_count(len(unseen.paths), "file")
         facts.append(make_chip(key, "next_unseen", f"{what} unseen", "$foreground 40%"))
     if proposal.supersedes:
         facts.append(make_chip(key, "toggle_versions", f"changes since {proposal.supersedes}", "$foreground 40%"))
@@ -307,7 +307,7 @@ def _with_words(state: ReviewState, proposal: Proposal, hunks: tuple[str, ...] |
     words = state.review_drafts.feedback_for(proposal, hunks)
     if words.feedback.strip():
         return " with your words"
-    return f" with {plural(len(words.comments), 'comment')}" if words.comments else ""
+    return f" with {format_count(len(words.comments), 'comment')}" if words.comments else ""
 
 
 def _comparing_lines(proposal: Proposal, key: KeyNameOf) -> list[Content]:
@@ -490,7 +490,7 @@ def check_lines(state: ReviewState, proposal: str, key: KeyNameOf, width: int, *
             return [line]
     line = gap.join(full)
     return [
-        *([line] if line.cell_length <= width else fill_lines(brief, width, _GAP)),
+        *([line] if line.cell_length <= width else wrap_parts_into_lines(brief, width, _GAP)),
         *([gap.join(chips)] if chips else []),
     ]
 
@@ -521,7 +521,7 @@ def _check_result(result: CheckResult, key: KeyNameOf, *, brief: bool) -> Conten
     return said + " " + safe_content(words, colour if loud else QUIET_STYLE) if words else said
 
 
-def finding_comments(checks: ProposalChecks | None, diffs: Sequence[FileDiff]) -> list[Comment]:
+def finding_comments(checks: ProposalChecks | None, diffs: Sequence[FileDiff]) -> list[DiffComment]:
     """Return the findings on lines of these diffs; older ones say so."""
     if checks is None:
         return []
@@ -532,5 +532,5 @@ def finding_comments(checks: ProposalChecks | None, diffs: Sequence[FileDiff]) -
         if file is not None and finding.line <= len(diffs[file].new):
             was = "" if finding.new else "  (before, too)"
             line = SourceLine(file, "new", finding.line - 1)
-            found.append(Comment(line, f"{name}: {finding.text}{was}", "finding" if finding.new else "known"))
+            found.append(DiffComment(line, f"{name}: {finding.text}{was}", "finding" if finding.new else "known"))
     return found

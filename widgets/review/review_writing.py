@@ -14,10 +14,10 @@ from app.review.hunk_lines import side_text
 from app.review.review_state import ReviewState
 from app.review.unfinished_review import DraftComment, ReviewFeedback, add_quote
 from app.review.verdicts import can_ask_model_again
-from app.text.quantities import plural
+from app.text.quantities import format_count
 from app.tools.base.contract import Confirmation
 from widgets.chat.composer_field import DroppedImages
-from widgets.diff.diff_arrangement import Comment
+from widgets.diff.diff_arrangement import DiffComment
 from widgets.diff.diff_pane import DiffPane
 from widgets.diff.diff_rows import NoteRow, SourceLine
 from widgets.diff.writing_field import WritingField
@@ -37,18 +37,18 @@ AUTHOR_TEXT_KEY = "words"
 """The key of the note with what the author of a proposal says of it, which unfolds."""
 
 
-def comments_in_diffs(comments: Iterable[DraftComment], diffs: Sequence[FileDiff]) -> list[Comment]:
+def comments_in_diffs(comments: Iterable[DraftComment], diffs: Sequence[FileDiff]) -> list[DiffComment]:
     """Return the comments on lines of these diffs."""
     files = {diff.change.path: number for number, diff in enumerate(diffs)}
     found = []
     for remark in comments:
         file = files.get(remark.path)
         if file is not None and remark.line < len(side_text(diffs[file], remark.side)):
-            found.append(Comment(SourceLine(file, remark.side, remark.line), remark.text))
+            found.append(DiffComment(SourceLine(file, remark.side, remark.line), remark.text))
     return found
 
 
-def top_notes(
+def notes_above_diff(
     state: ReviewState, proposal: Proposal, description: Literal["", "folded", "unfolded"]
 ) -> list[NoteRow]:
     """Return the notes above the first file: its summary, its author's words, moved parts since the last time, and
@@ -70,10 +70,10 @@ def top_notes(
             for path in (state.seen_tracker.rebased_files(proposal) if proposal.state.is_pending else ())
         ),
     ]
-    return [*notes, *sent_notes(state, proposal)]
+    return [*notes, *sent_comment_notes(state, proposal)]
 
 
-def sent_notes(state: ReviewState, proposal: Proposal) -> list[NoteRow]:
+def sent_comment_notes(state: ReviewState, proposal: Proposal) -> list[NoteRow]:
     """Return the comments on the version before, each to be ticked off as answered."""
     comments = state.review_drafts.sent.get(proposal.supersedes, ())
     if not comments:
@@ -112,7 +112,7 @@ class FeedbackField(WritingField):
             for remark in comments[:_LISTED]
         ]
         if len(comments) > _LISTED:
-            context.append(Content(f"and {plural(len(comments) - _LISTED, 'more comment')}"))
+            context.append(Content(f"and {format_count(len(comments) - _LISTED, 'more comment')}"))
         if context:
             context.append(Content("These comments are sent along; a text of your own is optional."))
         if can_ask_model_again(proposal):
@@ -176,7 +176,7 @@ class ReviewTextController:
             remark = add_quote(remark, diffs)
         self._state.review_drafts.set_comment(proposal, remark)
         self.save_text(proposal.id)
-        self.release_orphaned()
+        self.release_orphaned_feedback()
 
     def collect_feedback(self, key: str, hunks: tuple[str, ...] | None = None) -> ReviewFeedback:
         """Return the user's text for the answer to a request, or for a decision on a proposal or some hunks."""
@@ -207,7 +207,7 @@ class ReviewTextController:
         self._state.review_drafts.restore(key, feedback)
         self.save_text(key)
 
-    def release_orphaned(self) -> None:
+    def release_orphaned_feedback(self) -> None:
         """Release feedback on proposals that no longer wait, unless it is being edited."""
         review_drafts = self._state.review_drafts
         for key in {*review_drafts.drafts, *review_drafts.remarks}:
@@ -220,7 +220,7 @@ class ReviewTextController:
         """Close the field; text about a permission request that is gone goes to the composer."""
         if self._state.get(key) is None and key not in self._state.permissions.asked:
             self._hand_on(self._state.review_drafts.drafts.pop(key, ""))
-        self.release_orphaned()
+        self.release_orphaned_feedback()
 
     def end_permission(self, key: str) -> None:
         """Remove a permission request that is gone; unfinished text about it stays until the field is closed."""

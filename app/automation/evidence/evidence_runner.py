@@ -11,7 +11,7 @@ from typing import Protocol
 
 from app.automation.check_results import CheckOutcome, CheckState
 from app.automation.check_runner import CheckRunner, all_tests_argument, files_for_check, run_check
-from app.automation.evidence.ablation_plan import AblationPlan, ChangedTests, HunkGroup, plan_ablation
+from app.automation.evidence.ablation_plan import AblationPlan, HunkGroup, HunkWithTests, plan_ablation
 from app.automation.evidence.proposal_evidence import NO_TIME_LEFT, ProposalEvidence
 from app.automation.evidence.relevant_tests import TestRunner, TestSelection, TestSelector, detect_test_runner
 from app.automation.evidence.suite_outcome import PYTEST_REPORT_PATH, SuiteOutcome, read_suite_outcome
@@ -109,7 +109,7 @@ class _Search:
         self.found = replace(self.found, marks={**self.found.marks, **new})
 
 
-class EvidenceKeeper(Protocol):
+class EvidenceStorePort(Protocol):
     """Keeps evidence by proposal; implemented by `app.review.review_stores.EvidenceStore`."""
 
     def save(self, found: ProposalEvidence, waiting: Collection[str]) -> None:
@@ -132,7 +132,7 @@ class EvidenceRunner:
     """
 
     def __init__(
-        self, checks: CheckRunner, service: ProposalService, workspace: Workspace, store: EvidenceKeeper
+        self, checks: CheckRunner, service: ProposalService, workspace: Workspace, store: EvidenceStorePort
     ) -> None:
         self._checks = checks
         self._service = service
@@ -267,7 +267,7 @@ class EvidenceRunner:
             search.selections = dict.fromkeys(search.selections, whole)
             baseline = await self._run(search, whole, tree)
         search.baseline, search.baseline_selection = baseline, whole
-        words = ", ".join(filter(None, (whole.words, baseline.broken_words)))
+        words = ", ".join(filter(None, (whole.words, baseline.load_errors_text)))
         search.found = replace(search.found, selection=words, tests=baseline.test_count)
         problem = baseline.problem
         if not problem and baseline.broken and not baseline.passed:
@@ -445,7 +445,7 @@ def _lines_on_disk(hunk: Hunk) -> range:
     return range(hunk.old_start, hunk.old_start + 2)
 
 
-def _files_of(tests: Sequence[ChangedTests]) -> tuple[str, ...]:
+def _files_of(tests: Sequence[HunkWithTests]) -> tuple[str, ...]:
     return tuple(sorted({each.path for each in tests}))
 
 

@@ -8,7 +8,7 @@ from app.proposals.text.hunks import hunk_header
 from app.proposals.values.decision_facts import EvidenceVerdict, HunkEvidence, RecordedEvidence
 from app.proposals.values.models import FileDiff, Hunk
 from app.proposals.values.origin import CommandRecipe
-from app.text.quantities import plural
+from app.text.quantities import format_count
 
 NO_TIME_LEFT = "no time was left"
 _QUOTED = 12
@@ -50,7 +50,7 @@ class ProposalEvidence:
     """Why nothing can be found out."""
 
     @property
-    def unheld_hunks(self) -> tuple[str, ...]:
+    def unnoticed_hunks(self) -> tuple[str, ...]:
         """Return the ids of the hunks that nothing would miss."""
         return tuple(hunk for hunk, mark in self.marks.items() if mark.verdict.is_unnoticed_by_tests)
 
@@ -68,7 +68,7 @@ class ProposalEvidence:
     @property
     def tests_run_text(self) -> str:
         """Return which tests ran: `87 tests, 12 of 40 test files, by imports`; empty before they did."""
-        return f"{plural(self.tests, 'test')}, {self.selection}" if self.tests else self.selection
+        return f"{format_count(self.tests, 'test')}, {self.selection}" if self.tests else self.selection
 
     @property
     def summary(self) -> str:
@@ -78,7 +78,7 @@ class ProposalEvidence:
         return self.why_not or "; ".join(filter(None, (said, left, self.tests_run_text)))
 
     @property
-    def to_fact(self) -> RecordedEvidence | None:
+    def as_record(self) -> RecordedEvidence | None:
         """Return the evidence as the record stores it; None without any."""
         if not self.marks:
             return None
@@ -86,7 +86,7 @@ class ProposalEvidence:
         return RecordedEvidence(check=self.check, selection=self.selection, tree=self.tree, hunks=hunks)
 
 
-def unheld_hunks_as_feedback(evidence: ProposalEvidence, diffs: Iterable[FileDiff]) -> str:
+def unnoticed_hunks_as_feedback(evidence: ProposalEvidence, diffs: Iterable[FileDiff]) -> str:
     """Return the hunks that nothing notices as feedback that the user sends; empty if there are none."""
     parts: list[str] = []
     for diff in diffs:
@@ -117,7 +117,7 @@ _NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Reproduction:
+class ReproductionResult:
     """The result of running a proposal's command again."""
 
     proposal: str
@@ -137,11 +137,11 @@ class Reproduction:
     def summary(self) -> str:
         """Return it in one line: `same 412 files, byte for byte`."""
         if self.outcome == "same":
-            return f"same {plural(self.files, 'file')}, byte for byte"
+            return f"same {format_count(self.files, 'file')}, byte for byte"
         more = f" and {len(self.differing) - _NAMED:,} more" if len(self.differing) > _NAMED else ""
         named = f"{', '.join(self.differing[:_NAMED])}{more}"
         if self.outcome == "replaced":
-            return f"run again on the present files: {plural(self.files, 'file')}, new at {named}"
+            return f"run again on the present files: {format_count(self.files, 'file')}, new at {named}"
         elsewhere = "" if self.is_same_environment else ", in another environment"
-        count = f"{plural(len(self.differing), 'file')} {'differs' if len(self.differing) == 1 else 'differ'}"
+        count = f"{format_count(len(self.differing), 'file')} {'differs' if len(self.differing) == 1 else 'differ'}"
         return f"not the same{elsewhere}: {count} ({named})"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from app.automation.check_runner import CheckRunner, checks_unavailable_reason
-from app.automation.evidence.proposal_evidence import Reproduction
+from app.automation.evidence.proposal_evidence import ReproductionResult
 from app.proposals.files.filesystem import make_file_version
 from app.proposals.proposal_service import ProposalService
 from app.proposals.values.models import HunkState, Proposal
@@ -49,7 +49,7 @@ class RecipeRunner:
     service: ProposalService
     tree_id: Callable[[PendingFiles], str]
 
-    async def reproduce(self, proposal_id: str) -> Reproduction:
+    async def reproduce(self, proposal_id: str) -> ReproductionResult:
         """Run the command of a waiting proposal again, on the files as they are without the proposal.
 
         If it gives the same, that is stored with the proposal. If it does not, and the files are not those of the
@@ -62,7 +62,7 @@ class RecipeRunner:
         """
         proposal = self.service.get(proposal_id)
         recipe = _recipe_of(proposal)
-        below = await asyncio.to_thread(self.service.overlay_below, proposal_id)
+        below = await asyncio.to_thread(self.service.overlay_of_older_proposals, proposal_id)
         tree = await asyncio.to_thread(self.tree_id, below)
 
         async def run(sandbox: Sandbox, root: Path) -> _Run:
@@ -75,7 +75,7 @@ class RecipeRunner:
         got = {each.path: _result(each) for each in ran.changes}
         wanted = _results_of(proposal)
         differing = tuple(sorted(path for path in {*got, *wanted} if got.get(path, ...) != wanted.get(path, ...)))
-        found = Reproduction(
+        found = ReproductionResult(
             proposal_id, proposal.revision, recipe, "same", len(got), differing, environment == recipe.environment
         )
         if not differing:

@@ -20,7 +20,7 @@ from app.config.config_tables import TESTS
 from app.config.settings import CheckTable
 from app.config.toml_files import parse_toml
 from app.proposals.risk.edited_file import is_test
-from app.text.quantities import plural
+from app.text.quantities import format_count
 from app.workspace.path_rules import WorkspaceError
 from app.workspace.paths import Workspace
 
@@ -391,13 +391,13 @@ class TestSelector:
             beside = [path for path in self._reaching(paths) if path in new]
             names = sorted({*beside, *(each for each in recorded if each.partition("::")[0] not in beside)})
             return TestSelection(
-                tuple(names), f"{plural(len(recorded), 'test')} that ran it before, by {where}"
+                tuple(names), f"{format_count(len(recorded), 'test')} that ran it before, by {where}"
             ).shorten_for_command_line()
         files = self._reaching(paths)
         if not files:
             return TestSelection()
         every = len(self._imports().tests)
-        return TestSelection(files, f"{len(files):,} of {plural(every, 'test file')}, by imports")
+        return TestSelection(files, f"{len(files):,} of {format_count(every, 'test file')}, by imports")
 
     def _is_there(self, path: str) -> bool:
         if path in self.texts:

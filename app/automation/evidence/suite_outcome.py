@@ -72,7 +72,7 @@ class SuiteOutcome:
         return len(self.passed) + len(self.failed)
 
     @property
-    def broken_words(self) -> str:
+    def load_errors_text(self) -> str:
         """Return what could not be loaded, in words: `tests/test_x.py does not load`; empty if nothing."""
         if len(self.broken) > 1:
             return f"{len(self.broken)} test files or packages do not load"

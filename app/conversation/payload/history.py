@@ -122,7 +122,7 @@ class KeptUserMessage:
         return kept
 
 
-def compaction_preface(
+def compacted_history_message(
     summary: str,
     truncated: bool,
     pending: Sequence[PendingProposal],
@@ -512,7 +512,7 @@ class HistoryReader:
         kept = KeptUserMessage.select_newest(self._kept, self._kept_characters)
         self._items.append(
             ProgramNote(
-                compaction_preface(
+                compacted_history_message(
                     self._marks.summary,
                     self._marks.truncated,
                     self._pending.pending,

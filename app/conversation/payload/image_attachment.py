@@ -129,10 +129,10 @@ def _reason(carried: HistoryImage, profile: Profile, contents: Mapping[str, str]
     if carried.pruned:
         return "pruned"
     gone = "" if carried.image.sha256 in contents else "gone"
-    return unsent_reason(carried.image, profile, of_tool=carried.of_tool) or gone
+    return image_unsent_reason(carried.image, profile, of_tool=carried.of_tool) or gone
 
 
-def unsent_reason(image: Image, profile: Profile, *, of_tool: bool = False) -> str:
+def image_unsent_reason(image: Image, profile: Profile, *, of_tool: bool = False) -> str:
     """Return why an endpoint is not sent an image; empty if it is."""
     if not profile.accepts_images:
         return "blind"

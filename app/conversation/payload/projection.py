@@ -49,11 +49,11 @@ from app.llm.wires.wire import (
     Item,
     ItemWriter,
     ModelTurn,
-    OpaqueEcho,
+    OpaqueResponseBlocks,
     SystemText,
     UserText,
     WireMessages,
-    tag_text,
+    mark_program_text,
 )
 from app.llm.wires.wire_registry import wire_for
 
@@ -73,12 +73,14 @@ class _UserDraft:
     attachments: list[Attachment] = field(default_factory=list)
 
     def item(self) -> UserText:
-        parts = [tag_text("\n\n".join(self.notes))] if self.notes else []
+        parts = [mark_program_text("\n\n".join(self.notes))] if self.notes else []
         text = replace_surrogates("\n\n".join(parts + self.words))
         return UserText(text, bool(self.words or self.attachments), tuple(self.attachments))
 
 
-def place_items(history: History, system_prompt: str, profile: Profile, endpoint: str, model: str) -> list[Item]:
+def make_request_items(
+    history: History, system_prompt: str, profile: Profile, endpoint: str, model: str
+) -> list[Item]:
     """Return the items of a request in the order that `profile` accepts."""
     placer = ItemPlacer(system_prompt, profile, endpoint, model, history.pruned)
     placer.add_items(history.items)
@@ -259,12 +261,12 @@ class ItemPlacer:
             extras=record.call.extras,
         )
 
-    def _echo(self, response: ModelResponse | None) -> OpaqueEcho:
+    def _echo(self, response: ModelResponse | None) -> OpaqueResponseBlocks:
         if response is None:
-            return OpaqueEcho()
+            return OpaqueResponseBlocks()
         message = response.message
         same = message.endpoint == self._endpoint and message.model == self._model
-        return OpaqueEcho(same, replace_surrogates(message.reasoning), message.extras)
+        return OpaqueResponseBlocks(same, replace_surrogates(message.reasoning), message.extras)
 
 
 _KEPT_CHARACTERS = 24_000
@@ -328,8 +330,10 @@ def project(events: Sequence[Event], profile: Profile, inputs: PayloadInputs) ->
     if inputs.side_request is not None:
         history = _with_aside(history, inputs.side_request)
     spoken, images = attach_history_images(history.items, profile, inputs.images)
-    items = place_items(replace(history, items=spoken), inputs.system_prompt, profile, inputs.endpoint, inputs.model)
-    return _payload(wire.write_messages(items, profile), given, inputs, images)
+    items = make_request_items(
+        replace(history, items=spoken), inputs.system_prompt, profile, inputs.endpoint, inputs.model
+    )
+    return _payload(wire.make_messages(items, profile), given, inputs, images)
 
 
 def _payload(written: WireMessages, profile: Profile, inputs: PayloadInputs, images: tuple[Image, ...]) -> Payload:

@@ -9,7 +9,7 @@ from typing import Any
 
 from app.conversation.events import AssistantMessage, ToolCall
 from app.conversation.payload.history import History, HistoryItem, ModelResponse, ProgramNote, UserHistoryItem
-from app.conversation.payload.projection import place_items
+from app.conversation.payload.projection import make_request_items
 from app.conversation.payload.tool_calls import CallRecord, WireIds
 from app.llm.capabilities.template_check import RenderTrial
 from app.llm.values.endpoint import Profile
@@ -67,5 +67,5 @@ def _called(ids: WireIds, text: str, *numbers: int) -> ModelResponse:
 def _trial(profile: Profile, items: list[HistoryItem], *marks: str) -> RenderTrial:
     history = History(items, [GATE], frozenset())
     wire = wire_for(profile)
-    messages, system = wire.write_messages(place_items(history, PROMPT, profile, "", ""), profile)
+    messages, system = wire.make_messages(make_request_items(history, PROMPT, profile, "", ""), profile)
     return RenderTrial(Payload(messages, [_TOOL], "none", system=system), (*marks, WORDS, GATE))

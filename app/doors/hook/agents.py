@@ -41,7 +41,7 @@ def _no_response(path: str, call: str) -> TranscriptResponse:
     return TranscriptResponse()
 
 
-class Denial(NamedTuple):
+class DenialFormat(NamedTuple):
     """The form in which an agent's hook denies a call."""
 
     on_stderr: bool = False
@@ -87,7 +87,7 @@ class Agent(NamedTuple):
     """Its tools that write, by name."""
     shells: tuple[str, ...]
     """Its tools that run commands."""
-    denial: Denial
+    denial: DenialFormat
     settings: str
     """Path of its settings file, relative to a project; empty if a project has none."""
     next_step: str
@@ -197,7 +197,7 @@ AGENTS = (
             "NotebookEdit": apply_notebook_edit,
         },
         ("Bash", "PowerShell", "Monitor"),
-        Denial(ends_turn=True),
+        DenialFormat(ends_turn=True),
         ".claude/settings.json",
         "Start it anew in this folder.",
         project_variable="CLAUDE_PROJECT_DIR",
@@ -226,7 +226,7 @@ AGENTS = (
         "Codex",
         {"apply_patch": apply_patch},
         ("Bash", "shell", "exec_command", "local_shell"),
-        Denial(on_stderr=True),
+        DenialFormat(on_stderr=True),
         ".codex/hooks.json",
         "Start it anew in this folder, trust the folder, and trust the hooks with its command /hooks: until then it "
         "passes them over.",
@@ -242,7 +242,7 @@ AGENTS = (
             "replace": ReplacementTool(everywhere="allow_multiple", expected="expected_replacements").apply,
         },
         ("run_shell_command",),
-        Denial(ends_turn=True, is_flat=True),
+        DenialFormat(ends_turn=True, is_flat=True),
         ".gemini/settings.json",
         "Start it anew in this folder, and trust the folder.",
         project_variable="GEMINI_PROJECT_DIR",
@@ -265,7 +265,7 @@ AGENTS = (
             "notebook_edit": apply_qwen_notebook_edit,
         },
         ("run_shell_command", "monitor"),
-        Denial(on_stderr=True),
+        DenialFormat(on_stderr=True),
         ".qwen/settings.json",
         "Start it anew in this folder, and trust the folder.",
         project_variable="QWEN_PROJECT_DIR",
@@ -283,7 +283,7 @@ AGENTS = (
             "apply_patch": apply_patch,
         },
         ("bash", "Bash", "powershell", "write_bash"),
-        Denial(hides_words=True),
+        DenialFormat(hides_words=True),
         ".github/hooks/signoff.json",
         "Start it anew in this folder, and trust the folder: until then it passes hooks over.",
         project_variable="COPILOT_PROJECT_DIR",
@@ -308,7 +308,7 @@ AGENTS = (
             "apply_patch": apply_patch,
         },
         ("bash",),
-        Denial(on_stderr=True),
+        DenialFormat(on_stderr=True),
         ".opencode/plugin/signoff.js",
         "Start it anew in this folder.",
         form="plugin",
@@ -332,7 +332,7 @@ AGENTS = (
         },
         ("Execute",),
         # To end the turn would leave a call without a result in its session.
-        Denial(),
+        DenialFormat(),
         ".factory/settings.json",
         "Start it anew in this folder.",
         project_variable="FACTORY_PROJECT_DIR",
@@ -357,7 +357,7 @@ AGENTS = (
             ).apply,
         },
         ("Bash",),
-        Denial(on_stderr=True),
+        DenialFormat(on_stderr=True),
         "",
         "Start it anew.",
         form="toml",

@@ -8,7 +8,7 @@ class NotStaged(Exception):
     """The call is denied with this message; the agent may make it again."""
 
 
-def wrong_count_error(path: str, label: str, count: int) -> NotStaged:
+def not_exactly_once_error(path: str, label: str, count: int) -> NotStaged:
     """Return the error for a text that is not in a file exactly once."""
     if count:
         more = "Give more of the lines around it, so that there is one place, or say that all are meant."

@@ -245,7 +245,7 @@ def is_deciding_command(line: str, depth: int = 0) -> bool:
     )
 
 
-def starts_shell(line: str, depth: int = 0) -> bool:
+def starts_interactive_shell(line: str, depth: int = 0) -> bool:
     """Return whether a command line starts a shell without a script: `bash`, `env sh -i`, `sh -c "exec zsh"`.
 
     Codex writes to the input of a running command by a tool for which it does not call the hook.
@@ -258,7 +258,9 @@ def starts_shell(line: str, depth: int = 0) -> bool:
         if all(option.startswith("-") for option in options) and not any(map(_has_no_session, options)):
             return True
         if depth < _MAX_DEPTH and any(_runs_text(option) for option in options):
-            return any(starts_shell(option, depth + 1) for option in options if not option.startswith("-"))
+            return any(
+                starts_interactive_shell(option, depth + 1) for option in options if not option.startswith("-")
+            )
     return False
 
 
@@ -378,7 +380,7 @@ def _capture(
     try:
         name = door.captured.store_edits(staging, edited, before, door.unread_limit)
     except TooMuchUnread as full:
-        return hook_messages.unread_answer(str(full))
+        return hook_messages.reading_limit_answer(str(full))
     if not name:
         return answer_call(door, call)
     paths = ", ".join(file.path for file in edited[:_SHOWN])
@@ -411,7 +413,7 @@ def _answer_command(door: HookContext, call: HookCall) -> HookAnswer:
             "user's. Tell the user what you would decide, and why. If the command only has such words in it, ask the "
             "user to run it.",
         )
-    if door.options.decisions == "deny" and call.agent == "codex" and starts_shell(line):
+    if door.options.decisions == "deny" and call.agent == "codex" and starts_interactive_shell(line):
         return hook_messages.command_answer(
             "deny",
             "Refused, and nothing of this command was run: it starts a shell that takes commands from its input, and "

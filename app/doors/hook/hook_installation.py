@@ -45,26 +45,26 @@ def parse_json_text(text: str) -> JsonNode:
     return node
 
 
-def node_value(text: str, node: JsonNode) -> object:
+def json_node_value(text: str, node: JsonNode) -> object:
     """Return the Python value of a node."""
     if node.members is not None:
-        return {key: node_value(text, each) for key, each in node.members.items()}
+        return {key: json_node_value(text, each) for key, each in node.members.items()}
     if node.items is not None:
-        return [node_value(text, each) for each in node.items]
+        return [json_node_value(text, each) for each in node.items]
     return json.loads(text[node.start : node.end])
 
 
-def insert_member(text: str, node: JsonNode, key: str, value: object) -> str:
+def insert_json_member(text: str, node: JsonNode, key: str, value: object) -> str:
     """Return the text with one more member at the end of an object."""
     return _with_last(text, node, f"{json.dumps(key)}: ", value, list((node.members or {}).values()))
 
 
-def insert_item(text: str, node: JsonNode, value: object) -> str:
+def insert_json_item(text: str, node: JsonNode, value: object) -> str:
     """Return the text with one more item at the end of an array."""
     return _with_last(text, node, "", value, list(node.items or ()))
 
 
-def remove_child(text: str, parent: JsonNode, child: JsonNode) -> str:
+def remove_json_child(text: str, parent: JsonNode, child: JsonNode) -> str:
     """Return the text without one member or item of `parent`, and without its comma."""
     every = list(parent.members.values()) if parent.members is not None else list(parent.items or ())
     at = every.index(child)
@@ -233,12 +233,14 @@ def find_hook(agent: Agent, text: str) -> InstalledHook | None:
     if agent.form == "plugin":
         line = parse_plugin_command(text)
         plugin = InstalledHook(line, math.inf, "", True)
-        return plugin._replace(is_altered=text != render_plugin(line, plugin.options.max_seconds)) if line else None
+        return (
+            plugin._replace(is_altered=text != render_hook_plugin(line, plugin.options.max_seconds)) if line else None
+        )
     if agent.form == "toml":
         return _toml_hook(agent, text)
     for _, group, hook in _ours(agent, text, agent.before_tool):
-        found: Any = node_value(text, hook)
-        matcher: Any = node_value(text, _members(group)["matcher"]) if "matcher" in _members(group) else ""
+        found: Any = json_node_value(text, hook)
+        matcher: Any = json_node_value(text, _members(group)["matcher"]) if "matcher" in _members(group) else ""
         given = found.get("timeout")
         limit = given / (1000 if agent.milliseconds else 1) if isinstance(given, int | float) else agent.default_limit
         missing = tuple(event for event in _other_events(agent) if not any(_ours(agent, text, event)))
@@ -250,7 +252,7 @@ def find_hook(agent: Agent, text: str) -> InstalledHook | None:
 def add_hook(agent: Agent, text: str, options: HookOptions) -> str:
     """Return the settings with signoff's hook, which replaces an earlier one; raises UnreadableSettings."""
     if agent.form == "plugin":
-        return render_plugin(hook_command(agent, options), options.max_seconds)
+        return render_hook_plugin(hook_command(agent, options), options.max_seconds)
     text = remove_hook(agent, text) if text.strip() else "{}\n"
     limit = _limit(agent, options) * (1000 if agent.milliseconds else 1)
     before_tool = {"type": "command", "command": hook_command(agent, options), "timeout": limit, **agent.on_failure}
@@ -279,9 +281,9 @@ def remove_hook(agent: Agent, text: str) -> str:
             groups, group, hook = found
             hooks = _members(group)["hooks"]
             if hooks.items and len(hooks.items) > 1:
-                text = remove_child(text, hooks, hook)
+                text = remove_json_child(text, hooks, hook)
             elif groups.items and len(groups.items) > 1:
-                text = remove_child(text, groups, group)
+                text = remove_json_child(text, groups, group)
             else:
                 text = _without_event(text, event)
     return text
@@ -326,23 +328,23 @@ def _without_event(text: str, event: str) -> str:
     root = _parsed(text)
     hooks = _members(root)["hooks"]
     if len(_members(hooks)) > 1:
-        return remove_child(text, hooks, _members(hooks)[event])
-    return remove_child(text, root, hooks)
+        return remove_json_child(text, hooks, _members(hooks)[event])
+    return remove_json_child(text, root, hooks)
 
 
 def _with_group(text: str, event: str, group: object) -> str:
     root = _parsed(text)
     hooks = _members(root).get("hooks")
     if hooks is None:
-        return insert_member(text, root, "hooks", {event: [group]})
+        return insert_json_member(text, root, "hooks", {event: [group]})
     if hooks.members is None:
         raise UnreadableSettings("their hooks are not an object")
     groups = hooks.members.get(event)
     if groups is None:
-        return insert_member(text, hooks, event, [group])
+        return insert_json_member(text, hooks, event, [group])
     if groups.items is None:
         raise UnreadableSettings(f"their {event} is not a list")
-    return insert_item(text, groups, group)
+    return insert_json_item(text, groups, group)
 
 
 def _ours(agent: Agent, text: str, event: str) -> Iterator[tuple[JsonNode, JsonNode, JsonNode]]:
@@ -354,7 +356,7 @@ def _ours(agent: Agent, text: str, event: str) -> Iterator[tuple[JsonNode, JsonN
     for group in (groups.items or ()) if groups else ():
         hooks = _members(group).get("hooks")
         for hook in (hooks.items or ()) if hooks else ():
-            found: Any = node_value(text, hook)
+            found: Any = json_node_value(text, hook)
             line = found.get("command") if isinstance(found, dict) else None
             if groups and isinstance(line, str) and _is_ours(agent, line):
                 yield groups, group, hook
@@ -466,7 +468,7 @@ export const Signoff = async ({ client, directory }) => {
 """
 
 
-def render_plugin(command: str, longest: int) -> str:
+def render_hook_plugin(command: str, longest: int) -> str:
     """Return the plugin.
 
     Args:
@@ -526,7 +528,7 @@ def known_release_weaknesses(agent: Agent, version: str) -> Iterator[str]:
 def settings_weaknesses(agent: Agent, name: str, text: str) -> Iterator[str]:
     """Yield each setting that turns hooks off; settings that can't be parsed have none."""
     try:
-        found: Any = tomllib.loads(text) if name.endswith(".toml") else node_value(text, parse_json_text(text))
+        found: Any = tomllib.loads(text) if name.endswith(".toml") else json_node_value(text, parse_json_text(text))
     except ValueError:
         return
     match agent.name, found:

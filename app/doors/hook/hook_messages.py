@@ -165,7 +165,7 @@ def refused_answer(proposal: str, *, ends_turn: bool) -> HookAnswer:
     return HookAnswer("deny", words, ends_turn, proposal)
 
 
-def unread_answer(why: str) -> HookAnswer:
+def reading_limit_answer(why: str) -> HookAnswer:
     """Return the answer to an edit for which the user's reading budget has no room."""
     words = (
         f"Refused, and nothing of this call was staged or written. {why} Don't make the change in another way: end "

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from app.doors.hook.call_errors import NotStaged, string_argument, wrong_count_error
+from app.doors.hook.call_errors import NotStaged, not_exactly_once_error, string_argument
 
 if TYPE_CHECKING:
     from app.doors.hook.turn_files import TurnFiles
@@ -139,7 +139,7 @@ class ReplacementTool(NamedTuple):
             raise NotStaged(f"{path} does not exist.")
         found = text.count(old)
         if not found or not self._is_meant(arguments, found):
-            raise wrong_count_error(path, self.old, found)
+            raise not_exactly_once_error(path, self.old, found)
         if self.takes_line_end and not new and not old.endswith("\n") and f"{old}\n" in text:
             old = f"{old}\n"
         return text.replace(old, new)

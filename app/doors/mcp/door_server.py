@@ -363,7 +363,7 @@ class RunningCall:
             self._send({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
 
 
-class ServerTools(Protocol):
+class DoorTools(Protocol):
     """Runs the tools of the server."""
 
     def call(self, name: str, arguments: Message, caller: McpCaller, running: RunningCall) -> tuple[str, bool]:
@@ -382,10 +382,10 @@ class DoorServer:
         load_tools: Gives what does the work; called with the first call of a tool, since many a session makes none.
     """
 
-    def __init__(self, load_tools: Callable[[], ServerTools], send: Callable[[object], None]) -> None:
+    def __init__(self, load_tools: Callable[[], DoorTools], send: Callable[[object], None]) -> None:
         self._load = load_tools
         self._loading = threading.Lock()
-        self._loaded: ServerTools | None = None
+        self._loaded: DoorTools | None = None
         self._send = send
         self._client: Message = {}
         self._running: dict[RequestId, RunningCall] = {}
@@ -412,7 +412,7 @@ class DoorServer:
         if self._loaded is not None:
             self._loaded.close()
 
-    def _tools(self) -> ServerTools:
+    def _tools(self) -> DoorTools:
         with self._loading:
             if self._loaded is None:
                 self._loaded = self._load()

@@ -35,10 +35,10 @@ from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.pending_paths import format_ids
 from app.proposals.values.proposal_errors import EditRefused, ProposalError, TooMuchUnread
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
-from app.runtime.unfinished_work import finish_and_report
+from app.runtime.unfinished_work import finish_unfinished_work_and_notify
 from app.storage import StorageError
 from app.storage.captured_edit_store import AgentTurn
-from app.text.quantities import plural
+from app.text.quantities import format_count
 from app.tools.base.contract import ToolError, escape_surrogates, parse_arguments
 from app.tools.base.targets import find_secrets_among, refusals_as_tool_errors, resolve_path, staged_result
 from app.workspace.git_repository import folder_in_repository
@@ -131,7 +131,7 @@ def format_written_files(runtime: OpenWorkspace, proposal: Proposal) -> str:
             continue
         texts = document.line_texts
         if sum(len(text) + 1 for text in texts) > room:
-            parts.append(f"{change.path} has {plural(len(texts), 'line')} now; read what you need of it.")
+            parts.append(f"{change.path} has {format_count(len(texts), 'line')} now; read what you need of it.")
             continue
         room -= sum(len(text) + 1 for text in texts)
         parts.append("\n".join([f"{change.path} reads now:", *texts]))
@@ -282,7 +282,7 @@ def _pending(runtime: OpenWorkspace, draft: Draft, path: str) -> str:
         return note
     lines = [f"{number + 1:>6}|{after.line_texts[number]}" for number in numbers[:_PENDING_LINES]]
     if len(numbers) > _PENDING_LINES:
-        lines.append(f"and {plural(len(numbers) - _PENDING_LINES, 'more line')}")
+        lines.append(f"and {format_count(len(numbers) - _PENDING_LINES, 'more line')}")
     return "\n".join([f"{note} With them it reads:", *lines])
 
 
@@ -376,7 +376,7 @@ class ProposalTools:
             if self._runtime is None:
                 runtime = open_workspace(self._root)
                 try:
-                    finish_and_report(runtime, self._say)
+                    finish_unfinished_work_and_notify(runtime, self._say)
                 except BaseException:
                     runtime.close()
                     raise

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.config.config_tables import MIN_WINDOW_TOKENS, PriceTable, matching_patterns
-from app.llm.values.requests_and_updates import Usage
+from app.llm.values.requests_and_updates import TokenUsage
 
 _MILLION = 1_000_000
 _LISTED = {
@@ -25,7 +25,7 @@ def find_price(model: str, prices: Mapping[str, PriceTable]) -> PriceTable | Non
     return prices[found[0]] if found else None
 
 
-def add_cost(usage: Usage, price: PriceTable | None) -> Usage:
+def add_cost(usage: TokenUsage, price: PriceTable | None) -> TokenUsage:
     """Return the usage with its cost; the server's own statement takes precedence."""
     if usage.cost is not None or price is None:
         return usage

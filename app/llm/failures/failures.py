@@ -46,7 +46,7 @@ def searchable_text(body: Any) -> str:
     return "\n".join(_strings(body, depth=0))[:MAX_TEXT]
 
 
-def find_message(body: Any, depth: int = 0) -> str:
+def find_error_message(body: Any, depth: int = 0) -> str:
     """Return the sentence in a body that is meant for people; empty if there is none."""
     if depth > _DEEPEST:
         return ""
@@ -54,14 +54,14 @@ def find_message(body: Any, depth: int = 0) -> str:
         case str():
             return _of_text(body[:MAX_TEXT])
         case list() if body:
-            return find_message(body[0], depth + 1)
+            return find_error_message(body[0], depth + 1)
         case Mapping():
             return _of_mapping(body, depth + 1)
         case _:
             return ""
 
 
-def safe_line(text: str, secrets: Iterable[str] = ()) -> str:
+def redacted_line(text: str, secrets: Iterable[str] = ()) -> str:
     """Return untrusted text as one short line without control characters or anything that looks like a key."""
     for secret in secrets:
         if len(secret) >= 4:
@@ -90,10 +90,10 @@ def _of_mapping(body: Mapping[str, Any], depth: int) -> str:
         # OpenRouter: "Provider returned error", and the provider's own words as JSON text.
         metadata = error.get("metadata")
         if isinstance(metadata, Mapping) and isinstance(raw := metadata.get("raw"), str) and raw.strip():
-            nested = find_message(parse_body(raw), depth)
+            nested = find_error_message(parse_body(raw), depth)
             if nested:
                 return nested
-        return find_message(error, depth)
+        return find_error_message(error, depth)
     if isinstance(error, str) and error:
         description = body.get("error_description")
         return f"{error}: {description}" if isinstance(description, str) else error
@@ -101,7 +101,7 @@ def _of_mapping(body: Mapping[str, Any], depth: int) -> str:
         value = body.get(key)
         if isinstance(value, str) and value:
             nested_body = parse_body(value) if value.lstrip().startswith("{") else value
-            return find_message(nested_body, depth) or value
+            return find_error_message(nested_body, depth) or value
         if isinstance(value, list | Mapping) and value:
             return _details(value)
     return ""
@@ -172,7 +172,7 @@ class FailureDescriber:
     def describe_response(self, status: int, headers: Mapping[str, str], body: str) -> Failure:
         """Describe an HTTP error response, or a redirection: not followed, as it would take the key along."""
         if 300 <= status < 400:
-            target = safe_line(headers.get("location", "elsewhere"), self._secrets)
+            target = redacted_line(headers.get("location", "elsewhere"), self._secrets)
             message = f"{self._host} redirects to {target} ({status}). Change the base URL if that is where it moved."
             return Failure(FailureKind.INVALID_REQUEST, message, message, status)
         return self._read(status, headers, parse_body(body))
@@ -184,7 +184,7 @@ class FailureDescriber:
     def describe_unreachable(self, cause: BaseException) -> Failure:
         """Describe a connection that failed, or broke before the response began."""
         links = list(exception_chain(cause))
-        words = safe_line(next((str(link) for link in reversed(links) if str(link)), ""), self._secrets)
+        words = redacted_line(next((str(link) for link in reversed(links) if str(link)), ""), self._secrets)
         proxy = self._proxy()
         if any(isinstance(link, ssl.SSLCertVerificationError) for link in links):
             message = (
@@ -207,7 +207,7 @@ class FailureDescriber:
     def _proxy(self) -> str:
         """Return the proxy in use, as far as it may be shown; empty without one."""
         proxy = host_and_port(proxy_for(self._endpoint.base_url))
-        return f"{safe_line(proxy)}, the proxy of the environment for {self._host}" if proxy else ""
+        return f"{redacted_line(proxy)}, the proxy of the environment for {self._host}" if proxy else ""
 
     def find_settings_fault(self) -> Failure | None:
         """Describe what is wrong with address, key or headers before anything is sent; None if nothing is."""
@@ -221,12 +221,12 @@ class FailureDescriber:
             return self.describe_unusable_proxy(wrong)
         if not fault:
             return None
-        message = safe_line(f"{fault}. Check the configuration and the environment.", self._secrets)
+        message = redacted_line(f"{fault}. Check the configuration and the environment.", self._secrets)
         return Failure(FailureKind.INVALID_REQUEST, message, message)
 
     def describe_unusable_address(self, cause: BaseException) -> Failure:
         """Describe a base URL that the HTTP library refuses."""
-        words = safe_line(
+        words = redacted_line(
             next((str(link) for link in reversed(list(exception_chain(cause))) if str(link)), ""), self._secrets
         )
         message = f"{self._where!r} is not a usable base URL: {words.rstrip('.')}. Check the configuration."
@@ -234,7 +234,7 @@ class FailureDescriber:
 
     def describe_unusable_proxy(self, fault: str) -> Failure:
         """Describe a proxy of the environment that is invalid or of an unsupported kind."""
-        message = f"The proxy of the environment for {self._host} cannot be used: {safe_line(fault)}. {_NAMED}"
+        message = f"The proxy of the environment for {self._host} cannot be used: {redacted_line(fault)}. {_NAMED}"
         return Failure(FailureKind.INVALID_REQUEST, message, message)
 
     def describe_connect_timeout(self, seconds: float) -> Failure:
@@ -254,7 +254,7 @@ class FailureDescriber:
 
     def describe_broken_response(self, what: str, detail: str = "") -> Failure:
         """Describe a response that is damaged or ends too early."""
-        words = safe_line(detail, self._secrets)
+        words = redacted_line(detail, self._secrets)
         message = f"The response of {self._host} {what}{f' ({words})' if words else ''}. Try again."
         return Failure(FailureKind.STREAM_BROKEN, message, f"{what}\n{detail}", retryable=True)
 
@@ -265,7 +265,7 @@ class FailureDescriber:
 
     def describe_non_stream(self, body: str) -> Failure:
         """Describe a response with status 200 that is neither a stream nor a completion, often a web page."""
-        words = safe_line(find_message(parse_body(body)), self._secrets)
+        words = redacted_line(find_error_message(parse_body(body)), self._secrets)
         said = f" but “{words}”" if words else ""
         message = f"{self._host} answers with no model response{said}. Check the base URL (it often ends in /v1)."
         return Failure(FailureKind.INVALID_REQUEST, message, body[:10_000])
@@ -277,7 +277,7 @@ class FailureDescriber:
 
     def describe_unexpected(self, cause: BaseException) -> Failure:
         """Describe an exception that no rule covers."""
-        words = safe_line(f"{type(cause).__name__}: {cause}", self._secrets)
+        words = redacted_line(f"{type(cause).__name__}: {cause}", self._secrets)
         return Failure(FailureKind.UNKNOWN, f"The request to {self._host} failed: {words}", words, retryable=True)
 
     def _read(self, status: int | None, headers: Mapping[str, str], body: Any) -> Failure:
@@ -294,7 +294,7 @@ class FailureDescriber:
                 retryable = True
         return Failure(
             kind=kind,
-            message=self._message(kind, status, safe_line(find_message(body), self._secrets), hint),
+            message=self._message(kind, status, redacted_line(find_error_message(body), self._secrets), hint),
             text=text,
             status=status,
             retryable=retryable,
@@ -321,7 +321,7 @@ class FailureDescriber:
             return f"{host} does not allow this", "Check what the API key may do."
         if kind is FailureKind.INVALID_REQUEST and status in (404, 405):
             return f"There is no chat API at {self._where}", "Check the base URL (it often ends in /v1) and `wire`."
-        model = safe_line(self._endpoint.model, self._secrets)
+        model = redacted_line(self._endpoint.model, self._secrets)
         meanings = {
             FailureKind.AUTH: (
                 f"{host} does not accept the API key",
@@ -354,10 +354,10 @@ def _shown(base_url: str) -> tuple[str, str]:
     try:
         parts = urlsplit(base_url)
     except ValueError:
-        return safe_line(base_url), safe_line(base_url)
-    host = safe_line(parts.netloc.rpartition("@")[2])
+        return redacted_line(base_url), redacted_line(base_url)
+    host = redacted_line(parts.netloc.rpartition("@")[2])
     shown = f"{parts.scheme}://{host}{parts.path}" if host else base_url.partition("?")[0]
-    return host or safe_line(shown), safe_line(shown)
+    return host or redacted_line(shown), redacted_line(shown)
 
 
 def exception_chain(cause: BaseException) -> Iterator[BaseException]:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from app.llm.values.requests_and_updates import Completed
+from app.llm.values.requests_and_updates import ResponseCompleted
 
 COMPACT = "Compact it."
 """What to do about a conversation that is too long, as long as that has not been tried."""
@@ -61,7 +61,7 @@ class RequestError(Exception):
         *,
         status: int | None = None,
         context_window: int | None = None,
-        partial: Completed | None = None,
+        partial: ResponseCompleted | None = None,
     ) -> None:
         super().__init__(message)
         self.kind = kind

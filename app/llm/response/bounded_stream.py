@@ -78,7 +78,7 @@ _LINE_END = re.compile(rb"\r\n|\n|\r")
 _FIELDS = ("data", "event", "id", "retry", "error")
 
 
-class ServerEvent(NamedTuple):
+class ServerSentEvent(NamedTuple):
     """A server-sent event with data; heartbeats are no events."""
 
     data: str
@@ -88,7 +88,7 @@ class ServerEvent(NamedTuple):
     """Some of its bytes were not UTF-8 and stand as U+FFFD."""
 
 
-class EventDecoder:
+class ServerSentEventDecoder:
     """Incremental decoder; `feed` returns the events that the bytes complete, `finish` what is left at the end."""
 
     def __init__(self) -> None:
@@ -108,7 +108,7 @@ class EventDecoder:
         """Return the text outside of event framing, such as an HTML page."""
         return "\n".join(self._unframed)
 
-    def feed(self, piece: bytes) -> list[ServerEvent]:
+    def feed(self, piece: bytes) -> list[ServerSentEvent]:
         """Take the next bytes; raises ResponseTooLarge where they go on and on without completing an event."""
         self._since_event += len(piece)
         if self._since_event > MAX_EVENT:
@@ -122,7 +122,7 @@ class EventDecoder:
             self._pending.clear()
             # A return at the very end may be the first half of CRLF.
             self._after_return = piece.endswith(b"\r")
-        events: list[ServerEvent] = []
+        events: list[ServerSentEvent] = []
         for line in lines:
             self._line(line, events)
         self._pending += rest
@@ -130,16 +130,16 @@ class EventDecoder:
             self._since_event = len(rest)
         return events
 
-    def finish(self) -> list[ServerEvent]:
+    def finish(self) -> list[ServerSentEvent]:
         """Return the events that are complete but for their blank line; the body has ended."""
-        events: list[ServerEvent] = []
+        events: list[ServerSentEvent] = []
         if self._pending:
             self._line(bytes(self._pending), events)
             self._pending.clear()
         self._dispatch(events)
         return events
 
-    def _line(self, raw: bytes, events: list[ServerEvent]) -> None:
+    def _line(self, raw: bytes, events: list[ServerSentEvent]) -> None:
         if not self._started:
             raw = raw.removeprefix(b"\xef\xbb\xbf")
             self._started = True
@@ -160,20 +160,20 @@ class EventDecoder:
             self._name = value.removeprefix(" ")
         elif name == "error":
             self._dispatch(events)
-            events.append(ServerEvent(value.removeprefix(" "), "error"))
+            events.append(ServerSentEvent(value.removeprefix(" "), "error"))
 
-    def _dispatch(self, events: list[ServerEvent]) -> None:
+    def _dispatch(self, events: list[ServerSentEvent]) -> None:
         if self._data:
             data = self._data[0] if len(self._data) == 1 else "\n".join(self._data)
             if data and not data.isspace():
-                events.append(ServerEvent(data, self._name, self._damaged))
+                events.append(ServerSentEvent(data, self._name, self._damaged))
             self._data.clear()
         self._name = ""
         self._damaged = False
 
-    def _outside(self, line: str, events: list[ServerEvent]) -> None:
+    def _outside(self, line: str, events: list[ServerSentEvent]) -> None:
         if line.startswith("{") and not self._unframed and _is_object(line):
-            events.append(ServerEvent(line, damaged=self._damaged))
+            events.append(ServerSentEvent(line, damaged=self._damaged))
             self._damaged = False
         else:
             # It is kept, so it counts as a whole, whatever events come between.

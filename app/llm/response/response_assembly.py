@@ -10,13 +10,13 @@ from app.llm.response.bounded_stream import ResponseTooLarge, parse_json
 from app.llm.response.text_filters import CallMarkupHider, SurrogateJoiner, ThinkSplitter
 from app.llm.values.requests_and_updates import (
     CallProgress,
-    Completed,
     ReasoningDelta,
     ReceivedCall,
+    ResponseCompleted,
     TextDelta,
-    Usage,
+    TokenUsage,
 )
-from app.llm.wires.wire import OPAQUE_BLOCKS, token_count
+from app.llm.wires.wire import OPAQUE_BLOCKS, parse_token_count
 
 EXCERPT = 60
 """Characters of the arguments around the fault that the complaint quotes."""
@@ -315,7 +315,7 @@ class ResponseAssembly:
 
     def __init__(self, tool_names: Iterable[str] = (), *, closing: bool = False) -> None:
         self.finish_reason: str | None = None
-        self.usage: Usage | None = None
+        self.usage: TokenUsage | None = None
         self.model = ""
         self._text: list[str] = []
         self._reasoning: list[str] = []
@@ -371,9 +371,9 @@ class ResponseAssembly:
             deltas.add_text(held)
         return deltas.pop_all()
 
-    def complete(self, *, ended: bool) -> Completed:
+    def complete(self, *, ended: bool) -> ResponseCompleted:
         """Return the response. `ended`: the stream came to an end that the server meant as one."""
-        return Completed(
+        return ResponseCompleted(
             text=self.text,
             reasoning=self.reasoning,
             calls=self.calls(),
@@ -504,7 +504,7 @@ def _continues(last: Mapping[str, Any], part: Mapping[str, Any]) -> bool:
     return same and "data" not in part and "data" not in last and not last.get("signature")
 
 
-def read_usage(holder: Mapping[str, Any]) -> Usage | None:
+def read_usage(holder: Mapping[str, Any]) -> TokenUsage | None:
     """Return the usage in a chunk or a choice; None if there is none.
 
     Groq puts it under `x_groq`, Moonshot into the choice, DeepSeek names cached tokens its own way, and OpenRouter
@@ -515,15 +515,19 @@ def read_usage(holder: Mapping[str, Any]) -> Usage | None:
         usage = groq.get("usage")
     if not isinstance(usage, dict):
         return None
-    prompt = token_count(usage.get("prompt_tokens")) or token_count(usage.get("input_tokens"))
-    completion = token_count(usage.get("completion_tokens")) or token_count(usage.get("output_tokens"))
+    prompt = parse_token_count(usage.get("prompt_tokens")) or parse_token_count(usage.get("input_tokens"))
+    completion = parse_token_count(usage.get("completion_tokens")) or parse_token_count(usage.get("output_tokens"))
     if not prompt and not completion:
         return None
     details = usage.get("prompt_tokens_details")
-    cached = token_count(details.get("cached_tokens")) if isinstance(details, dict) else 0
-    cached = cached or token_count(usage.get("prompt_cache_hit_tokens")) or token_count(usage.get("cached_tokens"))
-    written = token_count(details.get("cache_write_tokens")) if isinstance(details, dict) else 0
-    return Usage(
+    cached = parse_token_count(details.get("cached_tokens")) if isinstance(details, dict) else 0
+    cached = (
+        cached
+        or parse_token_count(usage.get("prompt_cache_hit_tokens"))
+        or parse_token_count(usage.get("cached_tokens"))
+    )
+    written = parse_token_count(details.get("cache_write_tokens")) if isinstance(details, dict) else 0
+    return TokenUsage(
         prompt_tokens=prompt,
         completion_tokens=completion,
         cached_tokens=cached,

@@ -105,7 +105,7 @@ class ReceivedCall(BaseModel):
     """Opaque fields that some servers want echoed (Gemini's thought signature)."""
 
 
-class Usage(BaseModel):
+class TokenUsage(BaseModel):
     """Tokens as the server counted them."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
@@ -180,7 +180,7 @@ class ChatTemplateChecked:
 
 
 @dataclass(frozen=True, slots=True)
-class Completed:
+class ResponseCompleted:
     """The complete response; always the last update of a request that did not fail."""
 
     text: str
@@ -189,7 +189,7 @@ class Completed:
     finish_reason: str | None
     truncated: bool
     """The stream ended early or the length limit cut it: calls must not run."""
-    usage: Usage | None
+    usage: TokenUsage | None
     model: str
     extras: dict[str, Any] = field(default_factory=dict)
 
@@ -202,5 +202,5 @@ StreamUpdate = (
     | AttemptDiscarded
     | ProfileCorrected
     | ChatTemplateChecked
-    | Completed
+    | ResponseCompleted
 )

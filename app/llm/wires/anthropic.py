@@ -18,10 +18,10 @@ from app.llm.wires.wire import (
     NO_BEGINNING,
     Attachment,
     CallWithResult,
-    Decoder,
     Item,
     ModelTurn,
     OpaqueBlockRecorder,
+    ResponseDecoder,
     SystemText,
     UserText,
     WireMessages,
@@ -31,8 +31,8 @@ from app.llm.wires.wire import (
     make_chunk,
     make_tool_fields,
     make_usage,
-    tag_text,
-    token_count,
+    mark_program_text,
+    parse_token_count,
     write_items,
 )
 
@@ -170,7 +170,7 @@ class AnthropicDecoder:
         usage = as_mapping(holder.get("usage"))
         self._cost = usage.get("cost", self._cost)
         for name, value in usage.items():
-            if name.endswith("_tokens") and (number := token_count(value)):
+            if name.endswith("_tokens") and (number := parse_token_count(value)):
                 self._usage[name] = number
 
 
@@ -184,7 +184,7 @@ _SHARE = 0.75
 """Of the limit of a response, at most: the answer has to fit in too."""
 
 
-def effort_fields(effort: str, body: Mapping[str, Any]) -> dict[str, Any]:
+def anthropic_effort_fields(effort: str, body: Mapping[str, Any]) -> dict[str, Any]:
     """The fields for an effort in a body; empty where thinking is no choice."""
     if effort == "none":
         return {"thinking": {"type": "disabled"}}
@@ -237,7 +237,7 @@ class AnthropicWire:
             }
         )
 
-    def write_messages(self, items: Sequence[Item], profile: Profile) -> WireMessages:
+    def make_messages(self, items: Sequence[Item], profile: Profile) -> WireMessages:
         """Messages that alternate, begin and end with the user's, and hold each result right after its call."""
         return write_items(self.make_writer(profile), items)
 
@@ -262,7 +262,7 @@ class AnthropicWire:
 
     def make_effort_fields(self, effort: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """Thinking, by effort or by budget."""
-        return effort_fields(effort, body)
+        return anthropic_effort_fields(effort, body)
 
     def request_path(self, base_url: str, resource: Literal["answer", "models"] = "answer") -> str:
         """Below the base URL, which may name the version or leave it out."""
@@ -273,7 +273,7 @@ class AnthropicWire:
         """Return the headers with the version and the key."""
         return {"anthropic-version": VERSION, **({"x-api-key": key} if key else {})}
 
-    def make_decoder(self) -> Decoder:
+    def make_decoder(self) -> ResponseDecoder:
         """Decodes the events of one response to chat completion chunks."""
         return AnthropicDecoder()
 
@@ -384,7 +384,7 @@ class _Writer:
         self._followed = 0
 
     def _stand_in(self, note: str) -> None:
-        self.user({"type": "text", "text": tag_text(note)}, cacheable=False)
+        self.user({"type": "text", "text": mark_program_text(note)}, cacheable=False)
 
 
 def _own(message: dict[str, Any]) -> dict[str, Any]:

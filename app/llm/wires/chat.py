@@ -9,10 +9,10 @@ from app.llm.values.requests_and_updates import Payload
 from app.llm.wires.wire import (
     OPAQUE_BLOCKS,
     CallWithResult,
-    Decoder,
     Item,
     ModelTurn,
-    OpaqueEcho,
+    OpaqueResponseBlocks,
+    ResponseDecoder,
     SystemText,
     UserText,
     WireMessages,
@@ -34,7 +34,7 @@ class ChatWire:
         """Return the profile unchanged: payloads are made for this wire."""
         return profile
 
-    def write_messages(self, items: Sequence[Item], profile: Profile) -> WireMessages:
+    def make_messages(self, items: Sequence[Item], profile: Profile) -> WireMessages:
         """The value of `messages`."""
         return write_items(self.make_writer(profile), items)
 
@@ -63,7 +63,7 @@ class ChatWire:
         """Return no headers: the key is a bearer token."""
         return {}
 
-    def make_decoder(self) -> Decoder:
+    def make_decoder(self) -> ResponseDecoder:
         """Return the decoder of chunks."""
         return _AsItIs()
 
@@ -141,7 +141,7 @@ def _result(call: CallWithResult, profile: Profile) -> dict[str, Any]:
     return message
 
 
-def _echoed(echo: OpaqueEcho, profile: Profile, *, calls: bool) -> dict[str, Any]:
+def _echoed(echo: OpaqueResponseBlocks, profile: Profile, *, calls: bool) -> dict[str, Any]:
     """Reasoning as the endpoint wants it back."""
     if profile.reasoning_echo == "never":
         return {}

@@ -12,10 +12,10 @@ from app.llm.values.requests_and_updates import Payload
 from app.llm.wires.wire import (
     Attachment,
     CallWithResult,
-    Decoder,
     Item,
     ModelTurn,
     OpaqueBlockRecorder,
+    ResponseDecoder,
     SystemText,
     UserText,
     WireMessages,
@@ -25,7 +25,7 @@ from app.llm.wires.wire import (
     make_chunk,
     make_tool_fields,
     make_usage,
-    token_count,
+    parse_token_count,
     write_items,
 )
 
@@ -138,14 +138,14 @@ class ResponsesDecoder:
                 for name, value in self._item(place, as_mapping(item)).items():
                     delta[name] = delta[name] + value if name in delta else value
         usage = as_mapping(response.get("usage"))
-        cached = token_count(as_mapping(usage.get("input_tokens_details")).get("cached_tokens"))
+        cached = parse_token_count(as_mapping(usage.get("input_tokens_details")).get("cached_tokens"))
         return make_chunk(
             delta,
             finish=self._reason(response),
             model=response.get("model"),
             usage=make_usage(
-                token_count(usage.get("input_tokens")),
-                token_count(usage.get("output_tokens")),
+                parse_token_count(usage.get("input_tokens")),
+                parse_token_count(usage.get("output_tokens")),
                 cached,
                 cost=usage.get("cost"),
             ),
@@ -173,7 +173,7 @@ class ResponsesWire:
         tool_id = "max64" if profile.tool_id == "any" else profile.tool_id
         return profile.model_copy(update={"single_call_turns": False, "bridge_tool_user": False, "tool_id": tool_id})
 
-    def write_messages(self, items: Sequence[Item], profile: Profile) -> WireMessages:
+    def make_messages(self, items: Sequence[Item], profile: Profile) -> WireMessages:
         """The instructions, and the input items."""
         return write_items(self.make_writer(profile), items)
 
@@ -205,7 +205,7 @@ class ResponsesWire:
         """Return no headers: the key is a bearer token."""
         return {}
 
-    def make_decoder(self) -> Decoder:
+    def make_decoder(self) -> ResponseDecoder:
         """For one response."""
         return ResponsesDecoder()
 

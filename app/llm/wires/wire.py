@@ -17,7 +17,7 @@ NOTE_PREAMBLE = "Written by the program signoff, not by the user:"
 NO_BEGINNING = "The beginning of this conversation is not shown."
 
 
-def tag_text(text: str) -> str:
+def mark_program_text(text: str) -> str:
     """Return program text as a marked block, for a place where only a user message is accepted."""
     inert = text.replace(NOTE_CLOSING, "<\\/signoff-note>")
     return f"{NOTE_OPENING}\n{NOTE_PREAMBLE}\n{inert}\n{NOTE_CLOSING}"
@@ -78,7 +78,7 @@ class UserText:
 
 
 @dataclass(frozen=True, slots=True)
-class OpaqueEcho:
+class OpaqueResponseBlocks:
     """Opaque parts of a response, which go back only to the endpoint and model that made them."""
 
     same_model: bool = False
@@ -118,7 +118,7 @@ class ModelTurn:
 
     text: str
     calls: tuple[CallWithResult, ...] = ()
-    echo: OpaqueEcho = OpaqueEcho()
+    echo: OpaqueResponseBlocks = OpaqueResponseBlocks()
 
 
 Item = SystemText | UserText | ModelTurn
@@ -151,7 +151,7 @@ def make_usage(prompt: int, completion: int, cached: int, *, written: int = 0, c
     }
 
 
-def token_count(value: Any) -> int:
+def parse_token_count(value: Any) -> int:
     """Return a number of tokens; 0 for anything else."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return int(value) if is_number and 0 < value < _MOST_TOKENS else 0
@@ -218,7 +218,7 @@ def make_tool_fields(
     return fields
 
 
-class Decoder(Protocol):
+class ResponseDecoder(Protocol):
     """Decodes one response to chat completion chunks, which `ResponseAssembly` takes."""
 
     def read_event(self, event: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -270,12 +270,12 @@ class Wire(Protocol):
         """Return the profile with what this wire requires or does not need, whatever the endpoint."""
         ...
 
-    def write_messages(self, items: Sequence[Item], profile: Profile) -> WireMessages:
+    def make_messages(self, items: Sequence[Item], profile: Profile) -> WireMessages:
         """Return the items as messages; valid for any items."""
         ...
 
     def make_writer(self, profile: Profile) -> ItemWriter:
-        """Return a writer that writes items as `write_messages` does, for a request that is built step by step."""
+        """Return a writer that writes items as `make_messages` does, for a request that is built step by step."""
         ...
 
     def make_body(self, model: str, profile: Profile, payload: Payload) -> dict[str, Any]:
@@ -294,6 +294,6 @@ class Wire(Protocol):
         """Return the headers of the protocol; with the key only where it is no bearer token."""
         ...
 
-    def make_decoder(self) -> Decoder:
+    def make_decoder(self) -> ResponseDecoder:
         """For one response."""
         ...

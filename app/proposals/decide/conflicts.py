@@ -11,12 +11,12 @@ from enum import StrEnum
 
 from app.proposals.files.file_changes import file_operation, next_hunk_number, recompute_hunks
 from app.proposals.files.overlay import ContentStore, Overlay, is_same_version
-from app.proposals.journal.journal import fold_case_and_form
+from app.proposals.journal.journal import fold_case_and_unicode_form
 from app.proposals.locate.carry_over import encode_content
 from app.proposals.risk.risk_reasons import add_risk_reasons
 from app.proposals.stack.rebase import RebaseConflict, find_conflicts, merge_mode, removed_paths
 from app.proposals.text.diff import diff_lines
-from app.proposals.text.document import BOM, Document, decode_utf8, split_text
+from app.proposals.text.document import BOM, Document, decode_surrogateescape, split_text
 from app.proposals.text.file_warnings import format_size
 from app.proposals.text.line_edits import merge_lines
 from app.proposals.values.models import FileChange, FileOperation, FileVersion, Proposal
@@ -93,7 +93,7 @@ class ConflictRegion:
 
 
 @dataclass(frozen=True, slots=True)
-class SideLabels:
+class ConflictMarkerLabels:
     """Labels of the sides in conflict markers."""
 
     disk: str
@@ -126,7 +126,7 @@ class FileConflict:
     final_newline: bool
     whole: bool
     """Whether one side has to be taken as a whole; the regions are only to look at then."""
-    labels: SideLabels
+    labels: ConflictMarkerLabels
     others: int
     """How many other files of the proposal do not fit."""
 
@@ -151,10 +151,10 @@ class FileConflict:
         ends = bool(lines) and (self.final_newline or not lines[-1])
         return "\n".join(lines) + ("\n" if ends else "")
 
-    def unresolved_blocks(self, text: str) -> "list[MarkedBlock]":
+    def unresolved_blocks(self, text: str) -> "list[ConflictMarkerBlock]":
         """The conflicts that are still between markers in a text, in order."""
         first, second, third, last = self._markers()
-        found: list[MarkedBlock] = []
+        found: list[ConflictMarkerBlock] = []
         start = base = proposed = -1
         lines = text.split("\n")
         for at, line in enumerate(lines):
@@ -171,7 +171,7 @@ class FileConflict:
                     tuple(lines[start + 1 : base]),
                     tuple(lines[proposed + 1 : at]),
                 )
-                found.append(MarkedBlock(start, base, proposed, at, region))
+                found.append(ConflictMarkerBlock(start, base, proposed, at, region))
                 start = base = proposed = -1
         return found
 
@@ -195,7 +195,7 @@ class FileConflict:
 
 
 @dataclass(frozen=True, slots=True)
-class MarkedBlock:
+class ConflictMarkerBlock:
     """A conflict between markers in a text; the numbers are lines from 0."""
 
     start: int
@@ -222,7 +222,7 @@ class _Sides:
         return self.change.old_path if self.moves else self.change.path
 
 
-def open_conflict(
+def load_file_conflict(
     overlay: Overlay, proposal: Proposal, path: str = "", unsaved: UnsavedText | None = None
 ) -> FileConflict:
     """Return a file of the proposal that does not fit what is on disk now.
@@ -366,7 +366,11 @@ def _sides(overlay: Overlay, proposal: Proposal, path: str) -> _Sides:
     if moves and current is None:
         # Somebody has moved it, or it is gone: the proposal is about its new place alone.
         moves, current = False, target
-    elif moves and fold_case_and_form(change.old_path) != fold_case_and_form(path) and target is not None:
+    elif (
+        moves
+        and fold_case_and_unicode_form(change.old_path) != fold_case_and_unicode_form(path)
+        and target is not None
+    ):
         raise InvalidUserText(f"{path} exists now, so {source} can't be moved there; move one away, or deny this.")
     if current is None and (obstacle := overlay.find_creation_obstacle(path, removed_paths(proposal))):
         raise InvalidUserText(f"{path} can't be made: {obstacle}; move that away, or deny this.")
@@ -383,14 +387,14 @@ def _conflict(
     mergeable = None not in texts[1:] and (sides.base is None or texts[0] is not None)
     below = overlay.pending_proposals_at(sides.source)
     where = f"with {', '.join(below)}, still pending" if below else "on disk now"
-    labels = SideLabels(where, "before", f"proposed in {proposal.id}")
+    labels = ConflictMarkerLabels(where, "before", f"proposed in {proposal.id}")
     if unsaved is not None:
         labels = replace(labels, base="when you began", proposed="your text")
         texts = (_lines_of(unsaved.original_text), texts[1], _lines_of(unsaved.text))
         mergeable = texts[1] is not None
     text = disk.text if texts[1] is not None else ""
     if not mergeable:
-        labels = SideLabels(
+        labels = ConflictMarkerLabels(
             f"{labels.disk}: {_kind_words(current, disk)}",
             labels.base,
             labels.proposed if unsaved else f"{labels.proposed}: {_kind_words(sides.proposed, proposed)}",
@@ -423,7 +427,7 @@ def _kind_words(version: FileVersion | None, document: Document) -> str:
     if version is None:
         return "no file"
     if version.is_link:
-        return f"a symbolic link to {' '.join(decode_utf8(document.data).split())}"
+        return f"a symbolic link to {' '.join(decode_surrogateescape(document.data).split())}"
     kind = "binary" if document.is_binary else document.encoding if document.is_utf16 else "text"
     return f"{kind}, {format_size(version.size)}"
 

@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING
 from app.proposals.files.overlay import ContentStore
 from app.proposals.patch.names import NO_FILE, quote_name
 from app.proposals.text.diff import LineChange, diff_lines
-from app.proposals.text.document import Document, decode_utf8, display_both_texts, encode_utf8, split_lines
+from app.proposals.text.document import (
+    Document,
+    decode_surrogateescape,
+    display_both_texts,
+    encode_surrogateescape,
+    split_lines,
+)
 from app.proposals.text.hunks import has_effect
 from app.proposals.values.attention_reason import AttentionReason
 from app.proposals.values.models import FileChange, FileDiff, HunkState, Proposal
@@ -149,7 +155,7 @@ def _line(mark: bytes, line: bytes) -> bytes:
 
 
 def _name(path: str) -> bytes:
-    return encode_utf8(quote_name(path))
+    return encode_surrogateescape(quote_name(path))
 
 
 def _header(mark: bytes, path: str) -> bytes:
@@ -219,14 +225,14 @@ def check_patch_roundtrip(text: str, files: Sequence[PatchFile]) -> None:
             f"The patch has {len(written)} files but reads back as {len(read)}; `show --json` has the same change."
         )
     for file, part in zip(written, read, strict=True):
-        if "".join(_patched(_lines(file.old), part)) != decode_utf8(file.new or b""):
+        if "".join(_patched(_lines(file.old), part)) != decode_surrogateescape(file.new or b""):
             raise UnexportablePatch(
                 f"The patch of {file.path} reads back as another; `show --json` has the same change."
             )
 
 
 def _lines(data: bytes | None) -> list[str]:
-    return [decode_utf8(line) for line in split_lines(data or b"")]
+    return [decode_surrogateescape(line) for line in split_lines(data or b"")]
 
 
 def _patched(old: Sequence[str], part: "PatchedFile") -> Iterator[str]:
@@ -266,7 +272,7 @@ def export_patch(contents: ContentStore, proposal: Proposal) -> str:
         UnexportablePatch: another reader would make something else of it.
     """
     files = [part for change in _shown(proposal) for part in split_type_change(_file_content(contents, change))]
-    text = decode_utf8(render_diff(files))
+    text = decode_surrogateescape(render_diff(files))
     check_patch_roundtrip(text, files)
     return text
 

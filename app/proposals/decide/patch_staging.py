@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from app.proposals.files.overlay import ContentStore
 from app.proposals.journal.apply import describe_os_error
-from app.proposals.locate.carry_over import LineOperation, ScriptLine
+from app.proposals.locate.carry_over import EditScriptLine, LineOperation
 from app.proposals.patch.parts import FilePatch, ParsedPatch, PatchHunk, has_blob_id
 from app.proposals.stack.draft import Draft
 from app.proposals.stack.draft_files import DraftFile
-from app.proposals.stack.proposal_staging import comparable_outcome, make_file_changes
+from app.proposals.stack.proposal_staging import change_result_set, make_file_changes
 from app.proposals.stack.stacking import related_pending_proposals
 from app.proposals.values.models import EditReport, FileOperation, MatchLevel
 from app.proposals.values.proposal_errors import EditRefused, PatchRefused, ProposalError
@@ -42,7 +42,7 @@ def find_reversed_changes(draft: Draft, patch: ParsedPatch) -> list[PathChange]:
     """
     parts = [part for part in reversed(patch.parts) if not part.left_out]
     try:
-        draft.apply_patch(ParsedPatch(tuple(map(reverse_part, parts))))
+        draft.apply_patch(ParsedPatch(tuple(map(reverse_file_patch, parts))))
     except (EditRefused, WorkspaceError, ProposalError, OSError):
         return []
     held = {path: each for path, each in draft.changed_paths.items() if each.has_changes}
@@ -51,7 +51,7 @@ def find_reversed_changes(draft: Draft, patch: ParsedPatch) -> list[PathChange]:
     return [PathChange(path, _leaf(each), _found(each)) for path, each in sorted(held.items())]
 
 
-def reverse_part(part: FilePatch) -> FilePatch:
+def reverse_file_patch(part: FilePatch) -> FilePatch:
     """Return the reverse of a part, without the blob id of its result: a diff made with `-w` does not reach it."""
     return replace(
         part,
@@ -73,10 +73,10 @@ def _reversed_hunk(hunk: PatchHunk) -> PatchHunk:
     )
 
 
-def _in_order(lines: Sequence[ScriptLine]) -> list[ScriptLine]:
+def _in_order(lines: Sequence[EditScriptLine]) -> list[EditScriptLine]:
     """The lines the other way round, in each run of changes the removed ones first, as patches have them."""
-    found: list[ScriptLine] = []
-    run: list[ScriptLine] = []
+    found: list[EditScriptLine] = []
+    run: list[EditScriptLine] = []
     for line in lines:
         if line.step is LineOperation.KEEP:
             found += [*sorted(run, key=lambda each: each.step is LineOperation.INSERT), line]
@@ -154,9 +154,9 @@ def find_equivalent_proposal(store: ProposalStore, draft: Draft, patch: ParsedPa
     """
     with suppress(EditRefused, WorkspaceError, ProposalError, OSError):
         draft.apply_patch(patch)
-        wanted = comparable_outcome(make_file_changes(ContentStore(store), draft.changed_paths))
+        wanted = change_result_set(make_file_changes(ContentStore(store), draft.changed_paths))
         for proposal in related_pending_proposals(store, draft.changed_paths.keys()):
-            if comparable_outcome(proposal.files) == wanted:
+            if change_result_set(proposal.files) == wanted:
                 return proposal.id
     return ""
 

@@ -41,7 +41,9 @@ from app.proposals.values.proposal_store import JournalEntry, JournalRecord
 Versions = Mapping[str, FileVersion | None]
 
 
-def starting_versions(contents: ContentStore, proposal: Proposal, records: Sequence[JournalRecord]) -> Versions:
+def versions_without_proposal(
+    contents: ContentStore, proposal: Proposal, records: Sequence[JournalRecord]
+) -> Versions:
     """Return what each file would contain without what this proposal wrote, as far back as the journal tells.
 
     That is what it held before where nothing came between; else it is merged out of what the file holds now, which of
@@ -93,7 +95,7 @@ def reopen_approved(
             files.append(change)
             continue
         old_path = moved_from.get(change.path, "")
-        base = restore_version_size(contents, after[old_path or change.path])
+        base = add_version_size(contents, after[old_path or change.path])
         result = before[change.path] if change.state is HunkState.APPLIED else change.result
         hunks = tuple(
             hunk.model_copy(update={"state": HunkState.PENDING}) if hunk.state is HunkState.APPLIED else hunk
@@ -227,7 +229,7 @@ def _moves(
     return stats, rest
 
 
-def restore_version_size(contents: ContentStore, version: FileVersion | None) -> FileVersion | None:
+def add_version_size(contents: ContentStore, version: FileVersion | None) -> FileVersion | None:
     """Return the version with its size, which the journal does not keep."""
     return None if version is None else make_file_version(contents.get(version), version.mode)
 

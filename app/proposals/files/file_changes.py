@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Sequence
 
 from app.proposals.files.overlay import ContentStore
-from app.proposals.text.document import MAX_BYTES, Document, decode_utf8
+from app.proposals.text.document import MAX_BYTES, Document, decode_surrogateescape
 from app.proposals.text.file_warnings import find_deceptive_parts
 from app.proposals.text.hunks import (
     FileComparison,
@@ -148,7 +148,7 @@ def find_file_facts(base: bytes, result: bytes, mode: int | None, links: int) ->
 def describe_link_change(contents: ContentStore, base: FileVersion | None, result: FileVersion | None) -> list[str]:
     """Return where a symbolic link pointed, and where it points."""
     return [
-        f"{verb} {decode_utf8(contents.get(version))}"
+        f"{verb} {decode_surrogateescape(contents.get(version))}"
         for verb, version in (("led to", base), ("leads to", result))
         if version is not None and version.is_link
     ]

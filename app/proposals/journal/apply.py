@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 
 from app.proposals.files.filesystem import FileNode, Filesystem, ReadableDisk, list_files_below
 from app.proposals.files.overlay import ContentStore
-from app.proposals.journal.journal import Transition, fold_case_and_form, resulting_paths
+from app.proposals.journal.journal import Transition, fold_case_and_unicode_form, resulting_paths
 from app.proposals.journal.rollback import Rollback, block_interrupts, holds_original, run_parallel
 from app.proposals.values.models import FileIdentity, FileVersion, Proposal, ProposalState, compute_state, set_state
 from app.proposals.values.pending_paths import parent_folders
@@ -329,7 +329,7 @@ def _check_end_tree(filesystem: Filesystem, transitions: Sequence[Transition]) -
     names: dict[str, str] = {}
     listings: Listings = {}
     for path in sorted(puts):
-        other = names.setdefault(fold_case_and_form(path), path)
+        other = names.setdefault(fold_case_and_unicode_form(path), path)
         if other != path:
             raise _Unfit(f"{path} and {other} differ by case only; some disks can't hold both")
     for step in transitions:
@@ -367,8 +367,8 @@ def find_case_clash(filesystem: ReadableDisk, path: str, listings: Listings) -> 
         if there not in listings:
             listings[there] = {}
             for entry in filesystem.list_names(there):
-                listings[there].setdefault(fold_case_and_form(entry), []).append(entry)
-        alike = listings[there].get(fold_case_and_form(name))
+                listings[there].setdefault(fold_case_and_unicode_form(entry), []).append(entry)
+        alike = listings[there].get(fold_case_and_unicode_form(name))
         if not alike:
             return "" if there == "/".join(parts[:at]) else "/".join([there, *parts[at:]])
         found = name if name in alike else alike[0]

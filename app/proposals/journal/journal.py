@@ -38,12 +38,12 @@ class Transition:
     """Where the file went, for a path that a rename leaves."""
 
 
-def fold_case_and_form(path: str) -> str:
+def fold_case_and_unicode_form(path: str) -> str:
     """Return a form that is equal for names that some file systems cannot tell apart."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", path).casefold())
 
 
-def plan_record(
+def plan_journal_record(
     filesystem: Filesystem,
     action: Action,
     proposal: Proposal,
@@ -62,14 +62,14 @@ def plan_record(
     steps = [step for step in transitions if not is_same_version(step.before, step.after)]
     puts = {step.path for step in steps if step.after}
     above_puts = {folder for path in puts for folder in parent_folders(path)}
-    folded_puts = {fold_case_and_form(path) for path in puts}
+    folded_puts = {fold_case_and_unicode_form(path) for path in puts}
     early: list[Transition] = []
     late: list[Transition] = []
     for step in steps:
         if step.after is None:
             in_the_way = (
                 step.path in above_puts
-                or fold_case_and_form(step.path) in folded_puts
+                or fold_case_and_unicode_form(step.path) in folded_puts
                 or any(folder in puts for folder in parent_folders(step.path))
             )
             (early if in_the_way else late).append(step)

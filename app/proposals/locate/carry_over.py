@@ -10,7 +10,7 @@ from enum import Enum
 
 from app.proposals.locate.line_index import BlockPlace
 from app.proposals.text.diff import diff_lines
-from app.proposals.text.document import Document, encode_utf8, split_text
+from app.proposals.text.document import Document, encode_surrogateescape, split_text
 from app.proposals.text.line_edits import NewLine
 from app.proposals.values.proposal_errors import NoMatch
 
@@ -22,7 +22,7 @@ def encode_content(document: Document, text: str) -> bytes:
     itself says whether it ends in a newline. Raises EditRefused (NotEditable) for what the encoding can't hold.
     """
     if document.is_binary or not document.data:
-        return encode_utf8(text)
+        return encode_surrogateescape(text)
     text = text.removeprefix("\ufeff")
     wanted = split_text(text)
     bodies = document.lines_without_mark
@@ -60,7 +60,7 @@ class LineOperation(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class ScriptLine:
+class EditScriptLine:
     """A line of an edit; kept and removed ones must be found in the file."""
 
     step: LineOperation
@@ -69,26 +69,26 @@ class ScriptLine:
     """`\\n`, `\\r\\n` or nothing, if the edit spells its endings."""
 
 
-def diff_as_script(old: Sequence[str], new: Sequence[str]) -> list[ScriptLine]:
+def diff_as_edit_script(old: Sequence[str], new: Sequence[str]) -> list[EditScriptLine]:
     """The line diff of the two texts as a script."""
-    script: list[ScriptLine] = []
+    script: list[EditScriptLine] = []
     at = 0
     for change in diff_lines(old, new):
-        script += [ScriptLine(LineOperation.KEEP, text) for text in old[at : change.old_start]]
-        script += [ScriptLine(LineOperation.REMOVE, text) for text in old[change.old_start : change.old_end]]
-        script += [ScriptLine(LineOperation.INSERT, text) for text in new[change.new_start : change.new_end]]
+        script += [EditScriptLine(LineOperation.KEEP, text) for text in old[at : change.old_start]]
+        script += [EditScriptLine(LineOperation.REMOVE, text) for text in old[change.old_start : change.old_end]]
+        script += [EditScriptLine(LineOperation.INSERT, text) for text in new[change.new_start : change.new_end]]
         at = change.old_end
-    script += [ScriptLine(LineOperation.KEEP, text) for text in old[at:]]
+    script += [EditScriptLine(LineOperation.KEEP, text) for text in old[at:]]
     return script
 
 
-def removed_line_numbers(script: Sequence[ScriptLine]) -> set[int]:
+def removed_line_numbers(script: Sequence[EditScriptLine]) -> set[int]:
     """Return which lines (from 0) of the old side the script removes."""
     old_side = [line for line in script if line.step is not LineOperation.INSERT]
     return {index for index, line in enumerate(old_side) if line.step is LineOperation.REMOVE}
 
 
-def apply_script(script: Sequence[ScriptLine], place: BlockPlace) -> list[int | NewLine]:
+def apply_edit_script(script: Sequence[EditScriptLine], place: BlockPlace) -> list[int | NewLine]:
     """Return the new lines of the place; raises NoMatch where the position of a new line is ambiguous."""
     replaced = removed_line_numbers(script)
     removed: set[int] = set()

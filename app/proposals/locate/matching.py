@@ -12,7 +12,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from app.proposals.locate.alignment import describe_nearest_text, describe_places, find_aligned_places
-from app.proposals.locate.carry_over import ScriptLine, apply_script, diff_as_script, removed_line_numbers
+from app.proposals.locate.carry_over import (
+    EditScriptLine,
+    apply_edit_script,
+    diff_as_edit_script,
+    removed_line_numbers,
+)
 from app.proposals.locate.line_index import BLANKS, BlockPlace, TextIndex, find_places, find_whitespace_twin
 from app.proposals.text.document import Document, split_text
 from app.proposals.text.line_comparison import is_inside_word
@@ -252,7 +257,7 @@ def resolve_edit(document: Document, replacement: Replacement, index: TextIndex 
         raise NoMatch(
             "replace_all needs the exact text, and it is not in the file.", describe_nearest_text(index, block)
         )
-    script = diff_as_script(block, wanted)
+    script = diff_as_edit_script(block, wanted)
     return resolve_single_place(index, script, find_tolerant_places(index, script, block), replacement.line)
 
 
@@ -379,7 +384,9 @@ def check_not_already_applied(index: TextIndex, new: Sequence[str]) -> None:
         )
 
 
-def find_tolerant_places(index: TextIndex, script: Sequence[ScriptLine], block: Sequence[str]) -> list[BlockPlace]:
+def find_tolerant_places(
+    index: TextIndex, script: Sequence[EditScriptLine], block: Sequence[str]
+) -> list[BlockPlace]:
     """Return where the first tolerant rung finds the kept and removed lines, or `NoMatch`."""
     if not any(line.strip(BLANKS) for line in block):
         raise NoMatch("The text to replace is only blank lines.", "Give the lines next to them too.")
@@ -403,7 +410,7 @@ def find_tolerant_places(index: TextIndex, script: Sequence[ScriptLine], block: 
 
 
 def resolve_single_place(
-    index: TextIndex, script: Sequence[ScriptLine], places: Sequence[BlockPlace], hint: int | None = None
+    index: TextIndex, script: Sequence[EditScriptLine], places: Sequence[BlockPlace], hint: int | None = None
 ) -> EditResolution:
     """Apply the script at the one place found; raises AmbiguousMatch if there are several."""
     if len(places) > 1:
@@ -414,7 +421,7 @@ def resolve_single_place(
             f"Give the lines exactly, and more of them. Found at {describe_places(index, spans)}",
         )
     place = places[0]
-    changed = make_line_edits(index.document, place.start, place.end, apply_script(script, place))
+    changed = make_line_edits(index.document, place.start, place.end, apply_edit_script(script, place))
     doubt = describe_whitespace_ambiguity(index, place.start, place.end, hint) if place.rung.is_exact else ""
     match = EditMatch(rung=MatchLevel.DOUBTFUL if doubt else place.rung, line=place.start + 1, note=doubt)
     return EditResolution(tuple(changed), (match,))

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from app.proposals.text.document import decode_utf8, encode_utf8
+from app.proposals.text.document import decode_surrogateescape, encode_surrogateescape
 
 NO_FILE = "/dev/null"
 
@@ -43,7 +43,7 @@ def quote_name(path: str) -> str:
     ):
         return path
     pieces = []
-    for byte in encode_utf8(path):
+    for byte in encode_surrogateescape(path):
         if byte in _LETTERS:
             pieces.append(f"\\{_LETTERS[byte]}")
         elif byte < 32 or byte >= 127 or (byte == 32 and splits):
@@ -60,9 +60,9 @@ def unquote_name(text: str) -> tuple[str, str]:
     while at < len(text):
         character = text[at]
         if character == '"':
-            return decode_utf8(bytes(data)), text[at + 1 :]
+            return decode_surrogateescape(bytes(data)), text[at + 1 :]
         if character != "\\":
-            data += encode_utf8(character)
+            data += encode_surrogateescape(character)
             at += 1
             continue
         code = text[at + 1 : at + 2]

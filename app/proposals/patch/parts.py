@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from app.proposals.locate.carry_over import LineOperation, ScriptLine
+from app.proposals.locate.carry_over import EditScriptLine, LineOperation
 from app.proposals.values.models import FileOperation
 
 
@@ -12,7 +12,7 @@ from app.proposals.values.models import FileOperation
 class PatchHunk:
     """A run of kept, removed and inserted lines; the header's numbers are not trusted."""
 
-    lines: tuple[ScriptLine, ...]
+    lines: tuple[EditScriptLine, ...]
     old_start: int | None = None
     """First line on the old side, from 1 (with no old lines, the line it goes after); None if not said."""
     new_start: int | None = None
@@ -37,12 +37,12 @@ class PatchHunk:
     end of the file."""
 
     @property
-    def old_side(self) -> list[ScriptLine]:
+    def old_side(self) -> list[EditScriptLine]:
         """Return the kept and removed lines, which the file must have."""
         return [line for line in self.lines if line.step is not LineOperation.INSERT]
 
     @property
-    def new_side(self) -> list[ScriptLine]:
+    def new_side(self) -> list[EditScriptLine]:
         """The kept and inserted lines."""
         return [line for line in self.lines if line.step is not LineOperation.REMOVE]
 
@@ -52,7 +52,7 @@ class PatchHunk:
         return not self.old_side
 
     @property
-    def has_inner_end(self) -> bool:
+    def has_unterminated_inner_line(self) -> bool:
         """Whether a line has no newline although another one follows it on its side."""
         return any(
             LineOperation.KEEP in (line.step, after.step) or after.step is line.step
@@ -123,17 +123,17 @@ class ParsedPatch:
         return created_paths(self.parts)
 
 
-def parse_script_line(line: str, *, terminated: bool = True) -> ScriptLine:
+def parse_script_line(line: str, *, terminated: bool = True) -> EditScriptLine:
     """A body line of a unified diff with its mark; a line without mark is an empty context line."""
     mark, text = (line[0], line[1:]) if line and line != "\r" else (" ", line)
     if not terminated:
-        return ScriptLine(LineOperation(mark), text, "")
+        return EditScriptLine(LineOperation(mark), text, "")
     if text.endswith("\r"):
-        return ScriptLine(LineOperation(mark), text[:-1], "\r\n")
-    return ScriptLine(LineOperation(mark), text, "\n")
+        return EditScriptLine(LineOperation(mark), text[:-1], "\r\n")
+    return EditScriptLine(LineOperation(mark), text, "\n")
 
 
-def join_script_lines(lines: Sequence[ScriptLine]) -> str:
+def join_script_lines(lines: Sequence[EditScriptLine]) -> str:
     r"""Return the lines with their endings, `\n` where they have none."""
     return "".join(line.text + ("\n" if line.ending is None else line.ending) for line in lines)
 
@@ -142,7 +142,7 @@ SHORTEST_ID = 7
 """Digits of an id; a shorter one says too little."""
 
 
-def may_be_blob(data: bytes, blob_id: str) -> bool:
+def matches_blob_id_prefix(data: bytes, blob_id: str) -> bool:
     """Whether git's id of the content begins with these hex digits, however few they are."""
     header = b"blob %d\0" % len(data)
     digest = hashlib.sha256 if len(blob_id) > 40 else hashlib.sha1
@@ -151,4 +151,4 @@ def may_be_blob(data: bytes, blob_id: str) -> bool:
 
 def has_blob_id(data: bytes, blob_id: str) -> bool:
     """Return whether git's id of the content begins with `blob_id`; fewer than 7 digits never match."""
-    return len(blob_id) >= SHORTEST_ID and may_be_blob(data, blob_id)
+    return len(blob_id) >= SHORTEST_ID and matches_blob_id_prefix(data, blob_id)

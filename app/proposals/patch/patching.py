@@ -9,20 +9,20 @@ from typing import Protocol
 
 from app.proposals.files.filesystem import default_file_mode
 from app.proposals.files.overlay import OverlayFile
-from app.proposals.locate.carry_over import LineOperation, ScriptLine
+from app.proposals.locate.carry_over import EditScriptLine, LineOperation
 from app.proposals.patch.parts import FilePatch, PatchHunk
 from app.proposals.patch.place import apply_file_patch
 from app.proposals.patch.prose import (
     HunkHeader,
-    is_fence,
+    is_code_fence,
     is_file_start,
     is_list_line,
-    is_signature,
+    is_mail_signature,
     read_hunk_header,
     skip_blank,
 )
 from app.proposals.patch.scan_unified import UnifiedScanner
-from app.proposals.text.document import MAX_BYTES, MAX_COMPARED_LINES, Document, decode_utf8
+from app.proposals.text.document import MAX_BYTES, MAX_COMPARED_LINES, Document, decode_surrogateescape
 from app.proposals.values.decision_facts import FileStat
 from app.proposals.values.models import EditMatch, EditReport, FileOperation, binary_files_note
 from app.proposals.values.pending_paths import parent_folders
@@ -64,7 +64,7 @@ def scan_patch(text: str | bytes, *, whole: bool = True) -> list[FilePatch]:
         UnsupportedPatch: It has a binary, combined, symlink, submodule or copy part.
     """
     if isinstance(text, bytes):
-        text = decode_utf8(text)
+        text = decode_surrogateescape(text)
     if len(text) > MAX_CHARACTERS:
         raise UnsupportedPatch(
             f"The patch has {len(text):,} characters; the most that is read is {MAX_CHARACTERS:,}."
@@ -132,7 +132,7 @@ def _marked_lines(lines: Sequence[str]) -> Iterator[str]:
     for at, line in enumerate(lines):
         if line.startswith("diff --git ") or (in_sections and _BEGINS.match(line)) or is_file_start(lines, at):
             inside = True
-        elif line.startswith(("From ", "commit ")) or is_signature(lines, at):
+        elif line.startswith(("From ", "commit ")) or is_mail_signature(lines, at):
             inside = False
         if inside and line[:1] in ("+", "-"):
             yield line
@@ -365,7 +365,7 @@ class _Open:
     line: int
     seek: list[str] = field(default_factory=list)
     header: HunkHeader = field(default_factory=HunkHeader)
-    lines: list[ScriptLine] = field(default_factory=list)
+    lines: list[EditScriptLine] = field(default_factory=list)
 
 
 class BeginPatchScanner:
@@ -447,7 +447,7 @@ class BeginPatchScanner:
         if at >= len(self._lines):
             return True
         line = self._lines[at]
-        if line.startswith("*** ") or is_fence(line):
+        if line.startswith("*** ") or is_code_fence(line):
             return True
         marker = line.strip()
         # With spaces before it, a marker could be a line of the file that is kept.
@@ -461,15 +461,15 @@ class BeginPatchScanner:
         after = self._lines[at] if at < len(self._lines) else ""
         return after.startswith(("@@", "+")) or after.strip().startswith("*** ")
 
-    def _added(self, at: int) -> tuple[list[ScriptLine], int]:
-        lines: list[ScriptLine] = []
+    def _added(self, at: int) -> tuple[list[EditScriptLine], int]:
+        lines: list[EditScriptLine] = []
         blank = 0
         while not self._ends(at):
             line = self._lines[at]
             if line.startswith("+"):
-                lines += [ScriptLine(LineOperation.INSERT, "")] * blank
+                lines += [EditScriptLine(LineOperation.INSERT, "")] * blank
                 blank = 0
-                lines.append(ScriptLine(LineOperation.INSERT, line[1:]))
+                lines.append(EditScriptLine(LineOperation.INSERT, line[1:]))
             elif not line.strip():
                 blank += 1
             elif line.strip() == _END or _SECTION.match(line.strip()):
@@ -501,7 +501,7 @@ class BeginPatchScanner:
             elif not line or line[0] in " +-":
                 current = current or _Open(at + 1)
                 mark = line[0] if line else " "
-                current.lines.append(ScriptLine(LineOperation(mark), line[1:]))
+                current.lines.append(EditScriptLine(LineOperation(mark), line[1:]))
             elif not line.startswith("\\"):
                 raise MalformedPatch(
                     f"Line {at + 1}: {line[:80]!r} has no mark. Lines of a hunk begin with a space, `-` or `+`."

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from app.proposals.locate.alignment import describe_nearest_text, describe_places
-from app.proposals.locate.carry_over import LineOperation, ScriptLine, apply_script
+from app.proposals.locate.carry_over import EditScriptLine, LineOperation, apply_edit_script
 from app.proposals.locate.line_index import (
     BLANKS,
     BlockPlace,
@@ -29,7 +29,7 @@ from app.proposals.locate.matching import (
     resolve_single_place,
 )
 from app.proposals.patch.parts import FilePatch, PatchHunk, has_blob_id, join_script_lines
-from app.proposals.text.document import BOM, Document, encode_utf8
+from app.proposals.text.document import BOM, Document, encode_surrogateescape
 from app.proposals.text.line_edits import LineEdit, LineEdits, make_line_edits
 from app.proposals.values.models import EditMatch, FileOperation, MatchLevel
 from app.proposals.values.proposal_errors import (
@@ -142,7 +142,7 @@ def filter_places(index: TextIndex, hunk: PatchHunk, places: Sequence[BlockPlace
         places = [place for place in places if _reaches_end(index, place)] or places
     if not hunk.seek:
         return places, ""
-    above = find_named_lines(index, hunk.seek)
+    above = find_section_heading_lines(index, hunk.seek)
     if not above:
         if hunk.unnumbered:
             raise NoMatch(_missing(index, hunk))
@@ -166,7 +166,7 @@ def filter_places(index: TextIndex, hunk: PatchHunk, places: Sequence[BlockPlace
     )
 
 
-def find_named_lines(index: TextIndex, seek: Sequence[str]) -> list[int]:
+def find_section_heading_lines(index: TextIndex, seek: Sequence[str]) -> list[int]:
     """The lines, from 0, that a hunk may mean by those it names from outer to inner."""
     above: list[int] = []
     for depth, text in enumerate(seek):
@@ -180,9 +180,9 @@ def find_named_lines(index: TextIndex, seek: Sequence[str]) -> list[int]:
     return above
 
 
-def find_named_line(index: TextIndex, hunk: PatchHunk) -> int:
+def find_section_heading_line(index: TextIndex, hunk: PatchHunk) -> int:
     """The one line, from 0, that the hunk names; raises NoMatch if there is none, or more."""
-    above = find_named_lines(index, hunk.seek)
+    above = find_section_heading_lines(index, hunk.seek)
     if not above:
         raise NoMatch(_missing(index, hunk))
     if len(above) > 1:
@@ -196,7 +196,7 @@ def find_named_line(index: TextIndex, hunk: PatchHunk) -> int:
 
 def _missing(index: TextIndex, hunk: PatchHunk) -> str:
     for depth, text in enumerate(hunk.seek, 1):
-        if not find_named_lines(index, hunk.seek[:depth]):
+        if not find_section_heading_lines(index, hunk.seek[:depth]):
             return (
                 f"The line that its `@@` names is not in the file{' below the one before' if depth > 1 else ''}: "
                 f"{text.strip()[:120]!r}. Name a line as it is, or none."
@@ -316,7 +316,7 @@ def _created(document: Document, patch: FilePatch) -> bytes:
         if made and hunk.old_start is not None and (hunk.old_start, hunk.new_start) != (0, made + 1):
             raise MalformedPatch(f"The patch creates {patch.path}, but not all of its hunks are of a new file.")
         made += len(hunk.lines)
-    return encode_utf8(join_script_lines(_joining_none(tuple(lines), at_end=True)))
+    return encode_surrogateescape(join_script_lines(_joining_none(tuple(lines), at_end=True)))
 
 
 def _check_deletion(document: Document, patch: FilePatch) -> None:
@@ -347,7 +347,7 @@ class _Placer:
         self._trusted = trusted
         self._made = LineEdits()
         self._progress = PlacementState()
-        self._placed: set[tuple[int, tuple[ScriptLine, ...]]] = set()
+        self._placed: set[tuple[int, tuple[EditScriptLine, ...]]] = set()
         """The hunks whose text was found as it is, by the line where."""
         self._on_made = False
         """Whether the document is one that earlier hunks made."""
@@ -391,7 +391,9 @@ class _Placer:
             if (place.start, hunk.lines) in self._placed:
                 raise MalformedPatch("It is the same as a hunk before it, at the same place.")
             self._placed.add((place.start, hunk.lines))
-            self._take(make_line_edits(self._index.document, place.start, place.end, apply_script(script, place)))
+            self._take(
+                make_line_edits(self._index.document, place.start, place.end, apply_edit_script(script, place))
+            )
             match = EditMatch(rung=choice.rung, line=place.start + 1, note=choice.note)
         else:
             script = _without_endings(hunk.lines)
@@ -466,7 +468,7 @@ class _Placer:
         elif hunk.at_end:
             at = lines
         elif hunk.seek:
-            at = find_named_line(self._index, hunk) + 1
+            at = find_section_heading_line(self._index, hunk) + 1
             rung, note = MatchLevel.DOUBTFUL, "after the line that the hunk names"
         elif _goes_to_end(hunk):
             at = lines
@@ -480,7 +482,7 @@ class _Placer:
         spelled = not lines or hunk.source_line in self._trusted
         script = _joining_none(hunk.lines, at_end=at == lines) if spelled else _without_endings(hunk.lines)
         floor = self._progress.floor
-        self._take(make_line_edits(document, at, at, apply_script(script, start)))
+        self._take(make_line_edits(document, at, at, apply_edit_script(script, start)))
         if at == lines:
             self._progress.floor = floor
         return EditMatch(rung=rung, line=at + 1, note=note)
@@ -502,12 +504,12 @@ def _place_at(start: int, block: Sequence[str]) -> BlockPlace:
     return BlockPlace(MatchLevel.EXACT, start, end, tuple(range(start, end)))
 
 
-def _without_endings(lines: Sequence[ScriptLine]) -> tuple[ScriptLine, ...]:
+def _without_endings(lines: Sequence[EditScriptLine]) -> tuple[EditScriptLine, ...]:
     """The lines with the endings left to the file."""
     return tuple(replace(line, ending=None) for line in lines)
 
 
-def _with_endings(document: Document, hunk: PatchHunk, place: BlockPlace) -> tuple[ScriptLine, ...]:
+def _with_endings(document: Document, hunk: PatchHunk, place: BlockPlace) -> tuple[EditScriptLine, ...]:
     """The lines with their own endings if the hunk spells the file's as they are, else left to the file."""
     there = document.endings[place.start : place.end]
     if tuple(line.ending for line in hunk.old_side) != there:
@@ -515,7 +517,7 @@ def _with_endings(document: Document, hunk: PatchHunk, place: BlockPlace) -> tup
     return _joining_none(hunk.lines, at_end=place.end == len(document.lines_without_mark))
 
 
-def _joining_none(lines: tuple[ScriptLine, ...], *, at_end: bool) -> tuple[ScriptLine, ...]:
+def _joining_none(lines: tuple[EditScriptLine, ...], *, at_end: bool) -> tuple[EditScriptLine, ...]:
     """Return the lines with their endings, unless a line without its newline would be followed by another."""
     last = len(lines) - 1
     if any(line.ending == "" and not at_end for line in lines if line.step is LineOperation.INSERT) or any(

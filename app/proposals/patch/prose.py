@@ -88,12 +88,12 @@ def is_new_section(line: str) -> bool:
     return bool(_NEW_SECTION.match(line))
 
 
-def is_fence(line: str) -> bool:
+def is_code_fence(line: str) -> bool:
     """Whether the line opens or closes a block of code in prose."""
     return line.startswith(("```", "~~~"))
 
 
-def is_signature(lines: Sequence[str], at: int) -> bool:
+def is_mail_signature(lines: Sequence[str], at: int) -> bool:
     """Whether the line is the `-- ` above git's version at the end of a mail."""
     if lines[at].rstrip("\r") not in ("-- ", "--"):
         return False
@@ -127,7 +127,7 @@ def find_list_end(lines: Sequence[str], at: int) -> int | None:
     found = False
     while at < len(lines):
         line = lines[at]
-        if is_new_section(line) or is_fence(line) or is_signature(lines, at):
+        if is_new_section(line) or is_code_fence(line) or is_mail_signature(lines, at):
             break
         if line.startswith("@@") or is_file_start(lines, at):
             break

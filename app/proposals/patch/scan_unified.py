@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice, takewhile
 
-from app.proposals.locate.carry_over import LineOperation, ScriptLine
+from app.proposals.locate.carry_over import EditScriptLine, LineOperation
 from app.proposals.patch.names import (
     NO_FILE,
     HeaderName,
@@ -23,20 +23,20 @@ from app.proposals.patch.names import (
     split_git_header_names,
     strip_prefixes,
 )
-from app.proposals.patch.parts import SHORTEST_ID, FilePatch, PatchHunk, may_be_blob, parse_script_line
+from app.proposals.patch.parts import SHORTEST_ID, FilePatch, PatchHunk, matches_blob_id_prefix, parse_script_line
 from app.proposals.patch.prose import (
     HunkHeader,
     find_list_end,
     is_blank,
+    is_code_fence,
     is_damaged_header,
-    is_fence,
     is_file_start,
     is_header_pair,
     is_list_line,
+    is_mail_signature,
     is_mail_start,
     is_new_section,
     is_no_newline_marker,
-    is_signature,
     read_hunk_header,
     skip_blank,
 )
@@ -199,7 +199,7 @@ class UnifiedPart:
         if op is FileOperation.DELETE and len(self.old_blob) >= SHORTEST_ID:
             return  # `git diff -D` leaves out what is deleted; whether the file is that is seen when it is looked at.
         content = self.new_blob if op is FileOperation.CREATE else self.old_blob if op is FileOperation.DELETE else ""
-        promised = not may_be_blob(b"", content) if content else self.old_blob != self.new_blob
+        promised = not matches_blob_id_prefix(b"", content) if content else self.old_blob != self.new_blob
         if promised or (op is FileOperation.MODE and new_mode is None):
             raise MalformedPatch(f"Line {self.line}: there is no change for {path}. Is the patch cut off?")
 
@@ -303,7 +303,7 @@ class UnifiedScanner:
 
     def _closes_mail(self, at: int) -> bool:
         """Whether the line, which no hunk needs, closes a mail: above git's version, or its last `-- `."""
-        if is_signature(self._lines, at):
+        if is_mail_signature(self._lines, at):
             return True
         if not self._in_mail or self._lines[at].rstrip("\r") != "-- ":
             return False
@@ -346,11 +346,11 @@ class UnifiedScanner:
     def _pass_over(self, at: int) -> None:
         """Leave a line aside that is text around the patch; raises MalformedPatch if it may be a lost change."""
         line = self._lines[at]
-        if is_fence(line):
+        if is_code_fence(line):
             self._in_changes = self._in_changes and not self._fenced
             self._fenced = not self._fenced
         elif self._closes_mail(at):
-            if not is_signature(self._lines, at):
+            if not is_mail_signature(self._lines, at):
                 self.prose.add(at)
             self._in_changes, self._part, self._in_mail = False, None, False
         elif is_new_section(line):
@@ -488,15 +488,15 @@ class UnifiedScanner:
             if (
                 (line[0] not in " +-" and not is_no_newline_marker(line))
                 or is_header_pair(self._lines, at)
-                or is_signature(self._lines, at)
+                or is_mail_signature(self._lines, at)
             ):
                 break
             at += 1
             end = at
         return end
 
-    def _body(self, start: int, end: int) -> tuple[ScriptLine, ...]:
-        lines: list[ScriptLine] = []
+    def _body(self, start: int, end: int) -> tuple[EditScriptLine, ...]:
+        lines: list[EditScriptLine] = []
         for at in range(start, end):
             if is_no_newline_marker(self._lines[at]):
                 continue
@@ -522,7 +522,7 @@ def _headed_badly(line: str, header: HunkHeader, first: str) -> str:
 
 
 def _ending_within(hunk: PatchHunk) -> str:
-    return "a line in its middle is said to end the file" if hunk.has_inner_end else ""
+    return "a line in its middle is said to end the file" if hunk.has_unterminated_inner_line else ""
 
 
 def _ending_early(hunk: PatchHunk, header: HunkHeader, *, ends_text: bool) -> PatchHunk:

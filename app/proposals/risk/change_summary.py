@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from app.proposals.values.attention_reason import AttentionReason, ReasonKind, reason_clause
 from app.proposals.values.models import FileChange, Proposal
 from app.proposals.values.origin import OriginKind
-from app.text.quantities import plural
+from app.text.quantities import format_count
 
 _SPEAKERS = {
     OriginKind.MODEL: "The model",
@@ -59,7 +59,9 @@ def computed_summary(proposal: Proposal) -> str:
     if len(shown) == 1 and not reasons:
         return ""
     counts = [f"{sign}{count:,}" for sign, count in (("+", proposal.added), ("-", proposal.removed)) if count]
-    counted = f"{' '.join(counts)} in {plural(len(shown), 'file')}" if counts else plural(len(shown), "file")
+    counted = (
+        f"{' '.join(counts)} in {format_count(len(shown), 'file')}" if counts else format_count(len(shown), "file")
+    )
     return ", ".join((counted, *reasons))
 
 

@@ -154,7 +154,7 @@ def tested_name(path: str) -> str:
     return _AFFIX.sub("", _AFFIX.sub("", stem)).lower()
 
 
-def automation_root(path: str) -> str:
+def automation_config_root(path: str) -> str:
     """Return the file or folder of automatically run configuration that the path belongs to; empty if none."""
     found = _AUTOMATION.search(path)
     return (found["folder"] or found["name"]) if found else ""

@@ -11,7 +11,7 @@ from app.proposals.risk.edited_file import (
     EditedFile,
     LexingBudget,
     PrefilteredPattern,
-    automation_root,
+    automation_config_root,
     is_generated,
     is_prose,
     is_test,
@@ -24,7 +24,7 @@ from app.proposals.text.document import Document
 from app.proposals.text.line_comparison import common_prefix_and_suffix
 from app.proposals.values.attention_reason import AttentionReason, ReasonKind
 from app.proposals.values.models import FileChange, FileOperation, Proposal
-from app.text.deceiving_text import find_deceptive
+from app.text.deceiving_text import find_deceptive_characters
 from app.workspace.secrets import secret_path_reason
 
 _TEST = PrefilteredPattern(
@@ -640,14 +640,18 @@ def _of_file(file: EditedFile, paths: Collection[str]) -> Iterator[AttentionReas
     """Yield the reasons that concern the file as a whole."""
     change, path = file.change, file.path
     if change.warnings:
-        yield file.make_reason(ReasonKind.DECEIVES, (line for line in file.added if find_deceptive(line.text)))
+        yield file.make_reason(
+            ReasonKind.DECEIVES, (line for line in file.added if find_deceptive_characters(line.text))
+        )
     if change.op is FileOperation.DELETE:
         yield AttentionReason(kind=ReasonKind.DELETED, path=path)
     if change.is_inexact:
         yield AttentionReason(kind=ReasonKind.INEXACT, path=path)
     if more := _rights(change):
         yield AttentionReason(kind=ReasonKind.MODE, path=path, names=(more,))
-    if automation := automation_root(path) or (automation_root(change.old_path) if change.old_path else ""):
+    if automation := automation_config_root(path) or (
+        automation_config_root(change.old_path) if change.old_path else ""
+    ):
         yield AttentionReason(kind=ReasonKind.AUTOMATION, path=path, names=(automation,))
     if change.op in (FileOperation.CREATE, FileOperation.RENAME) and secret_path_reason(path):
         yield AttentionReason(kind=ReasonKind.SECRET, path=path, names=("a file for secrets",))

@@ -16,7 +16,7 @@ from app.proposals.patch.parts import ParsedPatch
 from app.proposals.stack.draft_files import DraftFile, DraftFiles
 from app.proposals.stack.rebase import merge_bytes
 from app.proposals.text.diff import diff_lines
-from app.proposals.text.document import MAX_BYTES, Document, encode_utf8
+from app.proposals.text.document import MAX_BYTES, Document, encode_surrogateescape
 from app.proposals.text.file_warnings import describe_match
 from app.proposals.text.line_comparison import LineSpan, lines_in_no_version
 from app.proposals.values.decision_facts import FileStat
@@ -310,7 +310,7 @@ class Draft:
             data = self._files.content(overlay, real)
             if data is None:
                 self._files.check_path_free(overlay, real)
-                return self._put(overlay, real, encode_utf8(content), [], notes)
+                return self._put(overlay, real, encode_surrogateescape(content), [], notes)
             self._files.check_no_link(overlay, real)
             after = encode_content(Document(data), content)
             if after == data:

@@ -17,7 +17,7 @@ from app.proposals.journal.apply import (
     describe_os_error,
     recover_records,
 )
-from app.proposals.journal.journal import Action, Transition, last_folder_modes, plan_record
+from app.proposals.journal.journal import Action, Transition, last_folder_modes, plan_journal_record
 from app.proposals.stack.stacking import proposal_paths, related_pending_proposals, restack_proposals
 from app.proposals.values.models import Proposal, ProposalState, describe_state
 from app.proposals.values.proposal_errors import DiskFailed, NotPending, StaleProposal, UnknownProposal, WorkspaceBusy
@@ -92,7 +92,7 @@ class WorkspaceLock:
 
 
 class LockedProposals:
-    """Shared operations of staging, deciding and undoing; changes are made within `writing`.
+    """Shared operations of staging, deciding and undoing; changes are made within `lock_for_writing`.
 
     Args:
         lock_path: The same for every process that works on the workspace.
@@ -217,7 +217,7 @@ class LockedProposals:
             self.save(*changed)
         return changed
 
-    def overlay_below(self, proposal: Proposal) -> Overlay:
+    def overlay_of_older_proposals(self, proposal: Proposal) -> Overlay:
         """Return the disk as it is now, with the older related pending proposals."""
         self.check_not_in_use()
         number = int(proposal.id[1:])
@@ -249,7 +249,7 @@ class LockedProposals:
             self.store.save_proposal(after)
             return
         modes = {} if action == "apply" else last_folder_modes(self.journal_records(before))
-        record = plan_record(self.filesystem, action, after, transitions, dropped_folders, modes)
+        record = plan_journal_record(self.filesystem, action, after, transitions, dropped_folders, modes)
         record = check_record_against_disk(self.workspace, self.filesystem, self.contents, record, transitions)
         for line in (
             *clear_leftovers(self.store, self._applier.rollback),

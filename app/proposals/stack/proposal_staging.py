@@ -96,7 +96,7 @@ def stage_draft(
         }
     )
     proposal = mark_denied_before(rebase_proposal(overlay, proposal), [*store.decided_on_paths(paths), *denied])
-    if part and comparable_outcome(part.files) == comparable_outcome(proposal.files):
+    if part and change_result_set(part.files) == change_result_set(proposal.files):
         return part
     if all(change.already_applied for change in proposal.files):
         raise NothingStaged("The workspace holds all of this already: there is nothing to propose.")
@@ -125,7 +125,7 @@ def replace_command_changes(
     """
     files = make_file_changes(proposals.contents, draft.changed_paths)
     update = {"files": files, "revision": proposal.revision + 1, "recipe": recipe, "order": ()}
-    replaced = rebase_proposal(proposals.overlay_below(proposal), proposal.model_copy(update=update))
+    replaced = rebase_proposal(proposals.overlay_of_older_proposals(proposal), proposal.model_copy(update=update))
     return add_risk_reasons(proposals.contents, replaced)
 
 
@@ -273,7 +273,7 @@ def patch_summary(changes: Sequence[FileChange], left_out: Sequence[str]) -> str
     return f"{what}: {name} +{added} -{removed}{binary_files_note(left_out)}"
 
 
-def comparable_outcome(changes: Iterable[FileChange]) -> set[tuple[str, str, str]]:
+def change_result_set(changes: Iterable[FileChange]) -> set[tuple[str, str, str]]:
     """Return the result of changes in a comparable form: each path, its old path and its new content."""
     return {
         (change.path, change.old_path, change.origin_result.sha256 if change.origin_result else "")

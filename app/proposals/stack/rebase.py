@@ -11,8 +11,8 @@ from app.concurrency import iterate_cooperatively
 from app.proposals.files.file_changes import file_operation, next_hunk_number, recompute_hunks
 from app.proposals.files.overlay import Overlay, is_same_version
 from app.proposals.journal.apply import describe_os_error
-from app.proposals.journal.journal import fold_case_and_form
-from app.proposals.text.document import Document, decode_utf8
+from app.proposals.journal.journal import fold_case_and_unicode_form
+from app.proposals.text.document import Document, decode_surrogateescape
 from app.proposals.text.line_edits import MergeResult, merge_lines
 from app.proposals.values.models import (
     Conflict,
@@ -26,7 +26,7 @@ from app.proposals.values.models import (
 from app.proposals.values.pending_paths import is_undecided
 from app.proposals.values.proposal_errors import MissingContent
 from app.sandbox.captured_changes import FileOrLink
-from app.text.quantities import plural
+from app.text.quantities import format_count
 
 _CONFLICT_LINES = 60
 """Lines of each side that a conflict keeps for display."""
@@ -270,7 +270,7 @@ def _moved_edit(
         if change.old_path and _same_bytes(target, result):
             return target, target, True
         raise RebaseConflict(f"{source} is gone")
-    if change.old_path and fold_case_and_form(change.old_path) != fold_case_and_form(change.path):
+    if change.old_path and fold_case_and_unicode_form(change.old_path) != fold_case_and_unicode_form(change.path):
         if target is not None:
             raise RebaseConflict(f"{change.path} exists now, so {source} can't be moved there")
         if obstacle := overlay.find_creation_obstacle(change.path, leaving):
@@ -299,7 +299,7 @@ def _merged(
     merged, how = merge_bytes(base, data, theirs)
     if how.conflicts:
         first = how.conflicts[0].ours_start + 1
-        more = f" and {plural(len(how.conflicts) - 1, 'more place')}" if len(how.conflicts) > 1 else ""
+        more = f" and {format_count(len(how.conflicts) - 1, 'more place')}" if len(how.conflicts) > 1 else ""
         raise RebaseConflict(
             f"{source} changed at line {first}{more}, where the proposal changes it too", conflicts_for_display(how)
         )
@@ -320,7 +320,7 @@ def _whole_conflict(
 
 
 def _shown(lines: tuple[bytes, ...]) -> tuple[str, ...]:
-    return tuple(decode_utf8(line.rstrip(b"\r\n")) for line in lines[:_CONFLICT_LINES])
+    return tuple(decode_surrogateescape(line.rstrip(b"\r\n")) for line in lines[:_CONFLICT_LINES])
 
 
 def _same_bytes(one: FileVersion | None, other: FileVersion | None) -> bool:

@@ -32,7 +32,7 @@ def gaps_between_anchors(old: Sequence[Hashable], new: Sequence[Hashable]) -> li
     return _gaps_with_moves(old, new, old_counts, new_counts) if gaps is None else gaps
 
 
-def count_equal(old: Sequence[Hashable], new: Sequence[Hashable], old_start: int, new_start: int) -> int:
+def count_equal_lines(old: Sequence[Hashable], new: Sequence[Hashable], old_start: int, new_start: int) -> int:
     """Return how many lines from here on are equal."""
     limit = min(len(old) - old_start, len(new) - new_start)
     length, step = 0, 1
@@ -79,7 +79,7 @@ def _gaps_in_order(
     gaps: list[Gap] = []
     old_at = new_at = 0
     while True:
-        run = count_equal(old, new, old_at, new_at)
+        run = count_equal_lines(old, new, old_at, new_at)
         old_at += run
         new_at += run
         if old_at == len(old) and new_at == len(new):
@@ -396,7 +396,7 @@ def diff_lines(old: Sequence[Hashable], new: Sequence[Hashable], *, anchored: bo
         old = list(old)
     if not isinstance(new, list):
         new = list(new)
-    head = count_equal(old, new, 0, 0)
+    head = count_equal_lines(old, new, 0, 0)
     tail = _common_suffix(old, new, head)
     old_middle, new_middle = old[head : len(old) - tail], new[head : len(new) - tail]
     old_flags, new_flags = bytearray(len(old_middle)), bytearray(len(new_middle))

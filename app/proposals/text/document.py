@@ -45,14 +45,17 @@ def split_text(text: str) -> list[str]:
     return lines
 
 
-def decode_utf8(data: bytes) -> str:
+def decode_surrogateescape(data: bytes) -> str:
     """UTF-8, with each undecodable byte as U+DC80..U+DCFF (PEP 383), so that `encode` gives the same bytes back."""
     return data.decode("utf-8", "surrogateescape")
 
 
-def encode_utf8(text: str) -> bytes:
-    """Return the bytes of a text; the inverse of `decode_utf8`. Raises NotEditable for a surrogate that stands for no
-    byte."""
+def encode_surrogateescape(text: str) -> bytes:
+    """Return the bytes of a text, the inverse of `decode_surrogateescape`.
+
+    Raises:
+        NotEditable: A surrogate stands for no byte.
+    """
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError as error:
@@ -133,7 +136,7 @@ class Document:
     @property
     def _text_with_returns(self) -> str:
         data = self.data[len(self.byte_order_mark) :]
-        return data.decode(self.encoding) if self.is_utf16 else decode_utf8(data)
+        return data.decode(self.encoding) if self.is_utf16 else decode_surrogateescape(data)
 
     @cached_property
     def line_texts(self) -> tuple[str, ...]:
@@ -227,7 +230,7 @@ class Document:
                 return text.encode(self.encoding)
             if self.encoding == "bytes" and not self.verbatim and not text.isascii():
                 self._check_spelled(text)
-            return encode_utf8(text)
+            return encode_surrogateescape(text)
         except UnicodeEncodeError as error:
             raise NotEditable(
                 f"The new text holds U+{ord(text[error.start]):04X}, which {self.encoding} can't hold."

@@ -140,18 +140,18 @@ def find_deceptive_parts(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return what a reader cannot see or could misread in a file's name and added lines, and lesser remarks."""
     # Imported here: opening a session comes by this module, and looks at no text.
-    from app.text.deceiving_text import merge_findings
+    from app.text.deceiving_text import merge_deceptive_texts
 
-    found = merge_findings(_inspected(path, result, hunks))
+    found = merge_deceptive_texts(_inspected(path, result, hunks))
     return (f"{found}. {found.worst_effect}",) if found else (), found.harmless_remarks
 
 
 def _inspected(path: str, result: Document, hunks: Sequence[Hunk]) -> "Iterable[DeceptiveText]":
     """A little at a time, so that others come in between."""
-    from app.text.deceiving_text import find_deceptive
+    from app.text.deceiving_text import find_deceptive_characters
 
-    yield find_deceptive(path)
+    yield find_deceptive_characters(path)
     for hunk in hunks:
         last = hunk.new_start + hunk.new_count
         for start in iterate_cooperatively(range(hunk.new_start, last, _INSPECTED_LINES)):
-            yield find_deceptive("\n".join(result.line_texts[start : min(last, start + _INSPECTED_LINES)]))
+            yield find_deceptive_characters("\n".join(result.line_texts[start : min(last, start + _INSPECTED_LINES)]))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 from app.proposals.values.decision_facts import FrozenModel
-from app.text.quantities import plural
+from app.text.quantities import format_count
 
 MAX_MARKED_PLACES = 20
 """Places of one reason that are marked."""
@@ -92,31 +92,31 @@ class AttentionReason(FrozenModel):
 def reason_clause(kind: ReasonKind, names: Sequence[str], count: int, files: int = 1) -> str:
     """Return the finding, for one file or several together, as a clause without a subject."""
     named = join_first_names(names)
-    what = "the file" if files == 1 else plural(files, "file")
+    what = "the file" if files == 1 else format_count(files, "file")
     return {
         ReasonKind.DECEIVES: "has characters that can deceive a reader",
         ReasonKind.SECRET: f"adds what looks like {named or 'a secret'}",
         ReasonKind.UNVERIFIED: f"turns off a check of the connection ({named})",
         ReasonKind.EXECUTES: f"adds {named}, which runs code",
-        ReasonKind.SWALLOWED: f"swallows {plural(count, 'exception')}",
+        ReasonKind.SWALLOWED: f"swallows {format_count(count, 'exception')}",
         ReasonKind.NETWORK: f"adds {named}, which uses the network",
-        ReasonKind.TESTS: f"removes {plural(count, 'test')}{': ' if named else ''}{named}",
-        ReasonKind.SKIPPED: f"skips {plural(count, 'test')}",
-        ReasonKind.GUARDS: f"removes {plural(count, 'line')} that {'raises' if count == 1 else 'raise'}",
-        ReasonKind.ASSERTS: f"removes {plural(count, 'assert')}",
-        ReasonKind.OPERATORS: f"changes an operator in {plural(count, 'line')}",
+        ReasonKind.TESTS: f"removes {format_count(count, 'test')}{': ' if named else ''}{named}",
+        ReasonKind.SKIPPED: f"skips {format_count(count, 'test')}",
+        ReasonKind.GUARDS: f"removes {format_count(count, 'line')} that {'raises' if count == 1 else 'raise'}",
+        ReasonKind.ASSERTS: f"removes {format_count(count, 'assert')}",
+        ReasonKind.OPERATORS: f"changes an operator in {format_count(count, 'line')}",
         ReasonKind.MODE: f"makes {what} {named}",
         ReasonKind.AUTOMATION: f"touches {named}",
         ReasonKind.UNLOCKED: f"changes {named} but not what it locks",
         ReasonKind.INEXACT: f"was not found exactly in {what}",
         ReasonKind.DELETED: f"deletes {what}",
-        ReasonKind.UNHELD: f"has {plural(count, 'hunk')} that no test notices",
-        ReasonKind.UNCOVERED: f"has {plural(count, 'changed line')} that no test runs",
+        ReasonKind.UNHELD: f"has {format_count(count, 'hunk')} that no test notices",
+        ReasonKind.UNCOVERED: f"has {format_count(count, 'changed line')} that no test runs",
         ReasonKind.UNREAD: f"edits {what} without having read {'it' if files == 1 else 'them'}",
         ReasonKind.READ_BEFORE: f"edits {what} near lines that changed after the model had read "
         f"{'it' if files == 1 else 'them'}",
         ReasonKind.UNREAD_USES: f"changes {names[0] if names else 'a name'}, which "
-        f"{plural(count, 'file')} that the model found but did not read {'uses' if count == 1 else 'use'}"
+        f"{format_count(count, 'file')} that the model found but did not read {'uses' if count == 1 else 'use'}"
         f"{': ' if files == 1 else ''}{join_first_names(names[1:]) if files == 1 else ''}",
         ReasonKind.UNASKED: f"changes {what if files > 1 else 'a file'} that your request does not name",
         ReasonKind.LOCK: "is a lock file",

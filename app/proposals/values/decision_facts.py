@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from app.images.image import Image
-from app.text.quantities import plural
+from app.text.quantities import format_count
 
 
 class FrozenModel(BaseModel):
@@ -49,7 +49,7 @@ class ExcludedHunks(FrozenModel):
     @property
     def description(self) -> str:
         """`3 hunks left out: signed in P6, P8`."""
-        return f"{plural(self.hunks, 'hunk')} left out: {self.reason}"
+        return f"{format_count(self.hunks, 'hunk')} left out: {self.reason}"
 
     @property
     def reason(self) -> str:
@@ -65,7 +65,7 @@ class ExcludedHunks(FrozenModel):
             "waiting": ("waits in", "wait in"),
             "there": ("is here already", "are here already"),
         }[self.why][self.hunks > 1]
-        return f"{plural(self.hunks, 'hunk')} {verb} {', '.join(self.proposals)}".strip()
+        return f"{format_count(self.hunks, 'hunk')} {verb} {', '.join(self.proposals)}".strip()
 
 
 class LineComment(FrozenModel):
@@ -214,7 +214,7 @@ class LastDecision(FrozenModel):
     number: int
     """From 1, among all decisions on the proposal."""
     decision: str
-    """`app.conversation.events.Decision`."""
+    """`app.conversation.events.DecisionKind`."""
     files: tuple[FileStat, ...] = ()
     """The files that it was about."""
     hunks: tuple[str, ...] = ()

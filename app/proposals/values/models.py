@@ -20,7 +20,7 @@ from app.proposals.values.decision_facts import (
 from app.proposals.values.origin import CommandRecipe, Origin, OriginKind
 from app.proposals.values.proposal_errors import InvalidTransition
 from app.sandbox.captured_changes import IgnoredPath, describe_ignored_paths
-from app.workspace.path_rules import windows_problem
+from app.workspace.path_rules import windows_path_problem
 
 
 class ProposalState(StrEnum):
@@ -242,7 +242,7 @@ class FileChange(FrozenModel):
     @property
     def name_problem(self) -> str:
         """Return a sentence about a new name that other systems reject or confuse; empty if there is none."""
-        return windows_problem(self.path) if self.op in (FileOperation.CREATE, FileOperation.RENAME) else ""
+        return windows_path_problem(self.path) if self.op in (FileOperation.CREATE, FileOperation.RENAME) else ""
 
 
 class Proposal(FrozenModel):

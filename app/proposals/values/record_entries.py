@@ -22,7 +22,7 @@ from app.proposals.values.models import FileOperation, FileVersion, HunkState, P
 from app.proposals.values.origin import CommandRecipe, Origin
 from app.proposals.values.proposal_store import JournalEntry, ProposalStore
 from app.sandbox.captured_changes import IgnoredPath
-from app.text.quantities import plural
+from app.text.quantities import format_count
 
 LATEST: Literal[7] = 7
 """The format in which entries are written."""
@@ -47,7 +47,7 @@ class RecordedFile(FrozenModel):
     result_mode: str = ""
 
 
-class RecordedHunks(FrozenModel):
+class RecordedHunkStates(FrozenModel):
     """States of the proposal's hunks after the decision, by number."""
 
     approved: tuple[int, ...] = ()
@@ -90,7 +90,7 @@ class DecisionRecordEntry(FrozenModel):
     """The command that made all of it; `reproduced` is 0 unless a second run gave exactly what was decided on."""
     decision: str
     files: tuple[RecordedFile, ...] = ()
-    hunks: RecordedHunks = RecordedHunks()
+    hunks: RecordedHunkStates = RecordedHunkStates()
     edited: tuple[str, ...] = ()
     """The files in which the user had changed the proposed text."""
     words: str = ""
@@ -112,7 +112,7 @@ class DecisionRecordEntry(FrozenModel):
         again = "reproduced" if self.recipe.reproduced else "not reproduced"
         seen = ""
         if self.circumstances.unseen_lines is not None:
-            files = plural(len(self.files), "file")
+            files = format_count(len(self.files), "file")
             seen = f", {len(self.files) - len(self.circumstances.unseen_files):,} of {files} seen"
         return f"command {self.recipe.command}{tree}, {again}{seen}"
 
@@ -306,7 +306,7 @@ def _kept(decided: Proposal, last: LastDecision, blob_id: Callable[[str], str]) 
     return tuple(found)
 
 
-def record_hunk_states(proposal: Proposal) -> RecordedHunks:
+def record_hunk_states(proposal: Proposal) -> RecordedHunkStates:
     """Return the state of the hunks of a proposal, and of its files without hunks."""
     numbers: dict[HunkState, list[int]] = {}
     for hunk in proposal.hunks:
@@ -315,7 +315,7 @@ def record_hunk_states(proposal: Proposal) -> RecordedHunks:
     for change in proposal.files:
         if not change.hunks:
             files.setdefault(change.state, []).append(change.path)
-    return RecordedHunks(
+    return RecordedHunkStates(
         approved=tuple(numbers.get(HunkState.APPLIED, ())),
         denied=tuple(numbers.get(HunkState.DENIED, ())),
         waiting=tuple(numbers.get(HunkState.PENDING, ())),

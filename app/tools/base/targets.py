@@ -197,7 +197,7 @@ def _pending(draft: DraftEdits, path: str) -> str:
         return ""
 
 
-def similar_files(workspace: Workspace, path: str, added: set[str]) -> list[str]:
+def suggest_similar_files(workspace: Workspace, path: str, added: set[str]) -> list[str]:
     """Return up to five files that the model may have meant instead of a missing one."""
     wanted = PurePosixPath(path).name.casefold()
     by_name: dict[str, list[str]] = {}

@@ -22,10 +22,10 @@ from app.sandbox.captured_changes import (
     CapturedChanges,
     PathChange,
     describe_ignored_paths,
-    shorten_list,
+    join_first_with_semicolons,
 )
 from app.sandbox.confinement import ChangedMeanwhile, CommandPermissions, ProbeResult, SandboxMode, WorkspaceWrites
-from app.text.quantities import plural
+from app.text.quantities import format_count
 from app.tools.base.contract import Confirmation, ToolContext, ToolOutput
 from app.tools.base.targets import refusals_as_tool_errors, staged_result
 
@@ -173,7 +173,7 @@ _SHOWN = 200
 """Names that the question lists."""
 
 
-async def collect_changes(
+async def write_back_ignored_and_read_changes(
     run: WorkspaceWrites, context: ToolContext, output: ToolOutput, command: str
 ) -> tuple[ToolOutput, list[PathChange]]:
     """Write through the files that git ignores, and read the command's other changes.
@@ -210,7 +210,7 @@ async def _write_through(
         words = [each.summary for each in held]
         answer = await context.confirm(_ignored_question(words, command))
         if not answer.allowed:
-            return [_line(DISCARDED_LABEL, words)], f"{DISCARDED_LABEL}: {shorten_list(words)}"
+            return [_line(DISCARDED_LABEL, words)], f"{DISCARDED_LABEL}: {join_first_with_semicolons(words)}"
     report = await run.write_back(paths)
     context.draft.ignored.extend(report.written)
     notes = [_line(IGNORED_FILES_LABEL, [each.summary for each in report.written])]
@@ -223,14 +223,14 @@ async def _write_through(
         notes.append(f"[{_KEPT} {report.kept_folder}, at the same paths]")
     summary = (
         describe_ignored_paths(report.written, 3),
-        f"{LEFT_ON_DISK_LABEL}: {shorten_list(list(report.skipped))}" if report.skipped else "",
+        f"{LEFT_ON_DISK_LABEL}: {join_first_with_semicolons(list(report.skipped))}" if report.skipped else "",
         f"{_KEPT} {report.kept_folder}" if report.kept_folder else "",
     )
     return notes, ", ".join(filter(None, summary))
 
 
 def _line(what: str, words: Sequence[str]) -> str:
-    return f"[{what}: {shorten_list(words, _TOLD)}]" if words else ""
+    return f"[{what}: {join_first_with_semicolons(words, _TOLD)}]" if words else ""
 
 
 def _by_reason(paths: Mapping[str, str]) -> dict[str, list[str]]:
@@ -262,7 +262,7 @@ async def stage_changes(
     if not context.draft.summaries:
         context.draft.summaries.append(summarize_command(command))
     # What was moved is one file.
-    files = plural(len(report.files), "file")
+    files = format_count(len(report.files), "file")
     proposal = context.draft.proposal_id
     told = staged_result(proposal, report, context.staging_steps_left)
     notes = [f"[{files} changed; the workspace is as it was]", told]
@@ -292,7 +292,7 @@ def _question(found: CapturedChanges, size: str, command: str) -> Confirmation:
 def _ignored_question(words: Sequence[str], command: str) -> Confirmation:
     return Confirmation(
         "ignored",
-        f"Write what git ignores? {shorten_list(words)}",
+        f"Write what git ignores? {join_first_with_semicolons(words)}",
         "\n".join([f"$ {command}", *words]),
         ".",
         ("Yes writes it to your files, where you have not changed them meanwhile; no throws it away.",),

@@ -22,11 +22,11 @@ from app.tools.command.command_result import (
     HeadAndTail,
     LiveOutput,
     PlainTextDecoder,
-    collect_changes,
     describe_sandbox,
     failure_notes,
     permission_notes,
     stage_changes,
+    write_back_ignored_and_read_changes,
 )
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class RunCommand(Tool):
         told, summary = printed.told(ended, limit)
         told = "\n".join([told, *failure_notes(told, ended, in_place=in_place)])
         output = ToolOutput(told, summary, failed=ended.timed_out or ended.code != 0)
-        return await collect_changes(run, context, output, arguments.command)
+        return await write_back_ignored_and_read_changes(run, context, output, arguments.command)
 
 
 class _Printed:

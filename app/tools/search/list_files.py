@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 
 from pydantic import Field
 
-from app.text.quantities import plural
+from app.text.quantities import format_count
 from app.tools.base.contract import Tool, ToolArguments, ToolContext, ToolError, ToolOutput
 from app.tools.base.targets import os_errors_as_tool_errors, resolve_real_path
 from app.workspace.path_rules import MAX_PATH_CHARACTERS
@@ -184,7 +184,7 @@ class _Listing:
         self._by_folder[f"{prefix}{name}{slash}"] = (count + 1, shown)
 
     def _output(self) -> ToolOutput:
-        total = plural(self._files, "file")
+        total = format_count(self._files, "file")
         stopped = f"[stopped after {LIST_SECONDS:.0f} s, before all files were seen; list one folder]"
         cut = [stopped] if self._stopped else []
         if not self._files and not cut:

@@ -15,7 +15,7 @@ from typing import Protocol
 from pydantic import Field
 
 from app.proposals.text.document import WIDE_MARKS, Document
-from app.text.quantities import plural
+from app.text.quantities import format_count
 from app.tools.base.contract import Tool, ToolArguments, ToolContext, ToolError, ToolOutput
 from app.tools.base.targets import (
     ask_if_secret,
@@ -469,12 +469,12 @@ def _report(pattern: str, found: SearchMatches) -> ToolOutput:
         lines.append(path)
         lines += [f"  {number}: {text}" for number, text in matches]
     counted = (
-        f"{plural(found.lines_found, 'matching line')} in {plural(found.files_found, 'file')}"
+        f"{format_count(found.lines_found, 'matching line')} in {format_count(found.files_found, 'file')}"
         if found.lines_found
         else "no matches"
     )
     if not found.lines_found:
-        lines.append(f"No line matches {pattern!r} in {plural(found.files_searched, 'file')}.")
+        lines.append(f"No line matches {pattern!r} in {format_count(found.files_searched, 'file')}.")
     elif found.lines_shown < found.lines_found:
         lines.append(f"[{found.lines_shown} of {counted} shown; narrow the search with path, glob or pattern]")
     else:

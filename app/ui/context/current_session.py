@@ -60,7 +60,7 @@ class UpdateBuffer:
         if not self._held:
             self._go_on()
 
-    def wrap_with_pause(self, job: Job) -> Job:
+    def wrap_to_pause_updates(self, job: Job) -> Job:
         """Return no more updates before `job` is done: later ones build on it.
 
         The app does not wait for it in its message queue, where keys would wait, too. Returns the job to start.

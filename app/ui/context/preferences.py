@@ -131,13 +131,13 @@ class Preferences:
         Raises:
             ConfigError: it cannot be set, or the file cannot be written.
         """
-        from app.config.settings import save_settings, set_nested, validate_value
+        from app.config.settings import save_settings, set_nested_value, validate_setting
 
         tables = {
             of: table.model_dump(exclude_unset=True, exclude_none=True) for of, table in self.settings.models.items()
         }
-        set_nested(tables, (model, *setting_path), value)
-        models = validate_value("models", tables)
+        set_nested_value(tables, (model, *setting_path), value)
+        models = validate_setting("models", tables)
         save_settings(self._runtime.dirs.config_file, {("models", model, *setting_path): value})
         self.apply_for_this_run(models=models)
 

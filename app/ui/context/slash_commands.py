@@ -21,7 +21,7 @@ def usage_line(action: Action) -> str:
     return f"/{action.command} {action.argument}".rstrip()
 
 
-def parse_nothing(command: str, argument: str) -> None:
+def require_no_argument(command: str, argument: str) -> None:
     """Raise BadArgument if a command that takes no argument has one."""
     if argument:
         raise BadArgument(f"/{command} takes nothing after it.")

@@ -256,7 +256,7 @@ class CommandRunner:
             await self.custom_commands.run(name, argument)
             return
         if argument and not COMMANDS[name].argument:
-            slash_commands.parse_nothing(name, argument)
+            slash_commands.require_no_argument(name, argument)
         await handler(argument)
 
     # Around the app

@@ -15,7 +15,7 @@ from app.review.review_decisions import (
     describe_undo,
     join_first_items,
 )
-from app.text.quantities import plural
+from app.text.quantities import format_count
 from app.text.safe_text import escape_unsafe
 from app.ui.context.app_context import AppContext
 from app.ui.context.current_session import CurrentSession
@@ -24,7 +24,7 @@ from app.ui.controllers.review_services import CheckController
 from app.ui.screens.output_screens import ExternalDiffController, ModelReadsScreen
 from widgets.common.input_order import wait_until_input_painted
 from widgets.review import review_messages
-from widgets.review.review import Review
+from widgets.review.review import ReviewPane
 
 if TYPE_CHECKING:
     from app.agent.updates import Update
@@ -70,7 +70,9 @@ class AfterDecision:
         chat: Gets the focus after the last decision.
     """
 
-    def __init__(self, review: Review, session: CurrentSession, preferences: Preferences, chat: ChatAccess) -> None:
+    def __init__(
+        self, review: ReviewPane, session: CurrentSession, preferences: Preferences, chat: ChatAccess
+    ) -> None:
         self._review = review
         self._session = session
         self._preferences = preferences
@@ -81,7 +83,7 @@ class AfterDecision:
         """Decisions that are being carried out: the model may go on at the end of one."""
 
     @contextmanager
-    def carrying_out(self) -> Iterator[None]:
+    def hold_focus_during_decision(self) -> Iterator[None]:
         """Stay in the review while a decision is carried out; after the last one, return to the composer if done."""
         self._unfinished += 1
         try:
@@ -184,7 +186,7 @@ class ReviewActions:
 
     def __init__(
         self,
-        review: Review,
+        review: ReviewPane,
         session: CurrentSession,
         runtime: "OpenWorkspace",
         preferences: Preferences,
@@ -234,7 +236,7 @@ class ReviewActions:
             "review_messages.Approve | review_messages.ApproveAll | review_messages.Deny | review_messages.DenyAll"
         ),
     ) -> None:
-        with self.after_decision.carrying_out():
+        with self.after_decision.hold_focus_during_decision():
             match event:
                 case review_messages.Approve():
                     await self.approve(event)
@@ -288,7 +290,7 @@ class ReviewActions:
             fact = f"{join_first_items(on_disk)} taken back off the disk"
         undoes = denied[-1].proposal.is_written_in_part and not denied[-1].proposal.on_disk
         back = "undoes what was written of the last" if undoes else "reopens the last"
-        what = f"{plural(len(event.each), 'proposal')} denied; {fact}."
+        what = f"{format_count(len(event.each), 'proposal')} denied; {fact}."
         said = self._fate(event.each, denied)
         self._say(f"{what}{said}", passing=bool(said), back=("undo", back))
 
@@ -423,7 +425,7 @@ class ReviewActions:
             except (StaleProposal, ChangedSinceShown):
                 # What can't be merged by hand is told while the text is still on the screen.
                 mine = UnsavedText(text, proposed_text(diff, before=True))
-                conflict = await asyncio.to_thread(service.open_conflict, name, event.path, mine)
+                conflict = await asyncio.to_thread(service.load_file_conflict, name, event.path, mine)
                 if conflict.regions:
                     unsaved.append(mine)
                     return
@@ -458,14 +460,14 @@ class ReviewActions:
         name = event.proposal_id
         path, service = event.path, self._runtime.service
         while True:
-            conflict = await asyncio.to_thread(service.open_conflict, name, path, unsaved)
+            conflict = await asyncio.to_thread(service.load_file_conflict, name, path, unsaved)
             path = conflict.path
 
             async def save(answer: Resolution, seen: "FileVersion | None", path: str = path) -> None:
                 await self._session.host.decisions.resolve_conflict(name, path, answer, seen)
 
             async def again(text: "UnsavedText | None", path: str = path) -> "FileConflict":
-                return await asyncio.to_thread(service.open_conflict, name, path, text)
+                return await asyncio.to_thread(service.load_file_conflict, name, path, text)
 
             vim = self._preferences.settings.vim
             screen = ConflictScreen(conflict, save, again, self._editor, unsaved=unsaved, vim=vim)

@@ -18,7 +18,7 @@ from widgets.chat.markdown.markdown_document import preload_parsers
 from widgets.common.input_order import wait_for_typing_pause
 from widgets.common.workbench_bars import ReadingStatus
 from widgets.review import review_messages
-from widgets.review.review import Review
+from widgets.review.review import ReviewPane
 
 if TYPE_CHECKING:
     from app.automation.check_results import ProposalChecks
@@ -39,7 +39,7 @@ class SideQuestionActions:
         notify: Shows a line that belongs to no pane.
     """
 
-    def __init__(self, review: Review, session: CurrentSession, runtime: "OpenWorkspace", notify: Notify) -> None:
+    def __init__(self, review: ReviewPane, session: CurrentSession, runtime: "OpenWorkspace", notify: Notify) -> None:
         self._review = review
         self._session = session
         self._runtime = runtime
@@ -89,7 +89,7 @@ class CheckController:
         app_context: Runs work, and notifies or asks the user.
     """
 
-    def __init__(self, review: Review, runtime: "OpenWorkspace", app_context: AppContext) -> None:
+    def __init__(self, review: ReviewPane, runtime: "OpenWorkspace", app_context: AppContext) -> None:
         self._review = review
         self._runtime = runtime
         self._app_context = app_context
@@ -162,10 +162,10 @@ class CheckController:
             self._review.show_notice(f"There is nothing to run on {proposal_id} now.")
 
     async def _follow_disk(self) -> None:
-        from app.automation.check_scheduler import workspace_changes
+        from app.automation.check_scheduler import watch_workspace_changes
 
         assert self.scheduler is not None
-        async with aclosing(workspace_changes(self._runtime.workspace)) as changes:
+        async with aclosing(watch_workspace_changes(self._runtime.workspace)) as changes:
             await self.scheduler.rerun_on_changes(self._with_evidence(changes))
 
     async def _with_evidence(self, changes: "AsyncIterator[None]") -> "AsyncIterator[None]":
@@ -210,7 +210,7 @@ class ReadingProgress:
         runtime: The open workspace.
     """
 
-    def __init__(self, review: Review, runtime: "OpenWorkspace") -> None:
+    def __init__(self, review: ReviewPane, runtime: "OpenWorkspace") -> None:
         self._review = review
         self._runtime = runtime
         self._saving = asyncio.Lock()

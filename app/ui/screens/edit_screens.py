@@ -11,8 +11,8 @@ from textual.widgets import Static
 from app.proposals.decide.conflicts import ConflictSide, FileConflict, UnsavedText
 from app.proposals.values.models import FileVersion
 from app.runtime.user_editor import EditorFailed
-from app.text.deceiving_text import find_deceptive
-from app.text.quantities import plural
+from app.text.deceiving_text import find_deceptive_characters
+from app.text.quantities import format_count
 from app.text.safe_text import escape_unsafe
 from app.ui.screens.dialog import ConfirmScreen, Dialog, DialogKey
 from widgets.common.key_hints import KeyHint, KeyHints
@@ -80,7 +80,7 @@ class EditScreen(Dialog[bool]):
 
     def compose_body(self) -> Iterable[Widget]:
         """Yield a warning about characters that are hard to see, if there are any, and the editor."""
-        found = find_deceptive(self._text)
+        found = find_deceptive_characters(self._text)
         if found:
             yield Static(
                 Content(escape_unsafe(f"This text holds {found}.", keep="")),
@@ -359,7 +359,7 @@ class ConflictScreen(EditScreen):
         text = self._area.source
         if blocks := self._area.blocks:
             self._area.show_block(blocks[0])
-            self._notice(f"Not saved: {plural(len(blocks), 'conflict')} still open.")
+            self._notice(f"Not saved: {format_count(len(blocks), 'conflict')} still open.")
             return None
         if (line := self._conflict.find_stray_marker(text)) >= 0:
             self._area.move_cursor((line, 0), center=True)
@@ -381,7 +381,7 @@ class ConflictScreen(EditScreen):
         if not unsaved:
             more = "Choose again."
         elif conflict.regions:
-            more = f"Your text is kept; {plural(len(conflict.regions), 'new conflict')}."
+            more = f"Your text is kept; {format_count(len(conflict.regions), 'new conflict')}."
         else:
             more = "Your text is kept and fits: look at it, then save again."
         self._notice(f"{why} {more}")
@@ -406,8 +406,8 @@ class ConflictScreen(EditScreen):
         conflict = self._conflict
         why, regions = conflict.reason, len(conflict.regions)
         if regions and not conflict.whole:
-            why = f"Changed in {plural(regions, 'place')} that {self._proposal_id} changes too"
-        more = f"; {plural(conflict.others, 'more file')}" if conflict.others else ""
+            why = f"Changed in {format_count(regions, 'place')} that {self._proposal_id} changes too"
+        more = f"; {format_count(conflict.others, 'more file')}" if conflict.others else ""
         return Content(escape_unsafe(f"{why}{more}", keep=""))
 
     def _hints(self, *, types: bool) -> Sequence[KeyHint]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from app.git.diff_program import DiffOutput
     from app.proposals.values.models import FileChange
     from app.runtime.open_workspace import OpenWorkspace
-    from widgets.review.review import Review
+    from widgets.review.review import ReviewPane
 
 
 _SIGNS = {
@@ -221,7 +221,7 @@ class ExternalDiffController:
         app_context: Runs work, and notifies or asks the user.
     """
 
-    def __init__(self, review: "Review", runtime: "OpenWorkspace", app_context: AppContext) -> None:
+    def __init__(self, review: "ReviewPane", runtime: "OpenWorkspace", app_context: AppContext) -> None:
         self._review = review
         self._runtime = runtime
         self._app_context = app_context

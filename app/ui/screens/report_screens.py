@@ -33,12 +33,12 @@ from app.runtime.model_connection import ProfileStore
 from app.runtime.open_workspace import OpenWorkspace
 from app.runtime.prompt_sources import check_prompt_sources
 from app.sandbox.confinement import SandboxMode
-from app.text.quantities import plural
+from app.text.quantities import format_count
 from app.text.safe_text import escape_unsafe
 from app.tools.command.command_result import describe_sandbox
 from app.ui.screens.dialog import Dialog, DialogKey
 from app.workspace.git_repository import folder_in_repository
-from widgets.common.figures import format_thousands
+from widgets.common.figures import format_short_number
 from widgets.common.text_view import TextLine, TextView
 
 _MARKS = {True: ("✓", "bold $text-success"), False: ("✗", "bold $text-error"), None: ("?", "bold $text-warning")}
@@ -322,7 +322,9 @@ def _skill_summary(skills: Skills, told: Skills | None) -> Content:
     if not skills.by_name:
         return Content("There are none. A skill is a folder with a SKILL.md in .agents/skills, here or in your home.")
     tokens = estimate_text_tokens(skills.prompt_text())
-    said = f"{plural(len(skills.by_name), 'skill')}: about {format_thousands(tokens)} tokens of each request."
+    said = (
+        f"{format_count(len(skills.by_name), 'skill')}: about {format_short_number(tokens)} tokens of each request."
+    )
     if told is not None and told.prompt_text() != skills.prompt_text():
         said += " This session uses the skills from when it was opened; /new loads the present ones."
     return Content(said)
@@ -365,7 +367,7 @@ class WireScreen(Dialog[None]):
     async def _show(self) -> None:
         import asyncio
 
-        lines = [*await asyncio.to_thread(body_lines, self._body), *decision_lines(self._moves)]
+        lines = [*await asyncio.to_thread(body_lines, self._body), *ladder_move_lines(self._moves)]
         view = self.query_one(TextView)
         view.set_lines(lines)
         view.focus()
@@ -405,7 +407,7 @@ def ladder_moves_of_last_turn(events: Sequence[Event]) -> list[LadderMove]:
     return [event for event in newest_first if isinstance(event, LadderMove)][::-1]
 
 
-def decision_lines(moves: Sequence[LadderMove]) -> list[TextLine]:
+def ladder_move_lines(moves: Sequence[LadderMove]) -> list[TextLine]:
     """Return a heading and a line for each decision: time, rung, next action and facts."""
     if not moves:
         return []
@@ -464,7 +466,7 @@ def request_summary(request: SentRequest, body: dict[str, Any]) -> Content:
     parts = [
         Content(request.wire.title),
         Content(f"{len(payload.messages)} messages, {spoken} by signoff{' and the prompt' if apart else ''}"),
-        Content(plural(len(payload.tools), "tool")),
+        Content(format_count(len(payload.tools), "tool")),
     ]
     if payload.tool_choice is None:
         parts.append(Content.styled("The model may call tools", "$text-success"))

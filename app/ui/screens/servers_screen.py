@@ -19,7 +19,7 @@ from app.mcp_client.mcp_server import McpServer, ServerState
 from app.mcp_client.oauth import SignInRequest
 from app.runtime.mcp_manager import McpManager
 from app.storage import StorageError
-from app.text.quantities import plural
+from app.text.quantities import format_count
 from app.text.safe_text import escape_unsafe
 from app.ui.screens.dialog import ConfirmScreen, Dialog, DialogKey, PreviewDialog
 from widgets.common.search_list import Choice, SearchList
@@ -165,7 +165,9 @@ class ServersScreen(PreviewDialog[None]):
         self.query_one(SearchList).set_choices([_choice(each) for each in self._all])
         ready = [each for each in self._all if each.state is ServerState.READY]
         tools = sum(len(each.tools) for each in ready)
-        self.show_status(f"{len(ready)} of {len(self._all)} ready, {plural(tools, 'tool')}" if self._all else "")
+        self.show_status(
+            f"{len(ready)} of {len(self._all)} ready, {format_count(tools, 'tool')}" if self._all else ""
+        )
         self._look()
 
     @on(SearchList.Highlighted)
@@ -252,7 +254,7 @@ def _has_browser() -> bool:
 def _choice(server: McpServer) -> Choice:
     mark, style = _MARKS[server.state]
     what = server.problem or (
-        plural(len(server.tools), "tool") if server.state is ServerState.READY else server.state
+        format_count(len(server.tools), "tool") if server.state is ServerState.READY else server.state
     )
     label = Content.assemble(
         (f"{mark} ", style),

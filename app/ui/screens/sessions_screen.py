@@ -15,7 +15,7 @@ from app.conversation.events import AssistantMessage, Event, ProposalStaged, Use
 from app.storage import StorageError
 from app.storage.session_search import MAX_HITS, SearchHit, SessionSearch
 from app.storage.session_store import SessionRecord, SessionStore
-from app.text.quantities import plural
+from app.text.quantities import format_count
 from app.text.safe_text import escape_unsafe
 from app.ui.screens.dialog import ConfirmScreen, Dialog, DialogKey, PreviewDialog
 from widgets.common.search_list import Choice, SearchList
@@ -72,7 +72,7 @@ class SessionPickerScreen(PreviewDialog[SessionRecord]):
         self.query_one(SearchList).set_choices(
             [_choice(record, now, current=record.id == self._current) for record in records], self._current
         )
-        self.show_status(plural(len(records), "session") if records else "")
+        self.show_status(format_count(len(records), "session") if records else "")
         self.query_one("#preview").display = bool(records)
 
     @on(SearchList.Highlighted)

@@ -14,7 +14,7 @@ from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
 from app.config.config_tables import Effort
-from app.config.settings import ConfigError, validate_value
+from app.config.settings import ConfigError, validate_setting
 from app.llm.values.endpoint import parse_address
 from app.storage import StorageError
 from app.storage.database import AllowedCommandStore
@@ -302,7 +302,7 @@ class SettingsScreen(ValuesDialog):
 
     def _change(self, row: SettingRow, value: Any) -> bool:
         try:
-            checked = validate_value(row.key, value)
+            checked = validate_setting(row.key, value)
             self._preferences.save(**{row.key: value})
             self._preferences.apply_for_this_run(**{row.key: checked})
         except ConfigError as error:

@@ -19,7 +19,7 @@ from textual.widgets.option_list import Option
 from app.llm.capabilities.model_list import ListedModel
 from app.llm.failures.request_errors import RequestError
 from app.llm.values.endpoint import find_url_fault, host_and_port
-from app.text.quantities import plural
+from app.text.quantities import format_count
 from app.text.safe_text import escape_unsafe
 from app.ui.screens.dialog import Dialog, DialogKey, display_path
 from widgets.common.search_list import Choice, SearchList
@@ -97,7 +97,7 @@ class ModelPickerScreen(Dialog[str]):
         names = sorted(self._listed, key=str.casefold)
         took = time.monotonic() - begun
         state.update(Content(escape_unsafe(self._address, keep="")))
-        self.show_status(f"{plural(len(names), 'model')} · {took * 1000:.0f} ms")
+        self.show_status(f"{format_count(len(names), 'model')} · {took * 1000:.0f} ms")
         choices = [
             Choice(
                 name,

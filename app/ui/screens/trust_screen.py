@@ -15,7 +15,7 @@ from app.mcp_client.configured_servers import WorkspaceServerFile, find_workspac
 from app.prompts.custom_commands import FoundCommands, find_workspace_commands
 from app.runtime.open_workspace import OpenWorkspace
 from app.storage import StorageError
-from app.text.deceiving_text import find_deceptive
+from app.text.deceiving_text import find_deceptive_characters
 from app.text.safe_text import escape_unsafe
 from app.ui.screens.dialog import Dialog, DialogKey
 from app.workspace import trust
@@ -163,7 +163,7 @@ def describe_trust_effects(request: TrustRequest) -> Content:
         title = f"{'Trusted servers' if each.trusted else 'Servers not trusted yet'} in {each.name}"
         rows.append(_row(title, [f"{one.name} ({one.origin})" for one in each.found.definitions], "$text-warning"))
     for path, text in _texts(request):
-        if found_odd := find_deceptive(text):
+        if found_odd := find_deceptive_characters(text):
             careful = f"Careful: {escape_unsafe(path, keep='')} holds {found_odd}."
             rows.append(Content.styled(careful, "bold $text-error"))
     return Content("\n").join([row for row in rows if row.plain] or [Content("It sets nothing.")])

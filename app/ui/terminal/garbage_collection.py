@@ -84,7 +84,7 @@ def limit_free_memory() -> None:
         library.mallopt(_MMAP_THRESHOLD, _LARGE)
 
 
-def freeze_loaded() -> None:
+def freeze_loaded_objects() -> None:
     """Freeze what was just imported, unless collection is paused: the next full collection would be long."""
     if gc.isenabled():
         gc.collect(1)

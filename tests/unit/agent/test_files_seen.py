@@ -3,7 +3,7 @@
 from app.agent.interventions import FileVersionsSeen
 from app.conversation.events import (
     CallOutcome,
-    Decision,
+    DecisionKind,
     Event,
     Intervention,
     InterventionKind,
@@ -33,7 +33,7 @@ def staged(proposal: str, version: str | None, *, supersedes: str = "", by: Orig
     )
 
 
-def decided(proposal: str, decision: Decision) -> ProposalDecided:
+def decided(proposal: str, decision: DecisionKind) -> ProposalDecided:
     return ProposalDecided(proposal=proposal, decision=decision)
 
 
@@ -46,25 +46,25 @@ def known(*events: Event) -> tuple[str, ...]:
 
 def test_an_edit_stands_beside_what_was_read_until_it_is_decided_on() -> None:
     assert known(read("1"), staged("P1", "2")) == ("1", "2")
-    assert known(read("1"), staged("P1", "2"), decided("P1", Decision.APPROVED)) == ("2",)
-    assert known(read("1"), staged("P1", "2"), decided("P1", Decision.DENIED)) == ("1",)
+    assert known(read("1"), staged("P1", "2"), decided("P1", DecisionKind.APPROVED)) == ("2",)
+    assert known(read("1"), staged("P1", "2"), decided("P1", DecisionKind.DENIED)) == ("1",)
 
 
 def test_an_answer_to_feedback_takes_the_place_of_what_it_answers() -> None:
-    answered = (read("1"), staged("P1", "2"), decided("P1", Decision.DENIED), staged("P2", "3", supersedes="P1"))
+    answered = (read("1"), staged("P1", "2"), decided("P1", DecisionKind.DENIED), staged("P2", "3", supersedes="P1"))
     assert known(*answered) == ("1", "3")
-    assert known(*answered, decided("P2", Decision.APPROVED)) == ("3",)
+    assert known(*answered, decided("P2", DecisionKind.APPROVED)) == ("3",)
 
 
 def test_edit_stacked_on_a_denied_one_leaves_both_versions_known() -> None:
-    stacked = (read("1"), staged("P1", "2"), staged("P2", "3"), decided("P2", Decision.APPROVED))
+    stacked = (read("1"), staged("P1", "2"), staged("P2", "3"), decided("P2", DecisionKind.APPROVED))
     assert known(*stacked) == ("3",)
-    assert known(*stacked, decided("P1", Decision.DENIED)) == ("1", "3")
+    assert known(*stacked, decided("P1", DecisionKind.DENIED)) == ("1", "3")
 
 
 def test_a_read_makes_all_before_it_old_unless_something_waits() -> None:
-    assert known(read("1"), staged("P1", "2"), decided("P1", Decision.APPROVED), read("3")) == ("3",)
-    assert known(read("1"), staged("P1", "2"), read("3"), decided("P1", Decision.DENIED)) == ("1", "3")
+    assert known(read("1"), staged("P1", "2"), decided("P1", DecisionKind.APPROVED), read("3")) == ("3",)
+    assert known(read("1"), staged("P1", "2"), read("3"), decided("P1", DecisionKind.DENIED)) == ("1", "3")
 
 
 def test_reported_file_changes_are_known() -> None:
@@ -75,7 +75,7 @@ def test_reported_file_changes_are_known() -> None:
 def test_command_result_of_an_unread_file_is_not_known() -> None:
     assert known(staged("P1", "2", by=OriginKind.COMMAND)) == ()
     assert known(staged("P1", "2")) == ("2",)
-    assert known(staged("P1", "2"), decided("P1", Decision.DENIED)) == ()
+    assert known(staged("P1", "2"), decided("P1", DecisionKind.DENIED)) == ()
 
 
 def test_an_edit_of_which_an_older_log_does_not_tell_the_version_is_not_guessed() -> None:

@@ -10,7 +10,7 @@ from app.agent.gate import Gate, GatePolicy
 from app.conversation.events import (
     AssistantMessage,
     CallOutcome,
-    Decision,
+    DecisionKind,
     Event,
     ProposalDecided,
     ProposalStaged,
@@ -28,7 +28,7 @@ OTHERS: list[Event] = [
     RequestSent(closing=True),
     ToolResult(call="c1.0", outcome=CallOutcome.STAGED, text="staged"),
     TurnEnded(stopped="staged"),
-    ProposalDecided(proposal="P1", decision=Decision.APPROVED),
+    ProposalDecided(proposal="P1", decision=DecisionKind.APPROVED),
     UserMessage(text="x"),
 ]
 policies = st.builds(GatePolicy, st.sampled_from(["every-edit", "chain"]), st.integers(-1, 4))
@@ -106,8 +106,8 @@ def test_gate_names_staged_proposals_and_follows_the_policy() -> None:
     assert gate.is_closed
 
 
-@pytest.mark.parametrize("decision", [Decision.APPROVED, Decision.PARTLY_APPROVED, Decision.DENIED])
-def test_a_decision_opens_it_only_between_turns(decision: Decision) -> None:
+@pytest.mark.parametrize("decision", [DecisionKind.APPROVED, DecisionKind.PARTLY_APPROVED, DecisionKind.DENIED])
+def test_a_decision_opens_it_only_between_turns(decision: DecisionKind) -> None:
     decided = ProposalDecided(proposal="P1", decision=decision)
     ended = TurnEnded(stopped="staged")
     assert gate_closed([START, staged(1), decided], GatePolicy())
@@ -116,7 +116,9 @@ def test_a_decision_opens_it_only_between_turns(decision: Decision) -> None:
     assert not gate_closed([START, staged(1), ended, decided], GatePolicy())
 
 
-@pytest.mark.parametrize("decision", [Decision.UNDONE, Decision.REDONE, Decision.REOPENED, Decision.EDITED])
-def test_decision_that_is_no_verdict_leaves_the_gate_closed(decision: Decision) -> None:
+@pytest.mark.parametrize(
+    "decision", [DecisionKind.UNDONE, DecisionKind.REDONE, DecisionKind.REOPENED, DecisionKind.EDITED]
+)
+def test_decision_that_is_no_verdict_leaves_the_gate_closed(decision: DecisionKind) -> None:
     changed = ProposalDecided(proposal="P1", decision=decision)
     assert gate_closed([START, staged(1), TurnEnded(stopped="staged"), changed], GatePolicy())

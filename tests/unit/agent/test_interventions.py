@@ -11,10 +11,10 @@ from app.agent.interventions import (
     nudge_instruction,
     pending_note,
     repeated_denials_note,
-    staged_instruction,
+    stop_after_staging_instruction,
 )
 from app.conversation.events import (
-    Decision,
+    DecisionKind,
     Event,
     EventSource,
     InterventionKind,
@@ -48,13 +48,13 @@ def stage(number: int, *paths: str, supersedes: str = "") -> ProposalStaged:
     return ProposalStaged(proposal=f"P{number}", summary="s", files=files, calls=(), supersedes=supersedes)
 
 
-def decide(number: int, decision: Decision, *paths: str, still_pending: bool = False) -> ProposalDecided:
+def decide(number: int, decision: DecisionKind, *paths: str, still_pending: bool = False) -> ProposalDecided:
     files = tuple(FileStat(path=path, op="edit", added=1, removed=1) for path in paths)
     return ProposalDecided(proposal=f"P{number}", decision=decision, files=files, still_pending=still_pending)
 
 
 def test_the_closing_instruction_names_proposals_and_files_and_forbids_tools() -> None:
-    told = staged_instruction(["P1", "P2"], ["a.py", "b.py", "a.py"])
+    told = stop_after_staging_instruction(["P1", "P2"], ["a.py", "b.py", "a.py"])
     assert "P1, P2" in told.text
     assert "(a.py, b.py)" in told.text
     assert "Do not call tools" in told.text
@@ -107,18 +107,18 @@ def test_denials_in_a_row_are_counted_until_an_approval() -> None:
         fold.apply(ProposalStaged(proposal=f"P{number}", summary="", files=(), calls=()))
     counts = []
     for event in (
-        decide(1, Decision.DENIED),
-        decide(2, Decision.DENIED, still_pending=True),
-        decide(3, Decision.UNDONE),
-        decide(2, Decision.DENIED),
-        decide(4, Decision.DENIED),
-        decide(5, Decision.PARTLY_APPROVED),
-        decide(6, Decision.DENIED),
-        decide(1, Decision.REOPENED),
-        decide(6, Decision.REOPENED),
-        decide(2, Decision.DENIED),
-        decide(77, Decision.DENIED),
-        decide(78, Decision.APPROVED),
+        decide(1, DecisionKind.DENIED),
+        decide(2, DecisionKind.DENIED, still_pending=True),
+        decide(3, DecisionKind.UNDONE),
+        decide(2, DecisionKind.DENIED),
+        decide(4, DecisionKind.DENIED),
+        decide(5, DecisionKind.PARTLY_APPROVED),
+        decide(6, DecisionKind.DENIED),
+        decide(1, DecisionKind.REOPENED),
+        decide(6, DecisionKind.REOPENED),
+        decide(2, DecisionKind.DENIED),
+        decide(77, DecisionKind.DENIED),
+        decide(78, DecisionKind.APPROVED),
     ):
         fold.apply(event)
         counts.append(fold.denials_in_row)
@@ -128,9 +128,9 @@ def test_denials_in_a_row_are_counted_until_an_approval() -> None:
 def test_a_denial_that_was_taken_back_waits_again() -> None:
     fold = PendingProposals()
     fold.apply(ProposalStaged(proposal="P1", summary="Say hi", files=(), calls=()))
-    fold.apply(decide(1, Decision.DENIED))
+    fold.apply(decide(1, DecisionKind.DENIED))
     assert not fold.pending
-    fold.apply(decide(1, Decision.REOPENED, still_pending=True))
+    fold.apply(decide(1, DecisionKind.REOPENED, still_pending=True))
     assert [waits.summary for waits in fold.pending] == ["Say hi"]
 
 
@@ -150,15 +150,15 @@ def test_pending_proposals_follow_staging_decisions_and_changes() -> None:
 
     fold.apply(stage(1, "a.py"))
     fold.apply(stage(2, "a.py"))
-    fold.apply(decide(1, Decision.EDITED))
+    fold.apply(decide(1, DecisionKind.EDITED))
     assert waiting() == ["P1", "P2"]
-    fold.apply(decide(1, Decision.PARTLY_APPROVED, still_pending=True))
+    fold.apply(decide(1, DecisionKind.PARTLY_APPROVED, still_pending=True))
     fold.apply(ProposalChanged(proposal="P2", state="stale", reason="a.py changed"))
     assert {one.id: (one.partly_decided, one.state) for one in fold.pending} == {
         "P1": (True, "pending"),
         "P2": (False, "stale"),
     }
-    fold.apply(decide(1, Decision.APPROVED))
+    fold.apply(decide(1, DecisionKind.APPROVED))
     fold.apply(stage(3, "a.py", supersedes="P2"))
     assert waiting() == ["P3"]
     fold.apply(ProposalChanged(proposal="P3", state="superseded"))
@@ -199,7 +199,7 @@ class TestFilesChanged:
         assert len(told.files) == 50
 
 
-DENIED = ProposalDecided(proposal="P1", decision=Decision.DENIED, feedback="Not so.")
+DENIED = ProposalDecided(proposal="P1", decision=DecisionKind.DENIED, feedback="Not so.")
 
 
 def staged(proposal: str, supersedes: str = "") -> ProposalStaged:
@@ -219,21 +219,21 @@ def test_a_closing_request_does_not_deliver_it() -> None:
     assert not after(DENIED, RequestSent(closing=True), RequestSent()).undelivered
 
 
-@pytest.mark.parametrize("decision", [Decision.APPROVED, Decision.PARTLY_APPROVED])
-def test_words_with_an_approval_are_delivered_but_no_proposal_answers_them(decision: Decision) -> None:
+@pytest.mark.parametrize("decision", [DecisionKind.APPROVED, DecisionKind.PARTLY_APPROVED])
+def test_words_with_an_approval_are_delivered_but_no_proposal_answers_them(decision: DecisionKind) -> None:
     approved = after(ProposalDecided(proposal="P1", decision=decision, feedback="Nice."))
     assert approved.undelivered
     assert approved.unanswered == ()
 
 
-@pytest.mark.parametrize("decision", list(Decision))
-def test_a_decision_without_words_asks_for_nothing(decision: Decision) -> None:
+@pytest.mark.parametrize("decision", list(DecisionKind))
+def test_a_decision_without_words_asks_for_nothing(decision: DecisionKind) -> None:
     assert not after(ProposalDecided(proposal="P1", decision=decision)).undelivered
 
 
 def test_line_comments_are_feedback() -> None:
     comment = LineComment(path="a", line=1, side="new", quote="+x", text="Why?")
-    assert after(ProposalDecided(proposal="P1", decision=Decision.DENIED, comments=(comment,))).undelivered
+    assert after(ProposalDecided(proposal="P1", decision=DecisionKind.DENIED, comments=(comment,))).undelivered
 
 
 def test_denial_is_answered_only_by_the_proposal_that_revises_it() -> None:
@@ -243,13 +243,13 @@ def test_denial_is_answered_only_by_the_proposal_that_revises_it() -> None:
 
 
 def test_the_latest_unanswered_denial_comes_first() -> None:
-    other = ProposalDecided(proposal="P2", decision=Decision.DENIED, feedback="Neither.")
+    other = ProposalDecided(proposal="P2", decision=DecisionKind.DENIED, feedback="Neither.")
     assert after(DENIED, other).unanswered == ("P2", "P1")
     assert after(DENIED, other, DENIED).unanswered == ("P1", "P2")
 
 
 def test_reopened_denial_is_delivered_but_needs_no_answer() -> None:
-    reopened = ProposalDecided(proposal="P1", decision=Decision.REOPENED)
+    reopened = ProposalDecided(proposal="P1", decision=DecisionKind.REOPENED)
     assert after(DENIED, reopened).undelivered
     assert after(DENIED, RequestSent(), reopened).unanswered == ()
 

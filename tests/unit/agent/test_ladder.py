@@ -12,13 +12,13 @@ from app.agent.gate import Gate, GatePolicy
 from app.agent.interventions import closing_instruction, nudge_instruction
 from app.agent.ladder import (
     Action,
-    ClosingRequest,
-    Compact,
+    CompactContext,
+    EndTurn,
     LadderState,
     LastStep,
-    Request,
     RunCalls,
-    Stop,
+    SendClosingRequest,
+    SendRequest,
     WaitForUser,
     decide,
 )
@@ -83,93 +83,97 @@ def state(**fields: Any) -> LadderState:
     return replace(LadderState(), **fields)
 
 
-STAGED = ClosingRequest(InterventionKind.STAGED)
+STAGED = SendClosingRequest(InterventionKind.STAGED)
 TABLE: list[tuple[str, LadderState, Action]] = [
-    ("the user interrupts", state(aborted=True, question_open=True, gate_closed=True), Stop("aborted")),
+    ("the user interrupts", state(aborted=True, question_open=True, gate_closed=True), EndTurn("aborted")),
     ("a question is open", state(question_open=True, gate_closed=True, failure="rate_limited"), WaitForUser()),
     ("an edit was staged", state(gate_closed=True, last=LastStep.RESULTS), STAGED),
     ("an edit was staged, the context is full", state(gate_closed=True, failure="context_full"), STAGED),
     ("calls wait under a closed gate", state(gate_closed=True, last=LastStep.CALLS), STAGED),
-    ("control is back", state(gate_closed=True, closing_sent=True, last=LastStep.TEXT), Stop("staged")),
-    ("nothing came back", state(gate_closed=True, closing_sent=True, last=LastStep.EMPTY), Stop("staged")),
+    ("control is back", state(gate_closed=True, closing_sent=True, last=LastStep.TEXT), EndTurn("staged")),
+    ("nothing came back", state(gate_closed=True, closing_sent=True, last=LastStep.EMPTY), EndTurn("staged")),
     (
         "the closing request failed",
         state(gate_closed=True, closing_sent=True, last=LastStep.USER, failure="server_error", failure_message="500"),
-        Stop("staged", "500"),
+        EndTurn("staged", "500"),
     ),
     (
         "the server refused the call for us",
         state(gate_closed=True, closing_sent=True, failure="tool_use_failed", failure_message="x"),
-        Stop("staged"),
+        EndTurn("staged"),
     ),
-    ("first request", state(), Request()),
-    ("the context is full", state(last=LastStep.RESULTS, failure="context_full"), Compact()),
-    ("no room for a single token", state(last=LastStep.NO_ROOM, finish_reason="length"), Compact()),
-    ("the next request would overflow", state(last=LastStep.RESULTS, room_needed=True), Compact()),
-    ("room was made as far as it goes", state(last=LastStep.RESULTS, room_needed=True, compacted=True), Request()),
-    ("an answer needs no room", state(last=LastStep.TEXT, room_needed=True), Stop("answer")),
-    ("the request failed", state(failure="quota", failure_message="pay"), Stop("failed", "pay")),
+    ("first request", state(), SendRequest()),
+    ("the context is full", state(last=LastStep.RESULTS, failure="context_full"), CompactContext()),
+    ("no room for a single token", state(last=LastStep.NO_ROOM, finish_reason="length"), CompactContext()),
+    ("the next request would overflow", state(last=LastStep.RESULTS, room_needed=True), CompactContext()),
+    (
+        "room was made as far as it goes",
+        state(last=LastStep.RESULTS, room_needed=True, compacted=True),
+        SendRequest(),
+    ),
+    ("an answer needs no room", state(last=LastStep.TEXT, room_needed=True), EndTurn("answer")),
+    ("the request failed", state(failure="quota", failure_message="pay"), EndTurn("failed", "pay")),
     (
         "the server could not parse a call",
         state(failure="tool_use_failed", last=LastStep.RESULTS),
-        Request(InterventionKind.TRUNCATED),
+        SendRequest(InterventionKind.TRUNCATED),
     ),
-    ("cut calls", state(last=LastStep.CUT_CALLS, finish_reason="length"), Request(InterventionKind.TRUNCATED)),
-    ("cut text", state(last=LastStep.CUT_TEXT), Request(InterventionKind.TRUNCATED)),
+    ("cut calls", state(last=LastStep.CUT_CALLS, finish_reason="length"), SendRequest(InterventionKind.TRUNCATED)),
+    ("cut text", state(last=LastStep.CUT_TEXT), SendRequest(InterventionKind.TRUNCATED)),
     ("whole calls", state(last=LastStep.CALLS, finish_reason="stop"), RunCalls()),
     ("whole calls at the limit", state(last=LastStep.CALLS, steps=9, step_limit=9), RunCalls()),
-    ("text", state(last=LastStep.TEXT, finish_reason="tool_calls"), Stop("answer")),
-    ("text at the limit", state(last=LastStep.TEXT, steps=9, step_limit=9), Stop("answer")),
-    ("empty", state(last=LastStep.EMPTY), Request(InterventionKind.EMPTY_RESPONSE)),
-    ("reasoning only", state(last=LastStep.REASONING_ONLY), Request(InterventionKind.EMPTY_RESPONSE)),
-    ("results", state(last=LastStep.RESULTS), Request()),
+    ("text", state(last=LastStep.TEXT, finish_reason="tool_calls"), EndTurn("answer")),
+    ("text at the limit", state(last=LastStep.TEXT, steps=9, step_limit=9), EndTurn("answer")),
+    ("empty", state(last=LastStep.EMPTY), SendRequest(InterventionKind.EMPTY_RESPONSE)),
+    ("reasoning only", state(last=LastStep.REASONING_ONLY), SendRequest(InterventionKind.EMPTY_RESPONSE)),
+    ("results", state(last=LastStep.RESULTS), SendRequest()),
     (
         "results at the limit",
         state(last=LastStep.RESULTS, steps=9, step_limit=9),
-        ClosingRequest(InterventionKind.STEP_LIMIT),
+        SendClosingRequest(InterventionKind.STEP_LIMIT),
     ),
     (
         "a nudge at the limit",
         state(last=LastStep.EMPTY, steps=9, step_limit=9),
-        ClosingRequest(InterventionKind.STEP_LIMIT),
+        SendClosingRequest(InterventionKind.STEP_LIMIT),
     ),
     (
         "results at the cost limit",
         state(last=LastStep.RESULTS, steps=2, limit="cost"),
-        ClosingRequest(InterventionKind.COST_LIMIT),
+        SendClosingRequest(InterventionKind.COST_LIMIT),
     ),
     (
         "cut at the time limit",
         state(last=LastStep.CUT_TEXT, steps=1, limit="time"),
-        ClosingRequest(InterventionKind.TIME_LIMIT),
+        SendClosingRequest(InterventionKind.TIME_LIMIT),
     ),
     (
         "room is needed at the cost limit",
         state(last=LastStep.RESULTS, steps=2, room_needed=True, limit="cost"),
-        ClosingRequest(InterventionKind.COST_LIMIT),
+        SendClosingRequest(InterventionKind.COST_LIMIT),
     ),
     (
         "the context is full at the cost limit",
         state(last=LastStep.RESULTS, steps=2, failure="context_full", limit="cost", limit_message="m"),
-        Stop("failed", "m", "cost"),
+        EndTurn("failed", "m", "cost"),
     ),
-    ("nothing is left for a turn", state(limit="cost", limit_message="m"), Stop("failed", "m", "cost")),
-    ("text at the cost limit", state(last=LastStep.TEXT, steps=1, limit="cost"), Stop("answer")),
-    ("an edit at the cost limit", state(gate_closed=True, limit="cost"), ClosingRequest(InterventionKind.STAGED)),
+    ("nothing is left for a turn", state(limit="cost", limit_message="m"), EndTurn("failed", "m", "cost")),
+    ("text at the cost limit", state(last=LastStep.TEXT, steps=1, limit="cost"), EndTurn("answer")),
+    ("an edit at the cost limit", state(gate_closed=True, limit="cost"), SendClosingRequest(InterventionKind.STAGED)),
     ("a question at the cost limit", state(question_open=True, limit="cost"), WaitForUser()),
-    ("a stop at the cost limit", state(aborted=True, limit="cost"), Stop("aborted")),
-    ("the same call again", state(last=LastStep.RESULTS, repeats=3), Request(InterventionKind.NO_PROGRESS)),
-    ("it was told so", state(last=LastStep.RESULTS, repeats=4, no_progress_nudges=1), Request()),
+    ("a stop at the cost limit", state(aborted=True, limit="cost"), EndTurn("aborted")),
+    ("the same call again", state(last=LastStep.RESULTS, repeats=3), SendRequest(InterventionKind.NO_PROGRESS)),
+    ("it was told so", state(last=LastStep.RESULTS, repeats=4, no_progress_nudges=1), SendRequest()),
     (
         "it does not listen",
         state(last=LastStep.RESULTS, repeats=5, no_progress_nudges=1),
-        ClosingRequest(InterventionKind.NO_PROGRESS),
+        SendClosingRequest(InterventionKind.NO_PROGRESS),
     ),
-    ("nothing works", state(last=LastStep.RESULTS, fruitless_steps=4), Request(InterventionKind.NO_PROGRESS)),
+    ("nothing works", state(last=LastStep.RESULTS, fruitless_steps=4), SendRequest(InterventionKind.NO_PROGRESS)),
     (
         "still nothing works",
         state(last=LastStep.RESULTS, fruitless_steps=6, no_progress_nudges=1),
-        ClosingRequest(InterventionKind.NO_PROGRESS),
+        SendClosingRequest(InterventionKind.NO_PROGRESS),
     ),
 ]
 
@@ -196,7 +200,7 @@ def test_each_rung(given_state: LadderState, action: Action) -> None:
 )
 def test_ladder_stops_with_a_reason(given_state: LadderState, stopped: str) -> None:
     action = decide(given_state).action
-    assert isinstance(action, Stop)
+    assert isinstance(action, EndTurn)
     assert action.stopped == stopped
     if stopped != "failed" or not given_state.failure:
         assert action.message
@@ -208,7 +212,7 @@ def test_ladder_stops_with_a_reason(given_state: LadderState, stopped: str) -> N
 )
 def test_response_cut_twice_names_what_cut_it(finish: str | None, words: str) -> None:
     action = decide(state(last=LastStep.CUT_TEXT, truncated_nudges=1, finish_reason=finish)).action
-    assert isinstance(action, Stop) and words in action.message
+    assert isinstance(action, EndTurn) and words in action.message
 
 
 def test_an_open_question_stops_and_waits_whatever_came_last() -> None:
@@ -219,21 +223,21 @@ def test_an_open_question_stops_and_waits_whatever_came_last() -> None:
 
 @given(states)
 def test_an_open_question_always_ends_the_turn(given_state: LadderState) -> None:
-    expected = Stop("aborted") if given_state.aborted else WaitForUser()
+    expected = EndTurn("aborted") if given_state.aborted else WaitForUser()
     assert decide(replace(given_state, question_open=True)).action == expected
 
 
 @given(states)
 def test_no_tool_runs_and_no_open_request_is_made_while_the_gate_is_closed(given_state: LadderState) -> None:
     action = decide(replace(given_state, gate_closed=True)).action
-    assert not isinstance(action, RunCalls | Request | Compact)
+    assert not isinstance(action, RunCalls | SendRequest | CompactContext)
     if given_state.closing_sent:
-        assert isinstance(action, Stop | WaitForUser)
+        assert isinstance(action, EndTurn | WaitForUser)
 
 
 @given(states)
 def test_after_a_closing_request_control_is_always_with_the_user(given_state: LadderState) -> None:
-    assert isinstance(decide(replace(given_state, closing_sent=True)).action, Stop | WaitForUser)
+    assert isinstance(decide(replace(given_state, closing_sent=True)).action, EndTurn | WaitForUser)
 
 
 @given(states)
@@ -275,21 +279,21 @@ class Driver:
                 self.turn, self.gate, step_limit=self._step_limit, compaction_tried=self._room_made
             )
             match decide(state).action:
-                case (Stop() | WaitForUser()) as end:
-                    self.add(TurnEnded(stopped=end.stopped if isinstance(end, Stop) else "question"))
+                case (EndTurn() | WaitForUser()) as end:
+                    self.add(TurnEnded(stopped=end.stopped if isinstance(end, EndTurn) else "question"))
                     return end
-                case Compact():
+                case CompactContext():
                     self._room_made = True
                     self._compactions += 1
                     if self._compactions % 2:
                         self.add(Compacted(upto=0, summary="s", method="summary"))
                 case RunCalls():
                     self._run_calls()
-                case Request(nudge=kind):
+                case SendRequest(nudge=kind):
                     if kind is not None:
                         self.add(nudge_instruction(kind))
                     self._ask(closing_request=False)
-                case ClosingRequest(kind=kind):
+                case SendClosingRequest(kind=kind):
                     for call in self.turn.unfinished_calls:
                         self.add(ToolResult(call=call.uid, outcome=CallOutcome.REFUSED, text="refused"))
                     self.add(closing_instruction(kind, self.gate.staged_proposals, ["a.py"]))
@@ -357,7 +361,7 @@ def test_any_outputs_end_within_the_step_limit(outputs: list[Any], policy: GateP
     assert sum(event.closing for event in requests) <= 1
     assert not any(event.closing for event in requests[:-1]), "nothing is asked after the closing request"
     assert not driver.ran_behind_gate
-    assert driver.staged <= policy.staging_steps
+    assert driver.staged <= policy.max_staging_steps
     assert (driver.turn.question is not None) is (end == WaitForUser())
     assert driver.turn.unfinished_calls == () or driver.turn.open_questions
 

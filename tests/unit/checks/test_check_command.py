@@ -8,9 +8,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.automation.check_suggestions import append_check_tables, missing_checks, parse_checks, suggest_checks
+from app.automation.check_suggestions import (
+    append_check_tables,
+    parse_checks,
+    suggest_checks,
+    unconfigured_suggestions,
+)
 from app.config.config_tables import FILES, validate_placeholders
-from app.config.settings import ConfigError, load_configuration, validate_value
+from app.config.settings import ConfigError, load_configuration, validate_setting
 from app.workspace.paths import Workspace
 
 NAMES = [
@@ -70,7 +75,7 @@ def run(command: str, folder: Path) -> list[str]:
 )
 def test_within_quotes_it_is_refused_with_what_to_write(command: str) -> None:
     with pytest.raises(ConfigError, match=r"check\.0\.run: \{files\} is quoted already.*sh -c 'lint \"\$@\"' sh"):
-        validate_value("check", [{"name": "lint", "run": command}])
+        validate_setting("check", [{"name": "lint", "run": command}])
 
 
 @pytest.mark.parametrize(
@@ -131,7 +136,7 @@ def test_each_source_gives_its_checks_as_a_valid_table(tmp_path: Path, name: str
         user_file=tmp_path / "none", project=tables.encode(), flags={}, environment={}, trusted=True
     )
     assert configuration.settings.check == tuple(each.check for each in found)
-    assert missing_checks(found, configuration.settings.check) == []
+    assert unconfigured_suggestions(found, configuration.settings.check) == []
 
 
 @pytest.mark.parametrize(

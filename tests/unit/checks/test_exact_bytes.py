@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.automation.check_results import CheckResult, CheckState, ProposalChecks
-from app.automation.check_scheduler import CheckScheduler, workspace_changes
+from app.automation.check_scheduler import CheckScheduler, watch_workspace_changes
 from app.config.settings import CheckTable
 from app.proposals.values.models import HunkState, Proposal
 from app.proposals.values.proposal_errors import ChangedSinceShown, StackedProposal, StaleProposal
@@ -181,7 +181,7 @@ async def test_a_file_that_changes_elsewhere_outdates_the_result_and_names_itsel
     # on a busy machine, does not run without it.
     await until(lambda: site.result("P1").is_current)
     await site.calm()
-    changes = workspace_changes(site.runtime.workspace)
+    changes = watch_workspace_changes(site.runtime.workspace)
     watch = asyncio.create_task(site.following.rerun_on_changes(changes))
     await asyncio.sleep(0.3)
     (site.root / "b").write_text("broken\n")
@@ -204,7 +204,7 @@ async def test_without_watches_files_are_polled(home: Path, monkeypatch: pytest.
     monkeypatch.setattr("app.workspace.file_watching.start_watch", no_room)
     monkeypatch.setattr("app.automation.check_scheduler._LOOK_SECONDS", 0.01)
     with opened(home, in_git=True) as runtime:
-        changes = workspace_changes(runtime.workspace)
+        changes = watch_workspace_changes(runtime.workspace)
         for _ in range(3):
             await anext(changes)
         await changes.aclose()

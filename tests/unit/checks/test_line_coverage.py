@@ -87,7 +87,7 @@ def test_coverage_py_on_the_layer_tells_the_changed_lines_that_no_test_runs(
     result = run(runtime, command)
     assert missed(result) == ["shop.py:3", "shop.py:4"]
     assert "3 of 5 changed lines run" in result.summary
-    assert result.to_fact.words.endswith("; not run: shop.py:3, shop.py:4")
+    assert result.as_record.words.endswith("; not run: shop.py:3, shop.py:4")
     assert not any((runtime.workspace.root / name).exists() for name in ("coverage.xml", "lcov.info", ".data"))
 
 

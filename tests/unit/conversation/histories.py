@@ -16,7 +16,7 @@ from app.conversation.events import (
     CallDenied,
     CallOutcome,
     Compacted,
-    Decision,
+    DecisionKind,
     Event,
     Intervention,
     InterventionKind,
@@ -226,7 +226,7 @@ class Simulation:
 
     def _decide(self, *, feedback: bool) -> None:
         proposal = self._pending.pop() if self._pending and self.chance(80) else "P99"
-        decision = one_of(self.draw, list(Decision))
+        decision = one_of(self.draw, list(DecisionKind))
         hunk = HunkOutcome(path="a.py", hunk="h1", header="@@ -1 +1 @@", landed=self.chance(50), reason="asked to")
         comment = LineComment(path="a.py", line=3, side="new", quote="+```", text=self.marks.text("U"))
         self.add(

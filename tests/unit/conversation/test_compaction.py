@@ -37,7 +37,7 @@ from app.conversation.payload.compaction_plan import (
 from app.conversation.payload.history import HistoryOmissions, read_omissions
 from app.conversation.payload.projection import PayloadInputs, project
 from app.llm.values.endpoint import Profile
-from app.llm.values.requests_and_updates import Payload, Usage
+from app.llm.values.requests_and_updates import Payload, TokenUsage
 from app.proposals.values.decision_facts import FileStat
 from tests.unit.conversation.histories import Simulation, profiles, rules_for, sessions
 from tests.unit.conversation.validity import violations
@@ -303,7 +303,7 @@ PAYLOAD = Payload([{"role": "user", "content": "word " * 1000}], [])
 
 def counted(meter: TokenMeter, prompt_tokens: int) -> None:
     meter.apply(RequestSent(estimated_tokens=meter.count_tokens(PAYLOAD)))
-    meter.apply(AssistantMessage(text="x", usage=Usage(prompt_tokens=prompt_tokens)))
+    meter.apply(AssistantMessage(text="x", usage=TokenUsage(prompt_tokens=prompt_tokens)))
 
 
 def test_the_estimate_is_calibrated_and_stays_so_over_many_requests() -> None:

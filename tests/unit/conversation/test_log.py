@@ -139,7 +139,7 @@ async def test_events_of_another_process_keep_the_store_order() -> None:
     assert stored.id == 4
     assert list(ours.events) == store.kept
     assert seen.ids == [1, 2, 3, 4]
-    assert await theirs.catch_up() == (stored,)
+    assert await theirs.load_external_events() == (stored,)
     assert list(theirs.events) == store.kept
 
 

@@ -9,7 +9,7 @@ from app.conversation.events import (
     AssistantMessage,
     CallOutcome,
     Compacted,
-    Decision,
+    DecisionKind,
     Event,
     Intervention,
     InterventionKind,
@@ -254,7 +254,7 @@ class TestDecisions:
     def test_feedback_is_whole_and_once_beside_the_facts(self) -> None:
         feedback = "no.\n\nUse `Path` instead:\n- here\n- there"
         comment = LineComment(path="a.py", line=7, side="new", quote="-x\n+y", text="not this")
-        decided = ProposalDecided(proposal="P1", decision=Decision.DENIED, feedback=feedback, comments=(comment,))
+        decided = ProposalDecided(proposal="P1", decision=DecisionKind.DENIED, feedback=feedback, comments=(comment,))
         sent = messages(*HELLO, response(call()), done("c1.0"), STAGED, response(text="look"), decided)
         assert shape(sent) == "system user assistant tool assistant system user"
         assert "denied proposal P1" in sent[-2]["content"]
@@ -267,15 +267,17 @@ class TestDecisions:
             HunkOutcome(path="a.py", hunk="h1", header="@@ -1 +1 @@", landed=True, excerpt="1 x = 1"),
             HunkOutcome(path="a.py", hunk="h2", header="@@ -9 +9 @@", landed=False, reason="denied"),
         )
-        decided = ProposalDecided(proposal="P1", decision=Decision.PARTLY_APPROVED, hunks=hunks, still_pending=True)
+        decided = ProposalDecided(
+            proposal="P1", decision=DecisionKind.PARTLY_APPROVED, hunks=hunks, still_pending=True
+        )
         (facts,) = contents(messages(*HELLO, decided), "system")[1:]
         assert "a.py @@ -1 +1 @@: landed" in facts
         assert "    1 x = 1" in facts
         assert "a.py @@ -9 +9 @@: did not land (denied)" in facts
         assert "still await" in facts
 
-    @pytest.mark.parametrize("decision", list(Decision))
-    def test_every_decision_names_the_proposal(self, decision: Decision) -> None:
+    @pytest.mark.parametrize("decision", list(DecisionKind))
+    def test_every_decision_names_the_proposal(self, decision: DecisionKind) -> None:
         decided = ProposalDecided(proposal="P7", decision=decision, files=STAGED.files)
         (facts,) = contents(messages(*HELLO, decided), "system")[1:]
         assert "P7" in facts
@@ -521,7 +523,7 @@ class TestProfiles:
 class TestWhileARequestIsOut:
     """What is said in the meantime was not in that request, and stands after its response."""
 
-    FEEDBACK = ProposalDecided(proposal="P1", decision=Decision.DENIED, feedback="rather not")
+    FEEDBACK = ProposalDecided(proposal="P1", decision=DecisionKind.DENIED, feedback="rather not")
     LOG = (*HELLO, response(call()), done("c1.0"), STAGED, STOP, RequestSent(closing=True), FEEDBACK)
 
     @pytest.mark.parametrize("state", ["complete", "interrupted", "truncated"])

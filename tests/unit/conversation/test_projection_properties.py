@@ -32,7 +32,7 @@ from app.conversation.events import (
 from app.conversation.payload.compaction_plan import ContextBudget, TokenMeter, plan_compaction
 from app.conversation.payload.projection import CachedProjection, PayloadInputs, SideRequestInputs, project
 from app.llm.values.endpoint import Profile
-from app.llm.values.requests_and_updates import Payload, Usage
+from app.llm.values.requests_and_updates import Payload, TokenUsage
 from tests.unit.conversation.histories import (
     BLOCK,
     CONTENTS,
@@ -191,7 +191,7 @@ def test_side_questions_change_nothing_computed(session: Simulation, profile: Pr
     for event in session.events:
         uid = f"q{len(events)}"
         asked = SideQuestion(uid=uid, proposal="P1", path="a.py", text="why?", id=event.id)
-        answer = SideAnswer(question=uid, proposal="P1", text="Because. " * 50, usage=Usage(prompt_tokens=9_999))
+        answer = SideAnswer(question=uid, proposal="P1", text="Because. " * 50, usage=TokenUsage(prompt_tokens=9_999))
         events += data.draw(st.sampled_from([[], [asked], [asked, answer.model_copy(update={"id": event.id})]]))
         events.append(event)
     assert project(events, profile, FACTS) == project(session.events, profile, FACTS)

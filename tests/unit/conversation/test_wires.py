@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from app.conversation.events import (
     AssistantMessage,
     Compacted,
-    Decision,
+    DecisionKind,
     Event,
     Intervention,
     InterventionKind,
@@ -216,7 +216,7 @@ def test_words_that_a_gap_parts_from_their_note_follow_it_on_anthropic_too() -> 
     events: list[Event] = [
         UserMessage(text="old", id=1),
         Compacted(upto=1, summary="s", method="summary", id=2),
-        ProposalDecided(proposal="P1", decision=Decision.DENIED, feedback="no", id=3),
+        ProposalDecided(proposal="P1", decision=DecisionKind.DENIED, feedback="no", id=3),
     ]
     spoken = said(body_of(events, Profile(wire="anthropic")))
     note = next(text for role, text in spoken if role == "system" and "P1" in text)
@@ -226,7 +226,7 @@ def test_words_that_a_gap_parts_from_their_note_follow_it_on_anthropic_too() -> 
 
 def test_the_notes_on_several_words_say_on_anthropic_in_which_order_they_are() -> None:
     denied = [
-        ProposalDecided(proposal=f"P{number}", decision=Decision.DENIED, feedback=f"no {number}", id=number)
+        ProposalDecided(proposal=f"P{number}", decision=DecisionKind.DENIED, feedback=f"no {number}", id=number)
         for number in (1, 2)
     ]
     first: list[Event] = [UserMessage(text="go", id=1), AssistantMessage(text="done", id=2)]

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
-from app.demo.demo_server import create_sample, demo_server
+from app.demo.demo_server import create_sample_workspace, demo_server
 from tests.unit.demo.player import Player
 
 
 @pytest.fixture(scope="session")
 def made_sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The sample workspace, for copies: git is started seven times for it."""
-    return create_sample(tmp_path_factory.mktemp("made"))
+    return create_sample_workspace(tmp_path_factory.mktemp("made"))
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from app.agent.interventions import staged_instruction
-from app.conversation.events import Decision, ProposalDecided
+from app.agent.interventions import stop_after_staging_instruction
+from app.conversation.events import DecisionKind, ProposalDecided
 from app.conversation.proposal_reports import format_decision_facts
 from app.llm.wires.wire import SystemText
 from app.proposals.locate.matching import Replacement
@@ -210,7 +210,7 @@ class Player:
 
     async def close_gate(self) -> Response:
         """The closing request: the same tools, none to be called, and the note at the end of this request alone."""
-        note = {"role": "system", "content": staged_instruction([f"P{self.proposals}"], self.staged).text}
+        note = {"role": "system", "content": stop_after_staging_instruction([f"P{self.proposals}"], self.staged).text}
         self.messages.append(note)
         try:
             return await self.request(tool_choice="none")
@@ -230,18 +230,18 @@ class Player:
             else:
                 file.parent.mkdir(exist_ok=True)
                 file.write_text(text)
-        self._decided(Decision.APPROVED)
+        self._decided(DecisionKind.APPROVED)
 
     def deny(self) -> None:
         """The user denies what is staged, without a word."""
-        self._decided(Decision.DENIED)
+        self._decided(DecisionKind.DENIED)
 
     async def request_changes(self, feedback: str) -> Response:
         """The user denies what is staged and says why; the model goes on at once."""
-        self._decided(Decision.DENIED, feedback)
+        self._decided(DecisionKind.DENIED, feedback)
         return await self.say(feedback)
 
-    def _decided(self, decision: Decision, feedback: str = "") -> None:
+    def _decided(self, decision: DecisionKind, feedback: str = "") -> None:
         files = tuple(FileStat(path=path, op="edit", added=1, removed=1) for path in self.staged)
         event = ProposalDecided(proposal=f"P{self.proposals}", decision=decision, files=files, feedback=feedback)
         self._note(format_decision_facts(event), introduces=bool(feedback))

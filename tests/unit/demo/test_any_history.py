@@ -6,8 +6,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.agent.interventions import staged_instruction
-from app.conversation.events import Decision, ProposalDecided
+from app.agent.interventions import stop_after_staging_instruction
+from app.conversation.events import DecisionKind, ProposalDecided
 from app.conversation.payload.compaction_plan import INSTRUCTION
 from app.conversation.proposal_reports import format_decision_facts
 from app.demo.demo_conversation import MODEL_ID
@@ -39,13 +39,13 @@ WORDS = st.sampled_from(
 ) | st.text(max_size=40)
 NOTES = st.sampled_from(
     [
-        staged_instruction(["P1"], ["x.py"]).text,
+        stop_after_staging_instruction(["P1"], ["x.py"]).text,
         INSTRUCTION,
         *(
             SystemText(
                 format_decision_facts(ProposalDecided(proposal="P1", decision=decision)), introduces=spoken
             ).full_text()
-            for decision in Decision
+            for decision in DecisionKind
             for spoken in (False, True)
         ),
     ]

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from app.agent.interventions import repeated_denials_note
-from app.agent.side_questions import SideSubject, make_question_contexts
+from app.agent.side_questions import SideQuestionSubject, make_question_contexts
 from app.conversation.events import SideQuestion
 from app.conversation.payload.compaction_plan import INSTRUCTION
 from app.conversation.payload.history import INTERRUPTED
 from app.conversation.payload.projection import BRIDGE
 from app.conversation.payload.tool_calls import ABORTED_BEFORE
-from app.demo.demo_conversation import DemoCall, DemoReply, ToolFindings, read_intent
+from app.demo.demo_conversation import DemoCall, DemoReply, DemoToolResults, read_intent
 from app.demo.demo_model import reply_to_request
 from app.proposals.values.models import FileChange, FileDiff, FileOperation, FileVersion, Hunk, Proposal
 from tests.unit.demo.player import TOOLS, Player
@@ -300,9 +300,9 @@ async def test_feedback_is_understood_behind_a_bridge(player: Player) -> None:
 
 def test_a_file_whose_beginning_was_not_read_is_unknown() -> None:
     page = DemoCall("c1", "read_file", {"path": "a.py", "start_line": 5}, "5\tfive\n6\tsix")
-    assert ToolFindings([page]).texts == {}
+    assert DemoToolResults([page]).texts == {}
     whole = DemoCall("c2", "read_file", {"path": "a.py"}, "1\tone\n2\ttwo")
-    assert ToolFindings([page, whole, page]).texts == {"a.py": "one\ntwo\n"}
+    assert DemoToolResults([page, whole, page]).texts == {"a.py": "one\ntwo\n"}
 
 
 async def test_a_summary_of_the_conversation_names_what_was_asked_and_read(player: Player) -> None:
@@ -389,14 +389,16 @@ OLD = ("from datetime import timedelta", "", DAY, "", "", "def next_day(time):",
 NEW = (*OLD[:2], "LUNAR_DAY = timedelta(hours=24, minutes=50)", *OLD[3:])
 
 
-def subject(*, whole: bool = False, old: Sequence[str] = OLD, new: Sequence[str] = NEW) -> SideSubject:
+def subject(*, whole: bool = False, old: Sequence[str] = OLD, new: Sequence[str] = NEW) -> SideQuestionSubject:
     hunk = Hunk(id="h", number=1, old_start=2, old_count=1, new_start=2, new_count=1)
     version = FileVersion(sha256="0" * 64, size=1)
     change = FileChange(
         path="moon.py", op=FileOperation.EDIT, base=version, result=version, hunks=(hunk,), added=1, removed=1
     )
     proposal = Proposal(id="P1", workspace="/w", created=0.0, summary="Keep the moon's time", files=(change,))
-    return SideSubject(proposal, FileDiff(change=change, old=tuple(old), new=tuple(new)), None if whole else hunk)
+    return SideQuestionSubject(
+        proposal, FileDiff(change=change, old=tuple(old), new=tuple(new)), None if whole else hunk
+    )
 
 
 def asked(text: str, **more: Any) -> str:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.demo.demo_server import create_sample
+from app.demo.demo_server import create_sample_workspace
 from app.demo.editing_skills import edits_between
 
 
@@ -80,7 +80,7 @@ def test_git_configuration_does_not_matter(tmp_path: Path, sample: Path, monkeyp
     monkeypatch.setenv("GIT_INDEX_FILE", str(tmp_path / "index"))
     other = tmp_path / "other"
     other.mkdir()
-    again = create_sample(other)
+    again = create_sample_workspace(other)
     for name in ("GIT_DIR", "GIT_INDEX_FILE", "GIT_CONFIG_GLOBAL"):
         monkeypatch.delenv(name)
     assert git(again, "rev-parse", "HEAD") == git(sample, "rev-parse", "HEAD")
@@ -89,7 +89,7 @@ def test_git_configuration_does_not_matter(tmp_path: Path, sample: Path, monkeyp
 
 def test_without_git_it_is_a_plain_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    folder = create_sample(tmp_path)
+    folder = create_sample_workspace(tmp_path)
     assert not (folder / ".git").exists()
     assert (folder / "tideline" / "moon.py").is_file()
     assert (folder / ".gitignore").is_file()
@@ -101,19 +101,19 @@ def test_a_git_that_fails_leaves_a_plain_folder(tmp_path: Path, monkeypatch: pyt
     broken.write_text("#!/bin/sh\nmkdir -p .git\nexit 1\n")
     broken.chmod(0o755)
     monkeypatch.setenv("PATH", f"{broken.parent}{os.pathsep}{os.environ['PATH']}")
-    folder = create_sample(tmp_path)
+    folder = create_sample_workspace(tmp_path)
     assert not (folder / ".git").exists()
     assert (folder / "README.md").is_file()
 
 
 def test_sample_never_writes_into_an_existing_folder(tmp_path: Path, sample: Path) -> None:
     with pytest.raises(FileExistsError):
-        create_sample(tmp_path)
+        create_sample_workspace(tmp_path)
 
 
 def test_sample_makes_its_own_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    folder = create_sample()
+    folder = create_sample_workspace()
     assert folder.name == "tideline"
     assert folder.parent.parent == tmp_path
 

@@ -81,7 +81,7 @@ def test_install_and_remove_restore_text(document: dict[str, Any], indent: int |
 @given(values, layouts)
 def test_a_text_is_read_as_json_is(value: object, indent: int | str | None) -> None:
     text = json.dumps(value, indent=indent)
-    assert hook_installation.node_value(text, hook_installation.parse_json_text(text)) == value
+    assert hook_installation.json_node_value(text, hook_installation.parse_json_text(text)) == value
 
 
 def test_order_comments_and_layout_stay() -> None:
@@ -183,7 +183,7 @@ def test_settings_that_are_none_are_left_alone(text: str) -> None:
 
 def test_comments_stand_anywhere() -> None:
     text = '{"a": [1, /* two */ 2, {"b": // three\n []}], // end\n "c": "// none"}'
-    assert hook_installation.node_value(text, hook_installation.parse_json_text(text)) == {
+    assert hook_installation.json_node_value(text, hook_installation.parse_json_text(text)) == {
         "a": [1, 2, {"b": []}],
         "c": "// none",
     }

@@ -10,7 +10,7 @@ import pytest
 
 from app.doors.hook import transcripts
 from app.doors.hook.agents import parse_seconds
-from app.doors.hook.hook_entry import find_project_root, is_deciding_command, starts_shell
+from app.doors.hook.hook_entry import find_project_root, is_deciding_command, starts_interactive_shell
 from app.doors.hook.hook_messages import parse_call
 from app.doors.hook.transcripts import (
     TranscriptResponse,
@@ -308,7 +308,7 @@ def test_other_commands_are_not_deciding(line: str) -> None:
     ],
 )
 def test_a_shell_that_is_to_be_written_to_is_recognised(line: str) -> None:
-    assert starts_shell(line)
+    assert starts_interactive_shell(line)
 
 
 @pytest.mark.parametrize(
@@ -329,7 +329,7 @@ def test_a_shell_that_is_to_be_written_to_is_recognised(line: str) -> None:
     ],
 )
 def test_a_shell_with_a_script_is_not(line: str) -> None:
-    assert not starts_shell(line)
+    assert not starts_interactive_shell(line)
 
 
 def test_deeply_nested_command_is_read_in_bounded_time() -> None:

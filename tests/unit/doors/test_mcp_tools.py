@@ -586,7 +586,7 @@ def test_the_status_tells_the_decision_the_words_and_the_text(host: Host, root: 
     host.edit("a.txt", "line 3\n", "three\n")
     text, _ = host.call("proposal_status")
     assert text.startswith("P1 waits for the user's decision") and "End your turn now" in text
-    user.service.replace_result("P1", "a.txt", TEXT.replace("line 3\n", "drei\n"))
+    user.service.replace_proposed_text("P1", "a.txt", TEXT.replace("line 3\n", "drei\n"))
     assert signoff(root, "approve", "--force", "P1") == 0
     text, failed = host.call("proposal_status", proposal="p1")
     assert not failed and text.startswith("P1 is approved and written to disk")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from app.doors.hook.hook_installation import render_plugin
+from app.doors.hook.hook_installation import render_hook_plugin
 
 NODE = shutil.which("node")
 pytestmark = pytest.mark.skipif(NODE is None, reason="there is no node")
@@ -42,7 +42,7 @@ console.log(JSON.stringify({ thrown, parts }))
 
 
 def call(folder: Path, command: str, session: str = "outer", *more: str, longest: int = 30) -> dict[str, Any]:
-    (folder / "signoff.mjs").write_text(render_plugin(command, longest))
+    (folder / "signoff.mjs").write_text(render_hook_plugin(command, longest))
     (folder / "host.mjs").write_text(HOST)
     done = subprocess.run(
         [str(NODE), "host.mjs", session, *more], cwd=folder, capture_output=True, text=True, check=False
@@ -85,7 +85,7 @@ def test_a_prompt_passes_without_an_answer(tmp_path: Path) -> None:
 
 
 def test_a_call_is_denied_where_no_shell_can_be_started(tmp_path: Path) -> None:
-    text = render_plugin("true", 30).replace('spawn("sh"', 'spawn("/nowhere/sh"')
+    text = render_hook_plugin("true", 30).replace('spawn("sh"', 'spawn("/nowhere/sh"')
     (tmp_path / "signoff.mjs").write_text(text)
     (tmp_path / "host.mjs").write_text(HOST)
     done = subprocess.run([str(NODE), "host.mjs", "outer"], cwd=tmp_path, capture_output=True, text=True, check=False)

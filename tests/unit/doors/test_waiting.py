@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.agent.decision_service import approval_event, decision_event, undo_event
-from app.conversation.events import Decision, ProposalDecided
+from app.conversation.events import DecisionKind, ProposalDecided
 from app.doors import agent_decisions
 from app.doors.agent_decisions import (
     DecisionStatus,
@@ -72,7 +72,7 @@ def deny(
 ) -> None:
     result = runtime.service.deny(proposal.id, hunks or None, feedback, comments)
     append_decision_to_sessions(
-        runtime, decision_event(result, Decision.DENIED, feedback=feedback, comments=comments)
+        runtime, decision_event(result, DecisionKind.DENIED, feedback=feedback, comments=comments)
     )
 
 
@@ -233,7 +233,7 @@ def test_parts_are_named_by_number_with_words_and_text(runtime: OpenWorkspace, p
         "- a.txt @@ -36 +36 @@: landed",
     ]
     assert "36\t35!" in text and text.index("Why?") < text.index("36\t35!")
-    edited = ProposalDecided(proposal=proposal.id, decision=Decision.EDITED, number=3)
+    edited = ProposalDecided(proposal=proposal.id, decision=DecisionKind.EDITED, number=3)
     told = [one.decided for one in runtime.sessions.decisions(proposal.id)]
     after = describe_decisions(runtime.service.get(proposal.id), [*told, edited])
     assert "- a.txt @@ -21 +21 @@: did not land (denied)" in after, "it is no decision on the rest"
@@ -267,7 +267,7 @@ def test_report_names_kept_and_reverted_hunks_on_disk(runtime: OpenWorkspace) ->
 
 
 def test_report_names_user_edits_and_superseding_proposals(runtime: OpenWorkspace, proposal: Proposal) -> None:
-    runtime.service.replace_result(proposal.id, "a.txt", "".join(["mine\n", *NUMBERS[1:]]))
+    runtime.service.replace_proposed_text(proposal.id, "a.txt", "".join(["mine\n", *NUMBERS[1:]]))
     assert "The user changed the proposed text of a.txt by hand" in report_decisions(runtime, proposal.id)[0]
     draft = runtime.service.new_draft("")
     draft.write("a.txt", "all new\n")
@@ -283,7 +283,7 @@ def test_a_stale_one_asks_for_another(runtime: OpenWorkspace, proposal: Proposal
     assert wait_for_decision(runtime.database, runtime.name, runtime.signal, proposal.id, seconds=60).state == "stale"
     text = report_decisions(runtime, proposal.id)[0]
     assert text.startswith("P1 is stale and can't be approved: ") and "propose the change anew" in text
-    append_decision_to_sessions(runtime, decision_event(runtime.service.deny(proposal.id), Decision.DENIED))
+    append_decision_to_sessions(runtime, decision_event(runtime.service.deny(proposal.id), DecisionKind.DENIED))
     text = report_decisions(runtime, proposal.id)[0]
     assert text.startswith("P1 is denied") and "P1 was stale and could not be approved: a.txt changed" in text
     assert "a.txt reads there now:" in text and "\t5?" in text

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.automation.evidence.evidence_runner import FilesChangedDuringTests
-from app.automation.evidence.proposal_evidence import ProposalEvidence, unheld_hunks_as_feedback
+from app.automation.evidence.proposal_evidence import ProposalEvidence, unnoticed_hunks_as_feedback
 from app.config.settings import CheckTable
 from app.proposals.values.models import Proposal
 from app.proposals.values.origin import Origin, OriginKind
@@ -301,10 +301,12 @@ def test_evidence_is_found_for_proposals_on_disk(runtime: OpenWorkspace) -> None
 def test_unnoticed_hunks_are_quoted_for_the_model(runtime: OpenWorkspace) -> None:
     proposal = stage(runtime, shop=edited(("sum(items)", "sum(items) + 0")))
     found = collect(runtime, proposal)
-    said = unheld_hunks_as_feedback(found, runtime.service.file_diffs(proposal.id))
+    said = unnoticed_hunks_as_feedback(found, runtime.service.file_diffs(proposal.id))
     assert "shop.py @@ -5 +5 @@: none of the tests that ran notices" in said
     assert "+    return sum(items) + 0\n" in said
-    assert unheld_hunks_as_feedback(ProposalEvidence(proposal.id, 1), runtime.service.file_diffs(proposal.id)) == ""
+    assert (
+        unnoticed_hunks_as_feedback(ProposalEvidence(proposal.id, 1), runtime.service.file_diffs(proposal.id)) == ""
+    )
 
 
 def test_pytest_itself_names_its_tests_in_its_report(runtime: OpenWorkspace) -> None:

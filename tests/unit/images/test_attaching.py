@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.images.image import Image, NotAnImage, format_bytes, media_type, read_format, refusal_reason
+from app.images.image import Image, NotAnImage, detect_media_type, format_bytes, read_image_format, refusal_reason
 from app.images.image_files import ImageCandidate, ImageFiles, NotAttached
 from app.images.mentions import Mention, find_mentions, format_mention, possible_pasted_paths
 from app.workspace.paths import Workspace
@@ -262,21 +262,21 @@ each = pytest.mark.parametrize(("data", "kind"), PICTURES.values(), ids=list(PIC
 
 @each
 def test_the_bytes_tell_format_and_size(data: bytes, kind: str) -> None:
-    assert read_format(data) == (kind, 300, 200)
-    assert media_type(data[:16]) == kind
+    assert read_image_format(data) == (kind, 300, 200)
+    assert detect_media_type(data[:16]) == kind
 
 
 @each
 def test_a_cut_off_image_is_damaged(data: bytes, kind: str) -> None:
     for length in (8, 12, 20, len(data) // 2):
         with pytest.raises(NotAnImage, match=r"cut off or damaged|no PNG"):
-            read_format(data[:length])
+            read_image_format(data[:length])
 
 
 @pytest.mark.parametrize("data", [png(), jpeg(), gif(), webp()], ids=["png", "jpeg", "gif", "webp"])
 def test_an_image_without_its_last_byte_is_cut_off(data: bytes) -> None:
     with pytest.raises(NotAnImage, match="cut off"):
-        read_format(data[:-1])
+        read_image_format(data[:-1])
 
 
 @pytest.mark.parametrize(
@@ -284,18 +284,18 @@ def test_an_image_without_its_last_byte_is_cut_off(data: bytes) -> None:
 )
 def test_all_else_is_none(data: bytes) -> None:
     with pytest.raises(NotAnImage, match="no PNG, JPEG, GIF or WebP"):
-        read_format(data)
+        read_image_format(data)
 
 
 @pytest.mark.parametrize("size", [(0, 2), (2, 0)])
 def test_an_image_without_pixels_is_damaged(size: tuple[int, int]) -> None:
     with pytest.raises(NotAnImage, match="no pixels"):
-        read_format(gif(*size))
+        read_image_format(gif(*size))
 
 
 def test_a_png_begins_with_its_header() -> None:
     with pytest.raises(NotAnImage, match="damaged"):
-        read_format(png(300, 200).replace(b"IHDR", b"tEXt"))
+        read_image_format(png(300, 200).replace(b"IHDR", b"tEXt"))
 
 
 @pytest.mark.parametrize(("size", "said"), [(999, "999 bytes"), (214_400, "214 KB"), (3_900_000, "3.9 MB")])
@@ -305,9 +305,9 @@ def test_a_size_is_said_for_people(size: int, said: str) -> None:
 
 def test_bytes_between_jpeg_segments_are_no_segment() -> None:
     frame = b"\xc0\0\x11\x08\0\x14\0\x1e" + bytes(10)
-    assert read_format(b"\xff\xd8\xff\xe0\0\2\xff" + frame + b"\xff\xd9")[1:] == (30, 20)
+    assert read_image_format(b"\xff\xd8\xff\xe0\0\2\xff" + frame + b"\xff\xd9")[1:] == (30, 20)
     with pytest.raises(NotAnImage, match="damaged"):
-        read_format(b"\xff\xd8\xff\xe0\0\2" + frame + b"\xff\xd9")
+        read_image_format(b"\xff\xd8\xff\xe0\0\2" + frame + b"\xff\xd9")
 
 
 @given(
@@ -320,7 +320,7 @@ def test_any_bytes_give_a_format_or_a_reason(picture: bytes, changes: list[tuple
     for at, content in changes:
         data[at : at + len(content)] = content
     try:
-        found = read_format(bytes(data))
+        found = read_image_format(bytes(data))
     except NotAnImage:
         return
     assert found.width > 0 and found.height > 0

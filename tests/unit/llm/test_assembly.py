@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from app.llm.response import bounded_stream
 from app.llm.response.bounded_stream import ResponseTooLarge
 from app.llm.response.response_assembly import DeltaCollector, ResponseAssembly
-from app.llm.values.requests_and_updates import Completed, ReasoningDelta, TextDelta
+from app.llm.values.requests_and_updates import ReasoningDelta, ResponseCompleted, TextDelta
 
 TEXT = st.text(st.sampled_from("ab <>/think\n🎉é[]_TOL"), max_size=60)
 
@@ -29,7 +29,7 @@ def chunk(**delta: Any) -> dict[str, Any]:
     return {"choices": [{"index": 0, "delta": delta}]}
 
 
-def assembled(chunks: list[dict[str, Any]], *, closing: bool = False) -> tuple[Completed, str, str]:
+def assembled(chunks: list[dict[str, Any]], *, closing: bool = False) -> tuple[ResponseCompleted, str, str]:
     """The response, and what was given out on the way."""
     assembly = ResponseAssembly(["read_file", "edit_file"], closing=closing)
     updates: list[Any] = []

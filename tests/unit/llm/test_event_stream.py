@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.llm.response import bounded_stream
-from app.llm.response.bounded_stream import EventDecoder, ResponseTooLarge, ServerEvent
+from app.llm.response.bounded_stream import ResponseTooLarge, ServerSentEvent, ServerSentEventDecoder
 from app.llm.response.response_assembly import Delta, DeltaCollector
 from app.llm.transport import BackgroundBodyReader, TaskYielder
 from app.llm.values.requests_and_updates import CallProgress, ReasoningDelta, TextDelta
@@ -38,9 +38,9 @@ LINES = st.lists(
 )
 
 
-def decode(pieces: list[bytes]) -> tuple[list[ServerEvent], str]:
+def decode(pieces: list[bytes]) -> tuple[list[ServerSentEvent], str]:
     """All events and what was outside of them."""
-    decoder = EventDecoder()
+    decoder = ServerSentEventDecoder()
     events = [event for piece in pieces for event in decoder.feed(piece)]
     return events + decoder.finish(), decoder.unframed
 
@@ -67,13 +67,13 @@ def test_only_the_event_with_the_bad_bytes_is_damaged() -> None:
 
 
 def test_a_field_of_errors_is_an_event() -> None:
-    assert decode([b'error: {"a": 1}\n\n'])[0] == [ServerEvent('{"a": 1}', "error")]
+    assert decode([b'error: {"a": 1}\n\n'])[0] == [ServerSentEvent('{"a": 1}', "error")]
 
 
 @pytest.mark.parametrize("between", [b"", b"data: an event\n\n"])
 def test_a_page_without_end_is_not_collected_for_ever(monkeypatch: pytest.MonkeyPatch, between: bytes) -> None:
     monkeypatch.setattr(bounded_stream, "MAX_EVENT", 1_000)
-    decoder = EventDecoder()
+    decoder = ServerSentEventDecoder()
     with pytest.raises(ResponseTooLarge, match="a page of more than 1,000 bytes"):
         for _ in range(1_000):
             assert len(decoder.feed(b"<p>not an event</p>\n" + between)) == bool(between)
@@ -85,7 +85,7 @@ def test_a_page_without_end_is_not_collected_for_ever(monkeypatch: pytest.Monkey
 )
 def test_an_event_without_end_is_not_collected_for_ever(monkeypatch: pytest.MonkeyPatch, piece: bytes) -> None:
     monkeypatch.setattr(bounded_stream, "MAX_EVENT", 1_000)
-    decoder = EventDecoder()
+    decoder = ServerSentEventDecoder()
     with pytest.raises(ResponseTooLarge, match="an event of more than 1,000 bytes"):
         for _ in range(1_001):
             decoder.feed(piece)
@@ -93,7 +93,7 @@ def test_an_event_without_end_is_not_collected_for_ever(monkeypatch: pytest.Monk
 
 def test_many_events_are_not_one_long_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounded_stream, "MAX_EVENT", 100)
-    decoder = EventDecoder()
+    decoder = ServerSentEventDecoder()
     assert sum(len(decoder.feed(b"data: twenty bytes here\n\n: heartbeat\n")) for _ in range(50)) == 50
 
 

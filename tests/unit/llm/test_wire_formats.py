@@ -12,7 +12,7 @@ from app.llm.capabilities.model_list import parse_model_list
 from app.llm.failures.request_errors import Failure, FailureKind
 from app.llm.values.endpoint import Profile, host_and_port, is_private, parse_address
 from app.llm.values.requests_and_updates import Endpoint, Payload
-from app.llm.wires.wire import CallWithResult, Item, ModelTurn, OpaqueEcho, SystemText, UserText
+from app.llm.wires.wire import CallWithResult, Item, ModelTurn, OpaqueResponseBlocks, SystemText, UserText
 from app.llm.wires.wire_registry import WIRES
 
 CALL = CallWithResult("c1", "read_file", "{}", "ok")
@@ -29,16 +29,16 @@ def delta(added: Any) -> dict[str, Any]:
 
 
 def test_a_text_alone_is_written_as_one() -> None:
-    messages, _ = WIRES["chat"].write_messages([UserText("Hello")], Profile())
+    messages, _ = WIRES["chat"].make_messages([UserText("Hello")], Profile())
     assert messages == [{"role": "user", "content": "Hello"}]
 
 
 @pytest.mark.parametrize("calls", [(), (CALL,)], ids=["answer", "call"])
 def test_reasoning_that_is_not_wanted_back_is_not_sent(calls: tuple[CallWithResult, ...]) -> None:
-    echo = OpaqueEcho(same_model=True, reasoning="Hm.", extras={"reasoning_details": [{"text": "Hm."}]})
+    echo = OpaqueResponseBlocks(same_model=True, reasoning="Hm.", extras={"reasoning_details": [{"text": "Hm."}]})
     turn = ModelTurn("Hi.", calls, echo)
     for wanted in ("never", "same_model"):
-        messages, _ = WIRES["chat"].write_messages(
+        messages, _ = WIRES["chat"].make_messages(
             [UserText("x"), turn], Profile.model_validate({"reasoning_echo": wanted})
         )
         assert ("reasoning_details" in messages[1]) == (wanted != "never")
@@ -48,10 +48,10 @@ def test_system_text_in_mid_conversation_keeps_its_place() -> None:
     items: list[Item] = [
         SystemText("You are signoff."),
         UserText("x"),
-        ModelTurn("", (CALL,), OpaqueEcho()),
+        ModelTurn("", (CALL,), OpaqueResponseBlocks()),
         SystemText("Stop here."),
     ]
-    written = WIRES["anthropic"].write_messages(items, Profile(wire="anthropic"))
+    written = WIRES["anthropic"].make_messages(items, Profile(wire="anthropic"))
     assert "Stop here." not in str(written.system) and "You are signoff." in str(written.system)
     assert "Stop here." in str(written.messages[-1])
 

@@ -16,7 +16,7 @@ from app.prompts.custom_commands import (
     expand_arguments,
     find_user_commands,
     find_workspace_commands,
-    read_command,
+    parse_custom_command,
 )
 from app.workspace.paths import Workspace
 
@@ -183,11 +183,11 @@ def test_front_matter_is_what_it_says() -> None:
     written = (
         b"---\ndescription: Do\x1b[31m it\nargument-hint: [file]\nmodel: big-one\neffort: High\n---\nGo. !`ls` !`pwd`"
     )
-    command = read_command("go", "commands/go.md", written)
+    command = parse_custom_command("go", "commands/go.md", written)
     assert (command.argument, command.model, command.effort, command.shell) == ("[file]", "big-one", "high", 2)
     assert command.description == "Do␛[31m it", "escapes are for no terminal"
-    assert read_command("go", "x", written, takes_model=False).model == ""
-    assert read_command("go", "x", b"# Title\n\ntext").description == "Title"
+    assert parse_custom_command("go", "x", written, takes_model=False).model == ""
+    assert parse_custom_command("go", "x", b"# Title\n\ntext").description == "Title"
 
 
 @pytest.mark.parametrize(
@@ -196,4 +196,4 @@ def test_front_matter_is_what_it_says() -> None:
 )
 def test_a_broken_file_says_so_when_it_is_called(content: bytes, problem: str) -> None:
     with pytest.raises(CommandUnusable, match=problem):
-        read_command("go", "commands/go.md", content).make_message("")
+        parse_custom_command("go", "commands/go.md", content).make_message("")

@@ -13,7 +13,7 @@ import pytest
 from app.proposals.files.filesystem import DiskFile, PosixFilesystem, exchange_names, move_to_free_name
 from app.proposals.files.overlay import ContentStore
 from app.proposals.journal.apply import check_record_against_disk
-from app.proposals.journal.journal import Transition, plan_record
+from app.proposals.journal.journal import Transition, plan_journal_record
 from app.proposals.journal.rollback import holds_prepared
 from app.proposals.locate.matching import Replacement
 from app.proposals.proposal_service import ProposalService
@@ -493,7 +493,7 @@ def test_a_plan_is_not_begun_on_a_file_that_has_changed_meanwhile(bench: Make, n
     contents = ContentStore(site.store)
     disk = PosixFilesystem(site.root, 4096)
     step = Transition("a.txt", contents.add(b"one\n", 0o644), contents.add(b"two\n", 0o644))
-    record = plan_record(disk, "apply", site.edit("a.txt", ("one", "two")), [step])
+    record = plan_journal_record(disk, "apply", site.edit("a.txt", ("one", "two")), [step])
     check_record_against_disk(site.workspace, disk, contents, record, [step])
     (site.root / "a.txt").rename(site.root / "b.txt")
     (site.root / "a.txt").symlink_to("b.txt")

@@ -76,7 +76,7 @@ def test_regions_and_whole_sides_are_those_of_git(triple: tuple[list[str], list[
         site = Bench(folder, {"a.txt": text_of(base)})
         stage(site, **{"a.txt": (leaf(text_of(base)), leaf(text_of(proposed)))})
         site.put(**{"a.txt": text_of(disk)})
-        conflict = site.service.open_conflict("P1")
+        conflict = site.service.load_file_conflict("P1")
         for side, lines in (("base", base), ("disk", disk), ("proposed", proposed)):
             (folder / side).write_text(text_of(lines))
 
@@ -121,7 +121,7 @@ def test_resolved_text_is_what_is_approved(
         stage(site, **{"a.txt": (leaf(before), wanted), "b.txt": (leaf("b\n"), leaf("c\n"))})
         site.put(**{"a.txt": spelled(triple[1], ours)})
         found = site.tree()
-        conflict = site.service.open_conflict("P1")
+        conflict = site.service.load_file_conflict("P1")
         choices = [data.draw(st.sampled_from([DISK, PROPOSED, BOTH])) for _ in conflict.regions]
         text = conflict.text_with_choices(choices)
         saved = site.service.resolve_conflict("P1", "a.txt", text, conflict.disk)
@@ -150,7 +150,7 @@ def test_a_resolved_one_waits_again_on_what_is_on_disk(bench: Make) -> None:
     site = bench({"a.txt": numbered(20)})
     proposal = site.edit("a.txt", ("line 3\n", "three\n"), ("line 10\n", "ten\n"))
     site.put(**{"a.txt": numbered(20, l10="mine", l18="also mine")})
-    conflict = site.service.open_conflict("P1")
+    conflict = site.service.load_file_conflict("P1")
     assert conflict.reason == "a.txt changed at line 10, where the proposal changes it too"
     (region,) = conflict.regions
     assert (region.line, region.base, region.disk, region.proposed) == (10, ("line 10",), ("mine",), ("ten",))
@@ -168,14 +168,14 @@ def test_resolved_proposal_is_rebased_like_any_other(bench: Make) -> None:
     site = bench({"a.txt": numbered(20)})
     site.edit("a.txt", ("line 10\n", "ten\n"))
     site.put(**{"a.txt": numbered(20, l10="mine")})
-    resolve(site, site.service.open_conflict("P1"), PROPOSED)
+    resolve(site, site.service.load_file_conflict("P1"), PROPOSED)
     site.put(**{"a.txt": numbered(20, l10="mine", l1="first")})
     (moved,) = site.service.rebase_pending()
     assert moved.files[0].rebased
     site.put(**{"a.txt": numbered(20, l10="another")})
     (stale,) = site.service.rebase_pending()
     assert stale.state is ProposalState.STALE
-    (region,) = site.service.open_conflict("P1").regions
+    (region,) = site.service.load_file_conflict("P1").regions
     assert (region.base, region.disk, region.proposed) == (("mine",), ("another",), ("ten",))
 
 
@@ -183,10 +183,10 @@ def test_base_of_a_resolved_proposal_survives_a_restart(bench: Make) -> None:
     site = bench({"a.txt": "a\n"})
     site.edit("a.txt", ("a", "b"))
     site.put(**{"a.txt": "c\n"})
-    resolve(site, site.service.open_conflict("P1"), PROPOSED)
+    resolve(site, site.service.load_file_conflict("P1"), PROPOSED)
     site.put(**{"a.txt": "d\n"})
     site.reopened().rebase_pending()
-    (region,) = site.service.open_conflict("P1").regions
+    (region,) = site.service.load_file_conflict("P1").regions
     assert (region.base, region.disk, region.proposed) == (("c",), ("d",), ("b",))
 
 
@@ -194,11 +194,11 @@ def test_several_files_come_one_after_the_other_and_the_others_are_rebased(bench
     site = bench({"a.txt": "a\n", "b.txt": "b\n", "c.txt": numbered(9)})
     site.write(**{"a.txt": "A\n", "b.txt": "B\n", "c.txt": numbered(9, l2="two")})
     site.put(**{"a.txt": "1\n", "b.txt": "2\n", "c.txt": numbered(9, l8="eight")})
-    first = site.service.open_conflict("P1", "b.txt")
+    first = site.service.load_file_conflict("P1", "b.txt")
     assert (first.path, first.others) == ("b.txt", 1)
     saved = resolve(site, first, PROPOSED)
     assert saved.state is ProposalState.STALE and saved.reason.startswith("a.txt ")
-    second = site.service.open_conflict("P1", "c.txt")
+    second = site.service.load_file_conflict("P1", "c.txt")
     assert (second.path, second.others) == ("a.txt", 0)
     saved = resolve(site, second, DISK)
     assert [(change.path, change.edited, change.rebased) for change in saved.files] == [
@@ -211,7 +211,7 @@ def test_several_files_come_one_after_the_other_and_the_others_are_rebased(bench
     assert site.read("c.txt").decode() == numbered(9, l2="two", l8="eight")
     with pytest.raises(ChangedSinceShown, match="fits again"):
         site.edit("a.txt", ("1", "2"))
-        site.service.open_conflict("P2")
+        site.service.load_file_conflict("P2")
 
 
 def test_proposal_stacked_on_a_denied_one_is_resolved_against_the_disk(bench: Make) -> None:
@@ -219,7 +219,7 @@ def test_proposal_stacked_on_a_denied_one_is_resolved_against_the_disk(bench: Ma
     site.edit("a.txt", ("line 2\n", "two\n"))
     site.edit("a.txt", ("two\n", "the second\n"))
     site.service.deny("P1")
-    conflict = site.service.open_conflict("P2")
+    conflict = site.service.load_file_conflict("P2")
     assert conflict.labels.disk == "on disk now"
     saved = resolve(site, conflict, PROPOSED)
     assert saved.state is ProposalState.PENDING and saved.files[0].stacked_on == ()
@@ -231,8 +231,8 @@ def test_resolved_conflict_with_a_pending_proposal_stacks_on_it(bench: Make) -> 
     site = bench({"a.txt": numbered(9)})
     site.edit("a.txt", ("line 2\n", "two\n"))
     site.edit("a.txt", ("two\n", "the second\n"))
-    site.service.replace_result("P1", "a.txt", numbered(9, l2="zwei"))
-    conflict = site.service.open_conflict("P2")
+    site.service.replace_proposed_text("P1", "a.txt", numbered(9, l2="zwei"))
+    conflict = site.service.load_file_conflict("P2")
     assert conflict.labels.disk == "with P1, still pending"
     assert conflict.regions[0].disk == ("zwei",)
     saved = resolve(site, conflict, BOTH)
@@ -247,7 +247,7 @@ def test_written_hunks_of_a_resolved_proposal_stay_and_can_be_undone(bench: Make
     site.edit("a.txt", ("line 3\n", "three\n"), ("line 20\n", "twenty\n"))
     site.service.approve("P1", ["1"])
     site.put(**{"a.txt": numbered(30, l3="three", l20="mine")})
-    saved = resolve(site, site.service.open_conflict("P1"), PROPOSED)
+    saved = resolve(site, site.service.load_file_conflict("P1"), PROPOSED)
     assert saved.state is ProposalState.PARTLY_APPROVED
     site.service.approve("P1", revision=saved.revision)
     assert site.read("a.txt").decode() == numbered(30, l3="three", l20="twenty")
@@ -259,16 +259,16 @@ def test_a_file_that_changes_again_is_told_and_the_text_is_merged_with_it(bench:
     site = bench({"a.txt": numbered(20)})
     site.edit("a.txt", ("line 10\n", "ten\n"))
     site.put(**{"a.txt": numbered(20, l10="mine")})
-    conflict = site.service.open_conflict("P1")
+    conflict = site.service.load_file_conflict("P1")
     text = conflict.text_with_choices([BOTH]).replace("line 15", "by hand")
     site.put(**{"a.txt": numbered(20, l10="mine", l2="later")})
     with pytest.raises(ChangedSinceShown, match=r"a\.txt has changed again since you began; nothing was saved"):
         site.service.resolve_conflict("P1", "a.txt", text, conflict.disk)
-    again = site.service.open_conflict("P1", "a.txt", UnsavedText(text, conflict.disk_text))
+    again = site.service.load_file_conflict("P1", "a.txt", UnsavedText(text, conflict.disk_text))
     assert again.regions == ()
     assert again.text_with_choices() == numbered(20, l2="later", l10="mine\nten", l15="by hand")
     site.put(**{"a.txt": numbered(20, l10="mine", l15="theirs")})
-    again = site.service.open_conflict("P1", "a.txt", UnsavedText(text, conflict.disk_text))
+    again = site.service.load_file_conflict("P1", "a.txt", UnsavedText(text, conflict.disk_text))
     (region,) = again.regions
     assert (region.base, region.disk, region.proposed) == (("line 15",), ("theirs",), ("by hand",))
     assert (again.labels.base, again.labels.proposed) == ("when you began", "your text")
@@ -281,9 +281,9 @@ def test_a_text_whose_file_went_meanwhile_is_kept_to_make_it_anew(bench: Make) -
     site = bench({"a.txt": "a\n"})
     site.edit("a.txt", ("a", "b"))
     site.put(**{"a.txt": "c\n"})
-    conflict = site.service.open_conflict("P1")
+    conflict = site.service.load_file_conflict("P1")
     (site.root / "a.txt").unlink()
-    again = site.service.open_conflict("P1", "a.txt", UnsavedText("my text\n", conflict.disk_text))
+    again = site.service.load_file_conflict("P1", "a.txt", UnsavedText("my text\n", conflict.disk_text))
     assert again.whole and again.regions[0].proposed == ("my text",)
     saved = site.service.resolve_conflict("P1", "a.txt", "my text\n", again.disk)
     assert saved.files[0].op is FileOperation.CREATE
@@ -296,7 +296,7 @@ def test_nothing_left_is_a_denial_which_saving_is_not(bench: Make) -> None:
     site.edit("a.txt", ("a", "b"))
     site.put(**{"a.txt": "c\n"})
     site.service.rebase_pending()
-    conflict = site.service.open_conflict("P1")
+    conflict = site.service.load_file_conflict("P1")
     with pytest.raises(InvalidUserText, match=r"leaves a\.txt as it is, and nothing of P1 is left; deny it"):
         resolve(site, conflict, DISK)
     assert site.service.get("P1").state is ProposalState.STALE
@@ -307,7 +307,7 @@ def test_markers_in_a_file_are_no_conflicts(bench: Make) -> None:
     site = bench({"a.txt": f"{shown}x\n{shown}"})
     site.edit("a.txt", ("x", "y"))
     site.put(**{"a.txt": f"{shown}z\n{shown}"})
-    conflict = site.service.open_conflict("P1")
+    conflict = site.service.load_file_conflict("P1")
     assert len(conflict.unresolved_blocks(conflict.text_with_choices())) == 1
     assert conflict.text_with_choices([PROPOSED]) == f"{shown}y\n{shown}"
     assert conflict.find_stray_marker(conflict.text_with_choices()) >= 0
@@ -318,7 +318,7 @@ def test_a_marker_that_was_left_half_is_found(bench: Make) -> None:
     site = bench({"a.txt": "a\n"})
     site.edit("a.txt", ("a", "b"))
     site.put(**{"a.txt": "c\n"})
-    conflict = site.service.open_conflict("P1")
+    conflict = site.service.load_file_conflict("P1")
     text = conflict.text_with_choices().replace("=======\n", "")
     assert conflict.unresolved_blocks(text) == []
     assert conflict.find_stray_marker(text) == 0
@@ -331,7 +331,7 @@ def test_a_file_that_is_gone_is_made_anew_or_left(bench: Make) -> None:
     site = bench({"a.txt": "a\n", "b.txt": "b\n"})
     site.write(**{"a.txt": "A\n", "b.txt": "B\n"})
     (site.root / "a.txt").unlink()
-    conflict = site.service.open_conflict("P1")
+    conflict = site.service.load_file_conflict("P1")
     assert conflict.whole and conflict.disk is None and conflict.labels.disk == "on disk now: no file"
     left = site.service.resolve_conflict("P1", "a.txt", DISK, None)
     assert left.state is ProposalState.PENDING
@@ -348,7 +348,7 @@ def test_the_proposed_text_of_a_file_that_is_gone_makes_it(bench: Make) -> None:
     (site.root / "a.txt").chmod(0o755)
     site.edit("a.txt", ("a", "b"))
     (site.root / "a.txt").unlink()
-    site.service.open_conflict("P1")
+    site.service.load_file_conflict("P1")
     saved = site.service.resolve_conflict("P1", "a.txt", PROPOSED, None)
     assert saved.files[0].op is FileOperation.CREATE
     site.service.approve("P1", revision=saved.revision)
@@ -373,7 +373,7 @@ def test_a_deletion_of_a_file_that_changed(bench: Make, side: ConflictSide) -> N
     site = bench({"a.txt": "a\n", "b.txt": "b\n"})
     site.write(**{"a.txt": None, "b.txt": "B\n"})
     site.put(**{"a.txt": "changed\n"})
-    conflict = site.service.open_conflict("P1")
+    conflict = site.service.load_file_conflict("P1")
     assert conflict.whole and conflict.labels.proposed == "proposed in P1: no file"
     saved = site.service.resolve_conflict("P1", "a.txt", side, conflict.disk)
     site.service.approve("P1", revision=saved.revision)
@@ -387,7 +387,7 @@ def test_a_file_that_both_made_conflicts_where_it_differs(bench: Make) -> None:
     stage(site, **{"run.sh": (None, leaf("#!/bin/sh\necho one\nexit\n", 0o755))})
     site.put(**{"run.sh": "#!/bin/sh\necho two\nexit\n"})
     (site.root / "run.sh").chmod(0o644)
-    conflict = site.service.open_conflict("P1")
+    conflict = site.service.load_file_conflict("P1")
     (region,) = conflict.regions
     assert (region.base, region.disk, region.proposed) == ((), ("echo two",), ("echo one",))
     saved = resolve(site, conflict, PROPOSED)
@@ -401,7 +401,7 @@ def test_a_mode_that_only_one_side_changed_is_kept(bench: Make) -> None:
     site.edit("a.sh", ("a", "b"))
     site.put(**{"a.sh": "c\n"})
     (site.root / "a.sh").chmod(0o755)
-    saved = resolve(site, site.service.open_conflict("P1"), PROPOSED)
+    saved = resolve(site, site.service.load_file_conflict("P1"), PROPOSED)
     site.service.approve("P1", revision=saved.revision)
     assert site.tree() == {"a.sh": (b"b\n", 0o755)}
 
@@ -411,7 +411,7 @@ def test_a_binary_file_is_taken_from_one_side(bench: Make, side: ConflictSide) -
     site = bench({"a.bin": b"\0a", "b.txt": "b\n"})
     stage(site, **{"a.bin": (leaf(b"\0a"), leaf(b"\0b")), "b.txt": (leaf("b\n"), leaf("B\n"))})
     site.put(**{"a.bin": b"\0c"})
-    conflict = site.service.open_conflict("P1")
+    conflict = site.service.load_file_conflict("P1")
     assert conflict.whole and conflict.regions[0].disk == () == conflict.regions[0].proposed
     with pytest.raises(InvalidUserText, match="as a whole"):
         site.service.resolve_conflict("P1", "a.bin", BOTH, conflict.disk)
@@ -426,7 +426,7 @@ def test_a_symbolic_link_is_taken_from_one_side(bench: Make) -> None:
     stage(site, **{"a.txt": (leaf("a\n"), leaf("b\n"))})
     (site.root / "a.txt").unlink()
     (site.root / "a.txt").symlink_to("b.txt")
-    conflict = site.service.open_conflict("P1")
+    conflict = site.service.load_file_conflict("P1")
     assert conflict.whole and conflict.labels.disk == "on disk now: a symbolic link to b.txt"
     saved = site.service.resolve_conflict("P1", "a.txt", PROPOSED, conflict.disk)
     site.service.approve("P1", revision=saved.revision)
@@ -437,7 +437,7 @@ def test_a_link_that_is_proposed_takes_the_place_of_a_changed_file(bench: Make) 
     site = bench({"a.txt": "a\n", "b.txt": "b\n"})
     stage(site, **{"a.txt": (leaf("a\n"), FileOrLink(b"b.txt", LINK_MODE))})
     site.put(**{"a.txt": "c\n"})
-    conflict = site.service.open_conflict("P1")
+    conflict = site.service.load_file_conflict("P1")
     saved = site.service.resolve_conflict("P1", "a.txt", PROPOSED, conflict.disk)
     site.service.approve("P1", revision=saved.revision)
     assert (site.root / "a.txt").readlink() == Path("b.txt")
@@ -450,7 +450,7 @@ def test_a_moved_file_is_merged_in_its_new_place(bench: Make) -> None:
     draft.write("b.txt", numbered(9, l5="five"))
     site.service.stage(draft, "Move")
     site.put(**{"a.txt": numbered(9, l5="mine")})
-    conflict = site.service.open_conflict("P1")
+    conflict = site.service.load_file_conflict("P1")
     assert conflict.path == "b.txt" and conflict.regions[0].disk == ("mine",)
     saved = resolve(site, conflict, BOTH)
     assert saved.files[0].op is FileOperation.RENAME
@@ -467,7 +467,7 @@ def test_a_file_that_somebody_else_moved_there_is_merged_with(bench: Make) -> No
     site.service.stage(draft, "Move")
     (site.root / "a.txt").rename(site.root / "b.txt")
     site.put(**{"b.txt": numbered(9, l5="mine", l1="first")})
-    conflict = site.service.open_conflict("P1")
+    conflict = site.service.load_file_conflict("P1")
     saved = resolve(site, conflict, PROPOSED)
     assert (saved.files[0].op, saved.files[0].old_path) == (FileOperation.EDIT, "")
     site.service.approve("P1", revision=saved.revision)
@@ -484,9 +484,9 @@ def test_conflict_without_text_says_what_to_do(bench: Make) -> None:
     (site.root / "new.txt").mkdir()
     (site.root / "new.txt/inside").write_text("x")
     with pytest.raises(InvalidUserText, match=r"b\.txt exists now, so a\.txt can't be moved there; move one away"):
-        site.service.open_conflict("P1")
+        site.service.load_file_conflict("P1")
     with pytest.raises(InvalidUserText, match=r"new\.txt can't be made: new\.txt is a folder; move that away"):
-        site.service.open_conflict("P2")
+        site.service.load_file_conflict("P2")
 
 
 def test_proposal_on_disk_is_edited_on_disk(bench: Make) -> None:
@@ -494,7 +494,7 @@ def test_proposal_on_disk_is_edited_on_disk(bench: Make) -> None:
     change = PathChange("a.txt", leaf("old\n"), leaf("new\n"))
     site.service.stage_changes([change], Origin(kind=OriginKind.DISK), "On disk", on_disk=True)
     with pytest.raises(InvalidUserText, match="edit the file itself"):
-        site.service.open_conflict("P1", "a.txt", UnsavedText("mine\n", "new\n"))
+        site.service.load_file_conflict("P1", "a.txt", UnsavedText("mine\n", "new\n"))
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "latin-1"])
@@ -506,7 +506,7 @@ def test_other_encodings_stay(bench: Make, encoding: str) -> None:
     site = bench({"a.txt": spell("line 2")})
     stage(site, **{"a.txt": (leaf(spell("line 2")), leaf(spell("two")))})
     site.put(**{"a.txt": spell("mine")})
-    saved = resolve(site, site.service.open_conflict("P1"), BOTH)
+    saved = resolve(site, site.service.load_file_conflict("P1"), BOTH)
     site.service.approve("P1", revision=saved.revision)
     assert site.read("a.txt") == spell("mine\ntwo")
 

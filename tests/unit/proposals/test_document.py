@@ -6,7 +6,14 @@ from hypothesis import strategies as st
 
 from app.proposals.locate.carry_over import encode_content
 from app.proposals.text.diff import diff_lines
-from app.proposals.text.document import MAX_LINES, Document, display_both_texts, encode_utf8, split_lines, split_text
+from app.proposals.text.document import (
+    MAX_LINES,
+    Document,
+    display_both_texts,
+    encode_surrogateescape,
+    split_lines,
+    split_text,
+)
 from app.proposals.text.line_comparison import LineSpan, lines_in_no_version
 from app.proposals.values.proposal_errors import NotEditable
 from tests.unit.proposals.applied_changes import apply_changes
@@ -117,7 +124,7 @@ def test_a_lone_surrogate_has_no_bytes() -> None:
         with pytest.raises(NotEditable):
             document.encode_text("\ud800")
     with pytest.raises(NotEditable, match="half of a character pair"):
-        encode_utf8("\ud800")
+        encode_surrogateescape("\ud800")
 
 
 def test_display_shows_endings_only_where_they_differ() -> None:

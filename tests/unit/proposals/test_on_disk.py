@@ -298,7 +298,7 @@ def test_single_lines_of_a_new_and_of_a_deleted_file_are_taken_back(bench: Make)
 def test_proposal_on_disk_cannot_be_edited_in_the_review(site: Bench) -> None:
     name = stage(site, BEFORE).id
     with pytest.raises(InvalidUserText, match="edit the file itself"):
-        site.service.replace_result(name, "a.txt", "x\n")
+        site.service.replace_proposed_text(name, "a.txt", "x\n")
 
 
 def test_checks_compare_the_disk_with_what_was_there_before(site: Bench) -> None:

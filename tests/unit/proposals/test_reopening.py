@@ -188,7 +188,7 @@ def test_a_denied_hunk_does_not_come_back_where_the_user_has_written_another_tex
     site = bench({"a.txt": numbered(20)})
     proposal = site.edit("a.txt", ("line 2\n", "two\n"), ("line 12\n", "twelve\n"))
     site.service.deny(proposal.id, ["2"])
-    site.service.replace_result(proposal.id, "a.txt", numbered(20, l2="two", l12="mine"))
+    site.service.replace_proposed_text(proposal.id, "a.txt", numbered(20, l2="two", l12="mine"))
     with pytest.raises(NothingToUndo, match=r"The proposed text of a\.txt has changed where the denied hunks were"):
         site.service.undo(proposal.id)
 

@@ -295,7 +295,7 @@ def test_edits_that_cancel_out_stage_nothing(bench: Make) -> None:
 def test_the_user_can_edit_the_proposed_text(bench: Make) -> None:
     site = bench({"a.txt": numbered(20).replace("\n", "\r\n")})
     proposal = site.edit("a.txt", ("line 2\n", "two\n"), ("line 15\n", "fifteen\n"))
-    edited = site.service.replace_result(proposal.id, "a.txt", numbered(20, l2="two", l15="mine", l16="too"))
+    edited = site.service.replace_proposed_text(proposal.id, "a.txt", numbered(20, l2="two", l15="mine", l16="too"))
     assert edited.files[0].edited
     assert edited.revision == proposal.revision + 1
     assert edited.hunks[0].id == proposal.hunks[0].id
@@ -313,13 +313,16 @@ def test_errors_are_one_line_and_change_nothing(bench: Make) -> None:
     attempts: list[tuple[type[ProposalError], Callable[[], object]]] = [
         (UnknownProposal, lambda: site.service.get("P99")),
         (UnknownHunk, lambda: site.service.approve(proposal.id, ["7"])),
-        (ProposalError, lambda: site.service.replace_result(proposal.id, "a.txt", "half a \ud83d character\n")),
+        (
+            ProposalError,
+            lambda: site.service.replace_proposed_text(proposal.id, "a.txt", "half a \ud83d character\n"),
+        ),
         (UnknownHunk, lambda: site.service.approve(proposal.id, [])),
         (ChangedSinceShown, lambda: site.service.approve(proposal.id, revision=9)),
         (ProposalError, lambda: site.service.undo(proposal.id)),
         (ProposalError, lambda: site.service.redo(proposal.id)),
-        (ProposalError, lambda: site.service.replace_result(proposal.id, "b.txt", "x")),
-        (ProposalError, lambda: site.service.replace_result(proposal.id, "a.txt", numbered(5))),
+        (ProposalError, lambda: site.service.replace_proposed_text(proposal.id, "b.txt", "x")),
+        (ProposalError, lambda: site.service.replace_proposed_text(proposal.id, "a.txt", numbered(5))),
     ]
     for kind, attempt in attempts:
         with pytest.raises(kind) as caught:
@@ -351,7 +354,7 @@ def test_a_name_that_deceives_is_flagged(bench: Make, op: str) -> None:
 def test_a_text_that_is_left_as_it_was_changes_nothing(bench: Make) -> None:
     site = bench({"a.txt": numbered(5)})
     proposal = site.edit("a.txt", ("line 2\n", "two\n"))
-    assert site.service.replace_result(proposal.id, "a.txt", numbered(5, l2="two")) == proposal
+    assert site.service.replace_proposed_text(proposal.id, "a.txt", numbered(5, l2="two")) == proposal
     assert site.service.get(proposal.id) == proposal
 
 

@@ -431,7 +431,7 @@ def test_a_part_and_what_the_user_edited_are_counted(bench: Make) -> None:
     site = bench({"a.txt": numbered(30)})
     proposal = site.edit("a.txt", ("line 3\n", "three\n"), ("line 14", "fourteen"), ("line 25", "twenty-five"))
     result = numbered(30).replace("line 3\n", "three\n").replace("line 14", "14").replace("line 25", "25")
-    proposal = site.service.replace_result(proposal.id, "a.txt", result)
+    proposal = site.service.replace_proposed_text(proposal.id, "a.txt", result)
     done = site.service.approve(proposal.id, ["1", "5"]).proposal
     assert done.last is not None
     entry = make_record_entry(proposal, done, done.last, (), str, who="", after=ChainLink(), time=0.0)

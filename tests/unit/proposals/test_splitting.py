@@ -225,7 +225,7 @@ def test_a_hunk_that_comes_up_before_a_part_like_it_takes_no_hunk_along(bench: C
         proposal.id, SelectedLines("f", frozenset([2]), frozenset([2])), proposal.revision
     )
     assert len(parts) == 2
-    edited = site.service.replace_result(proposal.id, "f", "x\nm\nx\ny\nm\n")
+    edited = site.service.replace_proposed_text(proposal.id, "f", "x\nm\nx\ny\nm\n")
     ids = [hunk.id for hunk in edited.hunks]
     assert len(set(ids)) == len(ids) == 2
     site.service.approve(proposal.id, ids[1:], edited.revision)

@@ -22,7 +22,7 @@ from app.proposals.decide.patch_export import (
 from app.proposals.patch.patching import scan_patch
 from app.proposals.patch.place import apply_file_patch
 from app.proposals.text.diff import diff_lines
-from app.proposals.text.document import Document, decode_utf8, split_lines
+from app.proposals.text.document import Document, decode_surrogateescape, split_lines
 from app.proposals.values.models import FileOperation
 from app.proposals.values.proposal_errors import EditRefused, UnexportablePatch
 from tests.unit.proposals.applied_changes import apply_changes
@@ -154,7 +154,7 @@ def test_the_scanner_reads_it_back(case: Case) -> None:
     assert (file.path, file.old_path) == (case.new_path, case.file.old_path)
     assert (file.op is FileOperation.CREATE, file.op is FileOperation.DELETE) == (case.old is None, case.new is None)
     assert apply_file_patch(Document(case.old or b""), file)[0] == (case.new or b"")
-    held = PatchSet(io.StringIO(decode_utf8(text), newline="\n"))
+    held = PatchSet(io.StringIO(decode_surrogateescape(text), newline="\n"))
     assert len(held) == 1
     assert (held.added, held.removed) == (file.added, file.removed)
 
@@ -278,7 +278,7 @@ def test_two_thousand_hunks_come_back() -> None:
 
 @given(cases(), st.data())
 def test_the_second_reader_agrees_with_what_is_written_and_with_nothing_else(case: Case, data: st.DataObject) -> None:
-    text = decode_utf8(render_diff([case.file]))
+    text = decode_surrogateescape(render_diff([case.file]))
     check_patch_roundtrip(text, [case.file])
     if not has_hunks(case.file):
         return

@@ -19,7 +19,7 @@ import app.storage
 from app.conversation.events import (
     AssistantMessage,
     Compacted,
-    Decision,
+    DecisionKind,
     Event,
     MessageQueued,
     ProposalChanged,
@@ -201,7 +201,7 @@ def test_a_fork_goes_its_own_way(store: SessionStore) -> None:
 
 def test_deleting_a_session_keeps_its_decisions(store: SessionStore) -> None:
     record = store.create()
-    store.append_events(record.id, [ProposalDecided(proposal="P1", decision=Decision.DENIED, feedback="no")])
+    store.append_events(record.id, [ProposalDecided(proposal="P1", decision=DecisionKind.DENIED, feedback="no")])
     store.delete([record.id])
     assert store.all() == []
     assert [one.decided.feedback for one in store.decisions()] == ["no"]
@@ -250,7 +250,7 @@ def test_a_row_that_cannot_be_read_is_one_clear_line(store: SessionStore, tmp_pa
     database = store._database
     proposals = SqliteProposalStore(database, "/w", ChangeSignal(tmp_path / "signals", "/w"))
     record = store.create()
-    store.append_events(record.id, [ProposalDecided(proposal="P1", decision=Decision.DENIED)])
+    store.append_events(record.id, [ProposalDecided(proposal="P1", decision=DecisionKind.DENIED)])
     with database.transaction() as connection:
         connection.execute("INSERT INTO proposals VALUES ('/w', 1, '', 'pending', 1, 0, ?)", (body,))
         connection.execute("INSERT INTO proposals VALUES ('/w', 2, '', 'denied', 0, 0, ?)", (body,))
@@ -297,7 +297,7 @@ def test_commits_are_flushed_to_disk(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_a_fork_is_not_decided_anew_and_keeps_the_times(store: SessionStore) -> None:
     record = store.create()
-    said = store.append_events(record.id, [ProposalDecided(proposal="P1", decision=Decision.APPROVED)])
+    said = store.append_events(record.id, [ProposalDecided(proposal="P1", decision=DecisionKind.APPROVED)])
     fork = store.fork(record.id)
     assert [event.time for event in store.events(fork.id)] == [event.time for event in said]
     assert [(one.session, one.decided.proposal) for one in store.decisions()] == [(record.id, "P1")]

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from app.agent.decision_service import approval_event, decision_event, undo_event
-from app.conversation.events import Decision
+from app.conversation.events import DecisionKind
 from app.proposals.decide.commit_trailers import decisions_leading_to
 from app.proposals.files.filesystem import PosixFilesystem
 from app.proposals.proposal_service import ProposalService
@@ -116,7 +116,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
             continue
         comment = LineComment(path="a.txt", line=3, side="new", quote="+two", text=f"why {number}?")
         done = bench.service.deny(name, None, f"no {number}", [comment])
-        words = decision_event(done, Decision.DENIED, feedback=f"no {number}", comments=(comment,))
+        words = decision_event(done, DecisionKind.DENIED, feedback=f"no {number}", comments=(comment,))
         bench.sessions.record_decision(words)
     bench.database.query_rows("PRAGMA wal_checkpoint(TRUNCATE)")
     bench.database.close()

@@ -10,7 +10,7 @@ from app.conversation.events import (
     AssistantMessage,
     CallDenied,
     CallOutcome,
-    Decision,
+    DecisionKind,
     Event,
     ProposalDecided,
     ProposalStaged,
@@ -73,7 +73,7 @@ EVENTS: dict[str, tuple[Event, str]] = {
     "decision": (
         ProposalDecided(
             proposal="P7",
-            decision=Decision.DENIED,
+            decision=DecisionKind.DENIED,
             feedback="use a deadline",
             comments=(LineComment(path="app/client.py", side="new", line=3, quote="x", text="naïve"),),
         ),

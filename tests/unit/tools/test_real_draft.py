@@ -352,7 +352,7 @@ async def test_what_this_sessions_model_staged_is_no_secret_to_it_until_another_
     assert not own.asked
     with pytest.raises(CallRejected):
         await other.call("read_file", path=".env")
-    service.replace_result(proposal.id, ".env", f"KEY={TOKEN}\n")
+    service.replace_proposed_text(proposal.id, ".env", f"KEY={TOKEN}\n")
     after = Bench(workspace, service.new_draft("s1"))
     with pytest.raises(CallRejected):
         await after.call("read_file", path=".env")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.workspace import paths
-from app.workspace.path_rules import windows_problem
+from app.workspace.path_rules import windows_path_problem
 from app.workspace.paths import Workspace
 from app.workspace.secrets import secret_reason
 
@@ -308,9 +308,9 @@ def test_a_missing_path_is_nothing(workspace: Workspace, monkeypatch: pytest.Mon
     ],
 )
 def test_told(path: str, said: str) -> None:
-    assert said in windows_problem(path)
+    assert said in windows_path_problem(path)
 
 
 @pytest.mark.parametrize("path", ["console.py", "null", "a.con", "com10", "lpt", ".env", "a b.c", "aux-1/x", "prn_x"])
 def test_not_told(path: str) -> None:
-    assert windows_problem(path) == ""
+    assert windows_path_problem(path) == ""

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 from app.conversation.events import InterventionKind
 from app.conversation.token_totals import TokenTotals
 from app.images.image import Image
-from app.text.quantities import plural
+from app.text.quantities import format_count
 from widgets.chat.entries.entry_base import (
     USER_BAR,
     EntryMarks,
@@ -128,7 +128,7 @@ class CommandEntry(UserEntry):
         # Named: a dataclass with slots is not the class that `super()` looks for.
         typed = UserEntry.rows(self, width, opened)
         count = self.expansion.count("\n") + 1
-        label = f"{'▾' if opened else '▸'} {plural(count, 'line')} to the model"
+        label = f"{'▾' if opened else '▸'} {format_count(count, 'line')} to the model"
         told = " · ".join(filter(None, (label, make_safe_text(self.wished))))
         head = StyledLine(((shorten_text(told, width), MUTED_STYLE),), action="toggle")
         return [*typed, head, *(wrap_text(make_safe_text(self.expansion), MUTED_STYLE, width) if opened else ())]
@@ -348,7 +348,7 @@ class TurnEndEntry(TranscriptEntry):
     @property
     def facts(self) -> list[str]:
         """Return duration, calls, tokens and cost."""
-        calls = plural(self.calls, "tool call") if self.calls else ""
+        calls = format_count(self.calls, "tool call") if self.calls else ""
         return [
             fact
             for fact in (format_seconds(self.duration), calls, format_tokens(self.spent), format_dollars(self.spent))

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from app.conversation.events import Decision
+from app.conversation.events import DecisionKind
 from app.images.image import Image
 from app.proposals.values.decision_facts import FileStat, HunkOutcome, LineComment
-from app.text.quantities import plural
+from app.text.quantities import format_count
 from widgets.chat.entries.entry_base import USER_BAR, EntryMarks, TranscriptEntry, image_line
 from widgets.chat.markdown.highlighted_code import lay_out_code
 from widgets.chat.markdown.styled_lines import (
@@ -256,30 +256,30 @@ _STATE_WORDS = {
     "undone": "undone",
     "failed": "could not be applied",
 }
-_DECISION_WORDS: dict[Decision, tuple[str, TextStyle]] = {
-    Decision.APPROVED: ("Approved", TextStyle("success")),
-    Decision.PARTLY_APPROVED: ("Approved in part:", TextStyle("success")),
-    Decision.DENIED: ("Denied", TextStyle("error")),
-    Decision.UNDONE: ("Undid", TextStyle("warning")),
-    Decision.REOPENED: ("Reopened", TextStyle("warning")),
-    Decision.REDONE: ("Applied again:", TextStyle("success")),
-    Decision.EDITED: ("Edited", TextStyle("warning")),
+_DECISION_WORDS: dict[DecisionKind, tuple[str, TextStyle]] = {
+    DecisionKind.APPROVED: ("Approved", TextStyle("success")),
+    DecisionKind.PARTLY_APPROVED: ("Approved in part:", TextStyle("success")),
+    DecisionKind.DENIED: ("Denied", TextStyle("error")),
+    DecisionKind.UNDONE: ("Undid", TextStyle("warning")),
+    DecisionKind.REOPENED: ("Reopened", TextStyle("warning")),
+    DecisionKind.REDONE: ("Applied again:", TextStyle("success")),
+    DecisionKind.EDITED: ("Edited", TextStyle("warning")),
 }
 _ON_DISK_WORDS = {
-    Decision.APPROVED: "Kept",
-    Decision.PARTLY_APPROVED: "Kept in part:",
-    Decision.DENIED: "Took off the disk:",
-    Decision.REOPENED: "Reopened",
+    DecisionKind.APPROVED: "Kept",
+    DecisionKind.PARTLY_APPROVED: "Kept in part:",
+    DecisionKind.DENIED: "Took off the disk:",
+    DecisionKind.REOPENED: "Reopened",
 }
 """Of what was on disk before it was decided on."""
-_DECISION_MARKS: dict[Decision, Span] = {
-    Decision.APPROVED: ("✓ ", TextStyle("success")),
-    Decision.PARTLY_APPROVED: ("◐ ", TextStyle("success")),
-    Decision.DENIED: ("✗ ", TextStyle("error")),
-    Decision.UNDONE: ("↶ ", TextStyle("warning")),
-    Decision.REOPENED: ("↶ ", TextStyle("warning")),
-    Decision.REDONE: ("↷ ", TextStyle("success")),
-    Decision.EDITED: ("✎ ", TextStyle("warning")),
+_DECISION_MARKS: dict[DecisionKind, Span] = {
+    DecisionKind.APPROVED: ("✓ ", TextStyle("success")),
+    DecisionKind.PARTLY_APPROVED: ("◐ ", TextStyle("success")),
+    DecisionKind.DENIED: ("✗ ", TextStyle("error")),
+    DecisionKind.UNDONE: ("↶ ", TextStyle("warning")),
+    DecisionKind.REOPENED: ("↶ ", TextStyle("warning")),
+    DecisionKind.REDONE: ("↷ ", TextStyle("success")),
+    DecisionKind.EDITED: ("✎ ", TextStyle("warning")),
 }
 _WAITING = ("pending", "partly_approved", "stale")
 _OP_WORDS = {"create": "new", "delete": "deleted", "rename": "renamed", "mode": "mode"}
@@ -305,7 +305,7 @@ class ProposalEntry(TranscriptEntry):
         """Return id, summary, files with their line counts, state, and the key that leads to the review."""
         head: list[Span] = [(make_safe_text(self.proposal), TextStyle("card-id", bold=True)), ("  ", TEXT_STYLE)]
         if self.is_command:
-            tail = f" · {plural(len(self.files), 'file')}"
+            tail = f" · {format_count(len(self.files), 'file')}"
             command = _cut(make_safe_text(self.summary), width - cell_width(self.proposal) - 2 - cell_width(tail))
             lines = [StyledLine((*head, (command, TextStyle("text", bold=True)), (tail, MUTED_STYLE)), fill="card")]
         else:
@@ -351,7 +351,7 @@ class DecisionEntry(TranscriptEntry):
     """A decision of the user with the feedback."""
 
     proposal: str
-    decision: Decision
+    decision: DecisionKind
     files: tuple[FileStat, ...] = ()
     hunks: tuple[HunkOutcome, ...] = ()
     feedback: str = ""
@@ -373,10 +373,10 @@ class DecisionEntry(TranscriptEntry):
             names = f"{len(self.files)} files" if len(self.files) > 1 else make_safe_text(self.files[0].path)
             spans.append((f" · {names}", MUTED_STYLE))
             numbers = _numbers(sum(s.added for s in self.files), sum(s.removed for s in self.files))
-            if numbers and self.decision not in (Decision.DENIED, Decision.REOPENED):
+            if numbers and self.decision not in (DecisionKind.DENIED, DecisionKind.REOPENED):
                 spans += [(" ", TEXT_STYLE), *numbers]
         if self.still_pending:
-            rest = {Decision.EDITED: "it still waits", Decision.REOPENED: "it waits again"}
+            rest = {DecisionKind.EDITED: "it still waits", DecisionKind.REOPENED: "it waits again"}
             spans.append((f" · {rest.get(self.decision, 'the rest still waits')}", TextStyle("warning")))
         lines = wrap_spans(spans, width)
         bar: tuple[Span, ...] = (USER_BAR,)
@@ -397,9 +397,9 @@ class DecisionEntry(TranscriptEntry):
     def _hunk_words(self) -> str:
         """Return the outcome of the hunks, where the decision was about a part."""
         count = len(self.hunks)
-        if self.decision is not Decision.DENIED:
-            if self.on_disk and self.decision is Decision.REOPENED:
-                return plural(count, "hunk")
+        if self.decision is not DecisionKind.DENIED:
+            if self.on_disk and self.decision is DecisionKind.REOPENED:
+                return format_count(count, "hunk")
             if not self.still_pending and all(hunk.landed for hunk in self.hunks):
                 return _the_rest(count)
             verb = "kept" if self.on_disk else "written"

@@ -189,7 +189,7 @@ _TASKS = {
 
 
 @dataclass(slots=True)
-class RenderState:
+class MarkdownRenderState:
     """State that rendering a chunk needs from the chunks before it."""
 
     previous: MarkdownChunk | None = None
@@ -202,9 +202,9 @@ class RenderState:
     unfinished_code: HighlightedCode | None = None
     """The code that is being written as it was a moment ago, while an unfinished chunk is rendered."""
 
-    def unfinished(self, code: HighlightedCode | None) -> "RenderState":
+    def unfinished(self, code: HighlightedCode | None) -> "MarkdownRenderState":
         """Return a copy for rendering an unfinished chunk; `code` is its former state, if it was code."""
-        return RenderState(self.previous, self.widths, self.item_indent, self.environment, code)
+        return MarkdownRenderState(self.previous, self.widths, self.item_indent, self.environment, code)
 
 
 def needs_blank_row(previous: MarkdownChunk | None, chunk: MarkdownChunk) -> bool:
@@ -219,7 +219,7 @@ def needs_blank_row(previous: MarkdownChunk | None, chunk: MarkdownChunk) -> boo
 
 
 def render_chunk(
-    chunk: MarkdownChunk, width: int, state: RenderState, rows_above: list[StyledLine]
+    chunk: MarkdownChunk, width: int, state: MarkdownRenderState, rows_above: list[StyledLine]
 ) -> list[StyledLine]:
     """Return the lines of a chunk; a `rest` takes the last line out of `rows_above` and continues it."""
     if chunk.kind == "rest":
@@ -235,7 +235,7 @@ def render_chunk(
     return lines
 
 
-def _chunk_lines(chunk: MarkdownChunk, width: int, state: RenderState) -> list[StyledLine]:
+def _chunk_lines(chunk: MarkdownChunk, width: int, state: MarkdownRenderState) -> list[StyledLine]:
     match chunk.kind:
         case "fence":
             text, joined = chunk.text, chunk.joined
@@ -255,7 +255,9 @@ def _chunk_lines(chunk: MarkdownChunk, width: int, state: RenderState) -> list[S
             return _Blocks(chunk.text, width, state.environment).render()
 
 
-def _flow_on(chunk: MarkdownChunk, width: int, above: list[StyledLine], state: RenderState) -> list[StyledLine]:
+def _flow_on(
+    chunk: MarkdownChunk, width: int, above: list[StyledLine], state: MarkdownRenderState
+) -> list[StyledLine]:
     tokens = markdown_parser().parseInline(chunk.text.lstrip(), dict(state.environment))
     rows = inline_spans(tokens[0].children or [], TEXT_STYLE) if tokens else [[]]
     joint: str | None = None
@@ -270,7 +272,7 @@ def _flow_on(chunk: MarkdownChunk, width: int, above: list[StyledLine], state: R
     return lines
 
 
-def _table(chunk: MarkdownChunk, width: int, state: RenderState) -> list[StyledLine]:
+def _table(chunk: MarkdownChunk, width: int, state: MarkdownRenderState) -> list[StyledLine]:
     source = chunk.header + chunk.text
     rows, aligns = _table_rows(markdown_parser().parse(source, dict(state.environment)))
     if not rows:

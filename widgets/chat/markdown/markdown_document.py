@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from widgets.chat.markdown.highlighted_code import HighlightedCode
-from widgets.chat.markdown.markdown_blocks import RenderState, link_references, markdown_parser, render_chunk
+from widgets.chat.markdown.markdown_blocks import MarkdownRenderState, link_references, markdown_parser, render_chunk
 from widgets.chat.markdown.markdown_splitter import MAX_PARAGRAPH_CHARACTERS, MarkdownChunk, MarkdownSplitter
 from widgets.chat.markdown.styled_lines import StyledLine
 
@@ -114,7 +114,7 @@ class MarkdownDocument:
         self._note: Sequence[StyledLine] = ()
         self._splitter = MarkdownSplitter()
         self._chunks: list[MarkdownChunk] = []
-        self._state = RenderState()
+        self._state = MarkdownRenderState()
         self._lines: list[StyledLine] = []
         self._settled = 0
         self._held: StyledLine | None = None
@@ -166,7 +166,7 @@ class MarkdownDocument:
         """Lay out the whole text again: a reference is usually defined at the end, after the links that use it."""
         self._incoming, self._waiting, self._position, self._partial = [self.source], [], 0, ""
         self._splitter = MarkdownSplitter()
-        self._state = RenderState(environment=environment)
+        self._state = MarkdownRenderState(environment=environment)
         self._lines = []
         self._settled = 0
         self._held = None

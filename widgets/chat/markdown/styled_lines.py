@@ -5,7 +5,7 @@ from typing import NamedTuple, Protocol
 
 from rich.cells import cell_len, split_graphemes
 
-from app.text.quantities import plural
+from app.text.quantities import format_count
 from app.text.safe_text import escape_unsafe as without_controls
 
 
@@ -182,7 +182,7 @@ def hidden_lines_note(rows: Sequence[StyledLine], more_lines: int = 0) -> str:
         more_lines: lines behind them that were not even laid out.
     """
     more = sum(row.joint is None for row in rows) + more_lines
-    lines = plural(more, "more line") if more else ""
+    lines = format_count(more, "more line") if more else ""
     rest = "the rest of this line" if rows[0].joint is not None else ""
     return f"… {' and '.join(part for part in (rest, lines) if part)}"
 

@@ -23,7 +23,7 @@ from app.conversation.events import (
     CallDenied,
     CallOutcome,
     Compacted,
-    Decision,
+    DecisionKind,
     Event,
     Intervention,
     InterventionKind,
@@ -42,7 +42,7 @@ from app.conversation.events import (
     UserMessage,
 )
 from app.conversation.token_totals import TokenTotals
-from app.llm.values.requests_and_updates import Usage
+from app.llm.values.requests_and_updates import TokenUsage
 from app.proposals.risk.change_summary import summarize_command
 from app.proposals.values.decision_facts import FileStat
 from app.proposals.values.origin import Origin, OriginKind
@@ -137,7 +137,7 @@ OTHERS = st.sampled_from(
         [EventRecorded(Compacted(upto=1, summary="so far", method="summary"))],
         [EventRecorded(TurnEnded(stopped="answer"))],
         [EventRecorded(ProposalStaged(proposal="P1", summary="s", files=(STAT,), calls=()))],
-        [EventRecorded(ProposalDecided(proposal="P1", decision=Decision.DENIED, feedback="no"))],
+        [EventRecorded(ProposalDecided(proposal="P1", decision=DecisionKind.DENIED, feedback="no"))],
         [EventRecorded(ProposalChanged(proposal="P1", state="stale", reason="the file changed"))],
     ]
 )
@@ -271,15 +271,15 @@ def test_a_question_that_was_never_asked_shows_as_a_failed_call() -> None:
 @pytest.mark.parametrize(
     "decision, state",
     [
-        (Decision.APPROVED, "applied"),
-        (Decision.DENIED, "denied"),
-        (Decision.PARTLY_APPROVED, "partly_approved"),
-        (Decision.UNDONE, "undone"),
-        (Decision.REDONE, "applied"),
-        (Decision.REOPENED, "pending"),
+        (DecisionKind.APPROVED, "applied"),
+        (DecisionKind.DENIED, "denied"),
+        (DecisionKind.PARTLY_APPROVED, "partly_approved"),
+        (DecisionKind.UNDONE, "undone"),
+        (DecisionKind.REDONE, "applied"),
+        (DecisionKind.REOPENED, "pending"),
     ],
 )
-def test_a_decision_is_recorded_and_turns_the_card(decision: Decision, state: str) -> None:
+def test_a_decision_is_recorded_and_turns_the_card(decision: DecisionKind, state: str) -> None:
     card, decided = reopened(
         [
             ProposalStaged(id=1, proposal="P1", summary="s", files=(STAT,), calls=()),
@@ -304,9 +304,9 @@ def test_a_revision_replaces_the_card_before_it() -> None:
 def test_the_end_of_a_turn_sums_it_up() -> None:
     events: list[Event] = [
         TurnStarted(id=1, time=100, cause="message"),
-        AssistantMessage(id=2, text="a", calls=(call("c1.0"), call("c1.1")), usage=Usage(completion_tokens=30)),
+        AssistantMessage(id=2, text="a", calls=(call("c1.0"), call("c1.1")), usage=TokenUsage(completion_tokens=30)),
         AssistantMessage(
-            id=3, text="b", usage=Usage(prompt_tokens=1_200, cached_tokens=900, completion_tokens=12, cost=0.5)
+            id=3, text="b", usage=TokenUsage(prompt_tokens=1_200, cached_tokens=900, completion_tokens=12, cost=0.5)
         ),
         TurnEnded(id=4, time=107.5, stopped="answer"),
     ]

@@ -18,7 +18,7 @@ def laid_out(*texts: str, height: int = 100) -> TranscriptLayout:
     layout = TranscriptLayout()
     for number, text in enumerate(texts):
         layout.apply_change(EntryAddedOrReplaced(NoticeEntry(f"n{number}", text)))
-    layout.show_from(0, height)
+    layout.lay_out_screen_from(0, height)
     return layout
 
 
@@ -46,7 +46,7 @@ def test_an_entry_below_the_screen_comes_up_to_its_last_row() -> None:
 
 def test_a_layout_of_nothing_holds_nothing() -> None:
     empty, full = TranscriptLayout(), laid_out("one", "two")
-    assert empty.show_from(7, 10) == 7
+    assert empty.lay_out_screen_from(7, 10) == 7
     assert empty.anchor_at(0) is None
     assert empty.adopt_layouts(laid_out("one"), 0) == full.adopt_layouts(TranscriptLayout(), 0) == (0, 0)
     assert [slot.entry.key for slot in full.slots.items] == ["n0", "n1"]
@@ -103,7 +103,7 @@ def entry(key: str, text: str) -> TranscriptEntry:
 
 def rows(layout: TranscriptLayout) -> list[str]:
     """All that is shown, from the top."""
-    layout.show_from(0, 10_000)
+    layout.lay_out_screen_from(0, 10_000)
     return [layout.line(row).text for row in range(layout.slots.total_rows - 1)] if len(layout.slots) else []
 
 

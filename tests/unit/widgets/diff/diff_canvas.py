@@ -18,16 +18,16 @@ class RecordingView:
     def run_job(self, name: str, job: Job) -> None:
         self._jobs[name] = job
 
-    def search_changed(self) -> None:
+    def handle_search_change(self) -> None:
         self._said.append("search")
 
     def redraw_lines(self) -> None:
         self._said.append("redraw")
 
-    def redraw_all(self) -> None:
+    def redraw_and_report_position(self) -> None:
         self._said.append("repaint")
 
-    def handle_growth(self) -> None:
+    def handle_layout_growth(self) -> None:
         self._said.append("grown")
 
     def relayout(self) -> None:

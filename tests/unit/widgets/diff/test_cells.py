@@ -67,7 +67,7 @@ def test_wrapping_shows_every_character_once(line: str, width: int) -> None:
     ends = [*starts[1:], len(shown.text)]
     for number, (start, end) in enumerate(zip(starts, ends, strict=True)):
         assert shown.first_column_of(end) - shown.first_column_of(start) + (hang if number else 0) <= width
-        assert shown.character_at(shown.first_column_of(start)) >= start, "no grapheme is halved"
+        assert shown.index_at_cell(shown.first_column_of(start)) >= start, "no grapheme is halved"
 
 
 WORDS = st.lists(st.from_regex(r"[a-z_]{1,12}|[A-Z]{13,60}|[\u4e00-\u4e05]{1,3}", fullmatch=True), max_size=12)

@@ -4,7 +4,7 @@ from random import Random
 
 from textual.app import App, ComposeResult
 
-from app.proposals.decide.conflicts import ConflictRegion, ConflictSide, FileConflict, SideLabels
+from app.proposals.decide.conflicts import ConflictMarkerLabels, ConflictRegion, ConflictSide, FileConflict
 from tests.examples import at_most
 from widgets.diff.code_editor import ConflictEditor
 
@@ -22,7 +22,7 @@ def some_conflict(random: Random) -> FileConflict:
         parts += [lines(1)] * random.randint(0, 1)
         parts.append(ConflictRegion(1, lines(), lines(), lines()))
     parts += [lines(1)] * random.randint(0, 1)
-    labels = SideLabels("on disk now", "before", "proposed in P1")
+    labels = ConflictMarkerLabels("on disk now", "before", "proposed in P1")
     return FileConflict("P1", "a.py", "", None, "", tuple(parts), random.random() < 0.4, False, labels, 0)
 
 

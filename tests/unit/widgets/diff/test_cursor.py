@@ -10,8 +10,8 @@ from app.review.hunk_lines import SeenLines
 from tests.ui.sample_diffs import file_diff, proposal
 from tests.unit.widgets.diff.diff_canvas import RecordingView
 from widgets.diff.code_painter import RIGHT_SIDE_OFFSET
-from widgets.diff.diff_arrangement import Comment
-from widgets.diff.diff_cursor import DiffCursor, LineSelection, copied_text, line_at, word_at
+from widgets.diff.diff_arrangement import DiffComment
+from widgets.diff.diff_cursor import DiffCursor, LineSelection, copied_text, line_selection_at, word_selection_at
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_model import DiffModel
 from widgets.diff.diff_painter import DiffPainter
@@ -39,7 +39,7 @@ class Window:
     def update_scroll_range(self) -> None:
         """It has any size."""
 
-    def cursor_moved(self) -> None:
+    def handle_cursor_moved(self) -> None:
         self.moved += 1
 
 
@@ -66,7 +66,7 @@ def test_cursor_of_an_empty_diff_does_not_move() -> None:
     cursor.move_to(3)
     cursor.move_page(1)
     cursor.move_row(1)
-    cursor.to_end()
+    cursor.move_to_end()
     assert (cursor.number, cursor.hunk, cursor.row, window.moved) == (0, None, None, 0)
     go_to_unseen(UnseenLine(0, 0, 0), SeenLines(), without_room(numbered(3)), cursor, window)
     assert window.moved == 0
@@ -187,7 +187,7 @@ def test_between_two_versions_no_line_is_picked() -> None:
 
 def test_a_comment_is_about_the_line_that_it_stands_under() -> None:
     sheet = laid_out(numbered(3))
-    sheet.comments = (Comment(SourceLine(0, "new", 3), "why?"),)
+    sheet.comments = (DiffComment(SourceLine(0, "new", 3), "why?"),)
     sheet.lay_out(Size(80, 30), None)
     cursor = DiffCursor(sheet, Window())
     cursor.move_without_scrolling(
@@ -271,7 +271,7 @@ def test_side_by_side_a_line_beside_one_that_wraps_is_copied_once() -> None:
     assert copied_text(sheet.rows, sheet.render_context, left) == "short"
 
 
-@pytest.mark.parametrize("find", [word_at, line_at])
+@pytest.mark.parametrize("find", [word_selection_at, line_selection_at])
 def test_a_click_beside_source_selects_nothing(find) -> None:  # type: ignore[no-untyped-def]
     sheet = laid_out(file_diff("a.py", "one two\nkept\n", "kept\n"), width=160)
     rows, scene = sheet.rows, sheet.render_context
@@ -284,5 +284,7 @@ def test_a_click_beside_source_selects_nothing(find) -> None:  # type: ignore[no
 def test_between_two_words_no_word_is_selected() -> None:
     sheet = laid_out(file_diff("a.py", "one two\nkept\n", "kept\n"))
     gone = line_of(sheet, LineRow, old=0)
-    assert word_at(sheet.rows, sheet.render_context, Offset(3, gone)) is None
-    assert word_at(sheet.rows, sheet.render_context, Offset(4, gone)) == Selection(Offset(4, gone), Offset(7, gone))
+    assert word_selection_at(sheet.rows, sheet.render_context, Offset(3, gone)) is None
+    assert word_selection_at(sheet.rows, sheet.render_context, Offset(4, gone)) == Selection(
+        Offset(4, gone), Offset(7, gone)
+    )

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from app.proposals.text.line_comparison import Pair, pair_lines
 from app.proposals.values.models import FileDiff, FileOperation, Hunk
 from tests.ui.sample_diffs import file_diff, file_diff_of_hunks, retry_change
-from widgets.diff.diff_arrangement import CONTEXT_LINES, MIN_FOLD_LINES, Comment, DiffFoldState, arrange_diffs
+from widgets.diff.diff_arrangement import CONTEXT_LINES, MIN_FOLD_LINES, DiffComment, DiffFoldState, arrange_diffs
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_rows import (
     CommentRow,
@@ -73,7 +73,7 @@ def rows_of(layout: DiffLayout) -> list[Row]:
 
 @given(changes(), st.booleans(), st.booleans(), st.booleans(), st.lists(st.integers(0, 30), max_size=4))
 def test_each_line_is_once_in_order(diff: FileDiff, split: bool, whole: bool, wrap: bool, remarks: list[int]) -> None:
-    comments = [Comment(SourceLine(0, "new", line), f"about {line}") for line in remarks if line < len(diff.new)]
+    comments = [DiffComment(SourceLine(0, "new", line), f"about {line}") for line in remarks if line < len(diff.new)]
     layout = arrange_diffs(
         [diff],
         DiffFoldState(split=split, whole=whole),
@@ -315,7 +315,7 @@ def test_lines_of_hunks_that_nobody_looks_at_are_not_paired(monkeypatch: pytest.
 def test_many_remarks_stand_each_under_its_line() -> None:
     lines = [f"line {number}" for number in range(20_000)]
     diff = file_diff_of_hunks("a.py", [], lines, [(0, 0, 0, len(lines))])
-    remarks = [Comment(SourceLine(0, "new", line), f"about {line}") for line in range(0, 20_000, 2)]
+    remarks = [DiffComment(SourceLine(0, "new", line), f"about {line}") for line in range(0, 20_000, 2)]
     layout = arrange_diffs([diff], DiffFoldState(), comments=remarks, measure=lambda row: 1)
     rows = rows_of(layout)
     for above, row in pairwise(rows):
@@ -328,9 +328,9 @@ def test_many_remarks_stand_each_under_its_line() -> None:
 def test_remarks_on_both_sides_of_a_hunk_are_in_the_order_of_the_rows() -> None:
     diff = file_diff_of_hunks("a.py", ["a", "b", "c"], ["x", "y", "z"], [(0, 3, 0, 3)])
     remarks = [
-        Comment(SourceLine(0, "new", 0), "x"),
-        Comment(SourceLine(0, "old", 2), "c"),
-        Comment(SourceLine(0, "old", 0), "a"),
+        DiffComment(SourceLine(0, "new", 0), "x"),
+        DiffComment(SourceLine(0, "old", 2), "c"),
+        DiffComment(SourceLine(0, "old", 0), "a"),
     ]
     for split, order in ((False, ["a", "c", "x"]), (True, ["a", "x", "c"])):
         rows = rows_of(arrange_diffs([diff], DiffFoldState(split=split), comments=remarks, measure=lambda row: 1))

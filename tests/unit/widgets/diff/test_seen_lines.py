@@ -165,7 +165,7 @@ def test_a_remark_stays_at_its_hunk_when_the_user_edits_that(tmp_path: Path) -> 
     state.review_drafts.set_comment(proposal, DraftComment("a.txt", "new", line, "why?"))
     text = "\n".join(site.service.file_diffs(proposal.id)[0].new)
     edited = text.replace("A\nB\n", "A\nB\nand more\n").replace("C\nD\n", "C\nDee\n")
-    state.update_proposals([site.service.replace_result(proposal.id, "a.txt", f"{edited}\n")])
+    state.update_proposals([site.service.replace_proposed_text(proposal.id, "a.txt", f"{edited}\n")])
     (remark,) = state.review_drafts.remarks[proposal.id]
     assert site.service.file_diffs(proposal.id)[0].new[remark.line] == "Dee"
 
