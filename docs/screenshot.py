@@ -6,7 +6,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from app.agent.updates import Phase
+from app.agent.updates import SessionPhase
 from app.demo.demo_server import create_sample_workspace, demo_server
 from app.runtime.open_workspace import open_workspace
 from app.ui.app import SignoffApp
@@ -35,7 +35,7 @@ async def main(theme: str = "signoff-dark", size: str = "160x45", file: str = st
                 await pilot.press("enter")
                 while app.current_session is None or not app.current_session.gate.is_closed:
                     await pilot.pause(0.1)
-                while app.current_session.phase is not Phase.IDLE:
+                while app.current_session.phase is not SessionPhase.IDLE:
                     await pilot.pause(0.1)
                 await pilot.press("f3")
                 await pilot.pause(1.0)

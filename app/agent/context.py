@@ -33,7 +33,7 @@ from app.llm.failures.request_errors import RequestError
 from app.llm.values.requests_and_updates import Payload, ResponseCompleted, TokenUsage
 
 
-class ContextUse:
+class ContextTokenCount:
     """Fold: estimated tokens of the next payload, at constant cost per event."""
 
     def __init__(self, meter: TokenMeter) -> None:
@@ -65,7 +65,7 @@ class ContextCompactor:
     def __init__(self, log: EventLog) -> None:
         self._log = log
         self._meter = log.attach(TokenMeter())
-        self._use = log.attach(ContextUse(self._meter))
+        self._use = log.attach(ContextTokenCount(self._meter))
         self.project = CachedProjection().project
         """The payload of the next request; the log of the session is the only one that it is to be given."""
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from app.agent.gate import Gate
 from app.agent.limits import TurnBudget
 from app.agent.ports import SessionPorts, TurnSettings
-from app.agent.updates import CommandOutput, Phase, PhaseChanged, ProposalsChanged, Update
+from app.agent.updates import CommandOutput, PhaseChanged, ProposalsChanged, SessionPhase, Update
 from app.concurrency import Interrupted, Interrupter
 from app.conversation.events import (
     AssistantMessage,
@@ -46,8 +46,8 @@ from app.proposals.values.proposal_errors import TooMuchUnread
 from app.text.quantities import format_count
 from app.tools.base.contract import (
     CallRejected,
-    Confirmation,
-    ConfirmationAnswer,
+    PermissionAnswer,
+    PermissionRequest,
     Tool,
     ToolContext,
     ToolError,
@@ -83,14 +83,14 @@ class Stopwatch:
         return max(0.0, self._clock() - self._started - self.waiting_seconds)
 
     def exclude_waiting(
-        self, ask: Callable[[Confirmation], Awaitable[ConfirmationAnswer]]
-    ) -> Callable[[Confirmation], Awaitable[ConfirmationAnswer]]:
+        self, ask: Callable[[PermissionRequest], Awaitable[PermissionAnswer]]
+    ) -> Callable[[PermissionRequest], Awaitable[PermissionAnswer]]:
         """Wrap a question to the user so that the wait for the answer is not counted."""
 
-        async def timed(confirmation: Confirmation) -> ConfirmationAnswer:
+        async def timed(permission_request: PermissionRequest) -> PermissionAnswer:
             self._asked = self._clock()
             try:
-                return await ask(confirmation)
+                return await ask(permission_request)
             finally:
                 self._waited, self._asked = self.waiting_seconds, None
 
@@ -177,12 +177,12 @@ class _Start:
             await self._record(ToolStarted(call=self._call.uid))
 
     def once_allowed(
-        self, ask: Callable[[Confirmation], Awaitable[ConfirmationAnswer]]
-    ) -> Callable[[Confirmation], Awaitable[ConfirmationAnswer]]:
-        """Return a confirmation that records the start of the call before it hands on a yes."""
+        self, ask: Callable[[PermissionRequest], Awaitable[PermissionAnswer]]
+    ) -> Callable[[PermissionRequest], Awaitable[PermissionAnswer]]:
+        """Wrap a permission question so that a yes first records the start of the call."""
 
-        async def asked(confirmation: Confirmation) -> ConfirmationAnswer:
-            answer = await ask(confirmation)
+        async def asked(permission_request: PermissionRequest) -> PermissionAnswer:
+            answer = await ask(permission_request)
             if answer.allowed:
                 await self.record()
             return answer
@@ -205,7 +205,7 @@ class Executor:
         log: EventLog,
         session_id: str,
         publish: Callable[[Update], None],
-        confirm: Callable[[str, Confirmation], Awaitable[ConfirmationAnswer]],
+        confirm: Callable[[str, PermissionRequest], Awaitable[PermissionAnswer]],
         settings: Callable[[], TurnSettings],
         answers: Callable[[], Sequence[str]] = tuple,
     ) -> None:
@@ -344,7 +344,7 @@ class Executor:
         start = _Start(call, record)
         if tool.kind != "command":
             await start.record()
-        self._publish(PhaseChanged(Phase.RUNNING, tool.name))
+        self._publish(PhaseChanged(SessionPhase.RUNNING, tool.name))
         watch = Stopwatch()
         context = ToolContext(
             workspace=self._ports.workspace,
@@ -387,7 +387,9 @@ class Executor:
             await record(result)
 
     def _tell_waiting(self, words: str, tool: str = "") -> None:
-        self._publish(PhaseChanged(Phase.WAITING, words) if words else PhaseChanged(Phase.RUNNING, tool))
+        self._publish(
+            PhaseChanged(SessionPhase.WAITING, words) if words else PhaseChanged(SessionPhase.RUNNING, tool)
+        )
 
     def _completed(self, call: ToolCall, tool: Tool, output: ToolOutput, progress: _Progress) -> ToolResult:
         staged = tool.kind == "edit" or output.staged
@@ -396,7 +398,7 @@ class Executor:
             outcome=CallOutcome.STAGED if staged else CallOutcome.OK,
             text=output.text,
             summary=output.summary,
-            proposal=progress.draft.proposal_id if staged else "",
+            proposal=progress.draft.ensure_proposal_id() if staged else "",
             reads=output.reads,
             failed=output.failed,
             todos=output.todos,
@@ -411,7 +413,7 @@ class Executor:
         check = self._ports.run_checks
         if check is None or not progress.held or not progress.draft.has_changes or interrupter.is_stopped:
             return
-        self._publish(PhaseChanged(Phase.RUNNING, "checks"))
+        self._publish(PhaseChanged(SessionPhase.RUNNING, "checks"))
         said = ""
         # Whatever keeps a check from running, the edit is not lost for it.
         with suppress(Exception):
@@ -458,7 +460,7 @@ class Executor:
         """Stage the draft, with the tree that its command saw; on a thread."""
         if draft.recipe is not None:
             with suppress(OSError):
-                tree = self._ports.tree_id(self._service.overlay_of_older_proposals(draft.proposal_id))
+                tree = self._ports.tree_id(self._service.overlay_of_older_proposals(draft.ensure_proposal_id()))
                 draft.recipe = draft.recipe.model_copy(update={"tree": tree})
         return self._service.stage(draft, summary, answers)
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from app.agent.updates import ConfirmationRequested, ConfirmationResolved, SessionFailed, Update
+from app.agent.updates import PermissionRequested, PermissionResolved, SessionFailed, Update
 from app.concurrency import Interrupted
 from app.conversation.events import CallDenied
 from app.conversation.log import EventLog
 from app.tools.base.command_forms import CommandForm, ToolForm, load_form
-from app.tools.base.contract import Confirmation, ConfirmationAnswer, PermissionDuration
+from app.tools.base.contract import PermissionAnswer, PermissionDuration, PermissionRequest
 
 Form = CommandForm | ToolForm
 
@@ -37,27 +37,27 @@ class GrantedPermissions:
 
     def __init__(self, store: AllowedFormStore | None = None) -> None:
         self._store = store
-        self._same: set[Confirmation] = set()
+        self._same: set[PermissionRequest] = set()
         self._forms: list[Form] = []
 
-    async def describe_earlier_permission(self, confirmation: Confirmation) -> str:
+    async def describe_earlier_permission(self, permission_request: PermissionRequest) -> str:
         """Return in words the earlier permission that covers this; empty if it must be asked."""
-        if confirmation.kind in ("changes", "ignored"):
+        if permission_request.kind in ("changes", "ignored"):
             return ""
-        if confirmation in self._same:
+        if permission_request in self._same:
             return "this session"
-        if form := next((form for form in self._forms if _covers(form, confirmation)), None):
+        if form := next((form for form in self._forms if _covers(form, permission_request)), None):
             return f"{form} in this session"
         kept = await asyncio.to_thread(self._kept)
-        form = next((form for form in kept if _covers(form, confirmation)), None)
+        form = next((form for form in kept if _covers(form, permission_request)), None)
         return f"{form} in this project" if form else ""
 
-    async def remember_answer(self, confirmation: Confirmation, answer: ConfirmationAnswer) -> None:
+    async def remember_answer(self, permission_request: PermissionRequest, answer: PermissionAnswer) -> None:
         """Remember the lasting permission in an answer; raises StorageError if it cannot be stored."""
         if not answer.allowed or answer.duration is PermissionDuration.ONCE:
             return
         if answer.form is None:
-            self._same.add(confirmation)
+            self._same.add(permission_request)
             return
         # Also where it is kept for good, so that the session goes on as told should the store fail.
         self._forms.append(answer.form)
@@ -68,10 +68,10 @@ class GrantedPermissions:
         return [load_form(text) for text in self._store.forms()] if self._store is not None else []
 
 
-def _covers(form: Form, confirmation: Confirmation) -> bool:
+def _covers(form: Form, permission_request: PermissionRequest) -> bool:
     if isinstance(form, CommandForm):
-        return confirmation.kind == "command" and form.matches(confirmation.detail)
-    return form == confirmation.form
+        return permission_request.kind == "command" and form.matches(permission_request.detail)
+    return form == permission_request.form
 
 
 _LONGEST_SUBJECT = 200
@@ -81,8 +81,8 @@ _LONGEST_SUBJECT = 200
 @dataclass(frozen=True, slots=True)
 class _Open:
     call: str
-    confirmation: Confirmation
-    answer: asyncio.Future[ConfirmationAnswer]
+    permission_request: PermissionRequest
+    answer: asyncio.Future[PermissionAnswer]
 
 
 class PermissionRequests:
@@ -96,47 +96,47 @@ class PermissionRequests:
         self._open: dict[str, _Open] = {}
 
     @property
-    def open_requests(self) -> dict[str, Confirmation]:
+    def open_requests(self) -> dict[str, PermissionRequest]:
         """Return the open requests by key, oldest first."""
-        return {key: waiting.confirmation for key, waiting in self._open.items()}
+        return {key: waiting.permission_request for key, waiting in self._open.items()}
 
-    async def ask(self, call: str, confirmation: Confirmation) -> ConfirmationAnswer:
+    async def ask(self, call: str, permission_request: PermissionRequest) -> PermissionAnswer:
         """Wait for the user's answer, unless an earlier one covers it.
 
         Raises:
             Interrupted: the turn ended before the user answered.
         """
-        if before := await self._covered(confirmation):
-            return ConfirmationAnswer(allowed=True, unasked=before)
+        if before := await self._covered(permission_request):
+            return PermissionAnswer(allowed=True, unasked=before)
         key = f"confirm-{next(self._numbers)}"
-        future: asyncio.Future[ConfirmationAnswer] = asyncio.get_running_loop().create_future()
-        self._open[key] = _Open(call, confirmation, future)
-        self._publish(ConfirmationRequested(key, call, confirmation))
+        future: asyncio.Future[PermissionAnswer] = asyncio.get_running_loop().create_future()
+        self._open[key] = _Open(call, permission_request, future)
+        self._publish(PermissionRequested(key, call, permission_request))
         try:
             answer = await future
         finally:
             del self._open[key]
-            self._publish(ConfirmationResolved(key, call))
+            self._publish(PermissionResolved(key, call))
         if not answer.allowed:
             # Words that came with it are on disk before the tool goes on.
             await self._log.append()
         try:
-            await self._allowances.remember_answer(confirmation, answer)
+            await self._allowances.remember_answer(permission_request, answer)
         except Exception as error:
             # The store failed; the user's yes holds all the same.
             self._publish(SessionFailed(f"Allowed in this session; it could not be kept for the project: {error}"))
         return answer
 
-    async def _covered(self, confirmation: Confirmation) -> str:
+    async def _covered(self, permission_request: PermissionRequest) -> str:
         try:
-            return await self._allowances.describe_earlier_permission(confirmation)
+            return await self._allowances.describe_earlier_permission(permission_request)
         except Exception as error:
             self._publish(
                 SessionFailed(f"What is allowed in this project could not be read, so you are asked: {error}")
             )
             return ""
 
-    def answer(self, key: str, answer: ConfirmationAnswer) -> None:
+    def answer(self, key: str, answer: PermissionAnswer) -> None:
         """Take the user's answer; a request that is no longer open is ignored."""
         if (waiting := self._open.get(key)) and not waiting.answer.done():
             if not answer.allowed and answer.feedback.strip():
@@ -151,7 +151,7 @@ class PermissionRequests:
 
 
 def _denied(waiting: _Open, feedback: str) -> CallDenied:
-    asked = waiting.confirmation
+    asked = waiting.permission_request
     # Of a command, its changes and a server's tool, the first line names it.
     subject = asked.detail.removeprefix("$ ").strip().partition("\n")[0]
     if len(subject) > _LONGEST_SUBJECT:

@@ -45,7 +45,7 @@ class ModelPort(Protocol):
         """Return the price of the model, looked up at the endpoint if need be; None if it is not known."""
         ...
 
-    def with_options(self, model: str, effort: str) -> "ModelPort":
+    def with_model_and_effort(self, model: str, effort: str) -> "ModelPort":
         """Return the client for a turn with another model or effort; empty values keep the current ones."""
         ...
 

@@ -19,7 +19,7 @@ from app.llm.wires.wire_registry import SentRequest
 from app.tools.tool_registry import ToolSet
 
 
-class ImageContents:
+class NextRequestImages:
     """Fold: the images that the next request carries, kept in memory.
 
     Args:
@@ -112,7 +112,7 @@ class PreparedRequest:
 class RequestFactory:
     """Prepares the requests of a session from its prompt, tools and images, and keeps the one that went out last."""
 
-    def __init__(self, tools: ToolSet, images: ImageContents, system_prompt: Callable[[], str]) -> None:
+    def __init__(self, tools: ToolSet, images: NextRequestImages, system_prompt: Callable[[], str]) -> None:
         self._tools = tools
         self._images = images
         self._system_prompt = system_prompt

@@ -24,18 +24,18 @@ from app.agent.interventions import TurnBriefing
 from app.agent.limits import UsageMeter
 from app.agent.permission_requests import GrantedPermissions, PermissionRequests
 from app.agent.ports import ModelPort, SessionPorts, TurnSettings
-from app.agent.request_payload import ImageContents, RequestFactory, unseen_images_notice
-from app.agent.side_questions import SideQuestions
+from app.agent.request_payload import NextRequestImages, RequestFactory, unseen_images_notice
+from app.agent.side_questions import SideQuestionService
 from app.agent.turn import ConversationState, Turn
 from app.agent.turns import TurnRunner
 from app.agent.updates import (
     EventRecorded,
     GateChanged,
-    Phase,
     PhaseChanged,
     ProposalsChanged,
     QueueChanged,
     SessionFailed,
+    SessionPhase,
     Update,
 )
 from app.concurrency import Interrupter
@@ -57,7 +57,7 @@ from app.conversation.token_totals import TokenTotals
 from app.images.image import Image
 from app.proposals.proposal_service import ProposalService
 from app.proposals.values.models import DecisionResult, Proposal
-from app.tools.base.contract import ConfirmationAnswer
+from app.tools.base.contract import PermissionAnswer
 
 Subscriber = Callable[[Update], None]
 
@@ -84,7 +84,7 @@ class UpdatePublisher:
             self._publish(GateChanged(self._gate.is_closed))
 
 
-class SpendingMeter:
+class SessionTokenTotals:
     """Fold: tokens and cost of the session."""
 
     def __init__(self) -> None:
@@ -110,18 +110,20 @@ class Session(DecisionService):
         self.gate = self.log.attach(Gate(settings.policy))
         self.pending = self.log.attach(PendingProposals())
         self.context = ContextCompactor(self.log)
-        self.spent = self.log.attach(SpendingMeter())
+        self.spent = self.log.attach(SessionTokenTotals())
         self._usage = self.log.attach(UsageMeter())
-        images = self.log.attach(ImageContents(ports.read_image))
+        images = self.log.attach(NextRequestImages(ports.read_image))
         self.requests = RequestFactory(ports.tools, images, lambda: self.settings.system_prompt)
         self._subscribers: list[Subscriber] = []
-        self.confirmations = PermissionRequests(self._publish, GrantedPermissions(ports.allowed_forms), self.log)
+        self.permission_requests = PermissionRequests(
+            self._publish, GrantedPermissions(ports.allowed_forms), self.log
+        )
         self._executor = Executor(
             ports,
             self.log,
             session_id,
             self._publish,
-            self.confirmations.ask,
+            self.permission_requests.ask,
             lambda: self.settings,
             lambda: self._turns.feedback.unanswered,
         )
@@ -130,10 +132,10 @@ class Session(DecisionService):
             self.log, ports.claim, self._make_turn, briefing.compose_interventions, self._publish, self._owned
         )
         self._publisher = self.log.attach_from_now(UpdatePublisher(self.gate, lambda: self.queue, self._publish))
-        self.phase = Phase.IDLE
+        self.phase = SessionPhase.IDLE
         if ports.claim.is_held:
             self._owned()
-        self.aside = SideQuestions(
+        self.aside = SideQuestionService(
             self.log,
             session_id,
             lambda: self.ports,
@@ -196,7 +198,7 @@ class Session(DecisionService):
 
         A request that waits to be sent again is sent at once.
         """
-        if self.phase is Phase.RETRYING:
+        if self.phase is SessionPhase.RETRYING:
             self.ports.model.retry_now()
         else:
             await self._turns.continue_turn()
@@ -217,16 +219,16 @@ class Session(DecisionService):
         """Return the function that commits an approved proposal, by the settings at opening."""
         return self.ports.commit
 
-    def answer_confirmation(self, key: str, answer: ConfirmationAnswer) -> None:
+    def answer_permission_request(self, key: str, answer: PermissionAnswer) -> None:
         """Answer a tool that asks before it goes on."""
-        self.confirmations.answer(key, answer)
+        self.permission_requests.answer(key, answer)
 
     # What the user stops or changes
 
     def interrupt(self) -> tuple[str, ...]:
         """Stop the model at once. Returns the messages that were queued, for the composer to take back."""
         if self.is_busy:
-            self.confirmations.withdraw_all()
+            self.permission_requests.withdraw_all()
         return self._turns.interrupt()
 
     def take_back_queue(self) -> tuple[str, ...]:
@@ -281,7 +283,7 @@ class Session(DecisionService):
 
     async def close(self) -> None:
         """Stop the running turn and wait until its events are stored; the session can be opened again later."""
-        self.confirmations.withdraw_all()
+        self.permission_requests.withdraw_all()
         await asyncio.gather(self.aside.close(), self._turns.close())
 
     # Turns
@@ -290,7 +292,7 @@ class Session(DecisionService):
         state, model = self._turns.state, self.ports.model
         return Turn(
             ConversationState(self.log, self.gate, state, self.context, self._usage),
-            model.with_options(state.command.model, state.command.effort) if state.command else model,
+            model.with_model_and_effort(state.command.model, state.command.effort) if state.command else model,
             self._executor,
             self.requests,
             lambda: self.settings,
@@ -306,7 +308,7 @@ class Session(DecisionService):
     def _owned(self) -> None:
         # A crash may have left a turn without its end; none runs now.
         self.gate.end_turn()
-        self._publish(PhaseChanged(Phase.ASKING if self.question else Phase.IDLE))
+        self._publish(PhaseChanged(SessionPhase.ASKING if self.question else SessionPhase.IDLE))
         self._publish(QueueChanged(self.queue))
 
     # Decisions

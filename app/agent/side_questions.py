@@ -105,7 +105,7 @@ def _cost(line: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class SideRequest:
+class SideQuestionRequest:
     """A side question that can be built as a payload for any profile."""
 
     events: Sequence[Event]
@@ -270,7 +270,7 @@ class _Asked:
     started: float = field(default_factory=time.monotonic)
 
 
-class SideQuestions:
+class SideQuestionService:
     """The side questions of a session; one thread has at most one open question.
 
     Args:
@@ -379,7 +379,7 @@ class SideQuestions:
             inputs = await self._requests.payload_inputs(self._ports().model)
             told = await asyncio.to_thread(lambda: tuple(make_question_contexts(subject, question, thread)))
             unfinished = self._unfinished()
-            request = SideRequest(
+            request = SideQuestionRequest(
                 tuple(event for event in self._log.events_with_audience() if event is not unfinished),
                 inputs,
                 self._project,
@@ -398,7 +398,7 @@ class SideQuestions:
         finally:
             del self._out[question.uid], self._places[question.uid]
 
-    async def _outcome(self, question: SideQuestion, request: SideRequest, asked: _Asked) -> SideAnswer:
+    async def _outcome(self, question: SideQuestion, request: SideQuestionRequest, asked: _Asked) -> SideAnswer:
         """Send the question and return the answer; try once more with less context if the server reports a full
         one."""
         model = self._ports().model
@@ -432,7 +432,13 @@ class SideQuestions:
         )
 
     async def _receive(
-        self, question: SideQuestion, request: SideRequest, asked: _Asked, model: ModelPort, *, tight: bool = False
+        self,
+        question: SideQuestion,
+        request: SideQuestionRequest,
+        asked: _Asked,
+        model: ModelPort,
+        *,
+        tight: bool = False,
     ) -> None:
         """Pass the stream on. Writes nothing: it may be cancelled at any point."""
         prepared = self._requests.prepare(partial(request.payload, tight=tight), request.inputs.model)

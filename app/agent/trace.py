@@ -20,7 +20,7 @@ from app.agent.ladder import (
     SendRequest,
     WaitForUser,
 )
-from app.agent.updates import EventRecorded, Phase, PhaseChanged, TemplateCheckFinished, Update
+from app.agent.updates import EventRecorded, PhaseChanged, SessionPhase, TemplateCheckFinished, Update
 from app.conversation.events import (
     AssistantMessage,
     Compacted,
@@ -75,10 +75,10 @@ class TraceFile:
         match update:
             case EventRecorded(event=RequestSent()):
                 self._sent, self._streaming = time.monotonic(), False
-            case PhaseChanged(phase=Phase.STREAMING) if not self._streaming:
+            case PhaseChanged(phase=SessionPhase.STREAMING) if not self._streaming:
                 self._streaming = True
                 self._write("first_piece", time.time(), {"after": round(time.monotonic() - self._sent, 3)})
-            case PhaseChanged(phase=Phase.RETRYING, until=until):
+            case PhaseChanged(phase=SessionPhase.RETRYING, until=until):
                 self._write("retry", time.time(), {"in": round(max(0.0, until - time.monotonic()), 3)})
             case TemplateCheckFinished():
                 self._write("template", time.time(), {"server": update.server, "mid_system": update.placement})

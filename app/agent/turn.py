@@ -32,9 +32,9 @@ from app.agent.trace import make_move_record
 from app.agent.turn_state import TurnState, make_ladder_state
 from app.agent.updates import (
     CallStreamed,
-    Phase,
     PhaseChanged,
     ReasoningStreamed,
+    SessionPhase,
     StreamDiscarded,
     TemplateCheckFinished,
     TextStreamed,
@@ -213,7 +213,7 @@ class Turn:
         """Load the tools that are available now; they stay the same until the end of the turn."""
 
         def tell() -> None:
-            self._publish(PhaseChanged(Phase.WAITING, self._tools.startup_wait_label or "MCP servers"))
+            self._publish(PhaseChanged(SessionPhase.WAITING, self._tools.startup_wait_label or "MCP servers"))
 
         told = asyncio.get_running_loop().call_later(_NOTICED, tell)
         try:
@@ -273,7 +273,7 @@ class Turn:
             await self._executor.refuse_calls(calls)
 
     async def _make_room(self, *, by_hand: bool = False) -> bool:
-        self._publish(PhaseChanged(Phase.COMPACTING))
+        self._publish(PhaseChanged(SessionPhase.COMPACTING))
         forced = by_hand or bool(self._state.failure) or self._state.last is LastStep.NO_ROOM
         self._room_made = True
         inputs = await self._requests.payload_inputs(self._model)
@@ -285,7 +285,7 @@ class Turn:
         """Send one request and record its outcome; None sends the closing one, which no limit cuts off."""
         closing = budget is None
         request = await self._sent_request(closing=closing)
-        self._publish(PhaseChanged(Phase.REQUESTING))
+        self._publish(PhaseChanged(SessionPhase.REQUESTING))
         received = _Received()
         started = time.monotonic()
         try:
@@ -357,7 +357,7 @@ class Turn:
             received.latest = time.monotonic()
             if not streaming and isinstance(update, TextDelta | ReasoningDelta | CallProgress):
                 streaming = True
-                self._publish(PhaseChanged(Phase.STREAMING))
+                self._publish(PhaseChanged(SessionPhase.STREAMING))
             match update:
                 case TextDelta(text=text):
                     received.text.append(text)
@@ -373,7 +373,7 @@ class Turn:
                 case RetryScheduled():
                     streaming = False
                     until = time.monotonic() + update.delay
-                    self._publish(PhaseChanged(Phase.RETRYING, update.reason, until))
+                    self._publish(PhaseChanged(SessionPhase.RETRYING, update.reason, until))
                 case AttemptDiscarded() if not closing and self._executor.has_question(update.calls):
                     # The question stops the turn: the request is not made again.
                     received.completed = ResponseCompleted(

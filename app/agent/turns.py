@@ -8,7 +8,7 @@ from app.agent.gate import UnansweredDenials
 from app.agent.ports import TurnClaim
 from app.agent.turn import Cause, Turn
 from app.agent.turn_state import TurnState
-from app.agent.updates import Phase, PhaseChanged, QueueChanged, SessionFailed, Update
+from app.agent.updates import PhaseChanged, QueueChanged, SessionFailed, SessionPhase, Update
 from app.concurrency import Interrupter
 from app.conversation.events import (
     Answer,
@@ -318,7 +318,7 @@ class TurnRunner:
             failed = True
             await self._ended_early(error)
         finally:
-            self._publish(PhaseChanged(Phase.ASKING if self.question else Phase.IDLE))
+            self._publish(PhaseChanged(SessionPhase.ASKING if self.question else SessionPhase.IDLE))
             if not self._closing:
                 # Feedback would run into the same defect, again and again.
                 heeds = not failed and not self._interrupter.is_stopped

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from app.conversation.events import Event
 
 if TYPE_CHECKING:
-    from app.tools.base.contract import Confirmation
+    from app.tools.base.contract import PermissionRequest
 
 
-class Phase(StrEnum):
+class SessionPhase(StrEnum):
     """Phases of a session."""
 
     IDLE = "idle"
@@ -70,7 +70,7 @@ class StreamDiscarded:
 class PhaseChanged:
     """The session has entered another phase."""
 
-    phase: Phase
+    phase: SessionPhase
     detail: str = ""
     """`read_file app.py`, `rate limited`."""
     until: float = 0.0
@@ -107,17 +107,17 @@ class CommandOutput:
 
 
 @dataclass(frozen=True, slots=True)
-class ConfirmationRequested:
-    """A tool waits for the user's permission: answer with `Session.answer_confirmation(key, answer)`."""
+class PermissionRequested:
+    """A tool waits for the user's permission: answer with `Session.answer_permission_request(key, answer)`."""
 
     key: str
     call: str
     """The tool call that waits."""
-    confirmation: "Confirmation"
+    permission_request: "PermissionRequest"
 
 
 @dataclass(frozen=True, slots=True)
-class ConfirmationResolved:
+class PermissionResolved:
     """The request was answered, or its turn is over."""
 
     key: str
@@ -170,8 +170,8 @@ Update = (
     | ProposalsChanged
     | QueueChanged
     | CommandOutput
-    | ConfirmationRequested
-    | ConfirmationResolved
+    | PermissionRequested
+    | PermissionResolved
     | SideAnswerStreamed
     | SideAnswerDiscarded
     | TemplateCheckFinished

@@ -39,7 +39,7 @@ _ROUNDS = 256
 """Reviews in a row on one file that are followed."""
 _BATCH = 64
 """Files whose hunks are looked for at once."""
-_MOST_REFUSED = 1_000
+_MAX_REFUSED = 1_000
 """Statements without a good signature that are looked at, at some milliseconds each."""
 
 
@@ -167,7 +167,7 @@ class CommitVerifier:
         self._signers: dict[str, tuple[str, str]] = {}
         self._bad_signatures = 0
         self._repository = (
-            {policy.repository} if policy.repository else set(root_commits(borrowed, trusted or commit))
+            {policy.repository} if policy.repository else set(find_root_commits(borrowed, trusted or commit))
         )
         self.refused: dict[str, str] = {}
         """Envelopes that were looked at and don't count, with the reason."""
@@ -191,7 +191,9 @@ class CommitVerifier:
                 found.exempt = "signed by its author"
             else:
                 author = "" if by_agent or self._policy.author_counts else commit.email
-                asked = [_Search(pair, self._policy.required_reviewers(pair.path), author) for pair in commit.changes]
+                asked = [
+                    _Search(pair, self._policy.required_reviewer_count(pair.path), author) for pair in commit.changes
+                ]
                 found.files = [search.found for search in asked]
                 searches += asked
             verified.append(found)
@@ -315,9 +317,9 @@ class CommitVerifier:
         """Return who signed an envelope, and the key; empty if it does not count, with the reason in `refused`."""
         if name not in self._signers:
             self._signers[name] = self._check_signature(name)
-            if self._bad_signatures > _MOST_REFUSED:
+            if self._bad_signatures > _MAX_REFUSED:
                 raise GitFailed(
-                    f"More than {_MOST_REFUSED:,} statements about these files have no good signature; nothing was "
+                    f"More than {_MAX_REFUSED:,} statements about these files have no good signature; nothing was "
                     "verified."
                 )
         return self._signers[name]
@@ -339,7 +341,7 @@ class CommitVerifier:
         return "", ""
 
 
-def root_commits(borrowed: BorrowedRepository, commit: str) -> list[str]:
+def find_root_commits(borrowed: BorrowedRepository, commit: str) -> list[str]:
     """Return the root commits of a history: the name of a repository that has no other; raises GitFailed."""
     if borrowed.shallow_commits:
         raise GitFailed(
@@ -421,11 +423,11 @@ def require_other_reviews(root: Path, changes: Iterable[PathChange]) -> None:
         GitFailed: they have not; or the repository, its policy, the allowed keys or a note cannot be read.
     """
     with BorrowedRepository(root) as borrowed:
-        if not (head := borrowed.resolve("HEAD")):
+        if not (head := borrowed.resolve_object_id("HEAD")):
             return
         policy = read_committed_policy(borrowed, head)
         lead = f"{borrowed.folder}/" if borrowed.folder else ""
-        wanted = [(change, policy.required_reviewers(lead + change.path)) for change in changes]
+        wanted = [(change, policy.required_reviewer_count(lead + change.path)) for change in changes]
         if not (wanted := [(change, people) for change, people in wanted if people > 1]):
             return
         verifier = CommitVerifier(borrowed, policy, head)
@@ -519,15 +521,15 @@ def verify_range(
 def _range(borrowed: BorrowedRepository, words: str) -> tuple[str, str]:
     """Return the commit before a range, empty for none, and its last commit."""
     if not words:
-        upstream = borrowed.resolve("HEAD@{upstream}")
+        upstream = borrowed.resolve_object_id("HEAD@{upstream}")
         words = f"{upstream}..HEAD" if upstream else "HEAD"
     first, dots, last = words.partition("..")
-    tip = borrowed.resolve((last.removeprefix(".") or "HEAD") if dots else first)
+    tip = borrowed.resolve_object_id((last.removeprefix(".") or "HEAD") if dots else first)
     if not tip:
         raise GitFailed(f"There is no commit {(last if dots else first)!r} here.")
     if not dots:
-        return borrowed.resolve(f"{tip}^"), tip
-    base = borrowed.resolve(first or "HEAD")
+        return borrowed.resolve_object_id(f"{tip}^"), tip
+    base = borrowed.resolve_object_id(first or "HEAD")
     if not base:
         raise GitFailed(f"There is no commit {first!r} here.")
     return base, tip

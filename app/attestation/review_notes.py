@@ -33,9 +33,9 @@ FETCHED = "refs/notes/*/signoff-reviews"
 """Those of remotes, as `signoff notes --install` has git fetch them."""
 _LARGEST = 16 << 20
 """Bytes of a note that is read."""
-_MOST = 100_000
+_MAX_ENVELOPES = 100_000
 """Envelopes that are read for one question."""
-_MOST_BYTES = 256 << 20
+_MAX_BYTES = 256 << 20
 """Bytes of the notes that are read for one question."""
 _FEW = 500
 """Notes that are looked for in parts of the tree, rather than in all of it."""
@@ -56,7 +56,7 @@ class ReviewNoteReader:
         self._borrowed = borrowed
         self._bytes = 0
         names = [*borrowed.list_references(REVIEWS, FETCHED), *more]
-        self._tips = [borrowed.resolve(name) for name in names]
+        self._tips = [borrowed.resolve_object_id(name) for name in names]
         if not all(self._tips):
             raise GitFailed(f"There are no notes {names[self._tips.index('')]} here.")
         self._looked_up: set[str] = set()
@@ -86,15 +86,17 @@ class ReviewNoteReader:
             for line in note.decode("ascii", "replace").split()
             if _ID.fullmatch(line) and line not in self.envelopes and line not in self.unreadable
         }
-        if len(named) + len(self.envelopes) > _MOST:
-            raise GitFailed(f"{REVIEWS} names more than {_MOST:,} reviews for these commits; nothing was verified.")
+        if len(named) + len(self.envelopes) > _MAX_ENVELOPES:
+            raise GitFailed(
+                f"{REVIEWS} names more than {_MAX_ENVELOPES:,} reviews for these commits; nothing was verified."
+            )
         self._read_envelopes(named)
 
     def read_all(self) -> None:
         """Read every envelope. Raises as `read_for_digests` does."""
         named = {key for tip in self._tips for key, blob in self._entries(tip) if key == blob}
-        if len(named) > _MOST:
-            raise GitFailed(f"{REVIEWS} has more than {_MOST:,} reviews; nothing was verified.")
+        if len(named) > _MAX_ENVELOPES:
+            raise GitFailed(f"{REVIEWS} has more than {_MAX_ENVELOPES:,} reviews; nothing was verified.")
         self._read_envelopes(named)
 
     def _read_envelopes(self, named: Iterable[str]) -> None:
@@ -151,8 +153,8 @@ class ReviewNoteReader:
         if (largest := max(sizes.values(), default=0)) > _LARGEST:
             raise GitFailed(f"A note in {REVIEWS} has {largest:,} bytes; the most is {_LARGEST:,}.")
         self._bytes += sum(sizes.values())
-        if self._bytes > _MOST_BYTES:
-            raise GitFailed(f"The notes about these commits have more than {_MOST_BYTES:,} bytes; none was verified.")
+        if self._bytes > _MAX_BYTES:
+            raise GitFailed(f"The notes about these commits have more than {_MAX_BYTES:,} bytes; none was verified.")
         return self._borrowed.read_blobs(sorted(sizes))
 
 

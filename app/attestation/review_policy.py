@@ -57,7 +57,7 @@ class ReviewPolicy(BaseModel):
     paths: tuple[PathRule, ...] = ()
     """Other numbers of people for some paths; the last that matches counts."""
 
-    def required_reviewers(self, path: str) -> int:
+    def required_reviewer_count(self, path: str) -> int:
         """Return how many people must have approved a change of a path."""
         fitting = [rule.people for rule in self.paths if _matches(path, rule.match)]
         return fitting[-1] if fitting else self.people

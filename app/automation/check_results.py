@@ -324,7 +324,7 @@ class ProposalChecks:
         )
 
 
-_MOST = 4_000
+_MAX_OUTPUT_CHARACTERS = 4_000
 """Characters of one check's output."""
 _FINDINGS = 30
 
@@ -367,6 +367,6 @@ def _finding_text(result: CheckResult) -> str:
     if len(places) > _FINDINGS:
         lines.append(f"and {len(places) - _FINDINGS} more")
     output = result.outcome.output.strip()
-    if len(output) > _MOST:
-        output = f"…{output[-_MOST:]}"
+    if len(output) > _MAX_OUTPUT_CHARACTERS:
+        output = f"…{output[-_MAX_OUTPUT_CHARACTERS:]}"
     return "\n".join((head, *lines, "", "```", output.replace("```", "'''"), "```"))

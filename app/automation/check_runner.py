@@ -29,8 +29,8 @@ from app.sandbox.captured_changes import PendingFiles
 from app.sandbox.confinement import SandboxMode, SandboxRun
 from app.sandbox.process import ProcessResult, StartFailed, run_shielded
 from app.sandbox.sandbox import Sandbox
-from app.tools.command.command_result import HeadAndTail, PlainTextDecoder
-from app.workspace.ignore import IgnoreFile, compile_patterns
+from app.tools.command.command_result import HeadAndTailBuffer, PlainTextDecoder
+from app.workspace.ignore import IgnoreFile, compile_ignore_patterns
 from app.workspace.paths import Workspace
 
 _NICENESS = 10
@@ -40,7 +40,7 @@ _CANNOT_RUN = {126: "not executable", 127: "command not found"}
 
 def files_for_check(check: CheckTable, files: Sequence[str]) -> tuple[str, ...] | None:
     """Return the files of a proposal that a check covers; None if it does not cover the proposal."""
-    rules = IgnoreFile(compile_patterns("\n".join(check.files)))
+    rules = IgnoreFile(compile_ignore_patterns("\n".join(check.files)))
     chosen = tuple(path for path in files if not check.files or rules.verdict(path, path.rpartition("/")[2], False))
     # A tool that is given no file would look at all there are.
     return chosen if chosen or not (check.files or command_takes_files(check)) else None
@@ -87,7 +87,7 @@ async def run_check(
     if reason := await checks_unavailable_reason(sandbox):
         # In place it would run on the user's own files, and not on what is proposed.
         return CheckOutcome(CheckState.BROKEN, reason=reason)
-    plain, kept = PlainTextDecoder(), HeadAndTail()
+    plain, kept = PlainTextDecoder(), HeadAndTailBuffer()
 
     def take(data: bytes) -> None:
         text = plain.feed(data)

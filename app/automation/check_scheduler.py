@@ -25,7 +25,7 @@ from app.workspace.paths import Workspace
 _QUIET_MS = 150
 """How long changes are gathered."""
 _LOOK_SECONDS = 3.0
-_MOST_FOLDERS = 20_000
+_MAX_FOLDERS = 20_000
 """Folders that are watched, of a workspace that has more; each takes a kilobyte of the kernel's memory."""
 
 
@@ -55,7 +55,7 @@ def _folders(workspace: Workspace) -> frozenset[Path]:
     """Return the folders that no ignore rule leaves out, and those of git's index and HEAD."""
     found = find_repository(workspace.root)
     git = (found.folder,) if found is not None else ()
-    below = (workspace.root / path for path in islice(workspace.walk_folders(), _MOST_FOLDERS))
+    below = (workspace.root / path for path in islice(workspace.walk_folders(), _MAX_FOLDERS))
     return frozenset((workspace.root, *git, *below))
 
 

@@ -72,7 +72,7 @@ class WorkspaceTrees:
             return self._read_without_git(layers)
 
     def _read_with_git(self, git: BorrowedRepository, layers: Sequence[PendingFiles]) -> list[WorkspaceTree]:
-        commit = git.resolve("HEAD")
+        commit = git.resolve_object_id("HEAD")
         algorithm = "sha256" if len(commit) > _SHA1_DIGITS else "sha1"
         base = commit or hashlib.new(algorithm, b"tree 0\0", usedforsecurity=False).hexdigest()
         compared = ("--raw", "-z", "--no-renames", "--no-abbrev", "--ignore-submodules=all")

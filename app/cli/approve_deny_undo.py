@@ -46,7 +46,7 @@ _MARKER = re.compile(
 )
 """Names of variables that agents set in their shells: of those that @vercel/detect-agent, am-i-vibing and aws-cdk
 look at, and of the agents' own settings."""
-_MOST = 20
+_MAX_VARIABLE_NAMES = 20
 """Names that are kept."""
 _STDIN, _STDOUT = 0, 1
 
@@ -58,7 +58,7 @@ def find_command_caller() -> CommandCaller:
         stdin_is_terminal=_is_terminal(_STDIN),
         stdout_is_terminal=_is_terminal(_STDOUT),
         parent=_name_of(os.getppid()),
-        agent_variables=tuple(markers[:_MOST]),
+        agent_variables=tuple(markers[:_MAX_VARIABLE_NAMES]),
     )
 
 

@@ -14,14 +14,14 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 from app.agent.limits import NO_PRICE
-from app.agent.session import Session, SpendingMeter
+from app.agent.session import Session, SessionTokenTotals
 from app.agent.updates import (
-    ConfirmationRequested,
     EventRecorded,
-    Phase,
+    PermissionRequested,
     PhaseChanged,
     ReasoningStreamed,
     SessionFailed,
+    SessionPhase,
     StreamDiscarded,
     TextStreamed,
     Update,
@@ -58,7 +58,7 @@ from app.conversation.events import (
 )
 from app.conversation.token_totals import TokenTotals
 from app.images.image import Image
-from app.images.image_files import ImageCandidate, NotAttached, load_attachments
+from app.images.image_files import ImageCandidate, ImageNotAttached, load_and_store_images
 from app.images.mentions import find_mentions
 from app.keys.actions import parse_slash_command
 from app.proposals.values.models import Proposal
@@ -75,7 +75,7 @@ from app.runtime.unfinished_work import finish_unfinished_work_and_notify
 from app.sandbox.confinement import SandboxMode
 from app.storage.session_store import SessionRecord
 from app.text.safe_text import escape_unsafe
-from app.tools.base.contract import Confirmation, ConfirmationAnswer
+from app.tools.base.contract import PermissionAnswer, PermissionRequest
 from app.tools.tool_registry import UnavailableServer
 
 
@@ -98,10 +98,10 @@ async def load_named_images(
         return False
 
     try:
-        return await load_attachments(
+        return await load_and_store_images(
             runtime.workspace, runtime.proposals.put_blobs, find_mentions(text), wire, is_meant
         )
-    except NotAttached as error:
+    except ImageNotAttached as error:
         print_error(f"{error} {consequence}")
         return ()
 
@@ -157,7 +157,7 @@ async def _turn(runtime: OpenWorkspace, prompt: str, arguments: argparse.Namespa
     message = await asyncio.to_thread(make_user_message, runtime, prompt)
     try:
         images = await _load_images(runtime, message.text, arguments.image, model.profile.wire)
-    except NotAttached as error:
+    except ImageNotAttached as error:
         await model.aclose()
         raise CommandError(str(error), ExitCode.USAGE) from error
     served = McpManager(runtime, print_error)
@@ -226,12 +226,14 @@ def make_user_message(runtime: OpenWorkspace, prompt: str) -> UserMessage:
 
 
 async def _load_images(runtime: OpenWorkspace, prompt: str, given: Sequence[str], wire: str) -> tuple[Image, ...]:
-    """Load the given images and those in the workspace that the prompt names; raises NotAttached for a given one."""
+    """Load and store the given images and those that the prompt names; raises ImageNotAttached for a given one."""
 
     async def given_is_meant(candidate: ImageCandidate) -> bool:
         return True
 
-    images = await load_attachments(runtime.workspace, runtime.proposals.put_blobs, (), wire, given_is_meant, given)
+    images = await load_and_store_images(
+        runtime.workspace, runtime.proposals.put_blobs, (), wire, given_is_meant, given
+    )
     without, hint = "The prompt is sent without images that it names.", ": give it with --image to send it"
     images += await load_named_images(runtime, prompt, wire, without, hint)
     return tuple({image.sha256: image for image in images}.values())
@@ -252,7 +254,7 @@ def _outcome(
 ) -> RunDocument:
     ended = next((event for event in reversed(events) if isinstance(event, TurnEnded)), None)
     failed = next((event for event in reversed(events) if isinstance(event, RequestFailed)), None)
-    spending = SpendingMeter()
+    spending = SessionTokenTotals()
     for event in events:
         spending.apply(event)
     question = session.question
@@ -374,7 +376,7 @@ class TurnPrinter:
                 self._line("… what came so far is void")
             case PhaseChanged():
                 self._phase(update)
-            case ConfirmationRequested():
+            case PermissionRequested():
                 self._permit(update)
             case SessionFailed(message=message):
                 self.failure = message
@@ -388,17 +390,17 @@ class TurnPrinter:
         self._expected.cancel()
         self._line("")
 
-    def _permit(self, request: ConfirmationRequested) -> None:
+    def _permit(self, request: PermissionRequested) -> None:
         """Answer a permission request by the options of the command line."""
-        asked = request.confirmation
+        asked = request.permission_request
         unattended = self._missing_permission(asked)
         subject = asked.title if asked.kind in ("changes", "ignored") else asked.detail
         self._line(f"{'! not allowed without the screen:' if unattended else '$'} {subject}")
-        self._session.answer_confirmation(
-            request.key, ConfirmationAnswer(allowed=not unattended, unattended=unattended)
+        self._session.answer_permission_request(
+            request.key, PermissionAnswer(allowed=not unattended, unattended=unattended)
         )
 
-    def _missing_permission(self, asked: Confirmation) -> str:
+    def _missing_permission(self, asked: PermissionRequest) -> str:
         """Return what would allow the request of a tool, as a clause; empty if it is allowed."""
         if asked.kind in ("command", "server"):
             if not self._commands:
@@ -409,15 +411,15 @@ class TurnPrinter:
     def _phase(self, changed: PhaseChanged) -> None:
         self._expected.cancel()
         match changed.phase:
-            case Phase.WAITING:
+            case SessionPhase.WAITING:
                 self._line(f"… waiting for {changed.detail}")
-            case Phase.REQUESTING:
+            case SessionPhase.REQUESTING:
                 self._announce_waiting(time.monotonic(), _FIRST_WORD)
-            case Phase.RETRYING:
+            case SessionPhase.RETRYING:
                 left = changed.until - time.monotonic()
                 self._line(f"… trying again in {math.ceil(left)} s: {changed.detail}")
                 self._announce_waiting(changed.until, left + _FIRST_WORD)
-            case Phase.COMPACTING:
+            case SessionPhase.COMPACTING:
                 self._line("… making room in the context")
 
     def _announce_waiting(self, since: float, patience: float) -> None:

@@ -130,7 +130,7 @@ class RecipeLine(JsonDocument):
     """The revision that a second run gave again, byte for byte; in a decision 0 unless it is the decided one."""
 
 
-class LeftOutHunksLine(JsonDocument):
+class ExcludedHunksLine(JsonDocument):
     """Hunks that a proposal does not ask for."""
 
     hunks: int
@@ -162,7 +162,7 @@ class ProposalLine(ProposalFacts):
     files: list[FileFactsLine]
     ignored: list[IgnoredLine]
     """What its commands have written already, besides."""
-    left_out: list[LeftOutHunksLine]
+    left_out: list[ExcludedHunksLine]
     """Hunks of what it was made of that it does not ask for."""
 
 

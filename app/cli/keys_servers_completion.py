@@ -15,7 +15,7 @@ from app.cli.argument_parser import add_app_options, make_command_parser
 from app.cli.command_output import ExitCode, print_error, print_json, print_line
 from app.cli.json_documents import ActionKeysLine, ServerLine
 from app.keys.actions import ACTIONS
-from app.keys.keymap import config_spelling, effective_keys
+from app.keys.keymap import config_key_name, effective_keys
 from app.mcp_client.configured_servers import find_configured_servers
 from app.mcp_client.mcp_servers import SWITCH_KEY_PREFIX
 from app.runtime.open_workspace import OpenWorkspace
@@ -92,7 +92,7 @@ def print_keys(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCod
         print_json(lines)
         return ExitCode.DONE
     for line in lines:
-        print_line(f"{line.id:<26} {'  '.join(map(config_spelling, line.keys)):<22} {line.help or line.title}")
+        print_line(f"{line.id:<26} {'  '.join(map(config_key_name, line.keys)):<22} {line.help or line.title}")
     return ExitCode.DONE
 
 

@@ -155,7 +155,7 @@ def _check_statements(root: Path) -> tuple[int, dict[str, str], str]:
     if find_repository(root) is None:
         return 0, {}, ""
     with BorrowedRepository(root) as borrowed:
-        if not borrowed.list_references(REVIEWS, FETCHED) or not (head := borrowed.resolve("HEAD")):
+        if not borrowed.list_references(REVIEWS, FETCHED) or not (head := borrowed.resolve_object_id("HEAD")):
             return 0, {}, ""
         try:
             verifier = CommitVerifier(borrowed, read_committed_policy(borrowed, head), head)

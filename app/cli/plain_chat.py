@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 from app.agent.session import Session
-from app.agent.updates import ConfirmationRequested, ConfirmationResolved, SessionFailed, Update
+from app.agent.updates import PermissionRequested, PermissionResolved, SessionFailed, Update
 from app.cli.app_arguments import AppArguments
 from app.cli.command_output import CommandError, ExitCode
 from app.cli.headless_run import TurnPrinter, ask_side_question_in_session, load_named_images, make_user_message
@@ -24,7 +24,7 @@ from app.runtime.model_connection import NotConnected, settings_with_picked_mode
 from app.runtime.session_host import SessionHost
 from app.runtime.shutdown import exit_on_signals
 from app.storage import StorageError
-from app.tools.base.contract import PERMISSION_PURPOSES, Confirmation, ConfirmationAnswer, PermissionDuration
+from app.tools.base.contract import PERMISSION_PURPOSES, PermissionAnswer, PermissionDuration, PermissionRequest
 from app.ui.startup import WorkspaceWithOptions
 
 _COMMANDS = {
@@ -80,13 +80,13 @@ class _ChatPrinter(TurnPrinter):
         super().__init__(session, quiet=False, commands=False, in_place=False)
         self._terminal = terminal
         self._held: list[Update] | None = None
-        self.requests: deque[ConfirmationRequested] = deque()
+        self.requests: deque[PermissionRequested] = deque()
         self.asked = asyncio.Event()
         """Set while a permission request is open."""
 
     def __call__(self, update: Update) -> None:
         match update:
-            case ConfirmationResolved(key=key):
+            case PermissionResolved(key=key):
                 self.forget(key)
             case _ if self._held is not None:
                 self._held.append(update)
@@ -117,7 +117,7 @@ class _ChatPrinter(TurnPrinter):
         if isinstance(event, TurnEnded) and event.message:
             self._line(f"! {event.message}")
 
-    def _permit(self, request: ConfirmationRequested) -> None:
+    def _permit(self, request: PermissionRequested) -> None:
         self.requests.append(request)
         self.asked.set()
 
@@ -214,10 +214,10 @@ class PlainChat:
             self._terminal.on_interrupt = lambda: None
         printer.end_line()
 
-    async def _permit(self, request: ConfirmationRequested) -> None:
+    async def _permit(self, request: PermissionRequested) -> None:
         """Ask the user for a permission."""
         self._printer.end_line()
-        asked = request.confirmation
+        asked = request.permission_request
         forms = permission_scopes(asked).forms
         self._describe(asked)
         if forms:
@@ -226,12 +226,12 @@ class PlainChat:
             key = await self._terminal.ask_for_decision(f"Allow it? [{','.join(_PERMISSIONS)}]")
             if key == "r":
                 words = await self._terminal.read_multiline("Why not?")
-                answer = ConfirmationAnswer(allowed=False, feedback=words)
+                answer = PermissionAnswer(allowed=False, feedback=words)
             elif key in ("y", "n"):
-                answer = ConfirmationAnswer(allowed=key == "y")
+                answer = PermissionAnswer(allowed=key == "y")
             elif key == "a":
                 form = forms[0] if forms else None
-                answer = ConfirmationAnswer(allowed=True, duration=PermissionDuration.SESSION, form=form)
+                answer = PermissionAnswer(allowed=True, duration=PermissionDuration.SESSION, form=form)
             else:
                 for one, words in _PERMISSIONS.items():
                     self._terminal.print_lines(f"{one}  {words}")
@@ -241,9 +241,9 @@ class PlainChat:
             self._printer.forget(request.key)
             return
         self._printer.forget(request.key)
-        self.session.answer_confirmation(request.key, answer)
+        self.session.answer_permission_request(request.key, answer)
 
-    def _describe(self, asked: Confirmation) -> None:
+    def _describe(self, asked: PermissionRequest) -> None:
         where = "the workspace" if asked.folder in ("", ".") else asked.folder
         self._terminal.print_lines(
             f"{PERMISSION_PURPOSES[asked.kind]}{'' if asked.kind == 'server' else f' {where}'}:"

@@ -264,7 +264,7 @@ class PlainReview:
             case "u":
                 return await self._undo(walk)
             case "b":
-                self._print(await asyncio.to_thread(self._runtime.describe_reads, walk.proposal.id))
+                self._print(await asyncio.to_thread(self._runtime.describe_model_reads, walk.proposal.id))
             case "p":
                 walk.shown = ""
             case "r":

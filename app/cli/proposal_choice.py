@@ -6,7 +6,7 @@ from app.proposals.values.proposal_errors import ChangedSinceShown
 from app.runtime.open_workspace import OpenWorkspace
 
 _SETTING = "look_needed"
-_MOST_DIGITS = 12
+_MAX_DIGITS = 12
 """Digits of a hunk number that are read; no hunk has a number of so many."""
 
 
@@ -24,8 +24,8 @@ def parse_hunk_numbers(proposal: Proposal, numbers: str | None) -> set[str] | No
         first, dash, last = part.strip().partition("-")
         if not first.isdecimal() or (dash and not last.isdecimal()):
             raise CommandError(f"--hunks takes numbers such as 1,3-5, not {_short(numbers)!r}.", ExitCode.USAGE)
-        low = int(first[:_MOST_DIGITS])
-        high = int(last[:_MOST_DIGITS]) if dash else low
+        low = int(first[:_MAX_DIGITS])
+        high = int(last[:_MAX_DIGITS]) if dash else low
         wanted = [number for number in known if low <= number <= high]
         if low not in known or high not in known or low > high:
             raise CommandError(

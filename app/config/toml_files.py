@@ -4,7 +4,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-_MOST_DOTS = 100
+_MAX_DOTS = 100
 """In one line. The parser's time grows with the square of the parts of a key, which all stand in one line."""
 
 
@@ -16,7 +16,7 @@ def parse_toml(content: bytes) -> dict[str, Any]:
     """
     text = content.decode("utf-8")
     for number, line in enumerate(text.split("\n"), 1):
-        if line.count(".") > _MOST_DOTS and not line.lstrip().startswith("#"):
+        if line.count(".") > _MAX_DOTS and not line.lstrip().startswith("#"):
             raise ValueError(f"too many dots (at line {number})")
     try:
         return tomllib.loads(text)

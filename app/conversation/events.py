@@ -446,7 +446,7 @@ class CallDenied(EventBase):
     call: str
     """`ToolCall.uid`."""
     asked: Literal["command", "secret", "changes", "server", "ignored"]
-    """`Confirmation.kind`."""
+    """`PermissionRequest.kind`."""
     subject: str
     """The command, the path, or the tool of a server: one line."""
     feedback: str

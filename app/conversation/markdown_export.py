@@ -23,7 +23,7 @@ from app.conversation.events import (
     TurnEnded,
     UserMessage,
 )
-from app.conversation.proposal_reports import format_decision_facts, format_denial, format_feedback
+from app.conversation.proposal_reports import format_call_denial, format_decision_facts, format_feedback
 from app.images.image import Image, quote_names
 
 _STATES = {"interrupted": " (interrupted)", "truncated": " (cut off)", "discarded": " (discarded attempt)"}
@@ -71,7 +71,7 @@ def _part(event: Event, calls: Mapping[str, ToolCall], diffs: Mapping[str, str])
 def _images(images: Sequence[Image]) -> str:
     """Return a line for each image: its description and the hash under which it is stored."""
     lines = [
-        f"- image {quote_names([one])}: {one.description}, {one.media_type}, SHA-256 {one.sha256}" for one in images
+        f"- image {quote_names([one])}: {one.size_label}, {one.media_type}, SHA-256 {one.sha256}" for one in images
     ]
     return "\n\n" + "\n".join(lines) if lines else ""
 
@@ -101,7 +101,7 @@ def _rare(event: Event, when: str) -> str:
 
 def _decided(event: ProposalDecided | CallDenied, when: str) -> str:
     if isinstance(event, CallDenied):
-        return f"## You denied a call, {when}\n\n{format_denial(event)}\n\n{quote_text(event.feedback)}"
+        return f"## You denied a call, {when}\n\n{format_call_denial(event)}\n\n{quote_text(event.feedback)}"
     words = format_feedback(event)
     said = f"\n\n{quote_text(words)}" if words else ""
     head = f"## You decided on {event.proposal}: {event.decision.replace('_', ' ')}, {when}"

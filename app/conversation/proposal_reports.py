@@ -21,7 +21,7 @@ def format_decision_facts(decided: ProposalDecided) -> str:
     return "\n".join(lines)
 
 
-def format_denial(denied: CallDenied) -> str:
+def format_call_denial(denied: CallDenied) -> str:
     """Return the fact of a denied call, for a system message before the user's words on it."""
     return _CALLS_DENIED[denied.asked].format(subject=denied.subject)
 

@@ -306,19 +306,19 @@ class DemoTask:
         return self.thread[-1]
 
     @cached_property
-    def findings(self) -> DemoToolResults:
+    def results_of_turn(self) -> DemoToolResults:
         """Return what was read in this turn; files may have changed since earlier turns."""
         return DemoToolResults(self.turn.calls)
 
     @cached_property
-    def earlier_findings(self) -> DemoToolResults:
+    def results_of_task(self) -> DemoToolResults:
         """Return what was read since the request was made."""
         return DemoToolResults(call for turn in self.thread for call in turn.calls)
 
     @property
     def listed_files(self) -> list[str] | None:
         """Return the files of the workspace, if they have been listed since the request was made."""
-        return self.earlier_findings.paths
+        return self.results_of_task.paths
 
     def is_new_proposal(self, calls: Sequence[PlannedCall]) -> bool:
         """Return whether `calls` differ from what the first editing step of every turn proposed."""

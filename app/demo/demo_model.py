@@ -40,7 +40,7 @@ _HUNK = re.compile(rf"about hunk \d+ of \d+, in (?P<path>.+) from line \d+ on:{_
 _AROUND = re.compile(rf"with its line numbers:{_FENCED}", re.DOTALL)
 _NUMBERED = re.compile(r"^ *\d+  ?", re.MULTILINE)
 _DEFINED = re.compile(r"^[-+ ]?\s*(?:(?:async )?def|class)\s+(\w+)|^[-+]?([A-Z][A-Z0-9_]{2,})\b\s*=", re.MULTILINE)
-_MOST_USES = 6
+_MAX_USES = 6
 
 
 def answer_side_question(messages: Sequence[dict[str, Any]], turns: Sequence[DemoTurn]) -> str | None:
@@ -87,7 +87,7 @@ def _describe_uses(path: str, lines: str, around: str, texts: Mapping[str, str])
     read = join_in_sentence([f"`{file}`" for file in dict.fromkeys([path, *texts])])
     if not places:
         return _WORDS["unused"].format(names=format_code_list(names), read=read)
-    found = "\n".join(dict.fromkeys(places[:_MOST_USES]))
+    found = "\n".join(dict.fromkeys(places[:_MAX_USES]))
     return f"{_WORDS['used'].format(names=format_code_list(names), read=read)}\n\n{found}"
 
 
@@ -190,7 +190,7 @@ def make_clarifying_question(task: DemoTask) -> DemoReply:
 
 def make_explanation(task: DemoTask) -> DemoReply:
     """Explain the files that the request names, or the whole project."""
-    findings, named = task.findings, task.intent.paths
+    findings, named = task.results_of_turn, task.intent.paths
     if task.listed_files is None:
         if calls := findings.calls_to_read(named):
             return DemoReply("Let me read that.", calls)

@@ -234,9 +234,9 @@ def _quoted(text: str) -> str:
 
 
 def _edit_call(task: DemoTask, path: str, after: str, summary: str) -> PlannedCall:
-    edits = edits_between(task.findings.texts[path], after)
+    edits = edits_between(task.results_of_turn.texts[path], after)
     arguments: dict[str, Any] = {"path": path, "edits": edits, "summary": summary}
-    version = task.findings.versions.get(path)
+    version = task.results_of_turn.versions.get(path)
     return PlannedCall("edit_file", {**arguments, "version": version} if version else arguments)
 
 
@@ -263,21 +263,21 @@ def _occurs_once(part: str, text: str) -> bool:
     return text.find(part, text.find(part) + 1) < 0
 
 
-_MOST_FILES = 12
+_MAX_FILES = 12
 """Files read in search of a bug."""
 _SUMMARY = "Keep the moon's time: a lunar day is 24 h 50 min"
 
 
 def propose_fix(task: DemoTask) -> DemoReply:
     """Find the bug that the tests complain of, and mend it."""
-    if task.feedback and (known := find_tide_bug(task.earlier_findings.texts)):
-        if calls := task.findings.calls_to_read(filter(None, (known.moon, known.tides, known.test))):
+    if task.feedback and (known := find_tide_bug(task.results_of_task.texts)):
+        if calls := task.results_of_turn.calls_to_read(filter(None, (known.moon, known.tides, known.test))):
             return DemoReply("I read the files again before I change the proposal.", calls)
     elif task.listed_files is None:
         return DemoReply("I'll look at what is here first.", [PlannedCall("list_files", {})])
     elif step := _next_reading(task, task.listed_files):
         return step
-    texts = task.findings.texts
+    texts = task.results_of_turn.texts
     if (bug := find_tide_bug(texts)) is None:
         return DemoReply(
             f"I read {format_code_list(list(texts)) or 'nothing'} and see nothing that I can mend. "
@@ -300,12 +300,12 @@ def _explain_fix(task: DemoTask, bug: TideBug, style: FixStyle) -> str:
 
 def _next_reading(task: DemoTask, paths: list[str]) -> DemoReply | None:
     """Return the next reads: tests, then what they import, then other code; None when enough was read."""
-    findings = task.findings
+    findings = task.results_of_turn
     code = [path for path in paths if path.endswith(".py")]
-    tests = [path for path in code if PurePosixPath(path).name.startswith("test_")][: _MOST_FILES // 2]
+    tests = [path for path in code if PurePosixPath(path).name.startswith("test_")][: _MAX_FILES // 2]
     if calls := findings.calls_to_read(tests):
         return DemoReply("The tests say what is expected, so I begin with them.", calls)
-    left = _MOST_FILES - len(findings.asked)
+    left = _MAX_FILES - len(findings.asked)
     if left <= 0 or ((bug := find_tide_bug(findings.texts)) and bug.tides):
         return None
     modules = re.findall(r"^(?:from|import) ([\w.]+)", "\n".join(findings.texts.values()), re.MULTILINE)
@@ -329,8 +329,8 @@ def propose_beside_agents(task: DemoTask, agents: DemoAgents | None) -> DemoRepl
     if not task.turn.steps:
         if agents.have_proposed:
             return DemoReply(words["again"])
-        return DemoReply(words["call"], task.findings.calls_to_read(_READ_BESIDE_AGENTS))
-    texts, summary = task.findings.texts, _TEXT["test_summary"]
+        return DemoReply(words["call"], task.results_of_turn.calls_to_read(_READ_BESIDE_AGENTS))
+    texts, summary = task.results_of_turn.texts, _TEXT["test_summary"]
     test, text = _READ_BESIDE_AGENTS[0], texts.get(_READ_BESIDE_AGENTS[0], "")
     if bug := find_tide_bug(texts):
         after, summary = apply_fix(texts, bug, FixStyle()), _SUMMARY

@@ -137,7 +137,7 @@ def wait_until_lines_are_read(
     """
     end = time.monotonic() + seconds
     with ChangeWatch(signal) as watch:
-        while reading.unread_count() > max_unread and (left := end - time.monotonic()) > 0:
+        while reading.unread_line_count() > max_unread and (left := end - time.monotonic()) > 0:
             if stop is not None and stop.is_set():
                 return
             watch.wait(left, stop)

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from app.git.borrowed_repository import BorrowedRepository
 from app.git.run_git import GitFailed
 from app.proposals.files.filesystem import default_file_mode
+from app.proposals.values.proposal_errors import MAX_PROPOSAL_FILES
 from app.proposals.values.record_entries import blob_id
 from app.sandbox.captured_changes import LINK_MODE, FileOrLink
 
-MAX_DIFF_FILES = 5_000
-"""Files of one proposal; more than that nobody reviews."""
-_MOST_BYTES = 256 << 20
-"""Bytes of all of them."""
+_MAX_BYTES = 256 << 20
+"""Bytes of all files of one proposal."""
 _LINK, _MODULE, _EXECUTABLE = "120000", "160000", "100755"
 
 
@@ -47,7 +46,7 @@ class BlobPair:
     after: TreeEntry | None
 
 
-def parse_raw_diff(raw: bytes, max_files: int = MAX_DIFF_FILES) -> list[BlobPair]:
+def parse_raw_diff(raw: bytes, max_files: int = MAX_PROPOSAL_FILES) -> list[BlobPair]:
     """Parse the output of `git diff-tree --raw -z --no-renames` (or `diff-index`, `diff-files`).
 
     Raises:
@@ -78,7 +77,7 @@ def read_checkout_contents(
     wanted = [entry for entry in entries if not entry.is_submodule]
     sizes = _sizes(borrowed, {entry.blob for entry in wanted})
     small = [entry for entry in wanted if sizes[entry.blob] <= limit]
-    if (total := sum(sizes[entry.blob] for entry in small)) > _MOST_BYTES:
+    if (total := sum(sizes[entry.blob] for entry in small)) > _MAX_BYTES:
         raise GitFailed(f"The files have {total:,} bytes together; name a path, or fewer commits.")
     plain = [entry for entry in small if entry.is_link or "\n" in entry.path]
     found = dict(_read(borrowed, ("cat-file", "--batch"), plain, lambda entry: entry.blob))

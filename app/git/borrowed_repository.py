@@ -146,7 +146,7 @@ class BorrowedRepository:
             folder, [*_NOTHING_RUNS, *data_settings, *arguments], environment, data=data, max_exit_code=max_exit_code
         )
 
-    def resolve(self, name: str, kind: str = "commit") -> str:
+    def resolve_object_id(self, name: str, kind: str = "commit") -> str:
         """Return the object id of a name in the user's repository; empty if it has none or is ambiguous.
 
         Their references are looked up where they are, which runs nothing.
@@ -218,7 +218,7 @@ class BorrowedRepository:
         said = run_git(self.top, ["var", "GIT_COMMITTER_IDENT"], {**os.environ, **_QUIET})
         lines = [b"commit %s\ncommitter %s\n" % (reference.encode(), said.strip())]
         lines.append(b"data %d\n%s\n" % (len(message), message.encode()))
-        if tip := self.resolve(reference):
+        if tip := self.resolve_object_id(reference):
             lines.append(b"from %s\n" % tip.encode())
         for path, content in sorted(files.items()):
             lines.append(b"M 100644 inline %s\ndata %d\n%s\n" % (path.encode(), len(content), content))

@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from app.git.blobs import (
-    MAX_DIFF_FILES,
     BlobPair,
     TreeEntry,
     checkout_mode,
@@ -20,6 +19,7 @@ from app.git.run_git import GitFailed
 from app.proposals.files.filesystem import PosixFilesystem
 from app.proposals.stack.rebase import merge_bytes
 from app.proposals.text.document import Document
+from app.proposals.values.proposal_errors import MAX_PROPOSAL_FILES
 from app.sandbox.captured_changes import FileOrLink, PathChange
 from app.workspace.path_rules import WorkspaceError
 from app.workspace.paths import Workspace
@@ -34,7 +34,7 @@ def create_commit(borrowed: BorrowedRepository, changes: Sequence[PathChange], m
     Raises:
         GitFailed: HEAD has other text in the same places, or git would not make it.
     """
-    head = borrowed.resolve("HEAD")
+    head = borrowed.resolve_object_id("HEAD")
     if not head:
         raise GitFailed("There is no commit yet that the proposal could be put on; make a first one.")
     index = borrowed.own / "made"
@@ -51,7 +51,7 @@ def create_commit(borrowed: BorrowedRepository, changes: Sequence[PathChange], m
     data = "".join(lines).encode("utf-8", "surrogateescape")
     borrowed.run_query("update-index", "--replace", "-z", "--index-info", data=data, index=index)
     tree = borrowed.run_query("write-tree", index=index).decode().strip()
-    if tree == borrowed.resolve("HEAD", "tree"):
+    if tree == borrowed.resolve_object_id("HEAD", "tree"):
         raise GitFailed("HEAD has all of this already; there is nothing to push.")
     said = borrowed.write_object("commit-tree", tree, "-p", head, "-F", "-", data=message.encode("utf-8", "replace"))
     return said.decode().strip()
@@ -109,7 +109,7 @@ def _blob(borrowed: BorrowedRepository, path: str, leaf: FileOrLink) -> str:
     return borrowed.run_query("hash-object", "-w", "--stdin", *how, data=leaf.data).decode().strip()
 
 
-_MOST_COMMITS = 10_000
+_MAX_COMMITS = 10_000
 _BRANCHES = ("refs/heads/", "refs/remotes/")
 
 
@@ -145,11 +145,11 @@ def parse_commit_range(borrowed: BorrowedRepository, name: str) -> CommitRange |
     for dots in ("...", ".."):
         first, between, last = name.partition(dots)
         if between:
-            ends = [borrowed.resolve(each or "HEAD") for each in (first, last)]
+            ends = [borrowed.resolve_object_id(each or "HEAD") for each in (first, last)]
             if not all(ends):
                 return None
             return CommitRange(_fork(borrowed, ends[0], ends[1], name) if dots == "..." else ends[0], ends[1], name)
-    commit = borrowed.resolve(name)
+    commit = borrowed.resolve_object_id(name)
     if not commit:
         return None
     if borrowed.full_reference_name(name).startswith(_BRANCHES) and name != "HEAD":
@@ -163,7 +163,7 @@ def branch_range(borrowed: BorrowedRepository, tip: str, name: str, onto: str = 
     Raises:
         GitFailed: they have no commit in common.
     """
-    head = borrowed.resolve(onto)
+    head = borrowed.resolve_object_id(onto)
     if not head:
         raise GitFailed(f"There is no commit {onto} here that {name} could be compared with.")
     return CommitRange(_fork(borrowed, head, tip, name), tip, name)
@@ -210,7 +210,7 @@ def _leaf(contents: dict[TreeEntry, FileOrLink], entry: TreeEntry | None) -> Fil
 def _told(borrowed: BorrowedRepository, picked: CommitRange) -> tuple[str, tuple[str, ...], int]:
     """The subject of the tip, the authors, and how many commits there are."""
     since = () if picked.base == _empty_tree(borrowed) else (f"^{picked.base}",)
-    one = ("--max-count=1",) if not since else (f"--max-count={_MOST_COMMITS}",)
+    one = ("--max-count=1",) if not since else (f"--max-count={_MAX_COMMITS}",)
     said = borrowed.run_query("log", "--format=%an%x00%s%x00", *one, picked.tip, *since, "--")
     parts = said.decode("utf-8", "replace").split("\0")
     authors: Sequence[str] = [each.strip() for each in parts[:-1:2]]
@@ -260,7 +260,7 @@ def read_worktree_changes(workspace: Workspace, paths: Collection[str] = (), aga
         UnsafePath: one of the paths is not in the workspace.
     """
     with BorrowedRepository(workspace.root) as borrowed:
-        commit = borrowed.resolve(against) if against else ""
+        commit = borrowed.resolve_object_id(against) if against else ""
         if against and not commit:
             raise GitFailed(f"There is no commit {against} here; `git log` lists those that there are.")
         lead = f"{borrowed.folder}/" if borrowed.folder else ""
@@ -269,7 +269,7 @@ def read_worktree_changes(workspace: Workspace, paths: Collection[str] = (), aga
         found = {each.path: each for each in parse_raw_diff(_differing(borrowed, commit, within))}
         new = _untracked(borrowed, within)
         strangers = [path for path in new if not path.endswith("/")]
-        if len(found) + len(strangers) > MAX_DIFF_FILES:
+        if len(found) + len(strangers) > MAX_PROPOSAL_FILES:
             raise GitFailed(f"{len(found) + len(strangers):,} files are changed or new; name a path.")
         for path in strangers:
             found[path] = BlobPair(path, found[path].before if path in found else None, TreeEntry(path, "", ""))
@@ -350,8 +350,8 @@ _FORM = "%H%x00%P%x00%(trailers:keyonly,separator=%x20)%x00%an <%ae>%x00%ae%x00%
 _FIELDS = 6
 _SHOWN = 7
 """Digits of a commit's id."""
-_MOST_FILES = 1_000_000
-_MOST_PARENTS = 66
+_MAX_FILES = 1_000_000
+_MAX_PARENTS = 66
 """Of one merge; the most that Linux has."""
 _AT_ONCE = 1_000
 """Commits whose changes are read by one process."""
@@ -415,7 +415,7 @@ def read_commits(borrowed: BorrowedRepository, base: str, tip: str) -> list[Rang
 
 def diff_trees(borrowed: BorrowedRepository, before: str, after: str) -> list[BlobPair]:
     """Return the differences between two commits or trees, file by file; raises GitFailed."""
-    return parse_raw_diff(borrowed.run_query("diff-tree", *_RAW, before, after), _MOST_FILES)
+    return parse_raw_diff(borrowed.run_query("diff-tree", *_RAW, before, after), _MAX_FILES)
 
 
 def _read_changes(borrowed: BorrowedRepository, commits: Sequence[RangeCommit]) -> None:
@@ -429,7 +429,7 @@ def _read_changes(borrowed: BorrowedRepository, commits: Sequence[RangeCommit]) 
         start = at = at + 1
         while parts[at].startswith(b":"):
             at += 2
-        commit.changes = parse_raw_diff(b"\0".join(parts[start:at]), _MOST_FILES)
+        commit.changes = parse_raw_diff(b"\0".join(parts[start:at]), _MAX_FILES)
 
 
 def _changes_of_merge(borrowed: BorrowedRepository, commit: RangeCommit, landed: set[str]) -> Iterator[BlobPair]:
@@ -451,8 +451,8 @@ def _changes_of_merge(borrowed: BorrowedRepository, commit: RangeCommit, landed:
 
 def _merged_tree(borrowed: BorrowedRepository, commit: RangeCommit) -> tuple[str, set[str]]:
     """Return git's own merge of the parents of a merge commit, one after the other, and the conflicting paths."""
-    if len(commit.parents) > _MOST_PARENTS:
-        raise GitFailed(f"The merge {commit.name[:_SHOWN]} has more than {_MOST_PARENTS} parents.")
+    if len(commit.parents) > _MAX_PARENTS:
+        raise GitFailed(f"The merge {commit.name[:_SHOWN]} has more than {_MAX_PARENTS} parents.")
     merged, *others = commit.parents
     tree, conflicts = "", set[str]()
     # What it prints: https://git-scm.com/docs/git-merge-tree#OUTPUT; with 1 it ends if there are conflicts.

@@ -130,7 +130,7 @@ def push_commit(borrowed: BorrowedRepository, commit: str, remote: str, referenc
 def push_notes(borrowed: BorrowedRepository, remote: str, reference: str) -> None:
     """Push notes to a remote; raises GitFailed with what to do if it has others."""
     try:
-        push_commit(borrowed, borrowed.resolve(reference), remote, reference, force=False)
+        push_commit(borrowed, borrowed.resolve_object_id(reference), remote, reference, force=False)
     except GitFailed as error:
         raise GitFailed(
             f"The proposal is pushed, but not its signed review: {remote} has other notes. Join them by `git fetch` "
@@ -192,7 +192,7 @@ def _of_remote(borrowed: BorrowedRepository, remote: str, name: str) -> FetchTar
 
 def _fetch(borrowed: BorrowedRepository, wanted: FetchTarget) -> str:
     """The id of the commit that was fetched."""
-    if head := borrowed.resolve("HEAD"):
+    if head := borrowed.resolve_object_id("HEAD"):
         borrowed.add_reference("refs/heads/here", head)
     try:
         borrowed.run_remote_command(

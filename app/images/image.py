@@ -146,7 +146,7 @@ class Image(BaseModel):
     """Of the bytes, in hex: their name in the store."""
 
     @property
-    def description(self) -> str:
+    def size_label(self) -> str:
         """Return size in pixels and bytes: `1,280×720, 214 KB`."""
         return f"{self.width:,}×{self.height:,}, {format_bytes(self.size)}"
 
@@ -164,14 +164,14 @@ class Image(BaseModel):
         )
 
 
-_MOST_NAMED = 20
+_MAX_NAMED = 20
 _LONGEST_NAME = 200
 """Characters; of a longer path the end is said."""
 
 
 def quote_names(images: Sequence[Image]) -> str:
     """Return the names in quotes for a sentence, escaped; of many, the first."""
-    names = [f'"{_in_quotes(image.name)}"' for image in images[:_MOST_NAMED]]
+    names = [f'"{_in_quotes(image.name)}"' for image in images[:_MAX_NAMED]]
     more = [f"{len(images) - len(names)} more"] if len(images) > len(names) else []
     *first, last = [*names, *more]
     return f"{', '.join(first)} and {last}" if first else last
@@ -197,12 +197,12 @@ MAX_IMAGE_BYTES = _ENCODED_ELSEWHERE // 4 * 3
 MAX_SIDE_PIXELS = 8_000
 """Pixels."""
 MAX_IMAGES_IN_MESSAGE = 10
-_MOST_IN_REQUEST = 20
+_MAX_IMAGES_IN_REQUEST = 20
 _REQUEST = 18 * 1024 * 1024
 """Bytes as base64 of all in a request."""
 
 
-def refusal_reason(image: Image, wire: str) -> str:
+def image_refusal_reason(image: Image, wire: str) -> str:
     """Return why a wire does not accept an image, to follow its name; empty if it does."""
     if max(image.width, image.height) > MAX_SIDE_PIXELS:
         return f"is {image.width:,}×{image.height:,} pixels, and at most {MAX_SIDE_PIXELS:,} on a side are taken"
@@ -222,5 +222,5 @@ def positions_over_limit(images: Iterable[Image]) -> Iterator[int]:
     encoded = 0
     for position, image in enumerate(images):
         encoded += image.size * 4 // 3
-        if position >= _MOST_IN_REQUEST or encoded > _REQUEST:
+        if position >= _MAX_IMAGES_IN_REQUEST or encoded > _REQUEST:
             yield position

@@ -18,7 +18,7 @@ from app.images.image import (
     detect_media_type,
     format_bytes,
     image_byte_limit,
-    refusal_reason,
+    image_refusal_reason,
 )
 from app.images.mentions import Mention, has_image_name, possible_pasted_paths
 from app.text.safe_text import escape_unsafe
@@ -28,7 +28,7 @@ from app.workspace.reading import read_file
 from app.workspace.secrets import secret_reason
 
 
-class NotAttached(WorkspaceError):
+class ImageNotAttached(WorkspaceError):
     """An image cannot be sent; the message is one sentence that says why."""
 
 
@@ -50,17 +50,19 @@ class ImageFiles:
         self._workspace = workspace
 
     def find_mentioned(self, mentions: Iterable[Mention]) -> list[ImageCandidate]:
-        """Return the mentions that are images, or are named like one. Raises `NotAttached`."""
+        """Return the mentions that are images, or are named like one. Raises `ImageNotAttached`."""
         found: dict[str, ImageCandidate] = {}
         for mention in mentions:
             if (candidate := self._candidate(mention)) is not None:
                 found.setdefault(candidate.path, candidate)
         if len(found) > MAX_IMAGES_IN_MESSAGE:
-            raise NotAttached(f"A message takes at most {MAX_IMAGES_IN_MESSAGE} images, and this has {len(found)}.")
+            raise ImageNotAttached(
+                f"A message takes at most {MAX_IMAGES_IN_MESSAGE} images, and this has {len(found)}."
+            )
         return list(found.values())
 
     def find_named(self, paths: Iterable[str]) -> list[Mention]:
-        """Return the images that the user named on the command line. Raises `NotAttached`."""
+        """Return the images that the user named on the command line. Raises `ImageNotAttached`."""
         found = [Mention(str(Path(path).expanduser().absolute()), dropped=True) for path in paths]
         for mention in found:
             if self._candidate(mention) is None:
@@ -78,18 +80,18 @@ class ImageFiles:
         return []
 
     def load(self, candidate: ImageCandidate, wire: str) -> tuple[Image, bytes]:
-        """Return an image that this wire accepts, and its bytes. Raises `NotAttached`."""
+        """Return an image that this wire accepts, and its bytes. Raises `ImageNotAttached`."""
         name = escape_unsafe(candidate.path, keep="")
         try:
             data = self._read(candidate.path, image_byte_limit(wire))[1]
             image = Image.from_bytes(candidate.path, data)
         except FileTooLarge as error:
             most = format_bytes(image_byte_limit(wire))
-            raise NotAttached(f"{name} is too large: at most {most} are taken, so scale it down.") from error
+            raise ImageNotAttached(f"{name} is too large: at most {most} are taken, so scale it down.") from error
         except (OSError, WorkspaceError, ValueError, NotAnImage) as error:
             raise self._explained(candidate.path, error) from error
-        if reason := refusal_reason(image, wire):
-            raise NotAttached(f"{name} {reason}, so scale it down.")
+        if reason := image_refusal_reason(image, wire):
+            raise ImageNotAttached(f"{name} {reason}, so scale it down.")
         return image, data
 
     def _candidate(self, mention: Mention) -> ImageCandidate | None:
@@ -136,7 +138,7 @@ class ImageFiles:
             return path, True
         return self._workspace.normalize_path(path), False
 
-    def _explained(self, path: str, error: Exception) -> NotAttached:
+    def _explained(self, path: str, error: Exception) -> ImageNotAttached:
         name = escape_unsafe(path, keep="")
         match error:
             case FileNotFoundError() | NotADirectoryError():
@@ -153,14 +155,14 @@ class ImageFiles:
                 reason = f"{name} cannot be read: {error.strerror or error}"
             case _:
                 reason = f"{name} cannot be read"
-        return NotAttached(f"{reason}.")
+        return ImageNotAttached(f"{reason}.")
 
 
 ConfirmAttachment = Callable[[ImageCandidate], Awaitable[bool]]
 """Asks the user whether a doubtful file is to be sent."""
 
 
-async def load_attachments(
+async def load_and_store_images(
     workspace: Workspace,
     keep: Callable[[Iterable[bytes]], object],
     mentions: Iterable[Mention],
@@ -177,7 +179,7 @@ async def load_attachments(
         named: paths of files that are given as images outside the message.
 
     Raises:
-        NotAttached: one of them cannot be sent; nothing was kept then.
+        ImageNotAttached: one of them cannot be sent; nothing was kept then.
     """
     files = ImageFiles(workspace)
     candidates = await asyncio.to_thread(lambda: files.find_mentioned([*mentions, *files.find_named(named)]))

@@ -114,7 +114,7 @@ def key_name(key: str) -> str:
     return "+".join([*(_MODIFIERS.get(modifier, modifier) for modifier in modifiers), shown])
 
 
-def config_spelling(key: str) -> str:
+def config_key_name(key: str) -> str:
     """Return a key as the configuration spells it: `ctrl+p`, and `)` for a sign on the keyboard."""
     *modifiers, name = key.split("+") if len(key) > 1 else [key]
     sign = None if len(name) == 1 or name in _NAMES else _character(name)
@@ -182,4 +182,4 @@ def _check_duplicates(action: Action, keymap: Mapping[str, str]) -> None:
     for other in ACTIONS:
         together = other.scope in _TOGETHER[action.scope] and other is not action
         if together and (shared := set(effective_keys(action, keymap)) & set(effective_keys(other, keymap))):
-            raise KeymapError(f"keys: {action.id} and {other.id} are both on {config_spelling(min(shared))!r}.")
+            raise KeymapError(f"keys: {action.id} and {other.id} are both on {config_key_name(min(shared))!r}.")

@@ -218,7 +218,7 @@ class ModelClient:
         self._beliefs.learn(**facts)
         return models
 
-    def with_options(self, model: str, effort: str) -> "ModelClient":
+    def with_model_and_effort(self, model: str, effort: str) -> "ModelClient":
         """The client for one turn with another model or another effort; an empty effort is the model's own."""
         own = self.endpoint.model, self.endpoint.options.effort
         wanted = model or own[0], effort
@@ -327,7 +327,9 @@ class ModelClient:
         with contextlib.suppress(RequestError, TimeoutError):
             async with asyncio.timeout(_LISTING):
                 await self.model_ids()
-        lessons.add_fact(context_window=self.profile.context_window, images_supported=self.profile.images_supported)
+        lessons.add_confirmed_fields(
+            context_window=self.profile.context_window, images_supported=self.profile.images_supported
+        )
         return unsure and not self.profile.accepts_images
 
     def _check_template(self) -> None:
@@ -350,7 +352,7 @@ class ModelClient:
                     self.endpoint,
                     self.profile,
                     trials,
-                    lambda path, body=None: self._transport.send_other_request(wire, root + path, body),
+                    lambda path, body=None: self._transport.send_request_to_url(wire, root + path, body),
                 )
         if finding is None:
             return ChatTemplateChecked("", None)
@@ -491,7 +493,7 @@ class ModelClient:
             facts["tool_choice_none"] = "fails"
         if failure.context_window is not None:
             facts["context_window"] = failure.context_window
-        lessons.add_fact(**facts)
+        lessons.add_confirmed_fields(**facts)
         self._beliefs.learn(**facts)
 
     def _final(self, failure: Failure, assembly: ResponseAssembly | None) -> RequestError:

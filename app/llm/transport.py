@@ -289,7 +289,7 @@ class Transport:
             raise AttemptFailed(self._reader.describe_non_stream(response.text))
         return models
 
-    async def send_other_request(self, wire: Wire, url: str, body: Mapping[str, Any] | None) -> tuple[int, str]:
+    async def send_request_to_url(self, wire: Wire, url: str, body: Mapping[str, Any] | None) -> tuple[int, str]:
         """Make a small request to another URL of the endpoint's server; return status and text.
 
         Args:
@@ -298,7 +298,7 @@ class Transport:
             body: is posted; without one the URL is got.
 
         Raises:
-            AttemptFailed: there is no answer, or it is longer than `limits.RENDERED`.
+            AttemptFailed: there is no answer, or it is longer than `MAX_RENDERED`.
         """
         sdk = await wait_for_sdk(encrypted=self._encrypted)
         client = self._connected(sdk)

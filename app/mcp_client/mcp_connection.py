@@ -39,7 +39,7 @@ HandleNotification = Callable[[str, Message], None]
 _SIGN_IN = "you have to sign in: /mcp"
 
 
-class ServerError(Exception):
+class McpServerError(Exception):
     """The server responded with an error; the message is its own, of any origin."""
 
     def __init__(self, code: int, text: str) -> None:
@@ -69,7 +69,7 @@ class SignInNeeded(ConnectionLost):
         self.wider = wider
 
 
-class ServerTimeout(Exception):
+class McpServerTimeout(Exception):
     """The server did not respond in time."""
 
 
@@ -93,8 +93,8 @@ class McpConnection(ABC):
         """Send a request and return its result.
 
         Raises:
-            ServerError: It said no.
-            ServerTimeout: It said nothing; it was told that nobody waits any more.
+            McpServerError: It said no.
+            McpServerTimeout: It said nothing; it was told that nobody waits any more.
             ConnectionLost: It is gone.
         """
         number = next(self._ids)
@@ -108,7 +108,7 @@ class McpConnection(ABC):
                 return _result(await answer)
         except TimeoutError as error:
             await self._give_up(number, "it took too long")
-            raise ServerTimeout(f"no answer within {seconds:g} s") from error
+            raise McpServerTimeout(f"no answer within {seconds:g} s") from error
         except asyncio.CancelledError:
             await self._give_up(number, "the user stopped it")
             raise
@@ -211,8 +211,8 @@ def _result(message: Message) -> Message:
         code = error.get("code")
         said = error.get("message")
         words = said if isinstance(said, str) and said else "an error without words"
-        raise ServerError(code if isinstance(code, int) else 0, words)
+        raise McpServerError(code if isinstance(code, int) else 0, words)
     result = message.get("result")
     if not isinstance(result, dict):
-        raise ServerError(0, "its answer has no result")
+        raise McpServerError(0, "its answer has no result")
     return result

@@ -15,14 +15,14 @@ from app.mcp_client.json_rpc import METHOD_NOT_FOUND, UNSUPPORTED_VERSION, Messa
 from app.mcp_client.mcp_connection import (
     ConnectionLost,
     McpConnection,
-    ServerError,
-    ServerTimeout,
+    McpServerError,
+    McpServerTimeout,
     SessionEnded,
     SignInNeeded,
 )
-from app.mcp_client.server_program import ServerProgram, start_server_program
+from app.mcp_client.server_program import McpServerProgram, start_server_program
 from app.mcp_client.token_store import TokenStore
-from app.mcp_client.tool_listing import ServerLog, ToolDefinition, ToolListing
+from app.mcp_client.tool_listing import McpServerLog, ToolDefinition, ToolListing
 from app.sandbox.captured_changes import PendingFiles
 from app.sandbox.overlay_layer import PersistentOverlay
 from app.sandbox.sandbox import Sandbox
@@ -42,7 +42,7 @@ _ROUSED = 2.0
 _LONGEST_REASON = 400
 """Characters of a reason in a line for the user."""
 _OFF = "it is switched off, or another one has taken its place: what there is comes with the next turn"
-_TOLD = (ConnectionLost, ServerError, InvalidServer, OSError)
+_TOLD = (ConnectionLost, McpServerError, InvalidServer, OSError)
 """Errors whose words are for the user."""
 
 
@@ -51,7 +51,7 @@ def server_display_name(name: str) -> str:
     return escape_unsafe(name, keep="")[:80]
 
 
-class ServerState(StrEnum):
+class McpServerState(StrEnum):
     """State of a server."""
 
     OFF = "off"
@@ -76,14 +76,14 @@ class McpServer:
         remembered: tuple[ToolDefinition, ...] = (),
     ) -> None:
         self.definition = definition
-        self.state = ServerState.OFF
+        self.state = McpServerState.OFF
         self.problem = ""
         """Why it cannot be used."""
         self.cause = ""
         """The same without words that are the server's own."""
         self.started_at = 0.0
         """When its start began, by the loop's clock."""
-        self.log = ServerLog()
+        self.log = McpServerLog()
         self.listing = ToolListing(definition.name, definition.table.start_timeout, self.log, on_change, remembered)
         """What it offers."""
         self.call_lock = asyncio.Lock()
@@ -92,7 +92,7 @@ class McpServer:
         self._root = root
         self._environment = environment
         self._changed = on_change
-        self._program: ServerProgram | None = None
+        self._program: McpServerProgram | None = None
         self._connection: McpConnection | None = None
         self._starting: asyncio.Task[None] | None = None
         self._tokens = tokens
@@ -126,7 +126,7 @@ class McpServer:
         """Return why its tools cannot be used now; None where they can, or it is switched off."""
         subject, state = f"The MCP server {server_display_name(self.name)}", self.state
         why = escape_unsafe(self.problem, keep="")[:_LONGEST_REASON]
-        if state is ServerState.STARTING and not self.tools:
+        if state is McpServerState.STARTING and not self.tools:
             limit = f"{self.definition.table.start_timeout:g} s"
             return UnavailableServer(
                 self.name,
@@ -136,7 +136,7 @@ class McpServer:
                 f"{subject} is still starting. Its tools are not available in this turn; if the task needs them, say "
                 "so.",
             )
-        if state is ServerState.SIGN_IN:
+        if state is McpServerState.SIGN_IN:
             return UnavailableServer(
                 self.name,
                 state,
@@ -144,7 +144,7 @@ class McpServer:
                 f"{subject} can't be used: {why}.",
                 f"{subject} can't be used before the user has signed in to it. If the task needs it, say so.",
             )
-        if state is ServerState.FAILED and not self.tools:
+        if state is McpServerState.FAILED and not self.tools:
             return UnavailableServer(
                 self.name,
                 state,
@@ -154,7 +154,7 @@ class McpServer:
                 f"{subject} can't be used: {self.cause}. Its tools are not available. If the task needs them, tell "
                 "the user, who can look at its log and start it again.",
             )
-        if state is ServerState.FAILED:
+        if state is McpServerState.FAILED:
             notice = f"{subject} has ended: {why}. The next call of one of its tools starts it again."
             return UnavailableServer(self.name, state, why, notice)
         return None
@@ -166,10 +166,10 @@ class McpServer:
     def start_in_background(self) -> None:
         """Start it in the background, unless it runs."""
         self._wanted = True
-        if self.state is not ServerState.READY and (self._starting is None or self._starting.done()):
+        if self.state is not McpServerState.READY and (self._starting is None or self._starting.done()):
             self._start_timed_out = False
             self.started_at = asyncio.get_running_loop().time()
-            self._become(ServerState.STARTING)
+            self._become(McpServerState.STARTING)
             self._starting = asyncio.create_task(self._start())
             # Whoever waits for it hears of it; so does the user, by its state.
             self._starting.add_done_callback(lambda task: task.cancelled() or task.exception())
@@ -181,7 +181,7 @@ class McpServer:
         if self._start_timed_out:
             raise ConnectionLost(self.problem)
         self.start_in_background()
-        if self.state is ServerState.READY or (starting := self._starting) is None:
+        if self.state is McpServerState.READY or (starting := self._starting) is None:
             return
         # Not awaited itself: whoever switches it off ends its start, and not those who wait for it.
         await asyncio.wait({starting})
@@ -240,9 +240,9 @@ class McpServer:
         try:
             if self._connection is not None:
                 await self._connection.request("ping", {}, _ROUSED)
-        except ServerError:
+        except McpServerError:
             return
-        except (ServerTimeout, ConnectionLost):
+        except (McpServerTimeout, ConnectionLost):
             await self._fail("it still does what the user has stopped")
             await self.start_and_wait()
 
@@ -250,7 +250,7 @@ class McpServer:
         """Call a tool.
 
         Raises:
-            ServerError: It said no.
+            McpServerError: It said no.
             ConnectionLost: It is gone, or does not answer and was ended.
             Withdrawn: It does not offer that any more; it was not called.
         """
@@ -272,7 +272,7 @@ class McpServer:
                 await self._fail_for(again)
                 raise
         if result.get("resultType", "complete") != "complete":
-            raise ServerError(0, "it asks for input of the user, which signoff does not offer")
+            raise McpServerError(0, "it asks for input of the user, which signoff does not offer")
         return result
 
     async def _request(self, method: str, params: Message) -> Message:
@@ -283,7 +283,7 @@ class McpServer:
         except asyncio.CancelledError:
             self._given_up = True
             raise
-        except ServerTimeout as slow:
+        except McpServerTimeout as slow:
             # It may go on for ever; the next call gets a new one.
             await self._fail(str(slow))
             raise ConnectionLost(f"{slow}, its time limit; it was ended") from slow
@@ -300,7 +300,7 @@ class McpServer:
             self._starting.cancel()
             await asyncio.wait({self._starting})
         await self._close()
-        self._become(ServerState.OFF)
+        self._become(McpServerState.OFF)
 
     async def _start(self) -> None:
         try:
@@ -318,19 +318,19 @@ class McpServer:
             # A defect of ours, too, must not leave it starting for ever; its words could hold a secret.
             why = str(error) if isinstance(error, _TOLD) else f"it can't be used ({type(error).__name__})"
             cause = why
-            timed_out = isinstance(error, TimeoutError | ServerTimeout)
+            timed_out = isinstance(error, TimeoutError | McpServerTimeout)
             if timed_out:
                 why = cause = f"it did not start within {self.definition.table.start_timeout:g} s"
-            elif isinstance(error, ServerError):
+            elif isinstance(error, McpServerError):
                 cause = "it answers with an error"
             elif self.definition.is_remote:
                 cause = "it cannot be used at its address"
             await self._fail(why, cause=cause)
             self._start_timed_out = timed_out
             raise ConnectionLost(why) from error
-        self._become(ServerState.READY)
+        self._become(McpServerState.READY)
         if self._connection is not None:
-            self.listing.follow_changes(self._connection)
+            self.listing.refetch_on_changes(self._connection)
 
     async def _connect(self) -> None:
         await self._close()
@@ -396,7 +396,7 @@ class McpServer:
         seconds = self.definition.table.start_timeout
         try:
             greeting = await connection.request("initialize", params, seconds)
-        except ServerError as error:
+        except McpServerError as error:
             if error.code not in (METHOD_NOT_FOUND, UNSUPPORTED_VERSION):
                 raise
             connection.meta = {
@@ -419,13 +419,13 @@ class McpServer:
                     f"{params.get('level', '')}: {params.get('data', '')}\n"[:2000].encode("utf-8", "replace")
                 )
 
-    async def _mourn(self, program: ServerProgram) -> None:
+    async def _mourn(self, program: McpServerProgram) -> None:
         """Report the end of a program that ended by itself."""
         await program.connection.ended.wait()
-        if self._program is program and self.state is ServerState.READY:
+        if self._program is program and self.state is McpServerState.READY:
             await self._fail(program.connection.end_reason)
 
-    async def _fail(self, why: str, state: ServerState = ServerState.FAILED, *, cause: str = "") -> None:
+    async def _fail(self, why: str, state: McpServerState = McpServerState.FAILED, *, cause: str = "") -> None:
         try:
             await self._close()
         finally:
@@ -437,7 +437,7 @@ class McpServer:
         """Do without the server until the next call, or until the user has signed in."""
         if isinstance(refusal, SignInNeeded):
             self._challenge = refusal.challenge
-            await self._fail(str(refusal), ServerState.SIGN_IN)
+            await self._fail(str(refusal), McpServerState.SIGN_IN)
         else:
             await self._fail(str(refusal))
 
@@ -450,7 +450,7 @@ class McpServer:
         elif connection is not None:
             await connection.close()
 
-    def _become(self, state: ServerState, problem: str = "", cause: str = "") -> None:
+    def _become(self, state: McpServerState, problem: str = "", cause: str = "") -> None:
         self.state, self.problem, self.cause = state, problem, cause
         self._changed()
 

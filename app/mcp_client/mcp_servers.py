@@ -13,8 +13,8 @@ from typing import Any, Protocol
 from pydantic import Field
 
 from app.mcp_client.configured_servers import ServerDefinition
-from app.mcp_client.mcp_server import McpServer, ServerState
-from app.mcp_client.server_tool import ServerTool, describe_startup_wait, unavailable_message
+from app.mcp_client.mcp_server import McpServer, McpServerState
+from app.mcp_client.server_tool import McpTool, describe_startup_wait, unavailable_message
 from app.mcp_client.token_store import TokenStore
 from app.mcp_client.tool_listing import ToolDefinition, dump_tools, has_server_prefix, parse_tools
 from app.sandbox.sandbox import Sandbox
@@ -27,7 +27,7 @@ DEFAULT_CONTEXT_TOKENS = 32_000
 """Tokens that a model is taken to have room for where nothing says so."""
 CONTEXT_SHARE_DIVISOR = 10
 """Definitions may take one part of so many of the context."""
-_MOST = 8
+_MAX_FOUND_TOOLS = 8
 """Tools that one search gives."""
 _WORD = re.compile(r"[^\W_]+")
 
@@ -55,7 +55,7 @@ class ToolSearch(Tool):
     kind = "read"
     Arguments = ToolSearchArguments
 
-    def __init__(self, tools: Sequence[ServerTool]) -> None:
+    def __init__(self, tools: Sequence[McpTool]) -> None:
         self._tools = tuple(tools)
         counts: dict[str, int] = {}
         for tool in tools:
@@ -68,7 +68,7 @@ class ToolSearch(Tool):
 
     async def run(self, arguments: ToolSearchArguments, context: ToolContext) -> ToolOutput:
         """Search."""
-        found = (await asyncio.to_thread(rank_tools, self._tools, arguments.words))[:_MOST]
+        found = (await asyncio.to_thread(rank_tools, self._tools, arguments.words))[:_MAX_FOUND_TOOLS]
         if not found:
             names = ", ".join(tool.name for tool in self._tools[:200])
             return ToolOutput(f"No tool has these words. There are: {names}.", "no tool found")
@@ -98,7 +98,7 @@ class CallFoundTool(Tool):
     }
 
     def __init__(
-        self, tools: Sequence[ServerTool], find: Callable[[str, Callable[[str], None]], Awaitable[Tool | None]]
+        self, tools: Sequence[McpTool], find: Callable[[str, Callable[[str], None]], Awaitable[Tool | None]]
     ) -> None:
         self._tools: dict[str, Tool] = {tool.name: tool for tool in tools}
         self._find = find
@@ -125,11 +125,11 @@ def _object(given: Any) -> dict[str, Any]:
     return given
 
 
-def rank_tools(tools: Sequence[ServerTool], query: str) -> list[ServerTool]:
+def rank_tools(tools: Sequence[McpTool], query: str) -> list[McpTool]:
     """Return the tools that contain any of the words, best matches first, names before descriptions."""
     wanted = {_stem(word) for word in _WORD.findall(query.lower())}
 
-    def score(tool: ServerTool) -> float:
+    def score(tool: McpTool) -> float:
         named = _stems(f"{tool.name} {tool.definition.title}")
         described = _stems(f"{tool.description} {' '.join(tool.definition.parameters['properties'])}")
         return 3 * len(wanted & named) + len(wanted & described)
@@ -156,7 +156,7 @@ SWITCH_KEY_PREFIX = "server:"
 """Key under which the store keeps that a server was switched on or off."""
 TOOL_LIST_KEY_PREFIX = "server tools:"
 """Key under which the store keeps which tools a server offered when it ran last."""
-_MOST_REMEMBERED = 512 * 1024
+_MAX_STORED_CHARACTERS = 512 * 1024
 """Characters of that; of a server that offers more, nothing is kept."""
 
 
@@ -199,7 +199,7 @@ class McpServers(ToolSource):
         self._switched: dict[str, bool] = {}
         self._kept: dict[str, Sequence[ToolDefinition]] = {}
         """What was kept of each server's tools."""
-        self._tools: dict[str, tuple[object, tuple[ServerTool, ...]]] = {}
+        self._tools: dict[str, tuple[object, tuple[McpTool, ...]]] = {}
         self._changed = asyncio.Event()
         self._switching = asyncio.Lock()
         """Held while servers are started and ended: of two wishes the later one counts."""
@@ -245,7 +245,7 @@ class McpServers(ToolSource):
             for name, each in wanted.items()
         }
         for server in self.servers:
-            if self.is_enabled(server) and server.state is ServerState.OFF:
+            if self.is_enabled(server) and server.state is McpServerState.OFF:
                 server.start_in_background()
         self._changed.set()
 
@@ -277,7 +277,7 @@ class McpServers(ToolSource):
         with suppress(StorageError):
             # Without it the next start is waited for, which is no reason to fail.
             self._around.store.set_setting(
-                f"{TOOL_LIST_KEY_PREFIX}{definition.name}", entry if len(entry) <= _MOST_REMEMBERED else None
+                f"{TOOL_LIST_KEY_PREFIX}{definition.name}", entry if len(entry) <= _MAX_STORED_CHARACTERS else None
             )
 
     def is_enabled(self, server: McpServer) -> bool:
@@ -330,7 +330,7 @@ class McpServers(ToolSource):
         return [
             each
             for each in self.servers
-            if self.is_enabled(each) and each.state is ServerState.STARTING and not each.tools
+            if self.is_enabled(each) and each.state is McpServerState.STARTING and not each.tools
         ]
 
     @property
@@ -356,7 +356,7 @@ class McpServers(ToolSource):
         """
         found = [each for each in self.servers if self.is_enabled(each) and has_server_prefix(name, each.name)]
         for server in found:
-            if server.state is ServerState.STARTING:
+            if server.state is McpServerState.STARTING:
                 report_wait(describe_startup_wait([server]))
                 try:
                     await server.wait_until_ready_or_failed()
@@ -370,11 +370,11 @@ class McpServers(ToolSource):
                 raise ToolError(unavailable_message(server.name, server.problem))
         return None
 
-    def _tools_of(self, server: McpServer) -> tuple[ServerTool, ...]:
+    def _tools_of(self, server: McpServer) -> tuple[McpTool, ...]:
         """Its tools, the same objects as long as it offers the same."""
         known = self._tools.get(server.name)
         if known is None or known[0] is not server.tools:
-            known = (server.tools, tuple(ServerTool(server, offer) for offer in server.tools))
+            known = (server.tools, tuple(McpTool(server, offer) for offer in server.tools))
             self._tools[server.name] = known
         return known[1]
 

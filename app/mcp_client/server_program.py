@@ -142,7 +142,7 @@ class StdioConnection(McpConnection):
 
 
 @dataclass(frozen=True, slots=True)
-class ServerProgram:
+class McpServerProgram:
     """A server's running program, with its connection, its layer and its clean-up."""
 
     connection: StdioConnection
@@ -190,7 +190,7 @@ async def start_server_program(
     *,
     on_notification: HandleNotification,
     log: Callable[[bytes], None],
-) -> ServerProgram:
+) -> McpServerProgram:
     """Start a server.
 
     Args:
@@ -227,7 +227,7 @@ async def start_server_program(
             raise ConnectionLost(f"it could not be started: {error}") from error
         connection = StdioConnection(process, root, on_notification, log)
         stack.push_async_callback(connection.close)
-        return ServerProgram(connection, process, layer, stack.pop_all())
+        return McpServerProgram(connection, process, layer, stack.pop_all())
 
 
 def _folder(root: Path, wanted: str) -> Path:

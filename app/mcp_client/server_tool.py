@@ -11,8 +11,8 @@ from typing import Any
 from app.images.image import MAX_IMAGE_BYTES, MAX_IMAGES_IN_MESSAGE, Image, NotAnImage, quote_names
 from app.mcp_client.configured_servers import WRITE_ACCESS_TEXTS, WriteAccess
 from app.mcp_client.json_rpc import Message
-from app.mcp_client.mcp_connection import ConnectionLost, ServerError
-from app.mcp_client.mcp_server import McpServer, ServerState
+from app.mcp_client.mcp_connection import ConnectionLost, McpServerError
+from app.mcp_client.mcp_server import McpServer, McpServerState
 from app.mcp_client.tool_listing import ToolDefinition, ToolWithdrawn
 from app.proposals.text.file_warnings import format_size
 from app.sandbox.captured_changes import PathChange
@@ -21,7 +21,7 @@ from app.text.quantities import format_count
 from app.text.safe_text import strip_unsafe
 from app.tools.base.command_forms import ToolForm
 from app.tools.base.contract import (
-    Confirmation,
+    PermissionRequest,
     Tool,
     ToolContext,
     ToolError,
@@ -30,14 +30,14 @@ from app.tools.base.contract import (
     escape_surrogates,
 )
 from app.tools.command.command_result import (
-    HeadAndTail,
+    HeadAndTailBuffer,
     PlainTextDecoder,
     format_paths,
-    stage_changes,
+    stage_command_changes,
     write_back_ignored_and_read_changes,
 )
 
-_MOST_PARTS = 2_000
+_MAX_PARTS = 2_000
 """Parts of one answer that are looked at."""
 _DEEPEST = 100
 """How often structured content may be nested: over lines, each of them is indented by as much."""
@@ -60,15 +60,15 @@ def format_result(result: Message, tool: str = "") -> ResultText:
     Args:
         tool: Name of the tool, used for the names of its images.
     """
-    kept = HeadAndTail()
+    kept = HeadAndTailBuffer()
     content = result.get("content")
     parts = content if isinstance(content, list) else []
     images = _Images(tool)
-    said = list(_parts(parts[:_MOST_PARTS], images))
+    said = list(_parts(parts[:_MAX_PARTS], images))
     if not any(said) and "structuredContent" in result:
         said = [safe_server_text(_written(result["structuredContent"]))]
-    if len(parts) > _MOST_PARTS:
-        said.append(f"[{len(parts) - _MOST_PARTS:,} more parts left out]")
+    if len(parts) > _MAX_PARTS:
+        said.append(f"[{len(parts) - _MAX_PARTS:,} more parts left out]")
     for number, text in enumerate(said):
         kept.feed(("\n" if number else "") + text)
     text = kept.text().strip("\n")
@@ -101,7 +101,7 @@ class _Images:
             why = str(error) if isinstance(error, NotAnImage) else "is no Base64"
             return f"[an image of {_size(data)}, which can't be shown to you: it {why}]"
         self.taken.append((image, content))
-        return f"[image {quote_names([image])}: {image.description}]"
+        return f"[image {quote_names([image])}: {image.size_label}]"
 
 
 def _written(value: Any) -> str:
@@ -167,7 +167,7 @@ def _size(data: Any) -> str:
     return format_size(count * 3 // 4 - (data[-2:].count("=") if count else 0))
 
 
-class ServerTool(Tool):
+class McpTool(Tool):
     """A tool of an MCP server."""
 
     kind = "command"
@@ -220,13 +220,13 @@ class ServerTool(Tool):
         except OSError as error:
             raise ToolError(f"What it has written can't be read: {error.strerror or error}.") from error
         if changes:
-            output = await stage_changes(context, output, changes, self.name, ran_in_place=False)
+            output = await stage_command_changes(context, output, changes, self.name, ran_in_place=False)
         return output
 
     async def _lay(self, context: ToolContext) -> list[str]:
         """Prepare the call as `McpServer.start_with_files`, and report a wait for a server that is not ready."""
         pending = await asyncio.to_thread(context.draft.pending_files)
-        if self.server.state is ServerState.READY:
+        if self.server.state is McpServerState.READY:
             return await self.server.start_with_files(pending)
         context.waits(describe_startup_wait([self.server]))
         try:
@@ -240,14 +240,14 @@ class ServerTool(Tool):
             said = await asyncio.to_thread(
                 format_result, await self.server.call_tool(self.definition, values), self.name
             )
-        except ServerError as error:
+        except McpServerError as error:
             text = f"{self.server.name} answers with an error: {safe_server_text(str(error))[:4000]}"
             return ToolOutput(text, "failed, an error", failed=True)
         await asyncio.to_thread(context.keep, [content for _, content in said.images])
         images = tuple(image for image, _ in said.images)
         return ToolOutput(said.text, said.summary, failed=said.failed, images=images)
 
-    def _question(self, values: Mapping[str, object], reach: WriteAccess, *, planning: bool) -> Confirmation:
+    def _question(self, values: Mapping[str, object], reach: WriteAccess, *, planning: bool) -> PermissionRequest:
         server, offer = self.server, self.definition
         notes = [WRITE_ACCESS_TEXTS[reach]]
         if reach is WriteAccess.LAYER and planning:
@@ -262,7 +262,7 @@ class ServerTool(Tool):
         # What was allowed while there was a layer is not allowed where there is none any more.
         covered = f"{server.definition.fingerprint} {offer.fingerprint}{' direct' if direct else ''}"
         form = ToolForm(server.name, offer.tool, covered)
-        return Confirmation("server", title, detail, ".", tuple(notes), form, direct)
+        return PermissionRequest("server", title, detail, ".", tuple(notes), form, direct)
 
 
 def describe_startup_wait(servers: Sequence[McpServer]) -> str:

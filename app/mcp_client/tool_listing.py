@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.mcp_client.json_rpc import Message
-from app.mcp_client.mcp_connection import ConnectionLost, McpConnection, ServerError, ServerTimeout
+from app.mcp_client.mcp_connection import ConnectionLost, McpConnection, McpServerError, McpServerTimeout
 from app.text.safe_text import strip_unsafe
 from app.tools.command.command_result import PlainTextDecoder
 
@@ -224,7 +224,7 @@ _LONGEST_NOTE = 4_000
 """Characters of a line of signoff's own, which may hold what a server says of an error."""
 
 
-class ServerLog:
+class McpServerLog:
     """Recent output of one server."""
 
     def __init__(self) -> None:
@@ -253,7 +253,7 @@ class ServerLog:
         self._lines.append(f"{time.strftime('%H:%M:%S')} signoff: {strip_unsafe(text[:_LONGEST_NOTE], keep='')}")
 
 
-_MOST_PAGES = 100
+_MAX_PAGES = 100
 _SOON, _SELDOM = 0.2, 60.0
 """Seconds before they are asked for again, the first time and at most: some servers say so all the time."""
 
@@ -269,7 +269,7 @@ class ToolListing:
         self,
         server: str,
         seconds: float,
-        log: ServerLog,
+        log: McpServerLog,
         on_change: Callable[[], None],
         remembered: tuple[ToolDefinition, ...] = (),
     ) -> None:
@@ -301,7 +301,7 @@ class ToolListing:
         self._outdated = False
         listed: list[object] = []
         cursor: object = None
-        for _ in range(_MOST_PAGES):
+        for _ in range(_MAX_PAGES):
             params: Message = {} if cursor is None else {"cursor": cursor}
             page = await connection.request("tools/list", params, self._seconds)
             tools = page.get("tools")
@@ -324,7 +324,7 @@ class ToolListing:
         if not self.is_current:
             self.tools = ()
 
-    def follow_changes(self, connection: McpConnection) -> None:
+    def refetch_on_changes(self, connection: McpConnection) -> None:
         """Fetch the list again over this connection whenever the server reports a change."""
         self._connection = connection
         self._ask_again()
@@ -350,6 +350,6 @@ class ToolListing:
             await asyncio.sleep(pause)
             try:
                 await self.fetch_tools(connection)
-            except (ConnectionLost, ServerError, ServerTimeout):
+            except (ConnectionLost, McpServerError, McpServerTimeout):
                 self._outdated = True
             pause = min(2 * pause, _SELDOM)

@@ -19,7 +19,7 @@ MAX_SKILL_FILE_BYTES = 256 * 1024
 """Bytes of one file."""
 MAX_SKILL_FILES = 100
 """Files of a skill that are listed."""
-_MOST_LISTED = 2_000
+_MAX_LISTED = 2_000
 
 
 class SkillFolder(Protocol):
@@ -95,7 +95,7 @@ class UserFolder:
         for seen, (at, folders, names) in enumerate(os.walk(root)):
             folders[:] = sorted(name for name in folders if name not in (".git", "__pycache__", "node_modules"))
             found += [Path(at, name).relative_to(root).as_posix() for name in sorted(names)]
-            if len(found) >= MAX_SKILL_FILES or seen > _MOST_LISTED:
+            if len(found) >= MAX_SKILL_FILES or seen > _MAX_LISTED:
                 break
         return sorted(found[:MAX_SKILL_FILES])
 
@@ -113,7 +113,7 @@ MAX_SKILLS = 60
 """Skills that the model is told of."""
 MAX_DESCRIPTION_CHARACTERS = 400
 """Characters of a description that the model is told."""
-_MOST_SEARCHED = 500
+_MAX_SEARCHED = 500
 """Entries of a folder that are looked at for skills."""
 _NAME = re.compile(r"[^\W_][\w.-]{0,63}")
 
@@ -180,7 +180,7 @@ def find_skills(workspace: Workspace, user: Iterable[tuple[str, Path]]) -> Skill
 def _of_user(folders: Iterable[tuple[str, Path]]) -> Iterator[tuple[str, str, SkillFolder]]:
     for shown, folder in folders:
         try:
-            names = sorted(path.name for path in islice(folder.iterdir(), _MOST_SEARCHED))
+            names = sorted(path.name for path in islice(folder.iterdir(), _MAX_SEARCHED))
         except OSError:
             continue
         for name in names:
@@ -192,7 +192,7 @@ def _of_workspace(workspace: Workspace) -> Iterator[tuple[str, str, SkillFolder]
         try:
             under = workspace.resolve(folder)
             below = {
-                path.removeprefix(f"{under}/") for path in islice(workspace.walk_files(under), 10 * _MOST_SEARCHED)
+                path.removeprefix(f"{under}/") for path in islice(workspace.walk_files(under), 10 * _MAX_SEARCHED)
             }
         except (OSError, WorkspaceError):
             continue

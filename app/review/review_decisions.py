@@ -103,8 +103,8 @@ class OutcomeText(NamedTuple):
 
     text: str
     """`P1 written: a.py.`"""
-    back: str = ""
-    """What undo, or after an undo redo, does then: `undoes it`; empty where it does nothing."""
+    reversal_effect: str = ""
+    """What undo does then, or redo after an undo: `undoes it`; empty where it does nothing."""
 
 
 def describe_approval(result: DecisionResult) -> OutcomeText:

@@ -21,7 +21,7 @@ from app.review.unfinished_review import (
     move_comment,
 )
 from app.tools.base.command_forms import CommandForm, NotSimpleCommand, ToolForm, allowable_forms
-from app.tools.base.contract import Confirmation
+from app.tools.base.contract import PermissionRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +35,14 @@ class PermissionScopes:
 
 
 @lru_cache(maxsize=64)
-def permission_scopes(confirmation: Confirmation) -> PermissionScopes:
+def permission_scopes(permission_request: PermissionRequest) -> PermissionScopes:
     """Return the forms in which the requested action can be allowed."""
-    if confirmation.form is not None:
-        return PermissionScopes((confirmation.form,))
-    if confirmation.kind != "command":
+    if permission_request.form is not None:
+        return PermissionScopes((permission_request.form,))
+    if permission_request.kind != "command":
         return PermissionScopes()
     try:
-        return PermissionScopes(allowable_forms(confirmation.detail))
+        return PermissionScopes(allowable_forms(permission_request.detail))
     except NotSimpleCommand as why:
         return PermissionScopes(reason=f"it has {why}")
 
@@ -51,7 +51,7 @@ class OpenPermissions:
     """Open permission requests, the oldest first."""
 
     def __init__(self) -> None:
-        self.asked: dict[str, Confirmation] = {}
+        self.asked: dict[str, PermissionRequest] = {}
         self._narrowed: dict[str, int] = {}
         """How many steps the user made the form of a command narrower."""
 
@@ -86,7 +86,7 @@ class ReviewDraft:
         self.answers: dict[str, tuple[CommentFollowUp, ...]] = {}
         """Effects of a proposal on each comment on its former version, by the proposal's id."""
 
-    def follow_changes(self, before: Proposal, after: Proposal) -> None:
+    def carry_over_comments(self, before: Proposal, after: Proposal) -> None:
         """Keep a comment at its line when another hunk of the file is decided or edited."""
         if remarks := self.remarks.get(after.id):
             remarks[:] = [move_comment(remark, before, after) for remark in remarks]
@@ -378,7 +378,7 @@ class ReviewState:
     has_question_in_chat: bool = False
     """Whether the model waits for the answer to a question, which is the chat's."""
     current: str = ""
-    """Key of the shown item: a proposal's id or a confirmation's key."""
+    """Key of the shown item: a proposal's id or a permission request's key."""
     is_picked_by_user: bool = False
     """Whether the user chose the shown item, so that nothing else replaces it by itself."""
     item_before_permission: str = ""
@@ -410,8 +410,8 @@ class ReviewState:
         for proposal in self.origins.everything.values():
             before = earlier.get(proposal.id)
             if before is not None and before.revision != proposal.revision:
-                self.chosen.follow_changes(before, proposal)
-                self.review_drafts.follow_changes(before, proposal)
+                self.chosen.carry_over_exclusions(before, proposal)
+                self.review_drafts.carry_over_comments(before, proposal)
         was_shown = self.proposal
         was_waiting = was_shown is not None and was_shown.state.is_pending
         self.waiting = order_by_urgency(item for item in known if item.state.is_pending)
@@ -500,8 +500,8 @@ class ReviewState:
         return self.get(self.current)
 
     @property
-    def confirmation(self) -> Confirmation | None:
-        """The shown confirmation."""
+    def permission_request(self) -> PermissionRequest | None:
+        """Return the shown permission request, if there is one."""
         return self.permissions.asked.get(self.current)
 
     @property

@@ -83,7 +83,7 @@ class ChosenHunks:
         out -= {*cut, *whole}
         out |= left if goes_in else {*left, *whole}
 
-    def follow_changes(self, before: Proposal, after: Proposal) -> None:
+    def carry_over_exclusions(self, before: Proposal, after: Proposal) -> None:
         """Keep excluded hunks excluded when a re-base or edit replaces them."""
         out = self.left_out.get(after.id)
         ids = [hunk.id for hunk in after.hunks]

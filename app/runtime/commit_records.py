@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from app.attestation.commit_verification import root_commits
+from app.attestation.commit_verification import find_root_commits
 from app.attestation.review_notes import merge_fetched_notes, write_envelope
 from app.attestation.review_policy import read_committed_policy
 from app.attestation.signed_statement import (
@@ -80,7 +80,8 @@ def make_index_trailers(runtime: OpenWorkspace) -> list[str]:
         named = os.environ.get("GIT_INDEX_FILE")
         index = (borrowed.top / named) if named else None
         against = (
-            borrowed.resolve("HEAD") or borrowed.run_query("hash-object", "-t", "tree", "/dev/null").decode().strip()
+            borrowed.resolve_object_id("HEAD")
+            or borrowed.run_query("hash-object", "-t", "tree", "/dev/null").decode().strip()
         )
         raw = borrowed.run_query("diff-index", "--cached", "--raw", "-z", "--no-renames", against, index=index)
         found = _steps(runtime, borrowed, parse_raw_diff(raw))
@@ -101,7 +102,7 @@ def find_reviewed_commits(root: Path, limit: int) -> list[str]:
     words = ["log", f"--max-count={limit}", "--format=%H%x09%(trailers:key=Reviewed-in,valueonly,separator=%x20)"]
     try:
         with BorrowedRepository(root) as borrowed:
-            if not (head := borrowed.resolve("HEAD")):
+            if not (head := borrowed.resolve_object_id("HEAD")):
                 return []
             lines = borrowed.run_query(*words, "--grep=^Reviewed-in: signoff ", head).decode("utf-8", "replace")
     except GitFailed:
@@ -155,12 +156,12 @@ def write_commit_notes(runtime: OpenWorkspace, name: str, *, git_ai: bool, denia
 def resolve_commits(borrowed: BorrowedRepository, name: str) -> list[str]:
     """Return the commits that a name or a range means, oldest first; raises GitFailed if there are none."""
     first, dots, last = name.partition("..")
-    tip = borrowed.resolve((last.removeprefix(".") or "HEAD") if dots else name)
+    tip = borrowed.resolve_object_id((last.removeprefix(".") or "HEAD") if dots else name)
     if not tip:
         raise GitFailed(f"There is no commit {name!r} here.")
     if not dots:
         return [tip]
-    if not (base := borrowed.resolve(first or "HEAD")):
+    if not (base := borrowed.resolve_object_id(first or "HEAD")):
         raise GitFailed(f"There is no commit {first!r} here.")
     return borrowed.run_query("rev-list", "--reverse", tip, f"^{base}").decode().split()
 
@@ -175,11 +176,11 @@ def sign_reviews(borrowed: BorrowedRepository, reviews: Sequence[SignedReview]) 
     """
     if (key := find_signing_key(borrowed)) is None:
         return ""
-    head = borrowed.resolve("HEAD")
+    head = borrowed.resolve_object_id("HEAD")
     name = read_committed_policy(borrowed, head).repository
     repository = [name] if name else []
     if not (name and borrowed.shallow_commits):
-        repository += root_commits(borrowed, head)
+        repository += find_root_commits(borrowed, head)
     payload = make_statement(repository, reviews)
     return write_envelope(borrowed, make_envelope(payload, sign(pre_authentication_encoding(payload), key)))
 

@@ -22,7 +22,7 @@ from app.runtime.open_workspace import OpenWorkspace
 from app.storage.record_store import RecordStore
 from app.text.quantities import format_count
 
-_MOST_AUTHORS = 3
+_MAX_AUTHORS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ def describe_reviews(runtime: OpenWorkspace, arguments: Sequence[str]) -> list[s
     """
     with suppress(GitFailed), BorrowedRepository(runtime.workspace.root) as borrowed:
         picked = resolve_commit_range(borrowed, list(arguments))
-        head = borrowed.resolve("HEAD")
+        head = borrowed.resolve_object_id("HEAD")
         verifier = CommitVerifier(borrowed, read_committed_policy(borrowed, head), head)
         return [
             f"{file.path}: {describe_signers(file.reviews)}"
@@ -157,6 +157,6 @@ def _git_origin(found: CommitChanges) -> str:
     tip = found.picked.tip[:7]
     name = found.picked.name if found.picked.name.startswith(tip) else f"{found.picked.name} ({tip})"
     count = f"{format_count(found.count, 'commit')} " if found.count > 1 else ""
-    more = len(found.authors) - _MOST_AUTHORS
-    authors = ", ".join(found.authors[:_MOST_AUTHORS]) + (f" and {more} more" if more > 0 else "")
+    more = len(found.authors) - _MAX_AUTHORS
+    authors = ", ".join(found.authors[:_MAX_AUTHORS]) + (f" and {more} more" if more > 0 else "")
     return f"{name}, {count}by {authors}" if authors else name

@@ -19,7 +19,7 @@ from app.agent.ports import ModelPort, OtherSession, SessionPorts, TurnSettings
 from app.agent.prompts import FILE_NAME, find_guidance_files, make_system_prompt
 from app.agent.session import Session
 from app.agent.turn_state import open_question
-from app.agent.updates import ConfirmationRequested, ConfirmationResolved, Update
+from app.agent.updates import PermissionRequested, PermissionResolved, Update
 from app.automation.draft_checks import DraftChecks
 from app.config.config_tables import ModelTable
 from app.config.settings import Settings
@@ -211,8 +211,8 @@ def create_or_resume_session(
 
 def _note_permission_request(session: Session, claim: SessionLock, update: Update) -> None:
     """Let other windows know whether a permission request of the session is open."""
-    if isinstance(update, ConfirmationRequested | ConfirmationResolved):
-        claim.write_note(_ASKS_PERMISSION if session.confirmations.open_requests else "")
+    if isinstance(update, PermissionRequested | PermissionResolved):
+        claim.write_note(_ASKS_PERMISSION if session.permission_requests.open_requests else "")
 
 
 def make_commit_function(runtime: OpenWorkspace, settings: Settings) -> Callable[[Proposal], str] | None:
@@ -246,12 +246,12 @@ def make_turn_settings(
         policy,
         settings.max_steps,
         settings.plan,
-        make_limits(settings),
+        make_session_limits(settings),
         hold,
     )
 
 
-def make_limits(settings: Settings) -> SessionLimits:
+def make_session_limits(settings: Settings) -> SessionLimits:
     """Return the limits of a session."""
     return SessionLimits(settings.max_cost, settings.max_time)
 

@@ -220,7 +220,7 @@ class OpenWorkspace:
         """Raise TooMuchUnread if more lines wait unread than the reading budget allows."""
         from app.proposals.values.proposal_errors import TooMuchUnread
 
-        if (most := self.unread_limit()) and (unread := self.seen_lines_store.unread_count()) > most:
+        if (most := self.unread_limit()) and (unread := self.seen_lines_store.unread_line_count()) > most:
             raise TooMuchUnread(unread)
 
     @property
@@ -321,7 +321,7 @@ class OpenWorkspace:
 
         return WorkspaceTrees(self.workspace).read_trees(pending)[0].id
 
-    def describe_reads(self, proposal_id: str) -> list[str]:
+    def describe_model_reads(self, proposal_id: str) -> list[str]:
         """Return what the model had read before it wrote a proposal, as lines of text; blocks.
 
         Raises ProposalError and StorageError.

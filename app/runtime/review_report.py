@@ -211,7 +211,7 @@ def answer_heading(exchange: SideExchange) -> str:
 
 _CONTEXT = 3
 """Unchanged lines around a change that a forge shows, and on which it takes comments."""
-_MOST_BELOW = 100
+_MAX_LINES_BELOW = 100
 """Lines below the commented one that a suggestion of GitLab may replace."""
 _TIP = re.compile(r"\A[0-9a-f]{7,64}\b|(?<=\()[0-9a-f]{7}(?=\))")
 """The commit in the origin of a proposal."""
@@ -263,7 +263,10 @@ class ForgeComment:
         numbers = {name: number for name, number in (("old_line", line.old), ("new_line", line.new)) if number}
         shas = {"base_sha": commits.base, "start_sha": commits.base, "head_sha": commits.tip}
         position = {"position_type": "text", **shas, "old_path": self.old_path, "new_path": self.path, **numbers}
-        return {"body": self._body(f"suggestion:-0+{below}" if below <= _MOST_BELOW else ""), "position": position}
+        return {
+            "body": self._body(f"suggestion:-0+{below}" if below <= _MAX_LINES_BELOW else ""),
+            "position": position,
+        }
 
     def _body(self, language: str) -> str:
         if self.replacement is None:
@@ -332,7 +335,7 @@ def _commits(borrowed: BorrowedRepository, report: ReviewReport, base: str, head
     named = head or (found[0] if found else "")
     if not named:
         raise GitFailed(f"{report.proposal.id} comes from no commit: name the one on the forge with --head.")
-    tip = borrowed.resolve(named)
+    tip = borrowed.resolve_object_id(named)
     if not tip:
         raise GitFailed(f"The commit {named} is not here: fetch the branch of the pull request first.")
     commits = branch_range(borrowed, tip, named, base or "HEAD")

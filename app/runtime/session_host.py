@@ -31,7 +31,7 @@ from app.runtime.model_connection import (
     create_or_resume_session,
     list_models,
     make_commit_function,
-    make_limits,
+    make_session_limits,
     make_turn_settings,
 )
 from app.runtime.open_workspace import OpenWorkspace
@@ -397,7 +397,10 @@ class SessionHost:
         self.session.ports = replace(self.session.ports, commit=make_commit_function(self.runtime, settings))
         policy = GatePolicy(settings.gate, settings.chain_steps)
         self.session.settings = replace(
-            self.session.settings, max_steps=settings.max_steps, plan=settings.plan, limits=make_limits(settings)
+            self.session.settings,
+            max_steps=settings.max_steps,
+            plan=settings.plan,
+            limits=make_session_limits(settings),
         )
         if policy != self.session.gate.policy:
             self.session.set_gate_policy(policy)
@@ -493,7 +496,10 @@ class SessionHost:
             )
         )
         self._seen_versions = now
-        before, self._seen_count = self._seen_count, await asyncio.to_thread(self.runtime.seen_lines_store.seen_count)
+        before, self._seen_count = (
+            self._seen_count,
+            await asyncio.to_thread(self.runtime.seen_lines_store.seen_line_count),
+        )
         if changed or self._seen_count != before:
             self._publish(ProposalsChanged(changed))
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 from app.agent.decision_service import changed_proposal_events_by_session, decision_event, session_id_of_proposal
 from app.conversation.events import DecisionKind, Event, Notice, ProposalDecided, TurnEnded, TurnStarted
 from app.proposals.files.filesystem import default_file_mode
-from app.proposals.text.hunks import hunk_header
+from app.proposals.text.hunks import format_hunk_header
 from app.proposals.values.decision_facts import HunkOutcome, LastDecision
 from app.proposals.values.models import DecisionResult, HunkState, Proposal, ProposalState, describe_state
 from app.proposals.values.origin import Origin, OriginKind
@@ -126,12 +126,12 @@ def _hunk_facts(proposal: Proposal, last: LastDecision) -> Iterator[HunkOutcome]
             if hunk.id in last.hunks:
                 reason = "" if landed else "denied"
                 yield HunkOutcome(
-                    path=change.path, hunk=hunk.id, header=hunk_header(hunk), landed=landed, reason=reason
+                    path=change.path, hunk=hunk.id, header=format_hunk_header(hunk), landed=landed, reason=reason
                 )
             elif hunk.state is HunkState.PENDING:
                 reason = "still awaits a decision"
                 yield HunkOutcome(
-                    path=change.path, hunk=hunk.id, header=hunk_header(hunk), landed=False, reason=reason
+                    path=change.path, hunk=hunk.id, header=format_hunk_header(hunk), landed=False, reason=reason
                 )
 
 

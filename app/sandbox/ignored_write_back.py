@@ -107,7 +107,7 @@ class _Leaf:
 
 
 @dataclass(slots=True)
-class IgnoredWriter:
+class IgnoredFileWriter:
     """Writes ignored paths of a layer to the workspace; for one call, since it moves files out of the layer."""
 
     root: Path

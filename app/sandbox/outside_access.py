@@ -184,7 +184,9 @@ def find_outside_access(
     programs = {path.parent if os.path.lexists(path.parent / "pyvenv.cfg") else path for path in programs}
     programs.add(_resolved(Path(sys.prefix)))
     shown = {
-        path for path in (_resolved(Path.home()), *programs) if os.path.lexists(path) and is_below(path, temporary)
+        path
+        for path in (_resolved(Path.home()), *programs)
+        if os.path.lexists(path) and is_in_any_folder(path, temporary)
     }
     hidden = {_resolved(path) for path in own_folders if os.path.lexists(path)}
     hidden |= set(find_hidden_sockets(environment, permissions.sockets))
@@ -193,11 +195,13 @@ def find_outside_access(
     shown |= {
         path
         for path in files
-        if is_below(path, temporary) and not is_below(path, seen) and not is_below(path, hidden)
+        if is_in_any_folder(path, temporary)
+        and not is_in_any_folder(path, seen)
+        and not is_in_any_folder(path, hidden)
     }
     return OutsideAccess(
         tuple(writable),
-        tuple(path for path in caches if not is_below(path, writable)),
+        tuple(path for path in caches if not is_in_any_folder(path, writable)),
         tuple(temporary),
         tuple(sorted(shown - {*temporary, *writable})),
         tuple(sorted(hidden - set(writable))),
@@ -227,7 +231,7 @@ def files_in_command(command_line: Sequence[str], folder: Path) -> Iterator[Path
                 yield _resolved(path)
 
 
-def is_below(path: Path, folders: Iterable[Path]) -> bool:
+def is_in_any_folder(path: Path, folders: Iterable[Path]) -> bool:
     """Return whether a path is one of the folders, or lies in one of them."""
     return any(path.is_relative_to(each) for each in folders)
 

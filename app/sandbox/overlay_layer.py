@@ -17,8 +17,8 @@ from types import MappingProxyType
 from app.sandbox.captured_changes import CapturedChanges, PathChange, PendingFiles, WriteBackReport
 from app.sandbox.confinement import can_block_abstract_sockets
 from app.sandbox.enclosed_process import ProcessLimits, run_enclosed
-from app.sandbox.ignored_write_back import IgnoredWriter
-from app.sandbox.outside_access import OutsideAccess, is_below
+from app.sandbox.ignored_write_back import IgnoredFileWriter
+from app.sandbox.outside_access import OutsideAccess, is_in_any_folder
 from app.sandbox.path_policy import PathPolicy, PathStat, path_stat
 from app.sandbox.process import MARKER_VARIABLE, Output, ProcessResult, run_shielded
 from app.sandbox.run_folders import CacheLayers, KeptFileVersions, remove_tree
@@ -94,7 +94,10 @@ def _mounts(root: Path, folders: LayerFolders, access: OutsideAccess, policy: Pa
     for path in access.writable:
         if path != root:
             yield _shown(path, "writable")
-    for path in (*access.shown, *(each for each in repositories if is_below(each, (*covered, *access.writable)))):
+    for path in (
+        *access.shown,
+        *(each for each in repositories if is_in_any_folder(each, (*covered, *access.writable))),
+    ):
         if path != root:
             yield _shown(path, "read-only")
     for protected in (root, *repositories, *access.hidden):
@@ -135,7 +138,7 @@ def _hidden(folders: LayerFolders, access: OutsideAccess) -> Iterator[_Mount]:
             instead = empty if path.is_dir() else nothing
             yield _Mount(path, ("hide", str(path), str(instead)), (instead,))
     for path in access.opened:
-        if is_below(path, (*access.hidden, *access.temporary)):
+        if is_in_any_folder(path, (*access.hidden, *access.temporary)):
             yield _shown(path, "writable")
 
 
@@ -237,7 +240,7 @@ class OverlayLayer:
         Args:
             dry_run: Change nothing, and only report what would be written.
         """
-        writer = IgnoredWriter(self._root, self._layer, self._upper.filled_at, self._kept.new_folder, dry=dry_run)
+        writer = IgnoredFileWriter(self._root, self._layer, self._upper.filled_at, self._kept.new_folder, dry=dry_run)
         # Not cancelled half-way: a program that stays could go on meanwhile and make a link of a folder.
         return await run_shielded(asyncio.to_thread(writer.write, paths))
 

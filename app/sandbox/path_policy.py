@@ -14,10 +14,10 @@ from app.workspace.git_repository import find_repository
 from app.workspace.ignore import (
     IgnoreFile,
     Rules,
-    compile_patterns,
+    compile_ignore_patterns,
     ignore_rules_above,
     is_ignored,
-    read_patterns,
+    read_ignore_file,
     read_rules_file,
 )
 from app.workspace.path_rules import UnsafePath, check_path_component, has_path_at_or_below, is_nested_too_deep
@@ -117,10 +117,10 @@ class GitIgnoreRules:
 
     def _own_rules(self, folder: str) -> Rules:
         """Return the rules of the ignore file in a folder."""
-        if not self._fixed and (patterns := read_patterns(self._root / folder / IGNORE_FILE_NAME)):
+        if not self._fixed and (patterns := read_ignore_file(self._root / folder / IGNORE_FILE_NAME)):
             self._patterns[folder] = patterns
         patterns = self._patterns.get(folder, "")
-        return (IgnoreFile(compile_patterns(patterns), len(folder) + 1 if folder else 0),) if patterns else ()
+        return (IgnoreFile(compile_ignore_patterns(patterns), len(folder) + 1 if folder else 0),) if patterns else ()
 
     def freeze(self) -> Mapping[str, str]:
         """Read no more rules: folders whose rules were not read yet have none from now on.

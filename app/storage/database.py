@@ -389,9 +389,9 @@ def _make_private(path: Path) -> None:
 def _chain_events(connection: sqlite3.Connection) -> None:
     if connection.execute("SELECT 1 FROM decisions LIMIT 1").fetchone():
         # Needed once in the life of a database.
-        from app.storage.record_chain import chain_earlier_events
+        from app.storage.record_chain import append_unchained_events
 
-        chain_earlier_events(connection)
+        append_unchained_events(connection)
 
 
 def _explain(path: Path, error: Exception) -> str:

@@ -61,7 +61,7 @@ def insert_decision(connection: sqlite3.Connection, workspace: str, session: str
     )
 
 
-def chain_earlier_events(connection: sqlite3.Connection) -> None:
+def append_unchained_events(connection: sqlite3.Connection) -> None:
     """Enter the events that unchained versions stored; unreadable ones stay out."""
     rows = connection.execute("SELECT workspace, session, time, body FROM decisions ORDER BY id").fetchall()
     for workspace, session, time, body in rows:

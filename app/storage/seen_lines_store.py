@@ -21,14 +21,14 @@ class SeenLinesStore:
         self._workspace = workspace
         self._signal = signal
 
-    def unread_count(self) -> int:
+    def unread_line_count(self) -> int:
         """Return how many changed lines wait unread: of proposals, and of edits that hooks have captured.
 
         A file without hunks counts as one line. Raises StorageError.
         """
         return cast(int, self._database.query_rows(_UNREAD, {"workspace": self._workspace})[0][0])
 
-    def seen_count(self) -> int:
+    def seen_line_count(self) -> int:
         """Return how many lines were seen in all, also of decided proposals. Raises StorageError."""
         rows = self._database.query_rows("SELECT total(seen) FROM seen_lines WHERE workspace = ?", (self._workspace,))
         return int(cast(float, rows[0][0]))

@@ -27,7 +27,7 @@ from app.ui.context.current_session import ClosedSession, CurrentSession, Update
 from app.ui.startup import Controllers, OpenWorkspaceFunction, Startup, open_workspace_and_import_chat
 from app.ui.terminal import garbage_collection
 from app.ui.terminal.fitted_app import TerminalApp
-from app.ui.themes.first_theme import STANDARD_THEME, own_theme
+from app.ui.themes.first_theme import STANDARD_THEME, built_in_theme
 from app.ui.workbench import PaneSplit, Workbench
 from widgets.chat.composer import Composer
 from widgets.chat.composer_lists import QueuedMessages
@@ -82,7 +82,7 @@ class SignoffApp(TerminalApp):
     """
 
     def __init__(self, opener: OpenWorkspaceFunction, log: Path, theme: Theme | None = None) -> None:
-        super().__init__(theme or own_theme(STANDARD_THEME))
+        super().__init__(theme or built_in_theme(STANDARD_THEME))
         self.crash_report = io.StringIO()
         """Textual's report of an uncaught exception; it contains values, so it is never shown on the screen."""
         self.error_console = Console(file=self.crash_report, markup=False, highlight=False, width=120)
@@ -205,18 +205,20 @@ class SignoffApp(TerminalApp):
 
     def _show_update(self, update: "Update") -> None:
         """Pass an update on to the side that shows it."""
-        from app.agent.updates import ConfirmationRequested, ConfirmationResolved, ProposalsChanged, SessionFailed
+        from app.agent.updates import PermissionRequested, PermissionResolved, ProposalsChanged, SessionFailed
         from app.ui.status import attention_reason, changes_status, starts_turn
 
         match update:
             case ProposalsChanged():
                 self.run_background(self._update_buffer.wrap_to_pause_updates(self.show_proposals), group="proposals")
-            case ConfirmationRequested(key=key, confirmation=confirmation):
+            case PermissionRequested(key=key, permission_request=permission_request):
                 self.workbench.chat.apply_update(update)
-                self.workbench.update_permission_requests(lambda review: review.add_confirmation(key, confirmation))
-            case ConfirmationResolved(key=key):
+                self.workbench.update_permission_requests(
+                    lambda review: review.add_permission_request(key, permission_request)
+                )
+            case PermissionResolved(key=key):
                 self.workbench.chat.apply_update(update)
-                self.workbench.update_permission_requests(lambda review: review.remove_confirmation(key))
+                self.workbench.update_permission_requests(lambda review: review.remove_permission_request(key))
             case SessionFailed(message=message):
                 self.notify_user(message, problem=True)
             case _:
@@ -254,7 +256,7 @@ class SignoffApp(TerminalApp):
         self.update_status_bar()
 
     @on(events.DescendantFocus)
-    def show_answer_key(self) -> None:
+    def update_answer_key_hint(self) -> None:
         """Show the key that answers an open question; it depends on the focus."""
         if self.workbench.session_status.asks:
             self.update_status_bar()

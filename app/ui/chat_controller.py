@@ -200,21 +200,21 @@ class ChatController:
             consequence: Beginning of the error message if an image cannot be sent, such as "Nothing was sent".
 
         Raises:
-            NotAttached: one cannot be sent.
+            ImageNotAttached: one cannot be sent.
         """
         if not mentions:
             # To load what finds them would hold up the first message by several pictures.
             return ()
-        from app.images.image_files import NotAttached, load_attachments
+        from app.images.image_files import ImageNotAttached, load_and_store_images
 
         session = self.session.current
         wire = session.ports.model.profile.wire if session is not None else ""
         try:
             runtime = self.session.host.runtime
             keep = runtime.proposals.put_blobs
-            return await load_attachments(runtime.workspace, keep, mentions, wire, self._is_meant)
-        except NotAttached as error:
-            raise NotAttached(f"{error} {consequence}: without the @ a file is only named.") from error
+            return await load_and_store_images(runtime.workspace, keep, mentions, wire, self._is_meant)
+        except ImageNotAttached as error:
+            raise ImageNotAttached(f"{error} {consequence}: without the @ a file is only named.") from error
 
     async def _is_meant(self, candidate: "ImageCandidate") -> bool:
         from app.ui.screens.dialog import ConfirmScreen

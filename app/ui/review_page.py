@@ -22,7 +22,7 @@ from app.runtime.review_report import (
     question_heading,
 )
 from app.text.safe_text import escape_unsafe
-from app.ui.themes.first_theme import own_theme
+from app.ui.themes.first_theme import built_in_theme
 from widgets.diff.diff_colours import make_diff_variable_defaults
 from widgets.diff.syntax_tokens import lex_lines
 
@@ -209,7 +209,7 @@ def _policy(styles: str) -> str:
 
 
 def _styles() -> str:
-    dark, light = (_variables(own_theme(name)) for name in ("signoff-dark", "signoff-light"))
+    dark, light = (_variables(built_in_theme(name)) for name in ("signoff-dark", "signoff-light"))
     css = Path(__file__).with_name("review_page.css").read_text(encoding="utf-8")
     return f":root{{color-scheme:dark light;{dark}}}@media(prefers-color-scheme:light){{:root{{{light}}}}}\n{css}"
 

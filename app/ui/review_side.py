@@ -151,10 +151,10 @@ class ReviewSide(Column):
         self._decisions.after_decision.on_decision()
         self._work(partial(self._decisions.handle_decision, event))
 
-    @on(review_messages.ConfirmationAnswered)
-    def answer_confirmation(self, event: review_messages.ConfirmationAnswered) -> None:
+    @on(review_messages.PermissionAnswered)
+    def answer_permission_request(self, event: review_messages.PermissionAnswered) -> None:
         """Pass on the user's answer to a permission request."""
-        self._decisions.answer_confirmation(event)
+        self._decisions.answer_permission_request(event)
 
     @on(review_messages.ChecksWanted)
     def run_checks(self, event: review_messages.ChecksWanted) -> None:

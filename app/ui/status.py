@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from app.agent.updates import (
-    ConfirmationRequested,
-    ConfirmationResolved,
     EventRecorded,
     GateChanged,
+    PermissionRequested,
+    PermissionResolved,
     PhaseChanged,
     Update,
 )
@@ -56,7 +56,7 @@ def make_status_values(
         return StatusValues(model=settings.model, waiting=waiting, branch=here, reading=reading or ReadingStatus())
     policy = session.gate.policy
     asks: Literal["", "permission", "question"] = ""
-    if session.confirmations.open_requests:
+    if session.permission_requests.open_requests:
         asks = "permission"
     elif session.question is not None:
         asks = "question"
@@ -96,7 +96,7 @@ def _answer_keys(asks: Literal["", "permission", "question"], keymap: Mapping[st
 def changes_status(update: Update) -> bool:
     """Return whether an update changes the status bar."""
     match update:
-        case GateChanged() | PhaseChanged() | ConfirmationRequested() | ConfirmationResolved():
+        case GateChanged() | PhaseChanged() | PermissionRequested() | PermissionResolved():
             return True
         case EventRecorded(event=TurnEnded() | Question() | Answer() | SideAnswer()):
             return True
@@ -113,6 +113,6 @@ def attention_reason(update: Update) -> str:
     match update:
         case EventRecorded(event=TurnEnded(stopped=stopped)):
             return _WORDS.get(stopped, "")
-        case ConfirmationRequested():
+        case PermissionRequested():
             return "The model needs your permission."
     return ""

@@ -430,7 +430,7 @@ class Workbench(Screen[None]):
     def require_repaint(self) -> None:
         """Require a new picture before a key decides anything: a dialog or a shell covered the screen."""
         if self._review_side is not None:
-            self.review.wait_for_paint()
+            self.review.require_repaint()
             self.query_one(ChatColumn).require_repaint()
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from app.workspace.git_repository import find_repository
 from app.workspace.path_rules import DEEPEST, MAX_PATH_CHARACTERS, UnsafePath, WorkspaceClosed, check_path_component
 from app.workspace.reading import FolderChain, read_file
-from app.workspace.wildmatch import IgnoreRule, parse_rule, rule_regex
+from app.workspace.wildmatch import IgnoreRule, ignore_rule_regex, parse_ignore_rule
 
 IGNORE_FILES = (".signoffignore", ".ignore", ".gitignore")
 """Names of ignore files, the strongest first."""
@@ -100,7 +100,7 @@ class _Group:
         for place, rule in rules:
             if rule.ending:
                 self._sure = place
-            elif (translated := rule_regex(rule)) is not None:
+            elif (translated := ignore_rule_regex(rule)) is not None:
                 expressions.append((place, translated))
         self._batches: list[_Batch] = []
         while expressions:
@@ -232,7 +232,7 @@ def ignore_rules_above(root: Path, names: Collection[str] = IGNORE_FILES) -> Rul
     if found is None:
         return ()
     rules: Rules = ()
-    exclude = compile_patterns(read_patterns(found.shared / "info" / "exclude"))
+    exclude = compile_ignore_patterns(read_ignore_file(found.shared / "info" / "exclude"))
     below = root.relative_to(found.top).parts
     if exclude:
         rules = (IgnoreFile(exclude, lead="".join(f"{part}/" for part in below)),)
@@ -255,7 +255,7 @@ def ignore_rules_for_folder(root: Path, folder: str, names: Collection[str] = IG
 
 def read_rules_file(path: Path) -> Rules:
     """The rules of one file of patterns that count from the root."""
-    patterns = compile_patterns(read_patterns(path))
+    patterns = compile_ignore_patterns(read_ignore_file(path))
     return (IgnoreFile(patterns),) if patterns else ()
 
 
@@ -365,13 +365,13 @@ def _rules_of(folder: Path | int, cut: int, lead: str = "", names: Collection[st
     for name in IGNORE_FILES:
         if name not in names:
             continue
-        text = read_patterns(name, folder) if isinstance(folder, int) else read_patterns(folder / name)
-        if patterns := compile_patterns(text):
+        text = read_ignore_file(name, folder) if isinstance(folder, int) else read_ignore_file(folder / name)
+        if patterns := compile_ignore_patterns(text):
             files.append(IgnoreFile(patterns, cut, lead))
     return tuple(files)
 
 
-def read_patterns(path: str | Path, folder: int | None = None) -> str:
+def read_ignore_file(path: str | Path, folder: int | None = None) -> str:
     """The text of an ignore file; a link or anything odd counts as empty, as in git.
 
     Args:
@@ -385,8 +385,12 @@ def read_patterns(path: str | Path, folder: int | None = None) -> str:
 
 
 @lru_cache(maxsize=256)
-def compile_patterns(text: str) -> IgnorePatterns:
+def compile_ignore_patterns(text: str) -> IgnorePatterns:
     """Return the patterns in the text of an ignore file, without those that git would discard."""
     return IgnorePatterns(
-        [rule for line in text.split("\n") if (rule := parse_rule(line)) and len(rule.text) <= MAX_PATH_CHARACTERS]
+        [
+            rule
+            for line in text.split("\n")
+            if (rule := parse_ignore_rule(line)) and len(rule.text) <= MAX_PATH_CHARACTERS
+        ]
     )

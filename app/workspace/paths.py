@@ -22,7 +22,7 @@ from app.workspace.secrets import secret_reason
 
 _FRESH = 5.0
 """Seconds for which one look through the workspace holds: all files of a copy by `cp -al` have two names."""
-_MOST = 200_000
+_MAX_NAMES = 200_000
 """Names that are looked at."""
 
 
@@ -47,7 +47,7 @@ class HardLinkIndex:
 
     def _found(self) -> Iterator[tuple[tuple[int, int], str]]:
         """Yield the files that have a secret's name, also where git ignores them, as it should."""
-        left = _MOST
+        left = _MAX_NAMES
         for folder, folders, names in os.walk(self._root):
             folders[:] = [name for name in folders if name != ".git"]
             above = os.path.relpath(folder, self._root)
@@ -71,7 +71,7 @@ __all__ = ["FileTooLarge", "LinkInPath", "OpenedPath", "UnsafePath", "WalkedFile
 READ_LIMIT = 20 * 1024 * 1024
 """Bytes of the largest file that is read into memory."""
 
-_MOST_LINKS = 40
+_MAX_LINKS = 40
 """Links followed in one path before it counts as a loop, as in Linux."""
 _OF_THE_KERNEL = tuple(map(Path, ("/dev", "/proc", "/sys")))
 """No files lie there: what reads as one may be the key in the environment of a process."""
@@ -433,7 +433,7 @@ class _Walk:
         """Return the remaining components of a link's target, last first; return to the root for an absolute
         target."""
         self._links += 1
-        if self._links > _MOST_LINKS:
+        if self._links > _MAX_LINKS:
             raise UnsafePath(f"{self._relative} is a loop of links")
         if not target.startswith("/"):
             return target.split("/")[::-1]

@@ -125,7 +125,7 @@ _SOURCES = _patterns(
 """Endings of code and prose: `secrets.py` is a module, not a secret."""
 
 
-class NameKind(Enum):
+class SecretNameKind(Enum):
     """Kinds of file names with respect to secrets."""
 
     CERTAIN = "certain"
@@ -162,18 +162,18 @@ _POSSIBLE_CODE, _POSSIBLE = _tables(POSSIBLE)
 
 
 @lru_cache(maxsize=4096)
-def classify_name(name: str) -> NameKind:
+def classify_file_name(name: str) -> SecretNameKind:
     """Return what a file's name, without its folders, says about secrets."""
     names = _originals(fold_name(name))
     if any(_KEYS.has(one) and not one.endswith(".pub") for one in names):
-        return NameKind.CERTAIN
+        return SecretNameKind.CERTAIN
     if any(_HARMLESS_ENDING.search(one) or _HARMLESS_WORD.search(one) for one in names):
-        return NameKind.ORDINARY
+        return SecretNameKind.ORDINARY
     others = [one for one in names if not one.endswith(_SOURCES)]
     if any(map(_CERTAIN_CODE.has, names)) or any(map(_CERTAIN.has, others)):
-        return NameKind.CERTAIN
+        return SecretNameKind.CERTAIN
     possible = any(map(_POSSIBLE_CODE.has, names)) or any(map(_POSSIBLE.has, others))
-    return NameKind.POSSIBLE if possible else NameKind.ORDINARY
+    return SecretNameKind.POSSIBLE if possible else SecretNameKind.ORDINARY
 
 
 def find_credential_folder(path: str) -> str:
@@ -248,7 +248,7 @@ def secret_reason(path: str, content: bytes | None = None) -> str:
         return reason
     if content is not None and _has_private_key(content):
         return "it has a private key in it"
-    if classify_name(path.rpartition("/")[2]) is not NameKind.POSSIBLE:
+    if classify_file_name(path.rpartition("/")[2]) is not SecretNameKind.POSSIBLE:
         return ""
     if content is None:
         return "files of its name often have a password or token in them"
@@ -259,7 +259,7 @@ def secret_path_reason(path: str) -> str:
     """Return why the file looks like a secret, by its path alone; empty if the path does not tell."""
     if folder := find_credential_folder(path):
         return f"it is in {folder}"
-    if classify_name(path.rpartition("/")[2]) is NameKind.CERTAIN:
+    if classify_file_name(path.rpartition("/")[2]) is SecretNameKind.CERTAIN:
         return "its name is one that secrets have"
     return ""
 

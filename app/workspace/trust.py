@@ -31,7 +31,7 @@ class TrustStore(Protocol):
         ...
 
 
-def fingerprint(content: bytes) -> str:
+def sha256_hex(content: bytes) -> str:
     """SHA-256 of the bytes, as hex."""
     return hashlib.sha256(content).hexdigest()
 
@@ -50,12 +50,12 @@ def read_workspace_configuration(workspace: Workspace, name: str = FILE_NAME) ->
 
 def is_trusted(content: bytes, store: TrustStore, name: str = FILE_NAME) -> bool:
     """Whether the user has trusted exactly these bytes; an empty file needs no trust."""
-    return not content or store.setting(_setting(name)) == fingerprint(content)
+    return not content or store.setting(_setting(name)) == sha256_hex(content)
 
 
 def store_trust(content: bytes, store: TrustStore, name: str = FILE_NAME) -> None:
     """Store that the user trusts these bytes; pass the bytes that were shown, not those on disk by now."""
-    store.set_setting(_setting(name), fingerprint(content))
+    store.set_setting(_setting(name), sha256_hex(content))
 
 
 def forget_trust(store: TrustStore, name: str = FILE_NAME) -> None:

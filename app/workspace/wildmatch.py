@@ -89,7 +89,7 @@ class IgnoreRule:
         return "[" in self.text or "\\" in self.text
 
 
-def parse_rule(line: str) -> IgnoreRule | None:
+def parse_ignore_rule(line: str) -> IgnoreRule | None:
     """The rule in a line; None if there is none, as in an empty line or a comment."""
     line = _without_trailing_spaces(line.removesuffix("\r"))
     if line.startswith("#"):
@@ -103,7 +103,7 @@ def parse_rule(line: str) -> IgnoreRule | None:
     return IgnoreRule(text, ignores, folders_only, anchored) if text else None
 
 
-def rule_regex(rule: IgnoreRule) -> str | None:
+def ignore_rule_regex(rule: IgnoreRule) -> str | None:
     """Return a regular expression that fully matches the rule: a path if it is anchored, else one name.
 
     For use with `re.DOTALL`. None for a pattern that matches nothing. Whatever it is followed by must not give it

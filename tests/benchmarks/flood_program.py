@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from textual.binding import BindingType
 
-from app.agent.updates import EventRecorded, Phase, PhaseChanged, TextStreamed
+from app.agent.updates import EventRecorded, PhaseChanged, SessionPhase, TextStreamed
 from app.conversation.events import AssistantMessage
 from app.ui.terminal import garbage_collection
 from tests.ui.chat_app import ChatApp
@@ -191,9 +191,9 @@ class Stream(Chat):
     async def _write(self) -> None:
         tokens = int(self._rate * self._seconds)
         text = markdown(tokens * LONG_TOKEN // CHARACTERS_PER_TOKEN + 1)
-        self.pane.apply_update(PhaseChanged(Phase.REQUESTING))
+        self.pane.apply_update(PhaseChanged(SessionPhase.REQUESTING))
         await asyncio.sleep(FIRST_TOKEN)
-        self.pane.apply_update(PhaseChanged(Phase.STREAMING))
+        self.pane.apply_update(PhaseChanged(SessionPhase.STREAMING))
         begun, sent = time.monotonic(), 0
         # All of it, on a busy machine too: what it writes does not depend on the time.
         while sent < tokens:

@@ -20,7 +20,7 @@ from textual.events import Key
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from app.agent.updates import CallStreamed, EventRecorded, Phase, PhaseChanged, TextStreamed
+from app.agent.updates import CallStreamed, EventRecorded, PhaseChanged, SessionPhase, TextStreamed
 from app.conversation.events import AssistantMessage, Event
 from tests.benchmarks.flood_program import CHARACTERS_PER_TOKEN, markdown
 from tests.ui.chat_app import ChatApp, call, conversation, staged
@@ -176,20 +176,20 @@ async def flood(app: ChatApp, pilot: Pilot[None], text: str) -> float:
     app.pane.show_session([])
     await pilot.pause()
     start = time.process_time()
-    app.pane.apply_update(PhaseChanged(Phase.STREAMING))
+    app.pane.apply_update(PhaseChanged(SessionPhase.STREAMING))
     for position in range(0, len(text), CHARACTERS_PER_TOKEN):
         app.pane.apply_update(TextStreamed(text[position : position + CHARACTERS_PER_TOKEN]))
         if position % (16 * CHARACTERS_PER_TOKEN) == 0:
             await asyncio.sleep(0)
     app.pane.apply_update(EventRecorded(AssistantMessage(id=1, text=text)))
-    app.pane.apply_update(PhaseChanged(Phase.IDLE))
+    app.pane.apply_update(PhaseChanged(SessionPhase.IDLE))
     await shown(app, pilot)
     return time.process_time() - start
 
 
 async def stream(app: ChatApp, text: str) -> None:
     """Let a text come in at `RATE`."""
-    app.pane.apply_update(PhaseChanged(Phase.STREAMING))
+    app.pane.apply_update(PhaseChanged(SessionPhase.STREAMING))
     begun, sent = time.monotonic(), 0
     while sent * CHARACTERS_PER_TOKEN < len(text):
         due = int((time.monotonic() - begun) * RATE) + 1

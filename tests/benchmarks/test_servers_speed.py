@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.benchmarks.outside import Start
-from tests.benchmarks.test_start_speed import NOISE, PLACEHOLDER, environment, least, told, workspace
+from tests.benchmarks.test_start_speed import NOISE, PLACEHOLDER, environment, format_start, least, workspace
 from tests.servers.stage import PLAYER
 from tests.terminal.terminal import signoff_command
 
@@ -41,5 +41,7 @@ def test_the_composer_is_there_as_early_with_three_servers(workspace: Path, envi
         }
     )
     none, three = found["none"], found["three"]
-    print(f"\n{told('no server', none)}\n{told('three servers', three)}: x{three.echo / none.echo:.2f}")
+    print(
+        f"\n{format_start('no server', none)}\n{format_start('three servers', three)}: x{three.echo / none.echo:.2f}"
+    )
     assert three.echo <= AS_EARLY * NOISE * none.echo

@@ -96,7 +96,7 @@ def least(starts: Mapping[str, Callable[[], Start]], runs: int = RUNS) -> dict[s
     }
 
 
-def told(name: str, start: Start) -> str:
+def format_start(name: str, start: Start) -> str:
     return (
         f"{name}: {start.prompt * 1000:.0f} ms on the clock to the prompt,"
         f" {start.echo * 1000:.0f} ms of CPU to the first echo ({start.seen * 1000:.0f} ms on the clock),"
@@ -136,7 +136,7 @@ def test_a_start_and_rest_are_near_those_of_a_bare_app(workspace: Path, environm
     )
     bare, ours = found["bare"], found["signoff"]
     echo, ready = ours.echo / bare.echo, ours.ready / bare.ready
-    print(f"\n{told('bare', bare)}\n{told('signoff', ours)}: x{echo:.2f}, x{ready:.2f}")
+    print(f"\n{format_start('bare', bare)}\n{format_start('signoff', ours)}: x{echo:.2f}, x{ready:.2f}")
     assert ours.prompt <= PROMPT * bare.prompt
     assert echo <= ECHO * NOISE
     assert ready <= READY * NOISE
@@ -159,7 +159,7 @@ def test_a_long_session_opens_like_a_short_one(workspace: Path, environment: dic
         },
         LONG_RUNS,
     )
-    print("\n" + "\n".join(told(f"{name} messages", start) for name, start in found.items()))
+    print("\n" + "\n".join(format_start(f"{name} messages", start) for name, start in found.items()))
     assert found["to type into 20,000"].echo <= LONG_FIRST * NOISE * found["empty"].echo
     assert found["2,000"].echo <= LONG_ECHO * NOISE * found["empty"].echo
     assert found["20,000"].echo <= LENGTH * NOISE * found["2,000"].echo

@@ -152,7 +152,7 @@ def quiet_key(probe: Probe) -> float:
     return statistics.median(taken)
 
 
-def told(number: int, sample: Sample) -> None:
+def print_sample(number: int, sample: Sample) -> None:
     """Print a sample."""
     collections = ", ".join(
         f"{len(taken)} of generation {generation} up to {max(taken):.1f} ms"
@@ -187,7 +187,7 @@ def test_memory_follows_the_log_and_collections_stay_short(tmp_path: Path) -> No
                     probe.until(time.perf_counter() + REST)
                     probe.raw.clear()
                     samples[number] = turns.sample()
-                    told(number, samples[number])
+                    print_sample(number, samples[number])
     first, last = samples[FIRST_TURNS], samples[TURNS]
     grown = (last.memory - first.memory - (last.log - first.log)) / (TURNS - FIRST_TURNS)
     pause = max(

@@ -64,7 +64,7 @@ def describe(site: Site, proposal: str = "P1") -> list[str]:
     assert site.proposals("--all")
     runtime = open_workspace(site.workspace, {}, {})
     try:
-        return runtime.describe_reads(proposal)
+        return runtime.describe_model_reads(proposal)
     finally:
         runtime.close()
 

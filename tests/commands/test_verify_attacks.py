@@ -585,7 +585,7 @@ def test_a_reference_with_a_name_of_another_script_is_read(project: Project) -> 
 
 
 def test_notes_of_too_many_bytes_end_with_a_line(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(review_notes, "_MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(review_notes, "_MAX_BYTES", 1 << 20)
     project.replace("line 3", "three")
     names = [
         git(project.root, "hash-object", "-w", "--stdin", data=b"%d" % number + b"x" * (60 << 10))
@@ -601,7 +601,7 @@ def test_notes_of_too_many_bytes_end_with_a_line(project: Project, monkeypatch: 
 def test_many_statements_without_a_good_signature_end_with_a_line(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.attestation.commit_verification._MOST_REFUSED", 3)
+    monkeypatch.setattr("app.attestation.commit_verification._MAX_REFUSED", 3)
     project.write("c.txt", "c\n")
     project.commit("c")
     for number in range(5):

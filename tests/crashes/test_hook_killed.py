@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from app.doors.hook.agents import HookOptions, find_agent
-from app.doors.hook.hook_installation import hook_command
+from app.doors.hook.hook_installation import make_hook_command
 from tests.commands.agent_calls import AGENTS, Agent
 
 LONGEST = 0.25
@@ -21,7 +21,7 @@ LONGEST = 0.25
 def killed_at(instant: float, payload: str, workspace: Path, environment: Mapping[str, str], agent: str) -> None:
     """One call, as the settings have it made, of which the hook is killed at an instant; it has to be a denial."""
     # The hook is the child of the shell that the agent starts: its id comes first.
-    line = hook_command(find_agent(agent), HookOptions()).replace(
+    line = make_hook_command(find_agent(agent), HookOptions()).replace(
         "signoff hook", "sh -c 'echo $$; exec signoff hook \"$@\"' -"
     )
     process = subprocess.Popen(

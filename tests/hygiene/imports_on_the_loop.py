@@ -10,7 +10,7 @@ import threading
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-from app.agent.updates import Phase
+from app.agent.updates import SessionPhase
 from app.cli.app_arguments import AppArguments
 from app.cli.open_app import open_workspace_for_app
 from app.ui.app import SignoffApp
@@ -52,7 +52,7 @@ async def imported_on_the_loop(folder: Path) -> list[str]:
         await until(lambda: set(FOR_A_TURN) <= set(sys.modules), "what a turn needs")
         await pilot.press("enter")
         session = app.require_session()
-        await until(lambda: session.phase is Phase.RETRYING, "another try")
+        await until(lambda: session.phase is SessionPhase.RETRYING, "another try")
         await pilot.pause(0)
         watched = False
     return found

@@ -147,15 +147,17 @@ def test_unread_lines_never_exceed_the_budget_and_one_edit(
         agents = ThreeAgents(folder / "ws")
         try:
             for action, who, count in actions:
-                before = runtime.seen_lines_store.unread_count()
+                before = runtime.seen_lines_store.unread_line_count()
                 if action == "edit":
                     taken = agents.edit(who, count)
                     assert taken is (before <= BUDGET)
-                    assert runtime.seen_lines_store.unread_count() == before + (count if taken else 0)
-                    assert runtime.seen_lines_store.unread_count() <= BUDGET + count or before > BUDGET
+                    assert runtime.seen_lines_store.unread_line_count() == before + (count if taken else 0)
+                    assert runtime.seen_lines_store.unread_line_count() <= BUDGET + count or before > BUDGET
                     continue
                 assert stage_captured_edits(runtime) == []
-                assert runtime.seen_lines_store.unread_count() == before, "what was captured counts as what it became"
+                assert runtime.seen_lines_store.unread_line_count() == before, (
+                    "what was captured counts as what it became"
+                )
                 if not (pending := runtime.service.pending()):
                     continue
                 match action:
@@ -165,7 +167,7 @@ def test_unread_lines_never_exceed_the_budget_and_one_edit(
                         runtime.service.approve(pending[0].id)
                     case _:
                         runtime.service.deny(pending[0].id)
-                assert runtime.seen_lines_store.unread_count() <= before
+                assert runtime.seen_lines_store.unread_line_count() <= before
         finally:
             agents.close()
             runtime.close()
@@ -200,7 +202,7 @@ def test_one_of_several_agents_passes_the_budget_at_the_same_moment(root: Path, 
             for number, runtime in enumerate(agents):
                 jobs += (pool.submit(captures, number, runtime), pool.submit(stages, number, runtime))
             assert sum(job.result(PATIENCE) for job in jobs) == 1
-        assert agents[0].seen_lines_store.unread_count() == 30
+        assert agents[0].seen_lines_store.unread_line_count() == 30
     finally:
         for runtime in agents:
             runtime.close()
@@ -212,7 +214,7 @@ def test_a_hook_denies_with_the_sentence_until_enough_was_read(root: Path, reade
     assert code == 0 and f"The reviewer has 30 {SENTENCE}" in out and json.loads(out)["continue"] is False
     assert len(reader.service.pending()) == 1
     read(reader, full, 30)
-    assert reader.seen_lines_store.unread_count() == 0
+    assert reader.seen_lines_store.unread_line_count() == 0
     assert call_hook(Agent("claude", root, "third"), "a.txt", 3)[1].count("is staged") == 1
 
 

@@ -8,21 +8,21 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from app.agent.updates import ConfirmationRequested, SessionFailed, Update
+from app.agent.updates import PermissionRequested, SessionFailed, Update
 from app.conversation.events import ToolResult
-from app.mcp_client.mcp_server import McpServer, ServerState
+from app.mcp_client.mcp_server import McpServer, McpServerState
 from app.runtime.open_workspace import open_workspace
 from app.runtime.session_host import SessionHost
 from app.sandbox.confinement import SandboxMode
 from app.sandbox.sandbox import Sandbox
-from app.tools.base.contract import Confirmation, ConfirmationAnswer
+from app.tools.base.contract import PermissionAnswer, PermissionRequest
 from tests.wire.bench import FILE
 from tests.wire.endpoints import OBEYS, Behaviour
 from tests.wire.server import WireServer
 
 PLAYER = Path(__file__).with_name("player.py")
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
-YES, NO = ConfirmationAnswer(allowed=True), ConfirmationAnswer(allowed=False)
+YES, NO = PermissionAnswer(allowed=True), PermissionAnswer(allowed=False)
 
 
 def player(*tricks: str, **more: Any) -> dict[str, Any]:
@@ -36,18 +36,18 @@ class Stage:
     def __init__(self, root: Path, wire: WireServer, log: Path) -> None:
         self.root = root
         self.wire = wire
-        self.answers: Callable[[Confirmation], ConfirmationAnswer] = lambda asked: YES
-        self.asked: list[Confirmation] = []
+        self.answers: Callable[[PermissionRequest], PermissionAnswer] = lambda asked: YES
+        self.asked: list[PermissionRequest] = []
         self.told: list[str] = []
         self.host: SessionHost
         self._log = log
 
     def take(self, update: Update) -> None:
         """Answer what is asked."""
-        if isinstance(update, ConfirmationRequested):
-            self.asked.append(update.confirmation)
+        if isinstance(update, PermissionRequested):
+            self.asked.append(update.permission_request)
             assert self.host.session is not None
-            self.host.session.answer_confirmation(update.key, self.answers(update.confirmation))
+            self.host.session.answer_permission_request(update.key, self.answers(update.permission_request))
         elif isinstance(update, SessionFailed):
             self.told.append(update.message)
 
@@ -92,7 +92,7 @@ class Stage:
 
     async def ready(self, *names: str) -> None:
         """Wait until these servers are ready."""
-        await self.until(lambda: all(self.server(name).state is ServerState.READY for name in names))
+        await self.until(lambda: all(self.server(name).state is McpServerState.READY for name in names))
 
     @property
     def played(self) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from app.mcp_client import http_connection, mcp_connection, tool_listing
-from app.mcp_client.mcp_server import ServerState
+from app.mcp_client.mcp_server import McpServerState
 from tests.servers.address import Answer, Heard, address, document, result
 from tests.servers.stage import stage
 from tests.waiting import until
@@ -106,7 +106,7 @@ async def test_a_session_that_has_ended_is_begun_anew(wire: WireServer, tmp_path
         played.tricks["tools/call"] = forget_always
         played.heard.clear()
         assert "hello" not in await on.say(("far__echo", {"text": "hello"}))
-        assert on.server("far").state is ServerState.FAILED
+        assert on.server("far").state is McpServerState.FAILED
         assert sum(b'"initialize"' in heard.body for heard in played.heard) == 1
 
 
@@ -222,7 +222,7 @@ async def test_a_hostile_answer_is_an_error_line(
 async def test_an_unsendable_key_is_hid(table: dict[str, Any], why: str, wire: WireServer, tmp_path: Path) -> None:
     far = {"url": "http://127.0.0.1:9/mcp", **table}
     async with stage(wire, tmp_path, {"far": far}, environment={"TOKEN": "s3cr\n\xe9t"}) as on:
-        await on.until(lambda: on.server("far").state is ServerState.FAILED)
+        await on.until(lambda: on.server("far").state is McpServerState.FAILED)
         assert why in on.server("far").problem
         assert "s3cr" not in str(on.server("far").log.lines) + on.server("far").problem
 
@@ -231,7 +231,7 @@ async def test_a_redirect_is_named_without_its_secrets(wire: WireServer, tmp_pat
     async with address() as played:
         played.tricks["/s3cret"] = _raw(document(b"", status=302, Location="?more"))
         async with stage(wire, tmp_path, {"far": {"url": played.url.replace("mcp", "s3cret")}}) as on:
-            await on.until(lambda: on.server("far").state is ServerState.FAILED)
+            await on.until(lambda: on.server("far").state is McpServerState.FAILED)
             assert on.server("far").problem.startswith("it has moved to http://127.0.0.1; change")
 
 
@@ -277,7 +277,7 @@ async def test_a_refused_greeting_is_an_error(wire: WireServer, tmp_path: Path) 
     async with address() as played:
         played.tricks["initialize"] = _told(error={"code": -32603, "message": "out of order"})
         async with stage(wire, tmp_path, {"far": {"url": played.url}}) as on:
-            await on.until(lambda: on.server("far").state in (ServerState.FAILED, ServerState.READY))
+            await on.until(lambda: on.server("far").state in (McpServerState.FAILED, McpServerState.READY))
             assert on.server("far").problem == "out of order"
 
 
@@ -286,7 +286,7 @@ async def test_a_silent_server_times_out(wire: WireServer, tmp_path: Path, monke
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"https://127.0.0.1:{silent.getsockname()[1]}/mcp"
         async with stage(wire, tmp_path, {"far": {"url": url}}) as on:
-            await on.until(lambda: on.server("far").state is ServerState.FAILED)
+            await on.until(lambda: on.server("far").state is McpServerState.FAILED)
             assert on.server("far").problem == "it cannot be reached in time"
 
 
@@ -318,7 +318,7 @@ async def test_a_server_that_ignores_delete_is_left(goodbye: Answer, wire: WireS
         async with stage(wire, tmp_path, {"far": {"url": played.url}}) as on:
             await on.ready("far")
             await on.server("far").stop()
-            assert on.server("far").state is ServerState.OFF
+            assert on.server("far").state is McpServerState.OFF
         assert played.heard[-1].method == "DELETE"
 
 
@@ -375,7 +375,7 @@ async def _no_tools(heard: Heard, writer: asyncio.StreamWriter) -> None:
 
 async def test_an_address_where_nobody_listens_is_a_line(wire: WireServer, tmp_path: Path) -> None:
     async with stage(wire, tmp_path, {"far": {"url": "http://127.0.0.1:9/mcp"}}) as on:
-        await on.until(lambda: on.server("far").state is ServerState.FAILED)
+        await on.until(lambda: on.server("far").state is McpServerState.FAILED)
         assert "cannot be reached" in on.server("far").problem
         assert await on.say() == ""
         assert "far__echo" not in on.offered

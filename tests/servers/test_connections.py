@@ -20,8 +20,8 @@ from app.mcp_client import server_program as stdio
 from app.mcp_client.configured_servers import ServerDefinition, WriteAccess
 from app.mcp_client.http_connection import HttpConnection
 from app.mcp_client.json_rpc import Message
-from app.mcp_client.mcp_connection import ConnectionLost, HandleNotification, ServerTimeout
-from app.mcp_client.mcp_server import McpServer, ServerState
+from app.mcp_client.mcp_connection import ConnectionLost, HandleNotification, McpServerTimeout
+from app.mcp_client.mcp_server import McpServer, McpServerState
 from app.mcp_client.server_program import StdioConnection
 from app.mcp_client.token_store import OAuthToken, TokenStore
 from app.sandbox import enclosed_process
@@ -91,7 +91,7 @@ async def test_a_useless_server_ends(code: str, why: str, tmp_path: Path, monkey
 async def test_a_request_given_up_is_cancelled_at_the_server(tmp_path: Path) -> None:
     go = tmp_path / "go"
     async with program(tmp_path) as talk:
-        with pytest.raises(ServerTimeout, match=r"no answer within 0.01 s"):
+        with pytest.raises(McpServerTimeout, match=r"no answer within 0.01 s"):
             await talk.request("tools/call", waits_for(go), 0.01)
         asking = asyncio.create_task(talk.request("tools/call", waits_for(go), 60))
         await asyncio.sleep(0)
@@ -203,7 +203,7 @@ async def test_a_server_that_takes_too_long_for_a_call_is_ended(tmp_path: Path) 
         sleep = next(offer for offer in server.tools if offer.tool == "sleep")
         with pytest.raises(ConnectionLost, match=r"no answer within 0.05 s, its time limit; it was ended"):
             await server.call_tool(sleep, {})
-        assert server.state is ServerState.FAILED
+        assert server.state is McpServerState.FAILED
 
 
 async def test_a_server_gone_at_a_call_is_shown_as_gone(tmp_path: Path) -> None:
@@ -218,7 +218,7 @@ async def test_a_server_gone_at_a_call_is_shown_as_gone(tmp_path: Path) -> None:
         played.tricks["tools/call"] = hang_up
         with pytest.raises(ConnectionLost, match="it cannot be reached"):
             await server.call_tool(echo, {})
-        assert server.state is ServerState.FAILED
+        assert server.state is McpServerState.FAILED
         del played.tricks["tools/call"]
         await server.start_and_wait()
         assert (await server.call_tool(echo, {"text": "hello"}))["content"][0]["text"] == "hello"
@@ -238,7 +238,7 @@ async def test_a_token_that_is_not_taken_any_more_is_renewed_without_the_user(ke
             TokenStore(tmp_path / "tokens.json").save(played.url, token)
         async with served(tmp_path, url=played.url) as server:
             await server.wait_until_ready_or_failed()
-            assert server.state is (ServerState.READY if kept else ServerState.SIGN_IN)
+            assert server.state is (McpServerState.READY if kept else McpServerState.SIGN_IN)
         greetings = [heard for heard in played.heard if b'"initialize"' in heard.body]
         assert len(greetings) == 1 + kept
 
@@ -251,4 +251,4 @@ async def test_a_server_that_just_died_is_restarted_before_a_call(tmp_path: Path
         assert program is not None and await server.write_access() is WriteAccess.LAYER
         os.kill(program.process.pid, signal.SIGKILL)
         assert await server.start_with_files({}) == []
-        assert server.state is ServerState.READY and server._program is not program
+        assert server.state is McpServerState.READY and server._program is not program

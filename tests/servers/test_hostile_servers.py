@@ -17,10 +17,10 @@ from app.mcp_client import mcp_connection, server_program
 from app.mcp_client import tool_listing as listing
 from app.mcp_client.configured_servers import WriteAccess
 from app.mcp_client.mcp_connection import ConnectionLost
-from app.mcp_client.mcp_server import ServerState
+from app.mcp_client.mcp_server import McpServerState
 from app.mcp_client.tool_listing import MAX_LOG_LINE_CHARACTERS, MAX_LOG_LINES
 from app.sandbox.confinement import SandboxMode
-from app.tools.base.contract import Confirmation, ConfirmationAnswer
+from app.tools.base.contract import PermissionAnswer, PermissionRequest
 from tests.forking import Forking
 from tests.servers.stage import YES, Stage, player, stage
 from tests.unit.tools.processes import new_mark
@@ -166,7 +166,7 @@ async def test_a_failed_start_says_why(wire: WireServer, tmp_path: Path) -> None
     missing = {"command": "no-such-program-here"}
     servers = {"dies": player("die"), "missing": missing, "unset": player(env={"A": "${NOT_SET}"})}
     async with stage(wire, tmp_path, servers) as on:
-        await on.until(lambda: all(on.server(name).state is ServerState.FAILED for name in servers))
+        await on.until(lambda: all(on.server(name).state is McpServerState.FAILED for name in servers))
         assert "exit code 1" in on.server("dies").problem
         assert "I would rather not." in on.server("dies").log.lines
         assert "no program 'no-such-program-here'" in on.server("missing").problem
@@ -184,7 +184,7 @@ async def test_server_that_cannot_be_started_is_one_line(wire: WireServer, tmp_p
         "argument": player("a\0b"),
     }
     async with stage(wire, tmp_path, servers) as on:
-        await on.until(lambda: all(on.server(name).state is ServerState.FAILED for name in servers))
+        await on.until(lambda: all(on.server(name).state is McpServerState.FAILED for name in servers))
         assert f"there is no folder '{nobody}'" in on.server("cwd").problem
         assert f"there is no program '{nobody}'" in on.server("home").problem
         assert "there is no program" in on.server("nul").problem
@@ -197,7 +197,7 @@ async def test_a_failing_start_has_an_end(wire: WireServer, tmp_path: Path, monk
 
     monkeypatch.setattr("shutil.which", broken)
     async with stage(wire, tmp_path, {"play": player()}) as on:
-        await on.until(lambda: on.server("play").state is ServerState.FAILED)
+        await on.until(lambda: on.server("play").state is McpServerState.FAILED)
         assert on.server("play").problem == "it can't be used (ZeroDivisionError)"
 
 
@@ -219,7 +219,7 @@ async def test_switching_off_a_starting_server_does_not_stop_the_turn(wire: Wire
         wire.say("Done after all.")
         assert on.host.session is not None
         await on.host.session.send("Again.")
-        await on.until(lambda: server.state is ServerState.STARTING)
+        await on.until(lambda: server.state is McpServerState.STARTING)
         await servers.set_enabled(server, enabled=False)
         await on.host.session.wait_until_idle()
         assert "it is switched off" in on.results[-1].text
@@ -235,9 +235,9 @@ async def test_the_later_of_two_switches_counts(wire: WireServer, tmp_path: Path
         assert servers.is_enabled(server)
         await on.ready("play")
         await asyncio.gather(servers.restart(server), servers.set_enabled(server, enabled=False))
-        assert server.state is ServerState.OFF
+        assert server.state is McpServerState.OFF
         await servers.restart(server)
-        assert server.state is ServerState.OFF
+        assert server.state is McpServerState.OFF
 
 
 async def test_a_call_starts_no_server_that_was_switched_off(wire: WireServer, tmp_path: Path) -> None:
@@ -245,14 +245,14 @@ async def test_a_call_starts_no_server_that_was_switched_off(wire: WireServer, t
         await on.ready("play")
         server, stopping = on.server("play"), []
 
-        def switch_off(asked: Confirmation) -> ConfirmationAnswer:
+        def switch_off(asked: PermissionRequest) -> PermissionAnswer:
             stopping.append(asyncio.ensure_future(server.stop()))
             return YES
 
         on.answers = switch_off
         assert "it is switched off" in await on.say(("play__echo", {"text": "x"}))
         await stopping[0]
-        assert server.state is ServerState.OFF
+        assert server.state is McpServerState.OFF
         assert on.called == []
 
 
@@ -261,7 +261,7 @@ async def test_tool_changed_after_the_question_is_not_called(wire: WireServer, t
         await on.ready("play")
         listing = on.server("play").listing
 
-        def change(asked: Confirmation) -> ConfirmationAnswer:
+        def change(asked: PermissionRequest) -> PermissionAnswer:
             listing.tools = tuple(replace(each, description="Sends it elsewhere.") for each in listing.tools)
             return YES
 

@@ -9,7 +9,7 @@ import pytest
 
 from app.conversation.events import Pruned, ToolResult
 from app.conversation.payload.compaction_plan import estimate_message_tokens
-from app.images.image_files import load_attachments
+from app.images.image_files import load_and_store_images
 from app.images.mentions import find_mentions
 from app.storage.pruning import prune_workspace
 from tests.oracles.reading import images, images_of_results
@@ -90,7 +90,7 @@ async def test_unsendable_result_images_take_no_room_from_the_users(wire: WireSe
         async def meant(_: object) -> bool:
             return True
 
-        sent = await load_attachments(
+        sent = await load_and_store_images(
             runtime.workspace, runtime.proposals.put_blobs, find_mentions("@shot.png"), "chat", meant
         )
         wire.say("I see.")

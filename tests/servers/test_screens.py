@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.mcp_client.mcp_server import McpServer, ServerState
+from app.mcp_client.mcp_server import McpServer, McpServerState
 from tests.servers.stage import ENVIRONMENT, player
 from tests.ui.running_app import Running, running
 from tests.wire.server import WireServer
@@ -28,7 +28,7 @@ async def ready(run: Running, name: str) -> None:
     """Wait until it is."""
     served = run.app.current.host.mcp
     await run.until(
-        lambda: served.servers is not None and server_of(run, name).state is ServerState.READY, f"{name} ready"
+        lambda: served.servers is not None and server_of(run, name).state is McpServerState.READY, f"{name} ready"
     )
 
 
@@ -47,9 +47,9 @@ async def test_servers_are_listed_switched_and_looked_into(size: Any, wire: Wire
         with run.without("settings"):
             await run.pilot.press("enter")
             await run.told("no such table: settings")
-        assert server_of(run, "play").state is ServerState.READY
+        assert server_of(run, "play").state is McpServerState.READY
         await run.pilot.press("enter")
-        await run.until(lambda: server_of(run, "play").state is ServerState.OFF, "the switch")
+        await run.until(lambda: server_of(run, "play").state is McpServerState.OFF, "the switch")
         await run.see("0 of 2 ready")
         await run.pilot.press("down", "ctrl+l")
         await run.see("there is no program 'no-such-program'")
@@ -59,7 +59,7 @@ async def test_servers_are_listed_switched_and_looked_into(size: Any, wire: Wire
     async with running(tmp_path, wire, size=size, mcp=servers) as again:
         # It was remembered, and is undone by the same key, without a restart.
         await again.until(lambda: again.app.current.host.mcp.servers is not None, "the servers")
-        assert server_of(again, "play").state is ServerState.OFF
+        assert server_of(again, "play").state is McpServerState.OFF
         await again.command("mcp")
         await again.screen("ServersScreen")
         await again.see("0 of 2 ready")
@@ -86,7 +86,7 @@ async def ask(run: Running, wire: WireServer, text: str) -> None:
     await run.app.wait_until_open()
     run.app.workbench.composer.draft = "Call it."
     await run.pilot.press("enter")
-    await run.until(lambda: bool(run.app.require_session().confirmations.open_requests), "the question")
+    await run.until(lambda: bool(run.app.require_session().permission_requests.open_requests), "the question")
 
 
 def results(run: Running) -> list[str]:

@@ -20,7 +20,7 @@ from textual.widgets import Input
 
 from app.mcp_client import oauth
 from app.mcp_client.mcp_connection import ConnectionLost
-from app.mcp_client.mcp_server import ServerState
+from app.mcp_client.mcp_server import McpServerState
 from app.mcp_client.oauth import MAX_RESPONSE_BYTES, SignInRequest
 from app.mcp_client.token_store import OAuthToken, TokenStore
 from tests.servers.address import Address, Answer, Heard, address, document
@@ -102,14 +102,14 @@ async def signed_out(wire: WireServer, folder: Path) -> AsyncIterator[tuple[Stag
     async with address() as played:
         authority = Authority(played)
         async with stage(wire, folder, {"far": {"url": played.url}}) as on:
-            await on.until(lambda: on.server("far").state is ServerState.SIGN_IN)
+            await on.until(lambda: on.server("far").state is McpServerState.SIGN_IN)
             yield on, authority
 
 
 async def test_the_user_signs_in_and_stays_signed_in(wire: WireServer, tmp_path: Path) -> None:
     async with signed_out(wire, tmp_path) as (on, authority):
         await on.server("far").sign_in(authority.browse)
-        assert on.server("far").state is ServerState.READY
+        assert on.server("far").state is McpServerState.READY
         assert authority.asked["resource"] == authority.played.url
         assert authority.asked["scope"] == "use"
         assert await on.say(("far__echo", {"text": "hello"})) == "hello"
@@ -148,7 +148,7 @@ async def test_a_token_is_renewed_when_it_has_ended_or_is_not_taken(wire: WireSe
         authority.played.tricks["tools/call"] = never
         assert "you have to sign in: /mcp" in await on.say(("far__echo", {"text": "three"}))
         assert len(authority.forms) == 4
-        assert on.server("far").state is ServerState.SIGN_IN
+        assert on.server("far").state is McpServerState.SIGN_IN
 
 
 async def test_a_token_that_cannot_be_renewed_needs_a_sign_in(wire: WireServer, tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ async def test_a_token_that_cannot_be_renewed_needs_a_sign_in(wire: WireServer, 
         authority.played.tricks["/token"] = refuse
         authority.played.token = "another"
         assert "you have to sign in: /mcp" in await on.say(("far__echo", {"text": "two"}))
-        assert on.server("far").state is ServerState.SIGN_IN
+        assert on.server("far").state is McpServerState.SIGN_IN
         assert TokenStore(on.host.runtime.dirs.tokens).get(authority.played.url) is None
 
 
@@ -197,7 +197,7 @@ async def test_the_scope_of_the_challenge_precedes_all_supported(wire: WireServe
         authority = Authority(played)
         played.challenge += ', scope="read:one"'
         async with stage(wire, tmp_path, {"far": {"url": played.url}}) as on:
-            await on.until(lambda: on.server("far").state is ServerState.SIGN_IN)
+            await on.until(lambda: on.server("far").state is McpServerState.SIGN_IN)
             await on.server("far").sign_in(authority.browse)
         assert authority.asked["scope"] == "read:one"
 
@@ -212,7 +212,7 @@ async def test_a_missing_scope_asks_to_sign_in_again(wire: WireServer, tmp_path:
 
         authority.played.tricks["tools/call"] = refuse
         assert "you have to sign in again, for more than before" in await on.say(("far__echo", {"text": "x"}))
-        assert on.server("far").state is ServerState.SIGN_IN
+        assert on.server("far").state is McpServerState.SIGN_IN
         del authority.played.tricks["tools/call"]
         await on.server("far").sign_in(authority.browse)
         assert authority.asked["scope"] == "use write"
@@ -229,7 +229,7 @@ async def test_a_callback_without_issuer_is_refused_if_it_is_announced(wire: Wir
             await authority.browse(invitation, iss=authority.origin)
 
         await on.server("far").sign_in(browse)
-        assert on.server("far").state is ServerState.READY
+        assert on.server("far").state is McpServerState.READY
 
 
 @pytest.mark.parametrize("what", ["authorization_endpoint", "token_endpoint", "registration_endpoint"])
@@ -250,7 +250,7 @@ async def test_the_address_that_the_browser_ends_up_at_can_be_pasted(wire: WireS
             assert invitation.accept_pasted_address(f"  {authority.end(invitation.address)}\n")
 
         await on.server("far").sign_in(paste)
-        assert on.server("far").state is ServerState.READY
+        assert on.server("far").state is McpServerState.READY
 
 
 async def test_a_network_failure_keeps_the_sign_in(wire: WireServer, tmp_path: Path) -> None:
@@ -313,7 +313,7 @@ async def test_a_client_id_of_the_users_is_not_registered(wire: WireServer, tmp_
     async with address() as played:
         authority = Authority(played)
         async with stage(wire, tmp_path, {"far": {"url": played.url, "client_id": "mine"}}) as on:
-            await on.until(lambda: on.server("far").state is ServerState.SIGN_IN)
+            await on.until(lambda: on.server("far").state is McpServerState.SIGN_IN)
             await on.server("far").sign_in(authority.browse)
         assert authority.asked["client_id"] == authority.forms[0]["client_id"] == "mine"
         assert "/register" not in [heard.path for heard in played.heard]
@@ -358,7 +358,7 @@ async def test_nonsense_at_the_way_back_is_hung_up_on(
             await authority.browse(invitation)
 
         await on.server("far").sign_in(browse)
-        assert on.server("far").state is ServerState.READY
+        assert on.server("far").state is McpServerState.READY
         # It would stand in the middle of the screen.
         assert not [record for record in caplog.records if record.name == "asyncio"]
 
@@ -469,7 +469,7 @@ async def test_each_origin_is_asked_about_first(agrees: bool, wire: WireServer, 
 
         if agrees:
             await on.server("far").sign_in(authority.browse, confirm)
-            assert on.server("far").state is ServerState.READY
+            assert on.server("far").state is McpServerState.READY
             assert "/token" in [heard.path for heard in other.heard]
         else:
             with pytest.raises(ConnectionLost, match="you did not agree"):
@@ -507,7 +507,7 @@ async def test_an_issuer_of_another_origin_than_the_servers_is_asked_about(wire:
             return roles["server"] != roles["issuer"] == elsewhere
 
         await on.server("far").sign_in(authority.browse, agree)
-        assert on.server("far").state is ServerState.READY
+        assert on.server("far").state is McpServerState.READY
 
 
 @pytest.mark.parametrize("issuer", ["https://honest.example", "{own}/tenant", "{own}.evil.example", None])
@@ -593,7 +593,7 @@ async def test_a_key_starts_the_sign_in(wire: WireServer, tmp_path: Path, monkey
             await run.see("Your browser was opened at", "paste the address here")
             async with httpx2.AsyncClient() as client:
                 await client.get(authority.end(opened[0]))
-            await run.until(lambda: server_of(run, "far").state is ServerState.READY, "the server")
+            await run.until(lambda: server_of(run, "far").state is McpServerState.READY, "the server")
             await run.see("1 of 1 ready")
 
 
@@ -628,7 +628,7 @@ async def test_the_screen_names_each_address_before_it_opens_the_browser(
             await run.until(lambda: bool(opened), "the browser")
             async with httpx2.AsyncClient() as client:
                 await client.get(authority.end(opened[0]))
-            await run.until(lambda: server_of(run, "far").state is ServerState.READY, "the server")
+            await run.until(lambda: server_of(run, "far").state is McpServerState.READY, "the server")
 
 
 @pytest.mark.parametrize("size", [(140, 44), (60, 20)], ids=["wide", "narrow"])
@@ -661,7 +661,7 @@ async def test_from_another_machine_the_address_is_pasted(
             await run.see("That is not the address at the end")
             run.app.screen.query_one(Input).value = ended
             await run.pilot.press("enter")
-            await run.until(lambda: server_of(run, "far").state is ServerState.READY, "the server")
+            await run.until(lambda: server_of(run, "far").state is McpServerState.READY, "the server")
             await run.screen("ServersScreen")
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from app.conversation.events import CallOutcome, Event, Intervention, Notice
-from app.mcp_client.mcp_server import ServerState
+from app.mcp_client.mcp_server import McpServerState
 from tests.forking import Forking
 from tests.servers.stage import PLAYER, Stage, player, stage
 from tests.servers.test_screens import server_of
@@ -192,7 +192,7 @@ async def test_app_tells_of_a_slow_start(wire: WireServer, tmp_path: Path, monke
         assert "The MCP server gone can't be used: there is no program 'no-such-program'" in told
         await run.see("The MCP server play is still starting", "The MCP server gone can't be used")
         go(tmp_path)
-        await run.until(lambda: server_of(run, "play").state is ServerState.READY, "play ready")
+        await run.until(lambda: server_of(run, "play").state is McpServerState.READY, "play ready")
         wire.say("Hello.")
         await run.say("Hello again.")
         assert "play__echo" in [tool["function"]["name"] for tool in wire.last.body["tools"]]

@@ -12,10 +12,10 @@ from textual.theme import Theme
 from app.agent.updates import (
     CallStreamed,
     EventRecorded,
-    Phase,
     PhaseChanged,
     QueueChanged,
     ReasoningStreamed,
+    SessionPhase,
     TextStreamed,
 )
 from app.conversation.events import (
@@ -222,7 +222,7 @@ def test_a_question(scene: Callable[..., None], theme: str) -> None:
 def test_streaming_with_a_queue_and_completion(scene: Callable[..., None]) -> None:
     async def before(pilot: Pilot[None]) -> None:
         pane = pilot.app.pane  # type: ignore[attr-defined]
-        pane.apply_update(PhaseChanged(Phase.STREAMING))
+        pane.apply_update(PhaseChanged(SessionPhase.STREAMING))
         pane.apply_update(ReasoningStreamed("First this.\nThen the jitter."))
         pane.apply_update(TextStreamed("I'd use **full jit"))
         pane.apply_update(CallStreamed(0, "edit_file", 1234))
@@ -238,7 +238,7 @@ def test_streaming_with_a_queue_and_completion(scene: Callable[..., None]) -> No
 def test_retrying(scene: Callable[..., None]) -> None:
     async def before(pilot: Pilot[None]) -> None:
         pane = pilot.app.pane  # type: ignore[attr-defined]
-        pane.apply_update(PhaseChanged(Phase.RETRYING, "rate limited", 1008.0))
+        pane.apply_update(PhaseChanged(SessionPhase.RETRYING, "rate limited", 1008.0))
         pane.composer.editor.paste("x\n" * 340)
         await pilot.press(*" fix it", "ctrl+j", *"all")
 

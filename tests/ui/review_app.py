@@ -13,7 +13,7 @@ from textual.widgets import Input, Static
 from app.automation.evidence.proposal_evidence import ProposalEvidence
 from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.models import FileDiff, Proposal
-from app.tools.base.contract import Confirmation
+from app.tools.base.contract import PermissionRequest
 from tests.ui.screen_text import screen_text
 from tests.waiting import until
 from widgets.diff.diff_colours import make_diff_variable_defaults
@@ -54,7 +54,7 @@ class ReviewApp(App[None]):
         self.wishes: list[ToggleLines] = []
         self.theme = theme
         self.first_comments: Sequence[LineComment] = ()
-        self.first_confirmation: Confirmation | None = None
+        self.first_confirmation: PermissionRequest | None = None
         self.first_evidence: ProposalEvidence | None = None
         self.below: Widget = Static(id="below")
         """The last line: in pictures a footer, which costs each test a fifth of its time."""
@@ -73,7 +73,7 @@ class ReviewApp(App[None]):
         if self.first_evidence is not None:
             self.review.set_evidence(self.first_evidence)
         if self.first_confirmation is not None:
-            self.review.add_confirmation("c1", self.first_confirmation)
+            self.review.add_permission_request("c1", self.first_confirmation)
 
     async def pass_grace(self) -> None:
         """Let the grace period go by, and wait until all is painted."""

@@ -15,7 +15,7 @@ from app.proposals.values.models import (
     Proposal,
     ProposalState,
 )
-from app.tools.base.contract import Confirmation
+from app.tools.base.contract import PermissionRequest
 from tests.ui.review_app import ReviewApp
 from tests.ui.sample_diffs import AFTER, BEFORE, file_diff, proposal, retry_proposal, stale
 
@@ -115,7 +115,7 @@ COMMENTS = (
     LineComment(path="app/fetch.py", line=8, side="new", quote="", text="Name it LOG, it is a constant."),
     LineComment(path="app/fetch.py", line=19, side="new", quote="", text="Keep the message of the last error."),
 )
-COMMAND = Confirmation("command", "Run a command", "uv run pytest -q tests/test_fetch.py --maxfail=1", ".")
+COMMAND = PermissionRequest("command", "Run a command", "uv run pytest -q tests/test_fetch.py --maxfail=1", ".")
 
 STATES: dict[str, tuple[list[Item], tuple[str, ...]]] = {
     "empty": ([], ()),

@@ -114,7 +114,7 @@ class Running:
         if not self.reviewed:
             return False
         review = self.app.workbench.review
-        something = bool(review.preview.diffs) or review.state.confirmation is not None
+        something = bool(review.preview.diffs) or review.state.permission_request is not None
         return (
             something
             and review.readiness.guard.is_over

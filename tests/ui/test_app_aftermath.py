@@ -6,7 +6,7 @@ from threading import Event
 
 import pytest
 
-from app.agent.updates import Phase, PhaseChanged
+from app.agent.updates import PhaseChanged, SessionPhase
 from app.conversation.events import Notice, ProposalDecided, TurnStarted, UserMessage
 from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.models import ProposalState
@@ -73,9 +73,9 @@ async def test_only_the_end_of_a_turn_leads_back_to_the_composer(tmp_path: Path,
         after_decision = run.app.controllers.review.actions.after_decision
         run.app.workbench.review.set_proposals([])
         after_decision.on_decision()
-        after_decision.handle_update(PhaseChanged(Phase.REQUESTING))
+        after_decision.handle_update(PhaseChanged(SessionPhase.REQUESTING))
         assert not in_composer(run), "what the turn has proposed is shown before its end"
-        after_decision.handle_update(PhaseChanged(Phase.IDLE))
+        after_decision.handle_update(PhaseChanged(SessionPhase.IDLE))
         await run.until(lambda: in_composer(run), "the way back")
 
 

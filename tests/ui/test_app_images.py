@@ -10,7 +10,7 @@ from textual.widgets import TextArea
 from app.conversation.events import Notice, ProposalDecided, UserMessage
 from app.proposals.values.models import ProposalState
 from app.text.safe_text import escape_unsafe
-from app.ui.screens.report_screens import format_body, reorder_body
+from app.ui.screens.report_screens import format_request_body, reorder_request_body
 from tests.oracles.reading import images
 from tests.ui.running_app import Running, running, stage, staged
 from tests.ui.test_app_checks import prepared
@@ -54,7 +54,7 @@ async def test_a_named_image_goes_out_and_stands_in_the_chat(folder: Path, serve
         assert images(server.last.body) == [("image/png", PICTURE)]
         request = run.app.require_session().requests.last_sent
         assert request is not None
-        shown = format_body(reorder_body(request.make_body()))
+        shown = format_request_body(reorder_request_body(request.make_body()))
         assert "of base64]" in shown and len(shown) < 40_000
 
 
@@ -240,7 +240,7 @@ async def test_an_image_named_in_a_denied_permission_is_not_attached(folder: Pat
         server.always(Turn("All right."))
         run.app.workbench.composer.draft = "Do it"
         await run.pilot.press("enter")
-        await run.until(lambda: run.reviewed and run.app.workbench.review.state.confirmation, "the question")
+        await run.until(lambda: run.reviewed and run.app.workbench.review.state.permission_request, "the question")
         await run.review()
         await run.pilot.press("r")
         await run.write("Not so: @shot.png")

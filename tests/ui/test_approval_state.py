@@ -26,7 +26,7 @@ from app.review.verdicts import (
     judge_deny_all,
     judge_feedback,
 )
-from app.tools.base.contract import Confirmation
+from app.tools.base.contract import PermissionRequest
 from tests.ui.sample_diffs import file_diff, proposal, retry_proposal, stale
 from widgets.review.ask_panel import SideThreads
 from widgets.review.decision_keys import (
@@ -36,7 +36,7 @@ from widgets.review.decision_keys import (
     current_key_title,
     is_action_available,
 )
-from widgets.review.review_wording import check_lines, confirmation_row, current_item_lines, proposal_row
+from widgets.review.review_wording import check_lines, current_item_lines, permission_row, proposal_row
 from widgets.review.review_writing import sent_comment_notes
 
 
@@ -289,8 +289,8 @@ def test_words_of_others_are_never_markup_or_escapes() -> None:
     )
     state = ReviewState(waiting=[value], current="P1")
     rows = [proposal_row(state, value), *current_item_lines(state, lambda action: "y")]
-    state.permissions.asked["c1"] = Confirmation("command", hostile, hostile, hostile)
-    rows.append(confirmation_row(state, "c1"))
+    state.permissions.asked["c1"] = PermissionRequest("command", hostile, hostile, hostile)
+    rows.append(permission_row(state, "c1"))
     for row in rows:
         assert not set(row.plain) & set("\x1b\x07\u202e")
         assert not any("click" in str(span.style) for span in row.spans)
@@ -360,7 +360,7 @@ def test_denied_hunk_of_a_waiting_proposal_can_be_reopened() -> None:
 def test_the_shown_permission_stays_when_proposals_arrive() -> None:
     state = ReviewState()
     for key in ("c1", "c2"):
-        state.permissions.asked[key] = Confirmation("command", "Run a command", "make", ".")
+        state.permissions.asked[key] = PermissionRequest("command", "Run a command", "make", ".")
     state.current = "c2"
     state.update_proposals([one("P1")])
     assert state.current == "c2"
@@ -370,14 +370,17 @@ def test_the_shown_permission_stays_when_proposals_arrive() -> None:
 def test_decided_proposal_mentions_a_waiting_permission_first() -> None:
     state = ReviewState(recent=[one("P1", state=ProposalState.APPLIED)], current="P1")
     assert "Nothing waits for you." in current_item_lines(state, str)[1].plain
-    state.permissions.asked["c1"] = Confirmation("command", "Run a command", "make test", ".")
+    state.permissions.asked["c1"] = PermissionRequest("command", "Run a command", "make test", ".")
     assert "your permission is needed: make test" in current_item_lines(state, str)[1].plain
 
 
 @pytest.mark.parametrize("kind", ["secret", "changes", "server"])
 def test_only_a_command_is_allowed_by_the_words_that_it_begins_with(kind: Any) -> None:
     state = ReviewState(current="c1")
-    other, command = Confirmation(kind, "May I?", "make", "."), Confirmation("command", "May I?", "make", ".")
+    other, command = (
+        PermissionRequest(kind, "May I?", "make", "."),
+        PermissionRequest("command", "May I?", "make", "."),
+    )
     for asked, offered in ((other, False), (command, True)):
         state.permissions.asked["c1"] = asked
         assert (state.form is not None) is is_action_available("allow_project", state, None) is offered

@@ -18,11 +18,11 @@ from app.agent.updates import (
     CallStreamed,
     CommandOutput,
     EventRecorded,
-    Phase,
     PhaseChanged,
     QueueChanged,
     ReasoningStreamed,
     SessionFailed,
+    SessionPhase,
     StreamDiscarded,
     TextStreamed,
 )
@@ -71,7 +71,7 @@ async def shows(app: ChatApp, text: str) -> None:
 async def test_streamed_text_appears_by_itself_and_is_final_as_recorded() -> None:
     async with chatting(size=SIZE) as (app, pilot):
         text = "# Title\n\n- one\n- two\n\nThe **end**."
-        app.pane.apply_update(PhaseChanged(Phase.STREAMING))
+        app.pane.apply_update(PhaseChanged(SessionPhase.STREAMING))
         for character in text:
             app.pane.apply_update(TextStreamed(character))
         await shows(app, "The end.")
@@ -142,7 +142,7 @@ async def test_a_click_on_the_way_out_interrupts() -> None:
     app.action_heard = lambda: heard.append("escape")  # type: ignore[attr-defined]
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
-        app.pane.apply_update(PhaseChanged(Phase.STREAMING))
+        app.pane.apply_update(PhaseChanged(SessionPhase.STREAMING))
         await pilot.pause()
         line = app.query_one(TurnStatusLine)
         await pilot.click(line, offset=(2, 0))
@@ -155,7 +155,7 @@ async def test_a_click_on_the_way_out_interrupts() -> None:
 async def test_interrupt_hint_stays_whole_in_a_narrow_status_line() -> None:
     async with chatting(conversation(1), size=(40, 20)) as (app, pilot):
         line = app.query_one(TurnStatusLine)
-        app.pane.apply_update(PhaseChanged(Phase.RUNNING, "a_tool_of_a_server.with_a_long_name"))
+        app.pane.apply_update(PhaseChanged(SessionPhase.RUNNING, "a_tool_of_a_server.with_a_long_name"))
         await pilot.pause()
         said = line.render().plain
         assert said.endswith("… Esc interrupts")
@@ -165,7 +165,7 @@ async def test_interrupt_hint_stays_whole_in_a_narrow_status_line() -> None:
 async def test_a_tool_that_waits_for_the_user_is_not_said_to_run() -> None:
     async with chatting(conversation(1), size=SIZE) as (app, _pilot):
         line = app.query_one(TurnStatusLine)
-        app.pane.apply_update(PhaseChanged(Phase.RUNNING, "run_command"))
+        app.pane.apply_update(PhaseChanged(SessionPhase.RUNNING, "run_command"))
         line.show_permissions(1)
         assert "Needs your permission" in line.render().plain
         assert "Running" not in line.render().plain
@@ -405,19 +405,19 @@ class Clock:
 @pytest.mark.parametrize(
     "phase, detail, until, words",
     [
-        (Phase.REQUESTING, "", 0.0, "Waiting for the model"),
-        (Phase.STREAMING, "", 0.0, "Writing · 25 tokens/s"),
-        (Phase.RUNNING, "read_file", 0.0, "Running tools"),
-        (Phase.RUNNING, "git.status", 0.0, "Running git.status"),
-        (Phase.RETRYING, "rate limited", 1014.0, "Retrying in 10 s · rate limited"),
-        (Phase.RETRYING, "", 0.0, "Retrying · "),
-        (Phase.RETRYING, "", 1309.0, "Retrying at 12:05, in 5:05"),
-        (Phase.RETRYING, "", 1014.0, "/continue tries now"),
-        (Phase.COMPACTING, "", 0.0, "Making room"),
+        (SessionPhase.REQUESTING, "", 0.0, "Waiting for the model"),
+        (SessionPhase.STREAMING, "", 0.0, "Writing · 25 tokens/s"),
+        (SessionPhase.RUNNING, "read_file", 0.0, "Running tools"),
+        (SessionPhase.RUNNING, "git.status", 0.0, "Running git.status"),
+        (SessionPhase.RETRYING, "rate limited", 1014.0, "Retrying in 10 s · rate limited"),
+        (SessionPhase.RETRYING, "", 0.0, "Retrying · "),
+        (SessionPhase.RETRYING, "", 1309.0, "Retrying at 12:05, in 5:05"),
+        (SessionPhase.RETRYING, "", 1014.0, "/continue tries now"),
+        (SessionPhase.COMPACTING, "", 0.0, "Making room"),
     ],
 )
 async def test_status_line_names_each_phase_and_the_interrupt_key(
-    phase: Phase, detail: str, until: float, words: str
+    phase: SessionPhase, detail: str, until: float, words: str
 ) -> None:
     clock = Clock()
     app = ChatApp()
@@ -432,7 +432,7 @@ async def test_status_line_names_each_phase_and_the_interrupt_key(
         assert "4.0 s" in shown
         assert shown.endswith("Esc interrupts")
         assert app.pane.status_line.is_ticking
-        app.pane.apply_update(PhaseChanged(Phase.IDLE))
+        app.pane.apply_update(PhaseChanged(SessionPhase.IDLE))
         assert app.pane.status_line.render().plain.strip() == ""
         assert not app.pane.status_line.is_ticking
 
@@ -451,10 +451,10 @@ async def test_calls_in_quick_succession_are_told_at_the_next_tick() -> None:
     app = ChatApp()
     app.pane.status_line = line = Counted()
     async with app.run_test(size=SIZE):
-        app.pane.apply_update(PhaseChanged(Phase.RUNNING, "write_file"))
+        app.pane.apply_update(PhaseChanged(SessionPhase.RUNNING, "write_file"))
         before = line.asked
         for number in range(200):
-            app.pane.apply_update(PhaseChanged(Phase.RUNNING, f"tool_{number}"))
+            app.pane.apply_update(PhaseChanged(SessionPhase.RUNNING, f"tool_{number}"))
         assert line.asked == before
         await until(lambda: line.asked > before, "a tick")
         assert "tool_199" in line.render().plain
@@ -465,7 +465,7 @@ async def test_the_time_shown_is_not_the_users() -> None:
     app = ChatApp()
     app.pane.status_line = line = TurnStatusLine(clock)
     async with app.run_test(size=SIZE):
-        app.pane.apply_update(PhaseChanged(Phase.RUNNING, "run_command"))
+        app.pane.apply_update(PhaseChanged(SessionPhase.RUNNING, "run_command"))
         clock.now += 2.0
         line.show_permissions(1)
         clock.now += 600.0
@@ -490,16 +490,16 @@ async def test_how_a_turn_ended_is_said_where_its_end_is_out_of_sight(end: TurnE
     async with chatting(conversation(20), size=SIZE) as (app, pilot):
         app.pane.transcript.focus()
         await pilot.press("home")
-        app.pane.apply_update(PhaseChanged(Phase.STREAMING))
+        app.pane.apply_update(PhaseChanged(SessionPhase.STREAMING))
         app.pane.apply_update(EventRecorded(end))
-        app.pane.apply_update(PhaseChanged(Phase.IDLE))
+        app.pane.apply_update(PhaseChanged(SessionPhase.IDLE))
         await pilot.pause()
         said = app.pane.status_line.render().plain
         assert all(part in said for part in words)
         assert ("/continue" in said) == bool(words)
         await pilot.press("end")
         assert app.pane.status_line.render().plain.strip() == "", "the transcript says it"
-        app.pane.apply_update(PhaseChanged(Phase.REQUESTING))
+        app.pane.apply_update(PhaseChanged(SessionPhase.REQUESTING))
         assert "Waiting" in app.pane.status_line.render().plain
 
 
@@ -513,10 +513,10 @@ async def test_failures_outside_of_the_log_are_told() -> None:
 
 async def test_nothing_ticks_when_nothing_moves() -> None:
     async with chatting(conversation(20), size=SIZE) as (app, _pilot):
-        app.pane.apply_update(PhaseChanged(Phase.STREAMING))
+        app.pane.apply_update(PhaseChanged(SessionPhase.STREAMING))
         app.pane.apply_update(TextStreamed("text"))
         app.pane.apply_update(EventRecorded(AssistantMessage(id=9999, text="text")))
-        app.pane.apply_update(PhaseChanged(Phase.IDLE))
+        app.pane.apply_update(PhaseChanged(SessionPhase.IDLE))
         await shows(app, "text")
         await until(lambda: not app.pane.has_more_to_show, "the end of the text")
         assert not app.pane.status_line.is_ticking
@@ -532,7 +532,7 @@ async def test_the_queue_comes_with_updates() -> None:
 
 async def test_typing_goes_on_while_text_floods_in() -> None:
     async with chatting(conversation(200), size=SIZE) as (app, pilot):
-        app.pane.apply_update(PhaseChanged(Phase.STREAMING))
+        app.pane.apply_update(PhaseChanged(SessionPhase.STREAMING))
         text = "".join(f"## Part {number}\n\nSome *words* and `code`.\n\n" for number in range(500))
         for start in range(0, len(text), 40):
             app.pane.apply_update(TextStreamed(text[start : start + 40]))
@@ -581,7 +581,7 @@ async def test_streamed_text_is_painted_before_its_layout_is_done(
 async def test_markdown_parser_loads_while_waiting_for_the_model() -> None:
     markdown_blocks.markdown_parser.cache_clear()
     async with chatting(size=SIZE) as (app, _pilot):
-        app.pane.apply_update(PhaseChanged(Phase.REQUESTING))
+        app.pane.apply_update(PhaseChanged(SessionPhase.REQUESTING))
         await app.workers.wait_for_complete()
         assert markdown_blocks.markdown_parser.cache_info().currsize == 1
 

@@ -10,7 +10,7 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.scrollbar import ScrollBarRender
 
-from app.agent.updates import EventRecorded, Phase, PhaseChanged, TextStreamed
+from app.agent.updates import EventRecorded, PhaseChanged, SessionPhase, TextStreamed
 from app.conversation.events import (
     AssistantMessage,
     CallOutcome,
@@ -358,7 +358,7 @@ async def test_hostile_text_neither_crashes_nor_reaches_the_terminal() -> None:
         Question(id=12, call="c9", text=HOSTILE, options=(HOSTILE, "b")),
     ]
     async with chatting(log, files=[HOSTILE], size=(70, 100)) as (app, pilot):
-        app.pane.apply_update(PhaseChanged(Phase.RUNNING, HOSTILE))
+        app.pane.apply_update(PhaseChanged(SessionPhase.RUNNING, HOSTILE))
         app.pane.composer.set_queued_messages([HOSTILE])
         transcript = app.pane.transcript
         transcript.focus()

@@ -32,7 +32,7 @@ async def test_an_agent_that_waits_for_the_reader_stages_once_enough_was_on_scre
             assert [one.id for one in run.proposals] == ["P1"]
             await run.pilot.press("f3", *["pagedown"] * 6)
             await run.until(lambda: len(run.proposals) == 2, "the edit that waited")
-            await run.until(lambda: run.runtime.seen_lines_store.unread_count() <= 1, "what was read")
+            await run.until(lambda: run.runtime.seen_lines_store.unread_line_count() <= 1, "what was read")
             hosts[1].notify("notifications/cancelled", requestId=name)
         finally:
             for host in hosts:

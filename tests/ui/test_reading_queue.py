@@ -16,7 +16,7 @@ from app.proposals.values.origin import Origin, OriginKind
 from app.review.review_state import order_by_urgency
 from app.runtime.model_connection import connect_model, create_or_resume_session
 from app.storage.process_coordination import SessionLock
-from app.tools.base.contract import ConfirmationAnswer
+from app.tools.base.contract import PermissionAnswer
 from app.ui.controllers.review_services import ReadingPace
 from app.ui.terminal.attention import window_title
 from tests.ui.running_app import Running, running
@@ -141,7 +141,7 @@ def test_a_pace_leaves_out_pauses_and_is_known_only_after_some_lines() -> None:
     pace.record_read_lines(70, 1020.0)
     assert pace.minutes_for(60) == pytest.approx(1.0)
     again = ReadingPace()
-    again.restore(pace.dumped)
+    again.restore(pace.stored_form)
     assert again.minutes_for(60) == pytest.approx(1.0)
     again.restore("nonsense")
     assert again.minutes_for(60) == pytest.approx(1.0)
@@ -201,11 +201,11 @@ async def test_f6_names_the_session_that_waits_for_a_permission_in_another_windo
         server.call("run_command", {"command": "echo hello"})
         server.say("It did not run.")
         turn = asyncio.create_task(other.send("run it"))
-        await run.until(lambda: other.confirmations.open_requests, "the permission request")
+        await run.until(lambda: other.permission_requests.open_requests, "the permission request")
         await run.pilot.press("f6")
         await run.told("The model of “Elsewhere” needs your permission, in its own window.")
-        for key in list(other.confirmations.open_requests):
-            other.answer_confirmation(key, ConfirmationAnswer(allowed=False))
+        for key in list(other.permission_requests.open_requests):
+            other.answer_permission_request(key, PermissionAnswer(allowed=False))
         await turn
         await other.wait_until_idle()
         await run.pilot.press("f6")

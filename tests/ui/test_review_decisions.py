@@ -49,7 +49,7 @@ async def test_decision_keys_are_dead_right_after_the_proposal_came_up() -> None
         app.review.view.focus()
         await pilot.pause()
         for key in ("y", "n", "Y", "N", "x", "u", "e", "r", "S"):
-            assert app.review.does_key_act(key), key
+            assert app.review.is_key_active(key), key
             await pilot.press(key)
             assert app.posted == [], key
             assert app.review.verdict_handler.question is None, key

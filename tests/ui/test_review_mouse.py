@@ -12,7 +12,7 @@ from textual.widget import Widget
 
 from app.proposals.values.models import HunkState, ProposalState
 from app.text.safe_text import escape_unsafe
-from app.tools.base.contract import Confirmation
+from app.tools.base.contract import PermissionRequest
 from tests.ui.review_app import ReviewApp, ready, reviewing
 from tests.ui.sample_diffs import file_diff, proposal, retry_proposal
 from widgets.diff.diff_rows import LineRow
@@ -261,7 +261,7 @@ async def test_outcome_of_a_decision_goes_when_the_model_asks() -> None:
         app.review.show_outcome("P9 undone. U applies it again.")
         await pilot.pause()
         assert "P9 undone" in app.text()
-        app.review.add_confirmation("c1", Confirmation("command", "Run a command?", "make test", "."))
+        app.review.add_permission_request("c1", PermissionRequest("command", "Run a command?", "make test", "."))
         await pilot.pause()
         assert "P9 undone" not in app.text()
 

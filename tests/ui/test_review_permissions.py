@@ -3,20 +3,20 @@
 import pytest
 from textual.widgets import TextArea
 
-from app.tools.base.contract import Confirmation, ConfirmationAnswer
+from app.tools.base.contract import PermissionAnswer, PermissionRequest
 from tests.ui.review_app import BIG, ReviewApp, ready, reviewing
 from tests.ui.test_review_decisions import small
 from widgets.review import review_messages
 
-COMMAND = Confirmation("command", "Run a command", "pytest -q tests", ".")
+COMMAND = PermissionRequest("command", "Run a command", "pytest -q tests", ".")
 
 
 async def test_a_permission_has_the_keys_while_it_waits() -> None:
     async with reviewing(small("P1"), small("P2", "b.py")) as (app, pilot):
         await pilot.press("J")
-        app.review.add_confirmation("c1", COMMAND)
+        app.review.add_permission_request("c1", COMMAND)
         await pilot.pause()
-        assert app.review.state.confirmation is COMMAND
+        assert app.review.state.permission_request is COMMAND
         assert app.review.title_of("approve") == "Allow once", "what the footer calls it"
         await pilot.press("y")
         assert app.posted == [], "the keys are dead for a moment"
@@ -28,7 +28,7 @@ async def test_a_permission_has_the_keys_while_it_waits() -> None:
         assert app.posted == [], "some of these mean nothing here: they may be words for the chat"
         await app.pass_grace()
         await pilot.press("y")
-        assert app.posted == [review_messages.ConfirmationAnswered("c1", ConfirmationAnswer(allowed=True))]
+        assert app.posted == [review_messages.PermissionAnswered("c1", PermissionAnswer(allowed=True))]
         await pilot.pause()
         assert app.review.state.current == "P2", "what was read before is shown again"
         assert app.review.title_of("approve") == ""
@@ -36,7 +36,7 @@ async def test_a_permission_has_the_keys_while_it_waits() -> None:
 
 async def test_many_changes_ask_whether_to_stage_them() -> None:
     async with reviewing(small("P1")) as (app, pilot):
-        app.review.add_confirmation("c1", Confirmation("changes", "Stage 600 changed files?", "a\nb", "."))
+        app.review.add_permission_request("c1", PermissionRequest("changes", "Stage 600 changed files?", "a\nb", "."))
         await pilot.pause()
         assert "y  stage all    n  throw away    r  throw away and say why" in app.text()
         assert [app.review.title_of(action) for action in ("approve", "deny")] == ["Stage all", "Throw away"]
@@ -49,7 +49,7 @@ async def test_many_changes_ask_whether_to_stage_them() -> None:
 @pytest.mark.parametrize("key", ["y", "n", "r", "a", "Y", "N", "o", "x"])
 async def test_a_proposal_may_be_read_but_not_decided_while_a_permission_waits(key: str) -> None:
     async with reviewing(small()) as (app, pilot):
-        app.review.add_confirmation("c1", COMMAND)
+        app.review.add_permission_request("c1", COMMAND)
         await pilot.press("J")
         await app.pass_grace()
         assert app.review.state.current == "P1"
@@ -60,27 +60,27 @@ async def test_a_proposal_may_be_read_but_not_decided_while_a_permission_waits(k
         assert app.posted == []
         assert not app.review.feedback_field.is_open
         if key in "ynra":
-            assert app.review.state.confirmation is COMMAND
+            assert app.review.state.permission_request is COMMAND
 
 
 async def test_a_question_about_a_proposal_is_not_answered_once_a_permission_waits() -> None:
     async with reviewing(small("P1"), small("P2", "b.py")) as (app, pilot):
         await pilot.press("N")
-        app.review.add_confirmation("c1", COMMAND)
+        app.review.add_permission_request("c1", COMMAND)
         await pilot.pause()
         await app.pass_grace()
         await pilot.press("y")
-        assert app.posted == [review_messages.ConfirmationAnswered("c1", ConfirmationAnswer(allowed=True))]
+        assert app.posted == [review_messages.PermissionAnswered("c1", PermissionAnswer(allowed=True))]
 
 
 async def test_a_permission_comes_up_once_the_feedback_is_put_aside() -> None:
     async with reviewing(small()) as (app, pilot):
         await pilot.press("r", "h")
-        app.review.add_confirmation("c1", COMMAND)
+        app.review.add_permission_request("c1", COMMAND)
         await pilot.press("m")
         assert app.review.state.current == "P1"
         await pilot.press("escape")
-        assert app.review.state.confirmation is COMMAND
+        assert app.review.state.permission_request is COMMAND
         assert app.review.state.review_drafts.drafts["P1"] == "hm"
 
 
@@ -88,8 +88,8 @@ async def test_a_permission_comes_up_once_the_feedback_is_put_aside() -> None:
 async def test_words_about_a_permission_go_with_the_denial_or_are_handed_on(left_open: bool) -> None:
     app = ReviewApp()
     async with app.run_test(size=BIG) as pilot:
-        app.review.add_confirmation("c1", COMMAND)
-        app.review.add_confirmation("c2", COMMAND)
+        app.review.add_permission_request("c1", COMMAND)
+        app.review.add_permission_request("c2", COMMAND)
         await ready(pilot)
         for key in "ny":
             await pilot.press("r", "h", "m")
@@ -106,8 +106,8 @@ async def test_words_about_a_permission_go_with_the_denial_or_are_handed_on(left
             await pilot.press("escape")
         await pilot.pause()
         assert sorted(app.posted, key=repr) == [
-            review_messages.ConfirmationAnswered("c1", ConfirmationAnswer(allowed=False, feedback="hm")),
-            review_messages.ConfirmationAnswered("c2", ConfirmationAnswer(allowed=True)),
+            review_messages.PermissionAnswered("c1", PermissionAnswer(allowed=False, feedback="hm")),
+            review_messages.PermissionAnswered("c2", PermissionAnswer(allowed=True)),
             review_messages.FeedbackOrphaned("hm"),
         ]
 
@@ -116,10 +116,10 @@ async def test_words_about_a_permission_go_with_the_denial_or_are_handed_on(left
 async def test_words_about_a_permission_whose_turn_was_stopped_are_handed_on(left_open: bool) -> None:
     app = ReviewApp()
     async with app.run_test(size=BIG) as pilot:
-        app.review.add_confirmation("c1", COMMAND)
+        app.review.add_permission_request("c1", COMMAND)
         await ready(pilot)
         await pilot.press("r", "h", "m", *(() if left_open else ("escape",)))
-        app.review.remove_confirmation("c1")
+        app.review.remove_permission_request("c1")
         await pilot.press(*(("ctrl+s",) if left_open else ()))
         await pilot.pause()
         assert app.posted == [review_messages.FeedbackOrphaned("hm")]

@@ -10,7 +10,7 @@ from app.proposals.values.models import FileDiff, HunkState, Proposal, ProposalS
 from app.proposals.values.origin import Origin, OriginKind
 from app.review.unfinished_review import ReviewFeedback
 from app.tools.base.command_forms import CommandForm
-from app.tools.base.contract import Confirmation, ConfirmationAnswer, PermissionDuration
+from app.tools.base.contract import PermissionAnswer, PermissionDuration, PermissionRequest
 from tests.ui.review_app import BIG, ReviewApp, ready, reviewing
 from tests.ui.sample_diffs import file_diff, proposal
 from tests.ui.test_review_decisions import small
@@ -19,11 +19,11 @@ from widgets.common.input_order import JoinedKey
 from widgets.review import review_messages
 
 
-def allowed(span: PermissionDuration, form: CommandForm | None = None) -> ConfirmationAnswer:
-    return ConfirmationAnswer(allowed=True, duration=span, form=form)
+def allowed(span: PermissionDuration, form: CommandForm | None = None) -> PermissionAnswer:
+    return PermissionAnswer(allowed=True, duration=span, form=form)
 
 
-COMMAND = Confirmation("command", "Run a command", "pytest -q tests", ".")
+COMMAND = PermissionRequest("command", "Run a command", "pytest -q tests", ".")
 
 
 async def test_focus_change_without_new_words_lays_out_nothing() -> None:
@@ -72,18 +72,18 @@ NOTES = ("What it changes waits.", f"Written at once: {', '.join(f'~/a/cache/of/
 async def test_a_short_command_is_answered_at_once_though_its_notes_are_long() -> None:
     app = ReviewApp()
     async with app.run_test(size=(60, 20)) as pilot:
-        app.review.add_confirmation("c1", Confirmation("command", "Run", "pytest -q", ".", NOTES))
+        app.review.add_permission_request("c1", PermissionRequest("command", "Run", "pytest -q", ".", NOTES))
         await ready(pilot)
         assert "cache/of/29" not in app.text() and NOTES[0] in app.text().split("\n▌Run")[1]
         await pilot.press("y")
-        assert app.posted == [review_messages.ConfirmationAnswered("c1", allowed(PermissionDuration.ONCE))]
+        assert app.posted == [review_messages.PermissionAnswered("c1", allowed(PermissionDuration.ONCE))]
 
 
 async def test_a_command_longer_than_the_pane_has_to_be_seen_whole_and_the_key_to_the_rest_is_named() -> None:
     app = ReviewApp()
     lines = [f"echo {number}." for number in range(40)]
     async with app.run_test(size=(60, 20)) as pilot:
-        app.review.add_confirmation("c1", Confirmation("command", "Run", "\n".join(lines), ".", NOTES))
+        app.review.add_permission_request("c1", PermissionRequest("command", "Run", "\n".join(lines), ".", NOTES))
         await ready(pilot)
         unseen = {line for line in lines if line not in app.text()}
         key = "G"
@@ -96,7 +96,7 @@ async def test_a_command_longer_than_the_pane_has_to_be_seen_whole_and_the_key_t
             assert unseen or key != "G", "the end is there, and what lies between was not"
             key = "right_parenthesis"
         await pilot.press("y")
-        assert app.posted == [review_messages.ConfirmationAnswered("c1", allowed(PermissionDuration.ONCE))]
+        assert app.posted == [review_messages.PermissionAnswered("c1", allowed(PermissionDuration.ONCE))]
 
 
 async def test_feedback_text_decides_nothing_and_escape_keeps_it() -> None:
@@ -148,19 +148,19 @@ async def test_a_draft_of_a_comment_survives_escape() -> None:
 async def test_a_command_is_shown_whole_and_allowed_once() -> None:
     app = ReviewApp()
     async with app.run_test(size=BIG) as pilot:
-        app.review.add_confirmation("c1", COMMAND)
+        app.review.add_permission_request("c1", COMMAND)
         await ready(pilot)
         assert "pytest -q tests" in app.text()
         await pilot.press("y")
-        assert app.posted == [review_messages.ConfirmationAnswered("c1", ConfirmationAnswer(allowed=True))]
-        assert app.review.state.confirmation is None
+        assert app.posted == [review_messages.PermissionAnswered("c1", PermissionAnswer(allowed=True))]
+        assert app.review.state.permission_request is None
 
 
 async def test_a_command_can_be_allowed_by_its_form_for_the_session_or_the_project() -> None:
     app = ReviewApp()
     async with app.run_test(size=BIG) as pilot:
         for key in ("c1", "c2", "c3"):
-            app.review.add_confirmation(key, COMMAND)
+            app.review.add_permission_request(key, COMMAND)
         await ready(pilot)
         assert "begins with pytest" in app.text()
         await pilot.press("a")
@@ -172,20 +172,20 @@ async def test_a_command_can_be_allowed_by_its_form_for_the_session_or_the_proje
         await app.pass_grace()
         await pilot.press("r", "n", "o", "ctrl+s")
         assert app.posted == [
-            review_messages.ConfirmationAnswered(
+            review_messages.PermissionAnswered(
                 "c1", allowed(PermissionDuration.SESSION, CommandForm(("pytest",), open=True))
             ),
-            review_messages.ConfirmationAnswered(
+            review_messages.PermissionAnswered(
                 "c2", allowed(PermissionDuration.PROJECT, CommandForm(("pytest", "-q"), open=True))
             ),
-            review_messages.ConfirmationAnswered("c3", ConfirmationAnswer(allowed=False, feedback="no")),
+            review_messages.PermissionAnswered("c3", PermissionAnswer(allowed=False, feedback="no")),
         ]
 
 
 async def test_the_form_goes_from_the_widest_to_the_very_command() -> None:
     app = ReviewApp()
     async with app.run_test(size=BIG) as pilot:
-        app.review.add_confirmation("c1", COMMAND)
+        app.review.add_permission_request("c1", COMMAND)
         await ready(pilot)
         await pilot.press("less_than_sign", *["greater_than_sign"] * 9)
         assert "Or just this command" in app.text() and app.text().count("pytest -q tests") == 1
@@ -194,20 +194,22 @@ async def test_the_form_goes_from_the_widest_to_the_very_command() -> None:
         await app.pass_grace()
         await pilot.press("a")
         form = CommandForm(("pytest", "-q", "tests"), open=False)
-        assert app.posted == [review_messages.ConfirmationAnswered("c1", allowed(PermissionDuration.SESSION, form))]
+        assert app.posted == [review_messages.PermissionAnswered("c1", allowed(PermissionDuration.SESSION, form))]
 
 
 async def test_a_command_that_does_more_is_allowed_as_it_is_and_never_for_good() -> None:
     app = ReviewApp()
     async with app.run_test(size=BIG) as pilot:
-        app.review.add_confirmation("c1", Confirmation("command", "Run a command", "pytest | tee log", "."))
+        app.review.add_permission_request(
+            "c1", PermissionRequest("command", "Run a command", "pytest | tee log", ".")
+        )
         await ready(pilot)
         assert "it has a |" in app.text()
         await pilot.press("A", "greater_than_sign")
         assert app.posted == []
         await app.pass_grace()
         await pilot.press("a")
-        assert app.posted == [review_messages.ConfirmationAnswered("c1", allowed(PermissionDuration.SESSION))]
+        assert app.posted == [review_messages.PermissionAnswered("c1", allowed(PermissionDuration.SESSION))]
 
 
 async def test_a_command_is_dead_to_keys_while_it_is_new() -> None:
@@ -216,7 +218,7 @@ async def test_a_command_is_dead_to_keys_while_it_is_new() -> None:
         app.review.view.focus()
         await pilot.pause()
         await app.pass_grace()
-        app.review.add_confirmation("c1", COMMAND)
+        app.review.add_permission_request("c1", COMMAND)
         await pilot.press("y", "a", "n")
         assert app.posted == []
 

@@ -13,7 +13,7 @@ from app.keys.actions import ACTIONS, make_bindings
 from app.keys.keymap import (
     DECISION_ACTION_IDS,
     KeymapError,
-    config_spelling,
+    config_key_name,
     effective_keys,
     key_name,
     user_added_bindings,
@@ -33,7 +33,7 @@ def test_the_standard_keys_are_taken_as_they_are() -> None:
 @pytest.mark.parametrize("sign", string.punctuation)
 def test_a_sign_is_named_as_the_keyboard_has_it_and_taken_so_in_the_configuration(sign: str) -> None:
     [key] = ["comma"] if sign == "," else [each.key for each in Binding.make_bindings([(sign, "press", "")])]
-    assert (key_name(key), config_spelling(key)) == (sign, sign)
+    assert (key_name(key), config_key_name(key)) == (sign, sign)
     assert effective_keys(BY_ID["review.approve"], {"review.approve": sign}) == (key,)
 
 
@@ -184,7 +184,7 @@ def test_every_command_says_what_it_does() -> None:
     [("", None), ("every-edit", ("every-edit", None)), ("chain", ("chain", None)), ("Chain 12", ("chain", 12))],
 )
 def test_gate_policies_are_read(argument: str, policy: tuple[str, int | None] | None) -> None:
-    assert slash_commands.parse_gate(argument) == policy
+    assert slash_commands.parse_gate_policy(argument) == policy
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_gate_policies_are_read(argument: str, policy: tuple[str, int | None] | 
 )
 def test_a_policy_that_makes_no_sense_is_one_line(argument: str) -> None:
     with pytest.raises(BadArgument) as refused:
-        slash_commands.parse_gate(argument)
+        slash_commands.parse_gate_policy(argument)
     assert "\n" not in str(refused.value) and "/gate" in str(refused.value)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from app.agent.updates import Phase, PhaseChanged, SessionFailed, TextStreamed, Update
+from app.agent.updates import PhaseChanged, SessionFailed, SessionPhase, TextStreamed, Update
 from app.config.settings import ConfigError
 from app.conversation.events import Event, SideExchange, SideQuestion, UserMessage
 from app.prompts.custom_commands import CommandCatalogue
@@ -279,9 +279,9 @@ def test_the_screen_is_told_once_and_takes_all_there_is() -> None:
     inbox = UpdateBuffer(screen.tell)
     for _ in range(1000):
         inbox.put(TextStreamed("a"))
-    inbox.put(PhaseChanged(Phase.IDLE))
+    inbox.put(PhaseChanged(SessionPhase.IDLE))
     assert screen.told == 1
-    assert list(inbox.take_updates()) == [TextStreamed("a" * 1000), PhaseChanged(Phase.IDLE)]
+    assert list(inbox.take_updates()) == [TextStreamed("a" * 1000), PhaseChanged(SessionPhase.IDLE)]
     assert list(inbox.take_updates()) == []
     inbox.put(TextStreamed("b"))
     assert screen.told == 2

@@ -25,12 +25,12 @@ from app.ui.terminal.fitted_app import (
     PaletteFilter,
     TerminalApp,
     UnsafeTextFilter,
-    add_tints,
+    add_tint_variables,
     divide_strip,
     nearest_palette_colour,
     original_strip_divide,
 )
-from app.ui.themes.first_theme import OWN_THEMES_FOLDER, STANDARD_THEME, own_theme
+from app.ui.themes.first_theme import OWN_THEMES_FOLDER, STANDARD_THEME, built_in_theme
 from app.ui.themes.theme_files import load_themes
 from tests.unit.test_theme_files import contrast
 from widgets.diff.diff_colours import make_diff_variable_defaults
@@ -59,7 +59,7 @@ def test_surfaces_that_are_nearly_grey_become_greys(theme) -> None:  # type: ign
 
 @THEME
 def test_changed_lines_and_words_keep_a_tint_on_which_text_can_be_read(theme) -> None:  # type: ignore[no-untyped-def]
-    variables = add_tints({**make_diff_variable_defaults(theme), **theme.variables}, theme)
+    variables = add_tint_variables({**make_diff_variable_defaults(theme), **theme.variables}, theme)
     seen = set()
     for kind in ("added", "removed"):
         line, word = (Color.parse(variables[f"diff-{kind}-{part}"]) for part in ("background", "word-background"))
@@ -88,7 +88,7 @@ def test_a_style_keeps_all_but_its_colours() -> None:
 def test_the_colours_of_a_theme_that_has_the_terminals_own_stay_those() -> None:
     theme = next(theme for name, theme in BUILTIN_THEMES.items() if theme.ansi)
     variables = {"diff-added-background": "#002200", "diff-added-word-background": "#004400"}
-    assert add_tints(variables, theme) == variables
+    assert add_tint_variables(variables, theme) == variables
     own = make_diff_variable_defaults(theme)
     assert {own[f"diff-{kind}-background"] for kind in ("added", "removed", "moved")} == {"transparent"}
 
@@ -125,7 +125,7 @@ def test_textual_still_keeps_such_a_strip_in_itself(uncollected: None) -> None:
 
 def test_all_strips_of_an_app_are_freed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Strip, "divide", original_strip_divide)
-    TerminalApp(own_theme(STANDARD_THEME))
+    TerminalApp(built_in_theme(STANDARD_THEME))
     gc.collect()
     gc.disable()
     try:

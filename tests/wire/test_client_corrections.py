@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.llm.capabilities.profiles import cache_key, resolve_profile
+from app.llm.capabilities.profiles import profile_cache_key, resolve_profile
 from app.llm.failures.request_errors import FailureKind, RequestError
 from app.llm.transport import Timeouts
 from app.llm.values.endpoint import Profile, filter_accepted_tools
@@ -225,7 +225,7 @@ async def test_a_refusal_is_learned_from(
         sent = len(server.requests)
         await updates_of(client, build)
         assert len(server.requests) == sent + 1
-    stored = cache[cache_key(server.base_url, "test-model")]
+    stored = cache[profile_cache_key(server.base_url, "test-model")]
     assert {field: value for field, value in stored.items() if field != "learned_at"} == learned
     assert stored["learned_at"].keys() == learned.keys()
     assert resolve_profile(server.base_url, "test-model", cache=cache) == Profile().model_copy(update=learned)

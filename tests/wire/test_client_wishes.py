@@ -215,10 +215,10 @@ async def test_a_turn_with_another_model_or_effort_has_a_client_of_its_own(serve
 
     async with client_of(server, another=another) as client:
         for model, effort in (("", ""), ("test-model", "")):
-            assert client.with_options(model, effort) is client
+            assert client.with_model_and_effort(model, effort) is client
         for _ in range(2):
-            assert client.with_options("other", "high").endpoint.model == "other"
-        assert client.with_options("", "high") is not client
+            assert client.with_model_and_effort("other", "high").endpoint.model == "other"
+        assert client.with_model_and_effort("", "high") is not client
         assert made == [("other", "high"), ("test-model", "high")]
     async with client_of(server) as lone:
-        assert lone.with_options("other", "high") is lone
+        assert lone.with_model_and_effort("other", "high") is lone

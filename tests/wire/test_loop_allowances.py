@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from app.agent.permission_requests import GrantedPermissions
-from app.agent.updates import ConfirmationRequested, SessionFailed, Update
+from app.agent.updates import PermissionRequested, SessionFailed, Update
 from app.conversation.events import CallDenied, CallOutcome, Compacted, Event, Pruned, ToolResult
 from app.conversation.payload.projection import CachedProjection
 from app.tools.base.command_forms import CommandForm
-from app.tools.base.contract import Confirmation, ConfirmationAnswer, PermissionDuration
+from app.tools.base.contract import PermissionAnswer, PermissionDuration, PermissionRequest
 from tests.oracles.reading import misplaced
 from tests.waiting import until
 from tests.wire.bench import Bench, bench, edit
@@ -26,17 +26,17 @@ ECHO = CommandForm(("echo",), open=True)
 class User:
     """Answers what is asked, each time with the next answer, the last one for ever."""
 
-    def __init__(self, on: Bench, *answers: ConfirmationAnswer) -> None:
+    def __init__(self, on: Bench, *answers: PermissionAnswer) -> None:
         self.asked: list[str] = []
         self._on = on
         self._answers = list(answers)
         on.session.subscribe(self._answer)
 
     def _answer(self, update: Update) -> None:
-        if isinstance(update, ConfirmationRequested):
-            self.asked.append(update.confirmation.detail)
+        if isinstance(update, PermissionRequested):
+            self.asked.append(update.permission_request.detail)
             answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
-            self._on.session.answer_confirmation(update.key, answer)
+            self._on.session.answer_permission_request(update.key, answer)
 
 
 async def run(on: Bench, *commands: str) -> None:
@@ -54,8 +54,8 @@ async def test_without_a_form_only_the_same_command_is_allowed(server: WireServe
     async with bench(server, tmp_path) as on:
         user = User(
             on,
-            ConfirmationAnswer(allowed=True),
-            ConfirmationAnswer(allowed=True, duration=PermissionDuration.SESSION),
+            PermissionAnswer(allowed=True),
+            PermissionAnswer(allowed=True, duration=PermissionDuration.SESSION),
         )
         await run(on, "echo a", "echo a", "echo a", "echo b")
         assert user.asked == ["echo a", "echo a", "echo b"]
@@ -66,7 +66,7 @@ async def test_an_allowed_command_allows_no_secret_of_its_name(server: WireServe
         (on.root / ".env").write_text("KEY=1\n")
         form = CommandForm((".env",), open=True)
         user = User(
-            on, ConfirmationAnswer(True, duration=PermissionDuration.SESSION, form=form), ConfirmationAnswer(False)
+            on, PermissionAnswer(True, duration=PermissionDuration.SESSION, form=form), PermissionAnswer(False)
         )
         await run(on, ".env")
         server.turn(calls=[("read_file", {"path": ".env"})])
@@ -76,16 +76,16 @@ async def test_an_allowed_command_allows_no_secret_of_its_name(server: WireServe
 
 
 async def test_changes_of_a_command_are_asked_about_each_time() -> None:
-    asked = Confirmation("changes", "Keep what it changed?", "make", ".")
+    asked = PermissionRequest("changes", "Keep what it changed?", "make", ".")
     allowances = GrantedPermissions()
-    await allowances.remember_answer(asked, ConfirmationAnswer(allowed=True, duration=PermissionDuration.SESSION))
+    await allowances.remember_answer(asked, PermissionAnswer(allowed=True, duration=PermissionDuration.SESSION))
     assert await allowances.describe_earlier_permission(asked) == ""
 
 
 async def test_the_first_answer_counts(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
-        User(on, ConfirmationAnswer(True))
-        User(on, ConfirmationAnswer(False))
+        User(on, PermissionAnswer(True))
+        User(on, PermissionAnswer(False))
         await run(on, "echo a")
         assert summaries(on)[-1].startswith("exit 0")
 
@@ -93,10 +93,10 @@ async def test_the_first_answer_counts(server: WireServer, tmp_path: Path) -> No
 async def test_a_no_allows_nothing_whatever_it_is_said_for(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
         same, form = (
-            ConfirmationAnswer(False, duration=PermissionDuration.SESSION),
-            ConfirmationAnswer(False, duration=PermissionDuration.PROJECT, form=ECHO),
+            PermissionAnswer(False, duration=PermissionDuration.SESSION),
+            PermissionAnswer(False, duration=PermissionDuration.PROJECT, form=ECHO),
         )
-        user = User(on, same, form, ConfirmationAnswer(False))
+        user = User(on, same, form, PermissionAnswer(False))
         await run(on, "echo a", "echo a", "echo a")
         assert user.asked == ["echo a"] * 3
         assert on.runtime.allowed_commands.forms() == []
@@ -106,8 +106,8 @@ async def test_a_form_covers_others_of_it_but_nothing_that_does_more(server: Wir
     async with bench(server, tmp_path) as on:
         user = User(
             on,
-            ConfirmationAnswer(allowed=True, duration=PermissionDuration.SESSION, form=ECHO),
-            ConfirmationAnswer(False),
+            PermissionAnswer(allowed=True, duration=PermissionDuration.SESSION, form=ECHO),
+            PermissionAnswer(False),
         )
         more = ["echo a; touch x", "echo a && touch x", "echo a | tee x", "echo a > x", "echo $(touch x)", "A=b echo"]
         await run(on, "echo a", "echo 'b c' *", *more)
@@ -115,17 +115,17 @@ async def test_a_form_covers_others_of_it_but_nothing_that_does_more(server: Wir
         assert not (on.root / "x").exists()
         assert summaries(on)[1].endswith("allowed: echo … in this session")
     async with bench(server, tmp_path) as again:
-        user = User(again, ConfirmationAnswer(False))
+        user = User(again, PermissionAnswer(False))
         await run(again, "echo a")
         assert user.asked == ["echo a"]
 
 
 async def test_a_project_allowance_holds_until_revoked(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path) as on:
-        User(on, ConfirmationAnswer(allowed=True, duration=PermissionDuration.PROJECT, form=ECHO))
+        User(on, PermissionAnswer(allowed=True, duration=PermissionDuration.PROJECT, form=ECHO))
         await run(on, "echo a")
     async with bench(server, tmp_path) as again:
-        user = User(again, ConfirmationAnswer(False))
+        user = User(again, PermissionAnswer(False))
         await run(again, "echo b")
         assert user.asked == []
         assert summaries(again)[-1].endswith("allowed: echo … in this project")
@@ -134,7 +134,7 @@ async def test_a_project_allowance_holds_until_revoked(server: WireServer, tmp_p
         assert user.asked == ["echo c"]
     (other := tmp_path / "other").mkdir()
     async with bench(server, other) as elsewhere:
-        user = User(elsewhere, ConfirmationAnswer(False))
+        user = User(elsewhere, PermissionAnswer(False))
         await run(elsewhere, "echo a")
         assert user.asked == ["echo a"]
 
@@ -142,7 +142,7 @@ async def test_a_project_allowance_holds_until_revoked(server: WireServer, tmp_p
 async def test_nothing_is_allowed_beforehand_where_no_user_is(server: WireServer, tmp_path: Path) -> None:
     async with bench(server, tmp_path, attended=False) as on:
         on.runtime.allowed_commands.add(ECHO.dump())
-        user = User(on, ConfirmationAnswer(False))
+        user = User(on, PermissionAnswer(False))
         await run(on, "echo a")
         assert user.asked == ["echo a"]
 
@@ -151,7 +151,7 @@ async def test_a_store_that_fails_asks_and_says_so_and_a_yes_stays_a_yes(server:
     async with bench(server, tmp_path) as on:
         with on.runtime.database.transaction() as connection:
             connection.execute("DROP TABLE allowed_commands")
-        user = User(on, ConfirmationAnswer(allowed=True, duration=PermissionDuration.PROJECT, form=ECHO))
+        user = User(on, PermissionAnswer(allowed=True, duration=PermissionDuration.PROJECT, form=ECHO))
         await asyncio.wait_for(run(on, "echo a", "echo b"), 30)
         assert user.asked == ["echo a"]
         told = [update.message for update in on.updates if isinstance(update, SessionFailed)]
@@ -185,10 +185,10 @@ def deny(on: Bench, kind: str, *words: str) -> None:
     left = list(words)
 
     def answer(update: Update) -> None:
-        if isinstance(update, ConfirmationRequested):
-            denied = update.confirmation.kind == kind
-            answer = ConfirmationAnswer(allowed=not denied, feedback=left.pop(0) if denied else "")
-            on.session.answer_confirmation(update.key, answer)
+        if isinstance(update, PermissionRequested):
+            denied = update.permission_request.kind == kind
+            answer = PermissionAnswer(allowed=not denied, feedback=left.pop(0) if denied else "")
+            on.session.answer_permission_request(update.key, answer)
 
     on.session.subscribe(answer)
 
@@ -274,8 +274,8 @@ async def test_they_are_kept_when_escape_follows_at_once(server: WireServer, on:
     asked = asyncio.Event()
 
     def answer(update: Update) -> None:
-        if isinstance(update, ConfirmationRequested):
-            on.session.answer_confirmation(update.key, ConfirmationAnswer(allowed=False, feedback=WORDS))
+        if isinstance(update, PermissionRequested):
+            on.session.answer_permission_request(update.key, PermissionAnswer(allowed=False, feedback=WORDS))
             on.session.interrupt()
             asked.set()
 
@@ -292,7 +292,7 @@ async def test_they_are_kept_when_escape_follows_at_once(server: WireServer, on:
 
 async def test_they_are_on_disk_before_the_tool_goes_on(server: WireServer, on: Bench) -> None:
     deny(on, "ignored", WORDS)
-    await on.session.confirmations.ask("c1.0", Confirmation("ignored", "Write?", "$ make\nbuild/", "."))
+    await on.session.permission_requests.ask("c1.0", PermissionRequest("ignored", "Write?", "$ make\nbuild/", "."))
     (kept,) = on.runtime.sessions.events(on.session.id)
     assert isinstance(kept, CallDenied)
     assert (kept.call, kept.asked, kept.subject, kept.feedback) == ("c1.0", "ignored", "make", WORDS)

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from app.agent.updates import CommandOutput, ConfirmationRequested, Update
+from app.agent.updates import CommandOutput, PermissionRequested, Update
 from app.conversation.events import CallOutcome, ToolResult
 from app.proposals.text.document import MAX_BYTES
 from app.proposals.text.file_warnings import describe_facts
-from app.tools.base.contract import Confirmation, ConfirmationAnswer
+from app.tools.base.contract import PermissionAnswer, PermissionRequest
 from tests.unit.tools.processes import running
 from tests.waiting import PATIENCE
 from tests.wire.bench import FILE, Bench, bench, edit, of_role
@@ -22,8 +22,8 @@ from tests.wire.server import WireServer
 
 def allow_everything(on: Bench) -> None:
     def answer(update: Update) -> None:
-        if isinstance(update, ConfirmationRequested):
-            on.session.answer_confirmation(update.key, ConfirmationAnswer(allowed=True))
+        if isinstance(update, PermissionRequested):
+            on.session.answer_permission_request(update.key, PermissionAnswer(allowed=True))
 
     on.session.subscribe(answer)
 
@@ -140,10 +140,10 @@ async def test_very_many_changes_are_staged_on_demand(server: WireServer, tmp_pa
         asked: list[str] = []
 
         def answer(update: Update) -> None:
-            if isinstance(update, ConfirmationRequested):
-                asked.append(update.confirmation.title)
-                allowed = update.confirmation.kind == "command" or kept
-                on.session.answer_confirmation(update.key, ConfirmationAnswer(allowed=allowed))
+            if isinstance(update, PermissionRequested):
+                asked.append(update.permission_request.title)
+                allowed = update.permission_request.kind == "command" or kept
+                on.session.answer_permission_request(update.key, PermissionAnswer(allowed=allowed))
 
         on.session.subscribe(answer)
         server.turn(calls=[("run_command", {"command": "for i in $(seq 501); do echo $i > f$i; done"})])
@@ -160,12 +160,12 @@ async def test_a_large_file_is_staged_whole_and_undone(server: WireServer, tmp_p
     size = MAX_BYTES + 1
     async with bench(server, tmp_path) as on:
         (on.root / "large.txt").write_bytes(b"x\n" * (size // 2 + 1))
-        asked: list[Confirmation] = []
+        asked: list[PermissionRequest] = []
 
         def answer(update: Update) -> None:
-            if isinstance(update, ConfirmationRequested):
-                asked.append(update.confirmation)
-                on.session.answer_confirmation(update.key, ConfirmationAnswer(allowed=True))
+            if isinstance(update, PermissionRequested):
+                asked.append(update.permission_request)
+                on.session.answer_permission_request(update.key, PermissionAnswer(allowed=True))
 
         on.session.subscribe(answer)
         before = (on.root / "large.txt").read_bytes()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.agent.updates import ConfirmationRequested, EventRecorded, PhaseChanged, TextStreamed, Update
+from app.agent.updates import EventRecorded, PermissionRequested, PhaseChanged, TextStreamed, Update
 from app.conversation.events import (
     Answer,
     AssistantMessage,
@@ -27,7 +27,7 @@ from app.llm.failures.request_errors import RetryPolicy
 from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.models import ProposalState
 from app.storage.record_store import RecordStore
-from app.tools.base.contract import ConfirmationAnswer
+from app.tools.base.contract import PermissionAnswer
 from tests.waiting import PATIENCE
 from tests.wire.bench import FILE, Bench, bench, edit, of_role
 from tests.wire.endpoints import OBEYS
@@ -280,12 +280,12 @@ async def test_escape_at_any_instant_leaves_a_valid_history(server: WireServer, 
             case "text streams":
                 await seen(on, lambda: any(isinstance(update, TextStreamed) for update in on.updates))
             case "tool runs":
-                await seen(on, lambda: any(isinstance(update, ConfirmationRequested) for update in on.updates))
-                key = next(update.key for update in on.updates if isinstance(update, ConfirmationRequested))
-                on.session.answer_confirmation(key, ConfirmationAnswer(allowed=True))
+                await seen(on, lambda: any(isinstance(update, PermissionRequested) for update in on.updates))
+                key = next(update.key for update in on.updates if isinstance(update, PermissionRequested))
+                on.session.answer_permission_request(key, PermissionAnswer(allowed=True))
                 await seen(on, lambda: any(isinstance(update, PhaseChanged) for update in on.updates))
             case "edit asks":
-                await seen(on, lambda: any(isinstance(update, ConfirmationRequested) for update in on.updates))
+                await seen(on, lambda: any(isinstance(update, PermissionRequested) for update in on.updates))
         on.session.interrupt()
         await on.session.wait_until_idle()
         assert on.stopped == "aborted"

@@ -10,7 +10,7 @@ import pytest
 from app.agent.executor import CallRecorder, Executor
 from app.agent.gate import Gate, GatePolicy
 from app.agent.limits import SessionLimits, TurnBudget, UsageMeter
-from app.agent.updates import CommandOutput, ConfirmationRequested, EventRecorded
+from app.agent.updates import CommandOutput, EventRecorded, PermissionRequested
 from app.concurrency import Interrupter
 from app.conversation.events import (
     AssistantMessage,
@@ -25,8 +25,8 @@ from app.conversation.log import EventLog
 from app.conversation.payload.tool_calls import ABORTED_BEFORE
 from app.proposals.stack.draft import Draft
 from app.tools.base.contract import (
-    Confirmation,
-    ConfirmationAnswer,
+    PermissionAnswer,
+    PermissionRequest,
     Tool,
     ToolArguments,
     ToolContext,
@@ -41,15 +41,15 @@ from tests.wire.server import WireServer
 UNLIMITED = TurnBudget(UsageMeter(), SessionLimits(), "", None, lambda: 0)
 
 
-async def allow(call: str, asked: Confirmation) -> ConfirmationAnswer:
-    return ConfirmationAnswer(allowed=True)
+async def allow(call: str, asked: PermissionRequest) -> PermissionAnswer:
+    return PermissionAnswer(allowed=True)
 
 
 def executor(
     on: Bench,
     *more: Tool,
     log: EventLog | None = None,
-    confirm: Callable[[str, Confirmation], Awaitable[ConfirmationAnswer]] = allow,
+    confirm: Callable[[str, PermissionRequest], Awaitable[PermissionAnswer]] = allow,
     publish: Callable[[object], None] = lambda update: None,
     checked: Callable[[Draft], Coroutine[Any, Any, str]] | None = None,
 ) -> Executor:
@@ -121,7 +121,7 @@ async def test_edit_staged_before_an_interruption_is_kept(server: WireServer, tm
         )
 
         def interrupt(update: object) -> None:
-            if isinstance(update, ConfirmationRequested):
+            if isinstance(update, PermissionRequested):
                 on.session.interrupt()
 
         on.session.subscribe(interrupt)
@@ -339,7 +339,7 @@ async def test_a_command_that_was_not_yet_allowed_never_began(server: WireServer
         stored: list[Event] = []
 
         def stop(update: object) -> None:
-            if isinstance(update, ConfirmationRequested):
+            if isinstance(update, PermissionRequested):
                 stored.extend(on.runtime.sessions.events(on.session.id))
                 on.session.interrupt()
 

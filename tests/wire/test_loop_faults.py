@@ -18,7 +18,7 @@ import pytest
 from app.agent.session import Session
 from app.conversation.events import Event, ProposalStaged, RequestSent, TurnEnded, UserMessage
 from app.conversation.log import EventSink
-from app.images.image_files import load_attachments
+from app.images.image_files import load_and_store_images
 from app.images.mentions import find_mentions
 from app.storage import StorageError
 from app.tools.base.contract import Tool, ToolContext, ToolOutput, UncheckedArguments
@@ -168,7 +168,7 @@ class Play:
             return True
 
         wire = self.session.ports.model.profile.wire
-        found = await load_attachments(
+        found = await load_and_store_images(
             self.on.runtime.workspace,
             self.on.runtime.proposals.put_blobs,
             find_mentions("@shot.png" if image else ""),

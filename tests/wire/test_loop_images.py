@@ -11,7 +11,7 @@ import pytest
 from app.cli.main import main
 from app.conversation.events import AssistantMessage, Notice, ProposalDecided, Pruned, UserMessage
 from app.images.image import Image
-from app.images.image_files import load_attachments
+from app.images.image_files import load_and_store_images
 from app.images.mentions import find_mentions
 from app.llm.capabilities.profiles import LASTS, read_valid_fields
 from app.llm.client import ModelClient
@@ -47,7 +47,7 @@ async def show(on: Bench, text: str) -> None:
     async def meant(_: object) -> bool:
         return True
 
-    found = await load_attachments(
+    found = await load_and_store_images(
         on.runtime.workspace,
         on.runtime.proposals.put_blobs,
         find_mentions(text),
@@ -234,7 +234,7 @@ async def test_images_that_were_seen_go_first_when_the_context_is_short(server: 
 async def test_an_image_in_a_queued_message_goes_out_with_it(server: WireServer, tmp_path: Path) -> None:
     server.always(Turn("I see."))
     async with opened(server, tmp_path) as on:
-        found = await load_attachments(
+        found = await load_and_store_images(
             on.runtime.workspace,
             on.runtime.proposals.put_blobs,
             find_mentions("@shot.png"),
@@ -252,7 +252,7 @@ async def test_an_image_in_a_queued_message_goes_out_with_it(server: WireServer,
 
 
 async def found_in(on: Bench, text: str) -> tuple[Image, ...]:
-    return await load_attachments(
+    return await load_and_store_images(
         on.runtime.workspace,
         on.runtime.proposals.put_blobs,
         find_mentions(text),

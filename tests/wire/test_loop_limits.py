@@ -241,10 +241,10 @@ async def test_the_time_limit_stops_a_command(server: WireServer, tmp_path: Path
     async with bench(server, tmp_path, max_time=1.0) as on:
 
         def allow(update: Any) -> None:
-            if (key := getattr(update, "key", None)) and hasattr(update, "confirmation"):
-                from app.tools.base.contract import ConfirmationAnswer
+            if (key := getattr(update, "key", None)) and hasattr(update, "permission_request"):
+                from app.tools.base.contract import PermissionAnswer
 
-                on.session.answer_confirmation(key, ConfirmationAnswer(allowed=True))
+                on.session.answer_permission_request(key, PermissionAnswer(allowed=True))
 
         on.session.subscribe(allow)
         await on.say("Wait")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.agent.updates import EventRecorded, Phase, SessionFailed, Update
+from app.agent.updates import EventRecorded, SessionFailed, SessionPhase, Update
 from app.conversation.events import AssistantMessage, Notice, TurnEnded, UserMessage
 from app.llm.failures.request_errors import RetryPolicy
 from app.llm.transport import Timeouts
@@ -219,7 +219,7 @@ async def test_going_on_sends_at_once_what_waits_to_be_sent_again(server: WireSe
     server.script([error(429, "Wait", headers={"retry-after": "600"}), Turn("Hello.")])
     async with bench(server, tmp_path, retry=RetryPolicy()) as on:
         waiting = asyncio.Event()
-        on.session.subscribe(lambda _: waiting.set() if on.session.phase is Phase.RETRYING else None)
+        on.session.subscribe(lambda _: waiting.set() if on.session.phase is SessionPhase.RETRYING else None)
         await on.session.send("Hello")
         await asyncio.wait_for(waiting.wait(), 10)
         await on.session.resume()

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from app.agent.session import Session
-from app.agent.updates import ConfirmationRequested, Update
+from app.agent.updates import PermissionRequested, Update
 from app.conversation.events import TurnEnded, TurnStarted
 from app.llm.failures.request_errors import RetryPolicy
-from app.tools.base.contract import ConfirmationAnswer
+from app.tools.base.contract import PermissionAnswer
 from tests.examples import at_most
 from tests.oracles.reading import VIOLATIONS
 from tests.wire.bench import Bench, bench
@@ -158,5 +158,5 @@ async def test_many_turns_with_random_faults(
 
 
 def _allow(session: Session, update: Update) -> None:
-    if isinstance(update, ConfirmationRequested):
-        session.answer_confirmation(update.key, ConfirmationAnswer(allowed=True))
+    if isinstance(update, PermissionRequested):
+        session.answer_permission_request(update.key, PermissionAnswer(allowed=True))

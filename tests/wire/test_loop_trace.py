@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from app.agent.trace import TraceFile
-from app.agent.updates import ConfirmationRequested, Update
+from app.agent.updates import PermissionRequested, Update
 from app.conversation.events import LadderMove, RequestSent, ToolResult
-from app.tools.base.contract import ConfirmationAnswer
+from app.tools.base.contract import PermissionAnswer
 from tests.wire.bench import Bench, bench, edit, of_role
 from tests.wire.driving import FAST
 from tests.wire.replies import Call, Turn, error
@@ -52,9 +52,9 @@ async def test_a_move_has_the_time_at_which_it_was_decided(server: WireServer, t
         asked: list[float] = []
 
         def answer(update: Update) -> None:
-            if isinstance(update, ConfirmationRequested):
+            if isinstance(update, PermissionRequested):
                 asked.append(time.time())
-                on.session.answer_confirmation(update.key, ConfirmationAnswer(allowed=False))
+                on.session.answer_permission_request(update.key, PermissionAnswer(allowed=False))
 
         on.session.subscribe(answer)
         server.turn(calls=[("run_command", {"command": "true"})])

@@ -87,7 +87,7 @@ class Model:
     async def find_price(self) -> None:
         """None is known."""
 
-    def with_options(self, model: str, effort: str) -> "Model":
+    def with_model_and_effort(self, model: str, effort: str) -> "Model":
         """There is but one."""
         return self
 

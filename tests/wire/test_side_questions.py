@@ -337,11 +337,11 @@ async def test_running_calls_are_kept(server: WireServer, tmp_path: Path, monkey
         proposal = await stage(on)
         server.turn("Running.", calls=[("run_command", {"command": "sleep 60"})])
         turn = asyncio.create_task(on.say("Run it"))
-        await until(lambda: bool(on.session.confirmations.open_requests))
+        await until(lambda: bool(on.session.permission_requests.open_requests))
         server.say("Because.")
         await ask(on, proposal, "why?")
         assert "Running." not in str(server.last.body) and "program ended" not in str(server.last.body)
-        assert on.session.confirmations.open_requests, "it still asks"
+        assert on.session.permission_requests.open_requests, "it still asks"
         on.session.interrupt()
         await turn
 

@@ -12,7 +12,7 @@ from textual.message import Message
 from textual.timer import Timer
 from textual.widget import Widget
 
-from app.agent.updates import Phase
+from app.agent.updates import SessionPhase
 from app.conversation.todos import Todo, count_done, current_or_next_todo
 from app.text.safe_text import escape_unsafe
 from widgets.chat.entries.message_entries import QuestionEntry
@@ -30,7 +30,14 @@ _COUNTED = 60.0
 _INTERRUPT = Content.assemble(("Esc", "$text-accent bold"), " interrupts")
 _PERMISSION = Content.assemble(("! ", "$text-warning bold"), "Needs your permission")
 
-_MOVING = (Phase.WAITING, Phase.REQUESTING, Phase.STREAMING, Phase.RUNNING, Phase.RETRYING, Phase.COMPACTING)
+_MOVING = (
+    SessionPhase.WAITING,
+    SessionPhase.REQUESTING,
+    SessionPhase.STREAMING,
+    SessionPhase.RUNNING,
+    SessionPhase.RETRYING,
+    SessionPhase.COMPACTING,
+)
 
 
 class TurnStatusLine(Widget):
@@ -61,7 +68,7 @@ class TurnStatusLine(Widget):
         super().__init__()
         self._clock = clock
         self._now = local_time
-        self._phase = Phase.IDLE
+        self._phase = SessionPhase.IDLE
         self._detail = ""
         self._until = 0.0
         self._since = 0.0
@@ -79,7 +86,7 @@ class TurnStatusLine(Widget):
         """Return whether a timer runs."""
         return self._timer is not None
 
-    def show_phase(self, phase: Phase, detail: str = "", until: float = 0.0) -> None:
+    def show_phase(self, phase: SessionPhase, detail: str = "", until: float = 0.0) -> None:
         """Show the current phase of the session; `until` as in `PhaseChanged`."""
         now = self._clock()
         if self._phase not in _MOVING and phase in _MOVING:
@@ -139,25 +146,25 @@ class TurnStatusLine(Widget):
     def _activity(self) -> Content:
         elapsed = self._clock() - self._since
         match self._phase:
-            case Phase.WAITING:
+            case SessionPhase.WAITING:
                 words = f"Waiting for {self._detail}"
-            case Phase.REQUESTING:
+            case SessionPhase.REQUESTING:
                 words = self._detail or "Waiting for the model"
-            case Phase.STREAMING:
+            case SessionPhase.STREAMING:
                 tokens = self._characters // _CHARACTERS_PER_TOKEN
                 rate = tokens / elapsed if elapsed > 0.5 else 0.0
                 words = self._detail or "Writing"
                 words += f" · {rate:,.0f} tokens/s" if rate >= 1 else ""
-            case Phase.RUNNING if self._permissions:
+            case SessionPhase.RUNNING if self._permissions:
                 return _PERMISSION
-            case Phase.RUNNING:
+            case SessionPhase.RUNNING:
                 words = _running(self._detail)
-            case Phase.RETRYING:
+            case SessionPhase.RETRYING:
                 words = self._countdown()
                 words += f" · {self._detail}" if self._detail else ""
-            case Phase.COMPACTING:
+            case SessionPhase.COMPACTING:
                 words = "Making room: older messages are being summarised"
-            case Phase.ASKING:
+            case SessionPhase.ASKING:
                 return Content.styled("? ", "$text-accent bold") + Content("The model asks you")
             case _:
                 # Where the end of the transcript is in view, it says so itself.
@@ -180,14 +187,14 @@ class TurnStatusLine(Widget):
 
     def _way_out(self) -> Content:
         parts: list[Content] = []
-        if self._phase is Phase.RETRYING:
+        if self._phase is SessionPhase.RETRYING:
             parts.append(Content.assemble(("/continue", "$text-accent bold"), " tries now"))
         if self._unseen is not None:
             what = f"{self._unseen} new" if self._unseen else "to the newest"
             parts.append(Content.assemble(("↓ ", "$text-accent bold"), what))
         if self._phase in _MOVING:
             parts.append(_INTERRUPT)
-        elif self._ended and self._unseen is not None and self._continues and self._phase is not Phase.ASKING:
+        elif self._ended and self._unseen is not None and self._continues and self._phase is not SessionPhase.ASKING:
             parts.append(Content.assemble(("/continue", "$text-accent bold"), f" {self._continues}"))
         return Content("   ").join(parts)
 
@@ -340,7 +347,7 @@ class QuestionBar(ClickTargets):
         self.display = question is not None and bool(question.options)
         self.refresh(layout=True)
 
-    def use_key(self, key: str) -> bool:
+    def handle_option_key(self, key: str) -> bool:
         """Handle a key of the empty composer; return whether it was used."""
         if self._question is None or not self._question.options:
             return False

@@ -16,10 +16,10 @@ from app.agent.updates import (
     CallStreamed,
     CommandOutput,
     EventRecorded,
-    Phase,
     PhaseChanged,
     QueueChanged,
     ReasoningStreamed,
+    SessionPhase,
     SideAnswerDiscarded,
     SideAnswerStreamed,
     TextStreamed,
@@ -94,7 +94,7 @@ class RefreshTimer:
         """Note that it is on the screen."""
         self._picture_took = self._clock() - self._taken
 
-    def record_key(self) -> None:
+    def record_key_press(self) -> None:
         """Note that a key was pressed."""
         self._typed = self._clock()
 
@@ -159,7 +159,7 @@ class ChatPane(Column):
         self.status_line = TurnStatusLine()
         self.question_bar = QuestionBar()
         self.composer = composer
-        self.composer.steer_elsewhere = self.question_bar.use_key
+        self.composer.steer_elsewhere = self.question_bar.handle_option_key
         self._entry_builder = EntryBuilder()
         self._shown_from: Event | None = None
         """The first event of what is shown of a log."""
@@ -203,7 +203,7 @@ class ChatPane(Column):
         self._stop_flushing()
         self._take_streamed()
         self._filling, self._sought = None, ""
-        self.status_line.show_phase(Phase.IDLE)
+        self.status_line.show_phase(SessionPhase.IDLE)
         self.composer.set_queued_messages(())
         if not self._shows_end_of(log):
             end = log if len(log) <= _END else skip_to_first_turn(log[-_END:])
@@ -266,7 +266,7 @@ class ChatPane(Column):
                 self._pace.set_call_length(so_far)
                 self._collect(update)
             case PhaseChanged(phase, detail, until):
-                if phase is Phase.REQUESTING:
+                if phase is SessionPhase.REQUESTING:
                     self._load_reader()
                 self.status_line.show_phase(phase, detail, until)
             case QueueChanged(texts):
@@ -390,7 +390,7 @@ class ChatPane(Column):
 
     def record_typing(self) -> None:
         """Remember the time of a key, and preload: the typed message may soon be answered."""
-        self._pace.record_key()
+        self._pace.record_key_press()
         if not self.composer.is_empty:
             self._load_reader()
 

@@ -30,7 +30,7 @@ _COMMAND = re.compile(r"/([\w:-]*)$")
 
 _HISTORY_TITLE = "history · type to search, Enter takes, Esc leaves"
 _NOTHING_FOUND = "history · nothing found, Esc leaves"
-_MOST_FOUND = 50
+_MAX_FOUND = 50
 _LISTING_PATIENCE = 0.04
 """Seconds for which a list of files waits to be complete before it shows what there is; each next time twice."""
 
@@ -455,7 +455,7 @@ class Composer(Column):
 
     def _choices_of(self, texts: Sequence[str]) -> list[Suggestion]:
         """The latest first, each once."""
-        return [Suggestion(text, text) for text in islice(dict.fromkeys(reversed(texts)), _MOST_FOUND)]
+        return [Suggestion(text, text) for text in islice(dict.fromkeys(reversed(texts)), _MAX_FOUND)]
 
     @on(CompletionPopup.Chosen)
     def accept_clicked_suggestion(self, event: CompletionPopup.Chosen) -> None:

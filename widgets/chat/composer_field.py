@@ -52,8 +52,8 @@ Folds = tuple[tuple[int, int], ...]
 
 _FOLDED_LINES = 12
 _FOLDED_CHARACTERS = 2_000
-_MOST_SHOWN_LINES = 200
-_MOST_SHOWN_CHARACTERS = 20_000
+_MAX_SHOWN_LINES = 200
+_MAX_SHOWN_CHARACTERS = 20_000
 _EDGE_LINES = 3
 _EDGE_CHARACTERS = 400
 _REMEMBERED_PASTES = 20
@@ -179,7 +179,7 @@ class FoldedPastes:
             before, found, after = text.partition(paste)
             if found:
                 return self._folded_again(before) + self._marker(paste, text) + self._folded_again(after)
-        if len(text) <= _MOST_SHOWN_CHARACTERS and text.count("\n") < _MOST_SHOWN_LINES:
+        if len(text) <= _MAX_SHOWN_CHARACTERS and text.count("\n") < _MAX_SHOWN_LINES:
             return text
         start = _edge(text)
         end = len(text) - _edge(text[: start - 1 : -1])

@@ -126,7 +126,7 @@ class CompletionPopup(Widget):
             self.post_message(self.Chosen(self._choices[index]))
 
 
-_MOST_ROWS = 4
+_MAX_ROWS = 4
 _LABEL = "queued  "
 _HINT = ("↑", " takes back")
 
@@ -157,13 +157,13 @@ class QueuedMessages(Widget):
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """Return a row for each message, up to a few."""
-        return min(_MOST_ROWS, len(self._texts))
+        return min(_MAX_ROWS, len(self._texts))
 
     def render(self) -> Content:
         """Return the oldest messages, and how to take them back."""
         width = self.content_size.width
         hint = Content.assemble((_HINT[0], "$text-accent bold"), (_HINT[1], "$foreground 60%"))
-        shown = self._texts if len(self._texts) <= _MOST_ROWS else self._texts[: _MOST_ROWS - 1]
+        shown = self._texts if len(self._texts) <= _MAX_ROWS else self._texts[: _MAX_ROWS - 1]
         rows = []
         for number, text in enumerate(shown):
             room = width - len(_LABEL) - (hint.cell_length + 2 if number == 0 else 0)

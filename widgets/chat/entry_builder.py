@@ -6,9 +6,9 @@ from dataclasses import replace
 from app.agent.updates import (
     CallStreamed,
     CommandOutput,
-    ConfirmationRequested,
-    ConfirmationResolved,
     EventRecorded,
+    PermissionRequested,
+    PermissionResolved,
     ReasoningStreamed,
     SessionFailed,
     StreamDiscarded,
@@ -135,7 +135,7 @@ class EntryBuilder:
                 return [*self._end_reasoning(), *self._call_streamed(index, name, characters)]
             case StreamDiscarded():
                 return self._discard()
-            case CommandOutput() | ConfirmationRequested() | ConfirmationResolved():
+            case CommandOutput() | PermissionRequested() | PermissionResolved():
                 return self._called_out(update)
             case SessionFailed(message):
                 self._events += 1
@@ -274,7 +274,7 @@ class EntryBuilder:
         self._tools[call] = replace(entry, **fields)  # type: ignore[arg-type]
         return [EntryAddedOrReplaced(self._tools[call])]
 
-    def _called_out(self, update: CommandOutput | ConfirmationRequested | ConfirmationResolved) -> list[EntryChange]:
+    def _called_out(self, update: CommandOutput | PermissionRequested | PermissionResolved) -> list[EntryChange]:
         """Return the change for a call's text before it has a result."""
         entry = self._tools.get(update.call)
         if entry is None:
@@ -282,7 +282,7 @@ class EntryBuilder:
         match update:
             case CommandOutput(text=text):
                 return self._set_tool(update.call, output=(entry.output + text)[-_LONGEST_OUTPUT:])
-            case ConfirmationRequested():
+            case PermissionRequested():
                 return self._set_tool(update.call, status="asking")
         # An interrupted call may have its result already.
         return self._set_tool(update.call, status="running") if entry.status == "asking" else []

@@ -323,11 +323,11 @@ class KeyBar(HintLine):
                 if isinstance(node, ShowsOwnActionKeys)
                 for action in node.actions_with_shown_keys
             }
-            self.hints = shown_keys(list(screen.active_bindings.values()), named)
+            self.hints = select_shown_keys(list(screen.active_bindings.values()), named)
 
     def place_hints(self, width: int) -> Sequence[PlacedHint]:
         """Return the pane's hints from the left and the app's from the right."""
-        kept = fitting_hints(self.hints, width)
+        kept = select_fitting_hints(self.hints, width)
         placed: list[PlacedHint] = []
         column = 0
         for hint in (hint for hint, _, everywhere in kept if not everywhere):
@@ -341,7 +341,7 @@ class KeyBar(HintLine):
         return placed
 
 
-def shown_keys(
+def select_shown_keys(
     bindings: "Sequence[ActiveBinding]", shown_elsewhere: Collection[str] = ()
 ) -> tuple[tuple[KeyHint, int, bool], ...]:
     """Return the keys to show, in the order of the registry.
@@ -368,7 +368,9 @@ def shown_keys(
     )
 
 
-def fitting_hints(hints: Sequence[tuple[KeyHint, int, bool]], width: int) -> Sequence[tuple[KeyHint, int, bool]]:
+def select_fitting_hints(
+    hints: Sequence[tuple[KeyHint, int, bool]], width: int
+) -> Sequence[tuple[KeyHint, int, bool]]:
     """Return as many hints as fit, highest rank first."""
     kept = list(hints)
     while sum(hint.width + _HINT_GAP for hint, _, _ in kept) - _HINT_GAP > width:

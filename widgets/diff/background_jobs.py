@@ -104,11 +104,11 @@ class BackgroundJobs:
         if not sheet.wrap:
             cells = await asyncio.to_thread(widest_line_width, sheet.diffs, layout.segments)
             if layout is sheet.rows:
-                sheet.record_width(cells)
+                sheet.record_line_width(cells)
                 self._view.handle_layout_growth()
 
     async def _lex(self, scene: RenderContext) -> None:
-        while scene is self._sheet.render_context and await scene.syntax.lex_requested():
+        while scene is self._sheet.render_context and await scene.syntax.lex_requested_parts():
             self._view.redraw_lines()
         if self._lexing is scene:
             self._lexing = None

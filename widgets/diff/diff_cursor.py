@@ -411,7 +411,7 @@ class LineSelection:
         first, last = sorted((rows.nearest_row(self.start), self._cursor.number))
         return range(first, last + 1)
 
-    def set_start(self, row: int | None) -> None:
+    def set_pick_start(self, row: int | None) -> None:
         """Begin to pick at a row, or stop it."""
         if row != self.start and self._sheet.diffs:
             self.start = row
@@ -419,12 +419,12 @@ class LineSelection:
 
     def toggle(self) -> None:
         """Begin to pick at the cursor, or stop it."""
-        self.set_start(None if self.start is not None else self._cursor.number)
+        self.set_pick_start(None if self.start is not None else self._cursor.number)
 
     def extend(self, step: int) -> None:
         """Extend the selection to the next line, or to the one before (-1)."""
         if self.start is None:
-            self.set_start(self._cursor.number)
+            self.set_pick_start(self._cursor.number)
         self._cursor.move_to(self._cursor.number + step)
 
     def picked_lines(self, selection: Selection | None) -> PickedLines | None:

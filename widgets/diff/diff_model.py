@@ -196,19 +196,19 @@ class DiffModel:
         """Return whether the change is laid out and measured before the first frame."""
         return self.rows.complete and self.rows.row_count <= _LINES_AT_ONCE
 
-    def measure(self) -> None:
+    def measure_line_widths(self) -> None:
         """Measure the width of the lines that are laid out at once."""
         if self.wrap or self.is_short:
             self._widest = 0
         if not self.wrap:
             first = self.rows.segments_between(0, _LINES_AT_ONCE)
-            self.record_width(
+            self.record_line_width(
                 widest_line_width(
                     self.diffs, (piece.slice_rows(0, min(piece.rows, _LINES_AT_ONCE)) for piece in first)
                 )
             )
 
-    def record_width(self, cells: int) -> None:
+    def record_line_width(self, cells: int) -> None:
         """Record the width of a line of source, in cells."""
         self._widest = max(self._widest, cells)
 

@@ -29,9 +29,9 @@ from widgets.diff.file_list import FileList
 from widgets.diff.writing_field import WritingField
 
 _ADDED, _REMOVED, _MATCH, _COMMENT, _REASON = 1, 2, 4, 8, 16
-_MOST_SEGMENTS = 500
+_MAX_SEGMENTS = 500
 """Segments that are looked at for one cell."""
-_MOST_MATCHES = 2_000
+_MAX_MATCHES = 2_000
 """Matches that are put on the map; of more, evenly chosen ones."""
 _GLYPHS = {_ADDED: "▐", _REMOVED: "▌", _ADDED | _REMOVED: "█"}
 
@@ -64,7 +64,7 @@ def rows_needing_attention(layout: DiffLayout, diffs: Sequence["FileDiff"]) -> I
 def _changes(layout: DiffLayout, low: int, high: int) -> int:
     """Whether lines are added or removed on the terminal lines `low` to `high`; looked at only until it is both."""
     bits = 0
-    for first, last, segment in islice(layout.segments_with_lines(low, high), _MOST_SEGMENTS):
+    for first, last, segment in islice(layout.segments_with_lines(low, high), _MAX_SEGMENTS):
         if isinstance(segment, UnifiedSegment):
             removed = max(0, min(segment.old_count - segment.offset, segment.rows))
             middle = first + (last - first) * removed // max(1, segment.rows)
@@ -189,7 +189,7 @@ class MiniMap(Widget):
     def _add_matches(self, found: Sequence[SearchMatch]) -> None:
         layout, height = self.view.layout_rows, self.size.height
         total = max(layout.height, height)
-        for hit in found[:: max(1, len(found) // _MOST_MATCHES)]:
+        for hit in found[:: max(1, len(found) // _MAX_MATCHES)]:
             row = layout.find_equal_row(hit.row)
             if row is not None:
                 self._cells[layout.first_line_of_row(row) * height // total] |= _MATCH

@@ -210,7 +210,7 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
         if not same and not versions:
             self.model.fold_generated()
         self.model.notes = tuple(extra)
-        self.seen_recorder.start_change(self.seen_recorder.seen if seen is None else seen)
+        self.seen_recorder.start_recording_change(self.seen_recorder.seen if seen is None else seen)
         self._background.find_moved_lines()
         self._lay_out(bookmark._replace(row=self.model.row_in_new_diffs(bookmark.row)))
         if not same:
@@ -243,7 +243,7 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
         self.model.forget_view_state()
         self.search.clear()
         self.line_selection.start = None
-        self.seen_recorder.start_change()
+        self.seen_recorder.start_recording_change()
         self.refresh_bindings()
 
     def _go_to_first_hunk(self) -> None:
@@ -332,7 +332,7 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
             self.scroll_to(y=max(0, line - bookmark.above), animate=False, immediate=True)
         self._go_to_first_hunk()
         self._background.finish_layout()
-        self.model.measure()
+        self.model.measure_line_widths()
         self.update_scroll_range()
         self.redraw_and_report_position()
 
@@ -657,7 +657,7 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
 
     def end_picking(self) -> None:
         """Pick nothing any more."""
-        self.line_selection.set_start(None)
+        self.line_selection.set_pick_start(None)
         if self.text_selection is not None:
             self.screen.clear_selection()
 

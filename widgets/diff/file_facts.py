@@ -21,7 +21,7 @@ from widgets.diff.diff_rows import NoteRow
 from widgets.diff.display_cells import display_text
 from widgets.diff.render_context import RenderContext
 
-_MOST_WARNINGS = 5
+_MAX_WARNINGS = 5
 _OWN = (OriginKind.MODEL, OriginKind.PATCH, OriginKind.COMMAND)
 """Origins of which the line above the diff and the summary say enough."""
 
@@ -41,10 +41,10 @@ _STATE_WORDS = {
 def warning_notes(changes: Iterable[FileChange]) -> Iterator[NoteRow]:
     """Yield one line for each file whose added lines or name contain invisible or misleading text."""
     warned = [(change.path, words) for change in changes for words in change.warnings]
-    for path, words in warned[:_MOST_WARNINGS]:
+    for path, words in warned[:_MAX_WARNINGS]:
         yield NoteRow(-1, f"{path}: {words}", "warning")
-    if len(warned) > _MOST_WARNINGS:
-        yield NoteRow(-1, f"The same holds for {len(warned) - _MOST_WARNINGS} more files.", "warning")
+    if len(warned) > _MAX_WARNINGS:
+        yield NoteRow(-1, f"The same holds for {len(warned) - _MAX_WARNINGS} more files.", "warning")
 
 
 def proposal_notes(proposal: Proposal) -> Iterator[NoteRow]:

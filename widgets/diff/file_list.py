@@ -20,7 +20,7 @@ from widgets.diff.file_facts import attention_sign, file_facts, file_name, file_
 MIN_LISTED_FILES = 3
 """From this many files on, the list is shown unless the user has put it away."""
 
-_MOST_LINES = 8
+_MAX_LINES = 8
 _LEAST_DIFF = 3
 """The diff keeps at least so many times the lines of the list."""
 
@@ -67,7 +67,7 @@ class FileList(ScrollView, can_focus=True):
             self._marked = 2 * any(attention_sign(diff).strip() for diff in self._shown)
             self.scroll_to(y=0, animate=False, immediate=True)
         shown = files > 0 and (files >= MIN_LISTED_FILES if self.wanted is None else self.wanted)
-        height = max(1, min(files, _MOST_LINES, room // (_LEAST_DIFF + 1)))
+        height = max(1, min(files, _MAX_LINES, room // (_LEAST_DIFF + 1)))
         if shown != self.has_class("shown"):
             self.set_class(shown, "shown")
         if self._height != height:

@@ -26,7 +26,7 @@ MovedLines = Mapping[SourceLine, SourceLine]
 
 _CHARACTERS = 20
 """Letters and digits that a block needs before it counts as moved; shorter ones are coincidence."""
-_MOST_LINES = 200_000
+_MAX_LINES = 200_000
 """Larger changes are not searched."""
 _SOURCES = 8
 """Places of a line that are looked at."""
@@ -68,7 +68,7 @@ class _Run(NamedTuple):
 def find_moved_lines(diffs: Sequence[FileDiff]) -> MovedLines:
     """Return the moved lines of a change; call it on a thread for a large one."""
     removed, added = _changed(diffs, "old"), _changed(diffs, "new")
-    if len(removed) + len(added) > _MOST_LINES:
+    if len(removed) + len(added) > _MAX_LINES:
         return {}
     moved: dict[SourceLine, SourceLine] = {}
 

@@ -28,7 +28,7 @@ StyleOf = Callable[[tuple[str, ...]], Style]
 """The Rich style of component classes laid over each other."""
 
 
-_MOST_LONG_LINES = 512
+_MAX_LONG_LINES = 512
 """Lines that have no room on one terminal line of which it is kept how they are drawn."""
 
 
@@ -144,7 +144,7 @@ class RenderContext:
         if self.fits_on_one_row(line):
             return DrawnLine(display_text(line), (0,), 0, ())
         look = (self.code_width, self.wrap, self.opened)
-        if look != self._look or len(self._long_lines) > _MOST_LONG_LINES:
+        if look != self._look or len(self._long_lines) > _MAX_LONG_LINES:
             self._look, self._long_lines = look, {}
         key = SourceLine(row.file, side, number)
         if key not in self._long_lines:

@@ -129,7 +129,7 @@ class SeenRecorder:
         """Of what is shown, as far as it waits for a decision."""
         self.unseen = UnseenLines(model.render_context, self.seen)
 
-    def start_change(self, seen_before: SeenLines | None = None) -> None:
+    def start_recording_change(self, seen_before: SeenLines | None = None) -> None:
         """Begin to record a change; `seen_before` are its lines that were on the screen before, None for none."""
         self.seen = SeenLines() if seen_before is None else seen_before
         self.reset_layout()

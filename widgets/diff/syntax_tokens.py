@@ -128,7 +128,7 @@ class SyntaxTokens:
         """Return whether anything was asked for that isn't there."""
         return bool(self._wanted)
 
-    async def lex_requested(self) -> bool:
+    async def lex_requested_parts(self) -> bool:
         """Lex the requested parts, the latest first, on a thread; return whether there were any."""
         if not self._wanted:
             return False

@@ -27,11 +27,11 @@ from widgets.review.review_wording import (
     HeadlineSpace,
     KeyNameOf,
     check_lines,
-    confirmation_row,
     current_item_lines,
-    find_actions,
-    fit_line,
+    drop_keys_to_fit,
+    find_chip_actions,
     make_chip,
+    permission_row,
     proposal_row,
     safe_content,
     shows_title,
@@ -39,7 +39,7 @@ from widgets.review.review_wording import (
 )
 
 _DECIDED = "decided"
-"""The line behind which what was decided is listed; no proposal and no confirmation is called so."""
+"""The line behind which what was decided is listed; no proposal and no permission request is called so."""
 _MARGIN = Spacing(0, 1, 0, 1)
 _COLUMN_GAP = "   "
 
@@ -139,7 +139,7 @@ class ReviewQueue(ScrollView, can_focus=True):
                 f"{'▾' if self._lists_decided else '▸'} {len(self._state.recent)} decided", QUIET_STYLE
             )
         if key in self._state.permissions.asked:
-            return confirmation_row(self._state, key)
+            return permission_row(self._state, key)
         proposal = self._state.get(key)
         return proposal_row(self._state, proposal) if proposal is not None else Content("")
 
@@ -224,7 +224,7 @@ class ReviewQueue(ScrollView, can_focus=True):
 
 _SHARE = 0.3
 """Of the height of the review, which the approvals take unless the user drags the line above them."""
-_MOST_ROWS = 10
+_MAX_ROWS = 10
 """Rows of the list."""
 _CHECKS_SHARE, _CHECKS_CELLS = 3, 24
 """Results of checks that are well stand beside the title where they take at most this part of the width, and so many
@@ -352,11 +352,11 @@ class ApprovalPane(Column):
         if waits and proposal is not None:
             lines[-1:-1] = evidence_lines(state, proposal.id, key, width)
             lines[-1:-1] = reproduction_lines(state, proposal, key, width)
-        lines = [fit_line(line, width) if width else line for line in lines]
+        lines = [drop_keys_to_fit(line, width) if width else line for line in lines]
         shown.say(Content("\n").join(lines))
         self._lines = len(lines)
         self.fit_height(self._height_of_all)
-        self._name_keys(find_actions([self._asked] if self._asked is not None else lines))
+        self._name_keys(find_chip_actions([self._asked] if self._asked is not None else lines))
 
     def _brief_checks(self, state: ReviewState, proposal: str, key: KeyNameOf, width: int) -> Content | None:
         """Return the check results if all passed and they fit beside the title."""
@@ -387,7 +387,7 @@ class ApprovalPane(Column):
             self.queue.styles.clear_rule("max_height")
             return
         rows = int(height * _SHARE) - self._lines
-        self.queue.styles.max_height = max(1, min(_MOST_ROWS, rows))
+        self.queue.styles.max_height = max(1, min(_MAX_ROWS, rows))
 
     def set_list_height(self, height: int) -> None:
         """Use this many rows from now on, whenever there is a list."""
@@ -409,8 +409,8 @@ class ApprovalPane(Column):
 
     def redraw_outcome(self) -> None:
         """Draw the last outcome again: the focus has moved."""
-        text, back = self._outcome
-        words = text + Content(f" {back()}") if text is not None and back is not None else text
+        text, reversal_hint = self._outcome
+        words = text + Content(f" {reversal_hint()}") if text is not None and reversal_hint is not None else text
         self.query_one("#outcome", _Words).say(words)
 
     def clear_key_notice(self) -> None:
@@ -433,7 +433,7 @@ class ApprovalPane(Column):
         problem: bool = False,
         passing: bool = False,
         of_key: bool = False,
-        back: Callable[[], str] | None = None,
+        reversal_hint: Callable[[], str] | None = None,
     ) -> None:
         """Show the outcome of an action.
 
@@ -442,10 +442,10 @@ class ApprovalPane(Column):
             problem: It is an error.
             passing: Remove it at the end of the model's turn.
             of_key: it holds only where a key did nothing: for what is shown, with the focus here.
-            back: the last words, how to take it back, which depend on where the focus is.
+            reversal_hint: Returns the last words, how to reverse it; they depend on where the focus is.
         """
         self.is_passing, self.is_of_key = passing, of_key
-        self._outcome = (text, back)
+        self._outcome = (text, reversal_hint)
         line = self.query_one("#outcome", Static)
         self.redraw_outcome()
         line.set_class(text is not None, "shown")

@@ -141,9 +141,9 @@ def exchange_as_feedback(exchange: SideExchange) -> str:
     return f"About {subject} I asked you aside: “{exchange.question.text}”\nYou answered:\n\n{quoted}\n\n"
 
 
-_MOST_PICKED = 200
+_MAX_PICKED_LINES = 200
 """Picked lines that go out with a question; of more, the first."""
-_MOST_SAID = 120
+_MAX_MARK_CELLS = 120
 """Cells of a question in the mark at its hunk: the thread has all of it."""
 _SLICE = 0.004
 """Seconds for the keyboard between two slices of layout that did not fit into one."""
@@ -406,7 +406,7 @@ class AskPanel(Column, HasKeyTitles):
         about = "" if of_hunk else " about a hunk as it was" if question.hunk else " about the file"
         more = f" and {len(asked) - 1} more" if len(asked) > 1 else ""
         key = first_key_name("review.ask" if of_hunk else "diff.open", self._keys)
-        return f"You asked{about}: {shorten_text(question.text, _MOST_SAID)}{more} ({key} shows the answer)"
+        return f"You asked{about}: {shorten_text(question.text, _MAX_MARK_CELLS)}{more} ({key} shows the answer)"
 
     def close(self) -> None:
         """Close the panel; an unfinished question stays with its thread."""
@@ -527,4 +527,4 @@ def _quoted(diff: FileDiff, picked: PickedLines) -> str:
     for hunk in diff.change.hunks:
         rows += [f"-{diff.old[line]}" for line in hunk_line_numbers(hunk, "old") if line in picked.lines.old]
         rows += [f"+{diff.new[line]}" for line in hunk_line_numbers(hunk, "new") if line in picked.lines.new]
-    return "\n".join(rows[:_MOST_PICKED])
+    return "\n".join(rows[:_MAX_PICKED_LINES])

@@ -104,7 +104,7 @@ class KeyReadiness:
         self.guard.restart(why)
         self.choice_guard.restart(why)
 
-    def wait_for_paint(self) -> None:
+    def require_repaint(self) -> None:
         """Ignore keys until everything has been painted again."""
         self.picture_clock.mark_not_painted()
         self.focus_clock.mark_not_painted()
@@ -162,7 +162,7 @@ def current_key_title(
     if question is not None:
         return _ANSWERS.get(action, "")
     if state.permissions.asked:
-        asked = state.confirmation
+        asked = state.permission_request
         kind = asked.kind if asked is not None else ""
         titles = {"changes": _TO_CHANGES, "ignored": _TO_IGNORED}.get(kind, _TO_PERMISSIONS)
         return titles.get(action, "")
@@ -190,8 +190,8 @@ def is_action_available(action: str, state: ReviewState, question: ActionNeedsCo
     if question is not None:
         answers = {"deny": True, "approve": bool(question.ids), "approve_all": bool(question.named)}
         return answers.get(action, False)
-    if state.confirmation is not None:
-        if action == "allow_session" and state.confirmation.kind in _ONCE_ONLY:
+    if state.permission_request is not None:
+        if action == "allow_session" and state.permission_request.kind in _ONCE_ONLY:
             return False
         return action in _OF_PERMISSIONS or (action in _OF_FORMS and state.form is not None)
     if state.has_hidden_permission and action in DECIDING_ACTIONS:

@@ -17,7 +17,7 @@ from widgets.diff.diff_arrangement import DiffComment
 from widgets.diff.diff_pane import DiffPane
 from widgets.diff.diff_rows import CommentKind, SourceLine
 from widgets.review.review_messages import DiffsWanted, FollowUpsWanted, ReviewHost, VersionDiffsWanted
-from widgets.review.review_wording import QUIET_STYLE, confirmation_notes, finding_comments, safe_content
+from widgets.review.review_wording import QUIET_STYLE, finding_comments, permission_request_notes, safe_content
 from widgets.review.review_writing import comments_in_diffs, notes_above_diff
 
 WrittenVersions = tuple[tuple[object, ...], ...]
@@ -80,9 +80,9 @@ class DiffPreviewController:
         """Show the current item from the start."""
         self._diffs_of, self.diffs, self.comparing = None, (), False
         self._unfolds_words = False
-        proposal, confirmation = self._state.proposal, self._state.confirmation
-        if confirmation is not None:
-            self._view.show_text(*confirmation_notes(confirmation))
+        proposal, permission_request = self._state.proposal, self._state.permission_request
+        if permission_request is not None:
+            self._view.show_text(*permission_request_notes(permission_request))
         elif proposal is None:
             self._view.show_message("Nothing to review yet. What the model proposes appears here.")
         else:

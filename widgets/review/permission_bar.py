@@ -18,7 +18,7 @@ from textual.strip import Strip
 from app.keys.actions import actions_in_scope
 from app.keys.keymap import effective_keys, first_key_name
 from app.review.review_state import ReviewState
-from app.tools.base.contract import Confirmation
+from app.tools.base.contract import PermissionRequest
 from widgets.chat.chat_column import ComposerQuestionBar
 from widgets.chat.composer import Composer
 from widgets.common.input_order import JOINED_KEYS_MESSAGE, JoinedKey, OnScreenClock, input_arrival_time
@@ -54,7 +54,7 @@ class _Typed(NamedTuple):
     action: str
     character: str
     key: str
-    """Of the confirmation."""
+    """Of the permission request."""
     timer: asyncio.TimerHandle
 
 
@@ -108,7 +108,7 @@ class PermissionBar(ComposerQuestionBar, ClickTargets):
         review.drawn = self.refresh_request
 
     @property
-    def _shown(self) -> tuple[str, Confirmation] | None:
+    def _shown(self) -> tuple[str, PermissionRequest] | None:
         """The question that has waited longest."""
         return next(iter(self._state.permissions.asked.items()), None)
 
@@ -168,7 +168,7 @@ class PermissionBar(ComposerQuestionBar, ClickTargets):
         notes = [] if self._elsewhere else [safe_content(note, QUIET_STYLE) for note in asked.notes[:1]]
         return [title, *detail, *notes, *self._keys(key, asked, width)]
 
-    def _detail(self, asked: Confirmation, width: int) -> list[Content]:
+    def _detail(self, asked: PermissionRequest, width: int) -> list[Content]:
         rows = wrap_words(asked.detail, max(2, width - 2))
         most = self._most_rows
         shown = rows if len(rows) <= most else rows[: most - 1]
@@ -188,7 +188,7 @@ class PermissionBar(ComposerQuestionBar, ClickTargets):
             return False
         return len(wrap_words(shown[1].detail, max(2, self.content_size.width - 2))) > self._most_rows
 
-    def _keys(self, key: str, asked: Confirmation, width: int) -> list[Content]:
+    def _keys(self, key: str, asked: PermissionRequest, width: int) -> list[Content]:
         review = first_key_name("app.focus_approvals", self._review.keymap)
         yes, no = _WORDS.get(asked.kind, ("allow once", "deny"))
         words = {"approve": yes, "deny": no, "allow_session": "allow for this session"}

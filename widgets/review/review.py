@@ -36,7 +36,7 @@ from app.review.verdicts import (
     judge_deny_all,
     judge_feedback,
 )
-from app.tools.base.contract import Confirmation, ConfirmationAnswer, PermissionDuration
+from app.tools.base.contract import PermissionAnswer, PermissionDuration, PermissionRequest
 from widgets.chat.transcript import Transcript
 from widgets.common.containers import Column
 from widgets.common.input_order import input_arrival_time, is_joined_input
@@ -255,9 +255,9 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
         if proposal_id == self.state.current:
             self.preview.show_notes()
 
-    def add_confirmation(self, key: str, confirmation: Confirmation) -> None:
+    def add_permission_request(self, key: str, permission_request: PermissionRequest) -> None:
         """Ask the user; the model's turn waits for it."""
-        self.state.permissions.asked[key] = confirmation
+        self.state.permissions.asked[key] = permission_request
         self.approval_pane.show_outcome(None)
         # What the user is writing about stays in view until it is written.
         if self.is_writing or not self.show_permission():
@@ -281,7 +281,7 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
         self.show_current_item()
         return True
 
-    def remove_confirmation(self, key: str) -> None:
+    def remove_permission_request(self, key: str) -> None:
         """Remove a permission request, answered or not."""
         self.state.permissions.remove(key)
         self.text_controller.end_permission(key)
@@ -335,7 +335,7 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
             self.redraw_approvals()
 
     def show_outcome(
-        self, text: str, *, problem: bool = False, passing: bool = False, back: tuple[str, str] | None = None
+        self, text: str, *, problem: bool = False, passing: bool = False, reversal: tuple[str, str] | None = None
     ) -> None:
         """Show the outcome of a decision, or a problem, in one line.
 
@@ -343,12 +343,12 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
             text: `P1 written: a.py.`
             problem: It is an error.
             passing: Remove it at the end of the model's turn.
-            back: the action that takes it back, and what that does: `undo`, `undoes it`.
+            reversal: The action that reverses it, and its effect in words: `undo`, `undoes it`.
         """
         if problem:
             self.verdict_handler.on_decision_failed()
-        words = None if back is None else lambda: f"{self.keys_leading_to(back[0])} {back[1]}."
-        self.approval_pane.show_outcome(safe_content(text), problem=problem, passing=passing, back=words)
+        words = None if reversal is None else lambda: f"{self.keys_leading_to(reversal[0])} {reversal[1]}."
+        self.approval_pane.show_outcome(safe_content(text), problem=problem, passing=passing, reversal_hint=words)
 
     def show_notice(self, text: str) -> None:
         """Show in one line why something was not done."""
@@ -376,7 +376,7 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
             self.redraw()
 
     def show_item(self, key: str) -> None:
-        """Show a proposal or a confirmation of the queue, by its id or key."""
+        """Show a proposal or a permission request of the queue, by its id or key."""
         if self.state.is_listed(key) and key != self.state.current:
             self.state.current, self.state.is_picked_by_user = key, True
             self.show_current_item()
@@ -401,7 +401,7 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
         if changed or not state.queue_number(state.current):
             self._dim_keys()
         if changed:
-            self.wait_for_paint()
+            self.require_repaint()
         self.redraw_approvals()
         self.diff_pane.set_title(self.preview.title, self.preview.origin)
         self.approval_pane.set_class(self.feedback_field.is_open, "-writing")
@@ -440,9 +440,9 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
         self.readiness.restart_grace_periods(why)
         self._dim_keys()
 
-    def wait_for_paint(self) -> None:
+    def require_repaint(self) -> None:
         """Ignore keys until everything has been painted again."""
-        self.readiness.wait_for_paint()
+        self.readiness.require_repaint()
         self.view.refresh()
 
     @on(events.DescendantFocus)
@@ -553,7 +553,7 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
 
     # Whether keys take effect
 
-    def does_key_act(self, *names: str | None) -> bool:
+    def is_key_active(self, *names: str | None) -> bool:
         """Return whether a key, by any of its names, does something here now."""
         return any(
             not {*names}.isdisjoint(effective_keys(action, self._keys)) and self._is_live(action.handler)
@@ -675,7 +675,7 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
         if (question := self.verdict_handler.question) is not None:
             if question.ids:
                 self.verdict_handler.decide_proposals(question.action, question.ids)
-        elif self.state.confirmation is not None:
+        elif self.state.permission_request is not None:
             self._allow(PermissionDuration.ONCE)
         else:
             self._approve("approve")
@@ -699,7 +699,7 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
             return
         if not self._decides():
             return
-        if self.state.confirmation is not None:
+        if self.state.permission_request is not None:
             self._refuse(self.state.current)
             return
         proposal = self.state.proposal
@@ -740,7 +740,7 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
 
     def action_allow_session(self) -> None:
         """Allow the request, and everything of the shown form (else the exact same call) in this session."""
-        if self._decides() and self.state.confirmation is not None:
+        if self._decides() and self.state.permission_request is not None:
             self._allow(PermissionDuration.SESSION)
 
     def action_allow_project(self) -> None:
@@ -763,7 +763,7 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
             self.show_notice(f"Not all of it has been on screen: {self.key_of_action('next_unseen')} goes on.")
             return
         form = None if span is PermissionDuration.ONCE else self.state.form
-        self._answer(self.state.current, ConfirmationAnswer(allowed=True, duration=span, form=form))
+        self._answer(self.state.current, PermissionAnswer(allowed=True, duration=span, form=form))
 
     def action_undo(self) -> None:
         """Take back the decision on the shown proposal, or the last one."""
@@ -794,16 +794,16 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
             return
         span = PermissionDuration.SESSION if action == "allow_session" else PermissionDuration.ONCE
         form = None if span is PermissionDuration.ONCE else self.state.permissions.selected_form(key)
-        self._answer(key, ConfirmationAnswer(allowed=True, duration=span, form=form))
+        self._answer(key, PermissionAnswer(allowed=True, duration=span, form=form))
 
     def _refuse(self, key: str) -> None:
         """Deny the request with the text that the user has written about it."""
         words = self.text_controller.collect_feedback(key)
-        self._answer(key, ConfirmationAnswer(allowed=False, feedback=words.feedback), words.mentions)
+        self._answer(key, PermissionAnswer(allowed=False, feedback=words.feedback), words.mentions)
 
-    def _answer(self, key: str, answer: ConfirmationAnswer, mentions: tuple[Mention, ...] = ()) -> None:
-        self.post_message(review_messages.ConfirmationAnswered(key, answer, mentions))
-        self.remove_confirmation(key)
+    def _answer(self, key: str, answer: PermissionAnswer, mentions: tuple[Mention, ...] = ()) -> None:
+        self.post_message(review_messages.PermissionAnswered(key, answer, mentions))
+        self.remove_permission_request(key)
 
     def on_key(self, event: events.Key) -> None:
         """Leave a question on Escape; warn about words that were meant for the chat.
@@ -814,7 +814,7 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
             event.stop()
             self.verdict_handler.show_question(None)
             return
-        if self.has_review_focus and event.is_printable and not self.does_key_act(event.key, event.character):
+        if self.has_review_focus and event.is_printable and not self.is_key_active(event.key, event.character):
             self.restart_grace_period(
                 f"“{event.character}” does nothing here. In case you were writing to the chat, keys decide nothing "
                 "for a moment. Press the key again."
@@ -851,7 +851,7 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
 
     async def perform_action(self, action: str) -> None:
         """Perform an action that was picked by name, as soon as its subject is visible."""
-        self.wait_for_paint()
+        self.require_repaint()
         await self.readiness.picture_clock.wait_until_on_screen(_UNTIL_SEEN)
         await self._perform_by_name(action)
 

@@ -10,7 +10,7 @@ from app.images.mentions import Mention
 from app.proposals.stack.hunk_splitting import SelectedLines
 from app.proposals.values.decision_facts import LineComment
 from app.review.unfinished_review import NOTHING_SAID, ReviewFeedback, UnfinishedReview
-from app.tools.base.contract import ConfirmationAnswer
+from app.tools.base.contract import PermissionAnswer
 
 
 class ReviewHost(Protocol):
@@ -105,11 +105,11 @@ class ToggleLines(Message):
 
 
 @dataclass
-class ConfirmationAnswered(Message):
-    """The answer to a confirmation."""
+class PermissionAnswered(Message):
+    """The answer to a permission request."""
 
     key: str
-    answer: ConfirmationAnswer
+    answer: PermissionAnswer
     mentions: tuple[Mention, ...] = ()
     """Files that the user has named in the words of the answer."""
 

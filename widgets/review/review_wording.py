@@ -14,7 +14,7 @@ from app.review.review_state import ReviewState, permission_scopes
 from app.review.verdicts import ActionNeedsConfirmation, can_be_approved, decision_verbs, describe_review_state
 from app.text.quantities import format_count
 from app.tools.base.command_forms import CommandForm, ToolForm
-from app.tools.base.contract import PERMISSION_PURPOSES, Confirmation
+from app.tools.base.contract import PERMISSION_PURPOSES, PermissionRequest
 from widgets.diff.diff_arrangement import DiffComment
 from widgets.diff.diff_rows import NoteRow, SourceLine
 from widgets.diff.display_cells import display_text
@@ -64,7 +64,7 @@ def proposal_title(proposal: Proposal, style: str = "") -> Content:
     return Content.styled(display_text(proposal.summary.strip() or "Edit").text, style)
 
 
-def find_actions(lines: Sequence[Content]) -> frozenset[str]:
+def find_chip_actions(lines: Sequence[Content]) -> frozenset[str]:
     """Return the actions of the chips on these lines."""
     styles = (span.style for line in lines for span in line.spans)
     return frozenset(
@@ -98,7 +98,7 @@ def proposal_row(state: ReviewState, proposal: Proposal) -> Content:
     facts = [
         *proposal_details(state, proposal),
         proposal_title(proposal, quiet),
-        file_names(proposal).stylize(QUIET_STYLE),
+        first_file_names(proposal).stylize(QUIET_STYLE),
     ]
     return head + Content("  ").join(facts)
 
@@ -137,28 +137,28 @@ def proposal_details(state: ReviewState, proposal: Proposal, *, reason: bool = T
     return [fact.stylize_before(QUIET_STYLE) for fact in facts]
 
 
-def file_names(proposal: Proposal) -> Content:
+def first_file_names(proposal: Proposal) -> Content:
     """Return the first three names of the files, and the number of further ones."""
     names = [change.path for change in proposal.files[:3]]
     more = len(proposal.files) - len(names)
     return Content.assemble(safe_content(", ".join(names)), f" and {more} more" if more else "")
 
 
-def confirmation_row(state: ReviewState, key: str) -> Content:
+def permission_row(state: ReviewState, key: str) -> Content:
     """Return the line of a permission request in the queue, without what the large pane shows."""
-    confirmation = state.permissions.asked[key]
-    glyph = "$" if confirmation.kind == "command" else "?"
-    row = Content.assemble((f"{glyph} ", "bold $text-warning"), safe_content(confirmation.title, "bold"))
-    return row if key == state.current else Content.assemble(row, "  ", (_asked(confirmation), QUIET_STYLE))
+    permission_request = state.permissions.asked[key]
+    glyph = "$" if permission_request.kind == "command" else "?"
+    row = Content.assemble((f"{glyph} ", "bold $text-warning"), safe_content(permission_request.title, "bold"))
+    return row if key == state.current else Content.assemble(row, "  ", (_asked(permission_request), QUIET_STYLE))
 
 
-def _asked(confirmation: Confirmation) -> str:
+def _asked(permission_request: PermissionRequest) -> str:
     """Return the request in one line; the arguments of a server's tool are in the large pane."""
-    detail = confirmation.detail
-    return display_text(detail.partition("\n")[0] if confirmation.kind == "server" else detail).text
+    detail = permission_request.detail
+    return display_text(detail.partition("\n")[0] if permission_request.kind == "server" else detail).text
 
 
-def fit_line(line: Content, width: int) -> Content:
+def drop_keys_to_fit(line: Content, width: int) -> Content:
     """Return a line without the keys at its end that do not fit."""
     while line.cell_length > width and (gap := line.plain.rfind(_GAP)) > 0:
         line = line[:gap]
@@ -192,15 +192,15 @@ def shows_title(state: ReviewState, proposal: Proposal, lines: Iterable[Content]
         return True
     if not room.listed:
         return any(proposal_title(proposal).plain in line.plain for line in lines)
-    names = file_names(proposal).cell_length + 2
+    names = first_file_names(proposal).cell_length + 2
     return proposal_row(state, proposal).cell_length - names <= room.width
 
 
 def current_item_lines(state: ReviewState, key: KeyNameOf, room: HeadlineSpace = _UNKNOWN_ROOM) -> list[Content]:
     """Return the lines about the current item: what waits, what would change, and the keys for yes and no."""
     proposal = state.proposal
-    if confirmation := state.confirmation:
-        return _confirmation_lines(state, confirmation, key, room)
+    if permission_request := state.permission_request:
+        return _confirmation_lines(state, permission_request, key, room)
     if proposal is None:
         return [_nothing(state)]
     if room.comparing:
@@ -364,49 +364,51 @@ def _nothing(state: ReviewState) -> Content:
 
 
 def _confirmation_lines(
-    state: ReviewState, confirmation: Confirmation, key: KeyNameOf, room: HeadlineSpace
+    state: ReviewState, permission_request: PermissionRequest, key: KeyNameOf, room: HeadlineSpace
 ) -> list[Content]:
     """Return the keys that answer a request, and how far a lasting permission would go."""
-    yes = {"changes": "stage all", "ignored": "write it"}.get(confirmation.kind, "")
+    yes = {"changes": "stage all", "ignored": "write it"}.get(permission_request.kind, "")
     return [
-        *([] if room.listed else [safe_content(confirmation.title, "bold")]),
-        *[safe_content(note, QUIET_STYLE) for note in confirmation.notes[:1] if not room.notes_shown],
+        *([] if room.listed else [safe_content(permission_request.title, "bold")]),
+        *[safe_content(note, QUIET_STYLE) for note in permission_request.notes[:1] if not room.notes_shown],
         _chips(
             key,
             ("approve", yes or "allow once", "$success"),
             ("deny", "throw away" if yes else "deny", "$error"),
             ("request_changes", f"{'throw away' if yes else 'deny'} and say why", "$primary"),
         ),
-        *_lasting_lines(state, confirmation, key, room.width),
+        *_lasting_lines(state, permission_request, key, room.width),
     ]
 
 
-def _lasting_lines(state: ReviewState, confirmation: Confirmation, key: KeyNameOf, width: int) -> list[Content]:
+def _lasting_lines(
+    state: ReviewState, permission_request: PermissionRequest, key: KeyNameOf, width: int
+) -> list[Content]:
     """Return the lines about what a yes can cover beyond this one time."""
-    if confirmation.kind in ("changes", "ignored"):
+    if permission_request.kind in ("changes", "ignored"):
         return []
-    form, reason = state.form, permission_scopes(confirmation).reason
+    form, reason = state.form, permission_scopes(permission_request).reason
     if form is None:
         lines = [_chips(key, ("allow_session", "just this for the whole session", "$success"))]
         return [*lines, Content.styled(f"Not to be allowed by its form: {reason}.", QUIET_STYLE)] if reason else lines
     chips = [("allow_session", "this session", "$success"), ("allow_project", "always here", "$success")]
-    if isinstance(form, CommandForm) and len(permission_scopes(confirmation).forms) > 1:
+    if isinstance(form, CommandForm) and len(permission_scopes(permission_request).forms) > 1:
         chips += [("wider", "more", "$primary"), ("narrower", "less", "$primary")]
     parts = [
-        Content.assemble(("Or ", QUIET_STYLE), describe_permission_scope(confirmation, form)),
+        Content.assemble(("Or ", QUIET_STYLE), describe_permission_scope(permission_request, form)),
         _chips(key, *chips),
     ]
     line = Content(_GAP).join(parts)
     return [line] if not width or line.cell_length <= width else parts
 
 
-def describe_permission_scope(confirmation: Confirmation, form: CommandForm | ToolForm) -> Content:
+def describe_permission_scope(permission_request: PermissionRequest, form: CommandForm | ToolForm) -> Content:
     """Return what a lasting permission of a form covers: `all that begins with python3 -m`."""
     if isinstance(form, ToolForm):
         this = Content.styled("this tool, with any arguments: ", QUIET_STYLE)
         return Content.assemble(this, safe_content(form.tool, "bold $text-warning"))
     words = shlex.join(form.words)
-    if words == confirmation.detail:
+    if words == permission_request.detail:
         return Content.styled("all that begins with these words" if form.open else "just this command", QUIET_STYLE)
     which = "all that begins with " if form.open else "just "
     return Content.assemble((which, QUIET_STYLE), safe_content(words, "bold $text-warning"))
@@ -428,26 +430,26 @@ def question_line(question: ActionNeedsConfirmation, key: KeyNameOf) -> Content:
     return Content("\n").join([safe_content(question.question, "bold"), _chips(key, *answers)])
 
 
-def confirmation_notes(confirmation: Confirmation) -> tuple[list[NoteRow], int]:
+def permission_request_notes(permission_request: PermissionRequest) -> tuple[list[NoteRow], int]:
     """Return the whole request for the large pane, and how many rows of it must be read.
 
     These rows reach to the end of a command: what follows is the same for every command, and its beginning stands
     beside the keys where there is no room for all of it.
     """
-    where = "" if confirmation.kind == "server" else f" {describe_request_folder(confirmation)}"
+    where = "" if permission_request.kind == "server" else f" {describe_request_folder(permission_request)}"
     asked = [
-        NoteRow(-1, f"{PERMISSION_PURPOSES[confirmation.kind]}{where}:", "warning"),
+        NoteRow(-1, f"{PERMISSION_PURPOSES[permission_request.kind]}{where}:", "warning"),
         NoteRow(-1, "", "plain"),
-        *(NoteRow(-1, f"  {line}", "plain") for line in confirmation.detail.split("\n")),
+        *(NoteRow(-1, f"  {line}", "plain") for line in permission_request.detail.split("\n")),
     ]
-    notes = [NoteRow(-1, note, "plain") for note in confirmation.notes]
+    notes = [NoteRow(-1, note, "plain") for note in permission_request.notes]
     rows = [*asked, NoteRow(-1, "", "plain"), *notes] if notes else asked
-    return rows, len(asked if confirmation.kind in ("command", "server") else rows)
+    return rows, len(asked if permission_request.kind in ("command", "server") else rows)
 
 
-def describe_request_folder(confirmation: Confirmation) -> str:
+def describe_request_folder(permission_request: PermissionRequest) -> str:
     """Return the folder of the request, in words."""
-    return "the workspace" if confirmation.folder in ("", ".") else display_text(confirmation.folder).text
+    return "the workspace" if permission_request.folder in ("", ".") else display_text(permission_request.folder).text
 
 
 _CHECK_SIGNS = {

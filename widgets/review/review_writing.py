@@ -15,7 +15,7 @@ from app.review.review_state import ReviewState
 from app.review.unfinished_review import DraftComment, ReviewFeedback, add_quote
 from app.review.verdicts import can_ask_model_again
 from app.text.quantities import format_count
-from app.tools.base.contract import Confirmation
+from app.tools.base.contract import PermissionRequest
 from widgets.chat.composer_field import DroppedImages
 from widgets.diff.diff_arrangement import DiffComment
 from widgets.diff.diff_pane import DiffPane
@@ -121,9 +121,9 @@ class FeedbackField(WritingField):
             )
         self.open(proposal.id, title, draft, context)
 
-    def open_for_confirmation(self, key: str, confirmation: Confirmation, draft: str) -> None:
+    def open_for_permission_request(self, key: str, permission_request: PermissionRequest, draft: str) -> None:
         """Ask why not."""
-        title = Content.assemble("Deny ", safe_content(confirmation.detail, "$text-warning"), " and say why")
+        title = Content.assemble("Deny ", safe_content(permission_request.detail, "$text-warning"), " and say why")
         self.open(key, title, draft)
 
 
@@ -149,8 +149,8 @@ class ReviewTextController:
         """Open the field for feedback on the shown item; return whether that is possible."""
         key = self._state.current
         draft = self._state.review_drafts.drafts.get(key, "")
-        if self._state.confirmation is not None:
-            self._field.open_for_confirmation(key, self._state.confirmation, draft)
+        if self._state.permission_request is not None:
+            self._field.open_for_permission_request(key, self._state.permission_request, draft)
         elif (proposal := self._state.proposal) is not None and proposal.state.is_pending:
             self._field.open_for_proposal(proposal, self._state.review_drafts.remarks.get(key, ()), draft)
         return self._field.is_open

@@ -7,7 +7,7 @@ from typing import Literal
 from widgets.vim.text_positions import (
     BRACKET_PAIRS,
     QUOTES,
-    find_in_line,
+    find_character_in_line,
     find_text,
     first_nonblank,
     line_end,
@@ -31,7 +31,7 @@ TEXT_SEARCHES = frozenset("/?")
 MOTIONS = frozenset("hjklwbeWBE0^$G%;,{}fFtTnN") | TEXT_SEARCHES | {"gg", "ge", "gE"}
 _OBJECTS = frozenset("wW") | frozenset(QUOTES) | BRACKET_PAIRS.keys()
 _SAME = {"space": "l", " ": "l", "backspace": "h"}
-_MOST = 100_000
+_MAX_COUNT = 100_000
 """A count is never higher: whoever holds a digit key down waits for nobody."""
 
 
@@ -63,7 +63,7 @@ def parse_keys(keys: Sequence[str], *, visual: bool) -> VimCommand | Literal["mo
         operator = rest[0]
         further, rest = _count(rest[1:])
         if further:
-            count = min(_MOST, (count or 1) * further)
+            count = min(_MAX_COUNT, (count or 1) * further)
         if not rest:
             return "more"
         if rest[0] == operator:
@@ -98,14 +98,14 @@ def _count(keys: Sequence[str]) -> tuple[int | None, Sequence[str]]:
     length = 0
     while length < len(keys) and keys[length] in "0123456789" and (length or keys[0] != "0"):
         length += 1
-    return (min(_MOST, int("".join(keys[:length]))) if length else None), keys[length:]
+    return (min(_MAX_COUNT, int("".join(keys[:length]))) if length else None), keys[length:]
 
 
 MotionKind = Literal["exclusive", "inclusive", "lines"]
 
 
 @dataclass(frozen=True, slots=True)
-class Motion:
+class MotionTarget:
     """The target of a motion."""
 
     to: int
@@ -143,7 +143,7 @@ class LastSearches:
 
 def find_motion_target(  # noqa: PLR0911
     text: str, at: int, command: VimCommand, column: float, sought: LastSearches, *, onto_end: bool = False
-) -> Motion | None:
+) -> MotionTarget | None:
     """Return the target of a command's motion; None if it is impossible.
 
     Args:
@@ -158,57 +158,59 @@ def find_motion_target(  # noqa: PLR0911
     start, end = line_start(text, at), line_end(text, at)
     match command.name:
         case "h":
-            return Motion(max(start, at - times)) if at > start or command.operator else None
+            return MotionTarget(max(start, at - times)) if at > start or command.operator else None
         case "l":
             last = end if operates else end - 1
-            return Motion(min(at + times, last)) if at < last else None
+            return MotionTarget(min(at + times, last)) if at < last else None
         case "j" | "k":
             return _vertical(text, at, times if command.name == "j" else -times, column, onto_end=onto_end)
         case "0":
-            return Motion(start)
+            return MotionTarget(start)
         case "^":
-            return Motion(first_nonblank(text, at))
+            return MotionTarget(first_nonblank(text, at))
         case "$":
             return _to_end(text, at, times, onto_end=onto_end)
         case "gg" | "G":
             return _to_line(text, command)
         case "%":
             found = matching_bracket(text, at)
-            return None if found is None else Motion(found, "inclusive")
+            return None if found is None else MotionTarget(found, "inclusive")
         case "{" | "}":
             return _by_paragraphs(text, at, times, forward=command.name == "}")
         case "f" | "F" | "t" | "T":
-            found = find_in_line(text, at, command.name, command.argument, times)
-            return None if found is None else Motion(found, "inclusive" if command.name in "ft" else "exclusive")
+            found = find_character_in_line(text, at, command.name, command.argument, times)
+            return (
+                None if found is None else MotionTarget(found, "inclusive" if command.name in "ft" else "exclusive")
+            )
         case ";" | ",":
             return _again(text, at, command, sought)
         case "/" | "?" | "n" | "N":
             forward = sought.forward != (command.name == "N")
             found = find_text(text, at, sought.words, times, forward=forward)
-            return None if found is None else Motion(found)
+            return None if found is None else MotionTarget(found)
     return _by_words(text, at, command)
 
 
-def _by_words(text: str, at: int, command: VimCommand) -> Motion | None:
+def _by_words(text: str, at: int, command: VimCommand) -> MotionTarget | None:
     name, operates = command.name, bool(command.operator)
     big, started = name[-1].isupper(), at
     if name in "wW":
         if command.operator == "c" and at < line_end(text, at) and not text[at].isspace():
             for number in range(command.times):
                 at = word_end(text, at, big, stay=not number)
-            return Motion(at, "inclusive")
+            return MotionTarget(at, "inclusive")
         at = next_word(text, at, big, command.times, within_line=operates)
         at = at if operates else nearest_character(text, at)
-        return Motion(at) if operates or at != started else None
+        return MotionTarget(at) if operates or at != started else None
     step = {"b": previous_word, "e": word_end, "ge": previous_word_end}[name.lower()]
     for _ in range(command.times):
         at = step(text, at, big)
     if at == started and not (operates and name in "eE"):
         return None
-    return Motion(at, "exclusive" if name in "bB" else "inclusive")
+    return MotionTarget(at, "exclusive" if name in "bB" else "inclusive")
 
 
-def _vertical(text: str, at: int, lines: int, column: float, *, onto_end: bool = False) -> Motion | None:
+def _vertical(text: str, at: int, lines: int, column: float, *, onto_end: bool = False) -> MotionTarget | None:
     moved = 0
     place = line_start(text, at)
     while moved < abs(lines):
@@ -225,10 +227,10 @@ def _vertical(text: str, at: int, lines: int, column: float, *, onto_end: bool =
     if not moved:
         return None
     place = int(min(place + column, line_end(text, place)))
-    return Motion(place if onto_end else nearest_character(text, place), "lines", keeps_column=True)
+    return MotionTarget(place if onto_end else nearest_character(text, place), "lines", keeps_column=True)
 
 
-def _to_end(text: str, at: int, times: int, *, onto_end: bool) -> Motion | None:
+def _to_end(text: str, at: int, times: int, *, onto_end: bool) -> MotionTarget | None:
     if times > 1:
         below = _vertical(text, at, times - 1, 0)
         if below is None:
@@ -236,32 +238,32 @@ def _to_end(text: str, at: int, times: int, *, onto_end: bool) -> Motion | None:
         at = below.to
     start, end = line_start(text, at), line_end(text, at)
     if onto_end:
-        return Motion(end, to_end=True)
-    return Motion(end - 1, "inclusive", to_end=True) if end > start else Motion(end, to_end=True)
+        return MotionTarget(end, to_end=True)
+    return MotionTarget(end - 1, "inclusive", to_end=True) if end > start else MotionTarget(end, to_end=True)
 
 
-def _to_line(text: str, command: VimCommand) -> Motion:
+def _to_line(text: str, command: VimCommand) -> MotionTarget:
     number = command.count or (1 if command.name == "gg" else text.count("\n") + 1)
     place = 0
     for _ in range(min(number - 1, text.count("\n"))):
         place = line_end(text, place) + 1
-    return Motion(first_nonblank(text, place), "lines")
+    return MotionTarget(first_nonblank(text, place), "lines")
 
 
-def _by_paragraphs(text: str, at: int, times: int, *, forward: bool) -> Motion | None:
+def _by_paragraphs(text: str, at: int, times: int, *, forward: bool) -> MotionTarget | None:
     for left in reversed(range(times)):
         before, at = at, next_paragraph(text, at) if forward else previous_paragraph(text, at)
         if left and (at == before or line_start(text, at) != line_end(text, at)):
             return None
-    return Motion(at, "inclusive" if forward and at < len(text) and text[at] != "\n" else "exclusive")
+    return MotionTarget(at, "inclusive" if forward and at < len(text) and text[at] != "\n" else "exclusive")
 
 
-def _again(text: str, at: int, command: VimCommand, sought: LastSearches) -> Motion | None:
+def _again(text: str, at: int, command: VimCommand, sought: LastSearches) -> MotionTarget | None:
     if not sought.key:
         return None
     key = sought.key if command.name == ";" else sought.key.swapcase()
-    found = find_in_line(text, at, key, sought.character, command.times, again=True)
-    return None if found is None else Motion(found, "inclusive" if key in "ft" else "exclusive")
+    found = find_character_in_line(text, at, key, sought.character, command.times, again=True)
+    return None if found is None else MotionTarget(found, "inclusive" if key in "ft" else "exclusive")
 
 
 def find_operator_range(
@@ -272,7 +274,7 @@ def find_operator_range(
         found = text_object_range(text, at, command.argument[0] == "i", command.argument[1])
         return None if found is None else TextRange(*found)
     if command.name == "line":
-        below = _vertical(text, at, command.times - 1, 0) if command.times > 1 else Motion(at)
+        below = _vertical(text, at, command.times - 1, 0) if command.times > 1 else MotionTarget(at)
         return None if below is None else _whole_lines(text, at, below.to)
     moved = find_motion_target(text, at, command, column, sought)
     if moved is None:

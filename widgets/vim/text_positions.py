@@ -135,7 +135,9 @@ def previous_paragraph(text: str, at: int) -> int:
     return at
 
 
-def find_in_line(text: str, at: int, key: str, character: str, count: int, *, again: bool = False) -> int | None:
+def find_character_in_line(
+    text: str, at: int, key: str, character: str, count: int, *, again: bool = False
+) -> int | None:
     """Return what `f`, `F`, `t` and `T` find in the line; None if it does not occur `count` times.
 
     `again`: it is looked for by `;`, which a `t` that stands before it already must not find.

@@ -115,7 +115,7 @@ def swap_case(text: str, at: int, times: int) -> tuple[str, int]:
     return new, nearest_character(new, end)
 
 
-_MOST = 20_000_000
+_MAX_UNDO_CHARACTERS = 20_000_000
 """Characters of all texts that are kept."""
 
 
@@ -131,7 +131,7 @@ class UndoHistory:
         self._before.append((text, cursor))
         self._after.clear()
         size = sum(len(kept) for kept, _ in self._before)
-        while size > _MOST and len(self._before) > 1:
+        while size > _MAX_UNDO_CHARACTERS and len(self._before) > 1:
             size -= len(self._before.pop(0)[0])
 
     def drop_unchanged(self, text: str) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from app.proposals.text.hunks import hunk_header
+from app.proposals.text.hunks import format_hunk_header
 from app.proposals.values.decision_facts import EvidenceVerdict, HunkEvidence, RecordedEvidence
 from app.proposals.values.models import FileDiff, Hunk
 from app.proposals.values.origin import CommandRecipe
@@ -93,7 +93,9 @@ def unnoticed_hunks_as_feedback(evidence: ProposalEvidence, diffs: Iterable[File
         for hunk in diff.change.hunks:
             mark = evidence.marks.get(hunk.id)
             if mark is not None and mark.verdict.is_unnoticed_by_tests:
-                parts.append(f"{diff.change.path} {hunk_header(hunk)}: {mark.description}\n{_quoted(diff, hunk)}")
+                parts.append(
+                    f"{diff.change.path} {format_hunk_header(hunk)}: {mark.description}\n{_quoted(diff, hunk)}"
+                )
     if not parts:
         return ""
     head = (

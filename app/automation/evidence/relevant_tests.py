@@ -266,7 +266,7 @@ def _test_paths(read: Callable[[str], str]) -> Sequence[str]:
     return ()
 
 
-_MOST_FILES = 20_000
+_MAX_FILES = 20_000
 _LARGEST = 1 << 20
 """Bytes of a file whose imports are read."""
 _LONGEST = 50_000
@@ -412,7 +412,7 @@ class TestSelector:
             paths = {*self.texts, *(each for each in self.workspace.walk_files() if each.endswith(".py"))}
             there = [path for path in paths if self.texts.get(path, "") is not None]
             read = self._read()
-            self._graph = build_import_graph(there[:_MOST_FILES], read)
+            self._graph = build_import_graph(there[:_MAX_FILES], read)
             self._graph.tests = filter_by_test_paths(self._graph.tests, read)
         return self._graph
 

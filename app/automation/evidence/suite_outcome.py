@@ -9,7 +9,7 @@ from app.automation.tool_reports import ReportError, iterate_xml_elements
 
 PYTEST_REPORT_PATH = ".signoff-evidence.xml"
 """Where pytest is asked to write its report, on the layer of the run."""
-_MOST = 10_000
+_MAX_NAMED_TESTS = 10_000
 """Tests that are named of one run."""
 _LOADS = re.compile(
     r"(?:failed on \w+ with \"?)?(?:NameError|ImportError|ModuleNotFoundError|SyntaxError|IndentationError"
@@ -122,7 +122,7 @@ def _from_report(ok: bool, report: bytes, seconds: float) -> SuiteOutcome:
     name = path = ""
     for element, attributes in iterate_xml_elements(report):
         match element:
-            case "testcase" if len(passed) + len(failed) < _MOST:
+            case "testcase" if len(passed) + len(failed) < _MAX_NAMED_TESTS:
                 path, name = attributes.get("file", ""), _test_id(attributes)
                 passed[name] = None
             case "failure" | "error" if name:

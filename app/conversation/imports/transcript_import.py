@@ -313,16 +313,16 @@ MAX_TRANSCRIPT_BYTES = 128 * 1024 * 1024
 """Bytes."""
 MAX_DOCUMENT_BYTES = 16 * 1024 * 1024
 """Bytes of a line, or of a file that is one document."""
-_MOST_MESSAGES = 100_000
-_MOST_TEXT = 32_000_000
+_MAX_MESSAGES = 100_000
+_MAX_TEXT = 32_000_000
 """Characters of all that is kept."""
 _LONGEST_RESULT = 100_000
 """Characters of a tool's result."""
 _DEEPEST = 32
 """Levels of a JSON document; deeper ones are replaced by their absence."""
-_MOST_VALUES = 5_000_000
+_MAX_VALUES = 5_000_000
 """JSON values in all lines."""
-_MOST_CONTAINERS = 1_000_000
+_MAX_CONTAINERS = 1_000_000
 """Brackets and braces in a line."""
 _READ = ("role", "content", "tool_calls", "function_call", "reasoning_content", "name", "refusal", "tool_call_id")
 _UNKNOWN = (
@@ -382,7 +382,7 @@ class _File:
         self._path = path
         self._data = data
         self._repairs = repairs
-        self._left = _MOST_VALUES
+        self._left = _MAX_VALUES
 
     def messages(self) -> tuple[str, list[dict[str, Any]]]:
         """The name of the program, and its messages in OpenAI's form."""
@@ -433,9 +433,9 @@ class _File:
 
     def _parsed(self, data: bytes) -> Any:
         """The JSON value, in a form that can be kept; None for none."""
-        if data.count(b"{") + data.count(b"[") > _MOST_CONTAINERS:
+        if data.count(b"{") + data.count(b"[") > _MAX_CONTAINERS:
             # Each takes far more memory than it takes bytes here.
-            raise TranscriptError(f"{self._path} holds more than {_MOST_CONTAINERS:,} JSON values in one line.")
+            raise TranscriptError(f"{self._path} holds more than {_MAX_CONTAINERS:,} JSON values in one line.")
         try:
             value = json.loads(data.decode("utf-8-sig", "replace"))
         except (ValueError, RecursionError):
@@ -450,7 +450,7 @@ class _File:
         """The value with no half surrogates, no infinite numbers, and no deeper levels than are kept."""
         self._left -= 1
         if self._left < 0:
-            raise TranscriptError(f"{self._path} holds more than {_MOST_VALUES:,} JSON values.")
+            raise TranscriptError(f"{self._path} holds more than {_MAX_VALUES:,} JSON values.")
         match value:
             case str():
                 return replace_surrogates(value)
@@ -476,9 +476,9 @@ def _is_damaged(data: bytes) -> bool:
 
 def _bounded(path: Path, messages: list[dict[str, Any]], repairs: Counter[str]) -> Iterator[dict[str, Any]]:
     """The messages with the fields that are read; raises TranscriptError where they are too many or too long."""
-    if len(messages) > _MOST_MESSAGES:
-        raise TranscriptError(f"{path} holds more than {_MOST_MESSAGES:,} messages.")
-    left = _MOST_TEXT
+    if len(messages) > _MAX_MESSAGES:
+        raise TranscriptError(f"{path} holds more than {_MAX_MESSAGES:,} messages.")
+    left = _MAX_TEXT
     for message in messages:
         kept = {name: message[name] for name in _READ if name in message}
         content = kept.get("content")
@@ -489,7 +489,7 @@ def _bounded(path: Path, messages: list[dict[str, Any]], repairs: Counter[str]) 
             kept["tool_calls"] = [_call(call) for call in calls if isinstance(call, Mapping)]
         left -= len(json.dumps(kept, ensure_ascii=False))
         if left < 0:
-            raise TranscriptError(f"{path} holds more than {_MOST_TEXT:,} characters of conversation.")
+            raise TranscriptError(f"{path} holds more than {_MAX_TEXT:,} characters of conversation.")
         yield kept
 
 

@@ -35,12 +35,12 @@ from app.conversation.events import (
 from app.conversation.payload.history import read_omissions
 from app.conversation.payload.projection import PayloadInputs, project
 from app.conversation.payload.tool_calls import dump_arguments
-from app.conversation.proposal_reports import format_decision_facts, format_denial, format_feedback
+from app.conversation.proposal_reports import format_call_denial, format_decision_facts, format_feedback
 from app.llm.values.endpoint import Profile
 from app.llm.values.requests_and_updates import Payload
 from app.llm.wires.wire import IMAGE_PARTS
 
-_CLAUDE_SIDE, _CLAUDE_PATCH, _CLAUDE_MOST = 2_576, 28, 4_784
+_CLAUDE_SIDE, _CLAUDE_PATCH, _CLAUDE_MAX_PATCHES = 2_576, 28, 4_784
 """Claude's largest: fitted to a side, counted in patches, up to a limit."""
 _GPT_PATCH, _GPT_PATCHES, _GPT_FACTOR = 32, 1_536, 1.62
 """GPT's later models: patches, up to a number of them, and what one of them counts in the smaller models."""
@@ -55,7 +55,7 @@ def estimate_image_tokens(width: int, height: int) -> int:
 
 def _claude(width: int, height: int) -> int:
     scale = min(1.0, _CLAUDE_SIDE / max(width, height))
-    return min(_CLAUDE_MOST, ceil(width * scale / _CLAUDE_PATCH) * ceil(height * scale / _CLAUDE_PATCH))
+    return min(_CLAUDE_MAX_PATCHES, ceil(width * scale / _CLAUDE_PATCH) * ceil(height * scale / _CLAUDE_PATCH))
 
 
 def _gpt_patches(width: int, height: int) -> int:
@@ -331,7 +331,7 @@ def estimate_event_tokens(event: Event) -> int:
         case ProposalDecided():
             text = format_decision_facts(event) + format_feedback(event)
         case CallDenied():
-            text = format_denial(event) + event.feedback
+            text = format_call_denial(event) + event.feedback
     images = estimate_image_event_tokens(event)
     return estimate_text_tokens(text) + MESSAGE_TOKENS + images if text or images else 0
 

@@ -36,8 +36,8 @@ from app.conversation.payload.tool_calls import (
 from app.conversation.proposal_reports import (
     PendingProposal,
     PendingProposals,
+    format_call_denial,
     format_decision_facts,
-    format_denial,
     format_feedback,
 )
 from app.conversation.todos import Todo
@@ -391,7 +391,7 @@ class HistoryReader:
         if self._covered:
             self._kept.append(KeptUserMessage(denied.feedback, f"(denied: {denied.subject})"))
         else:
-            self._add(ProgramNote(format_denial(denied), introduces=True))
+            self._add(ProgramNote(format_call_denial(denied), introduces=True))
             self._add(UserHistoryItem(denied.feedback, mid_turn=True))
 
     def _assistant(self, message: AssistantMessage) -> None:

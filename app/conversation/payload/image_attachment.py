@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from app.conversation.payload.history import HistoryItem, ModelResponse, ProgramNote, UserHistoryItem
 from app.conversation.payload.tool_calls import CallRecord
-from app.images.image import Image, positions_over_limit, quote_names, refusal_reason
+from app.images.image import Image, image_refusal_reason, positions_over_limit, quote_names
 from app.llm.values.endpoint import Profile
 from app.llm.wires.wire import Attachment
 
@@ -140,6 +140,6 @@ def image_unsent_reason(image: Image, profile: Profile, *, of_tool: bool = False
         return "unfit"
     if image.sha256 in profile.refused_images:
         return "refused"
-    if refusal_reason(image, profile.wire):
+    if image_refusal_reason(image, profile.wire):
         return "large"
     return ""

@@ -383,7 +383,7 @@ def find_agent_with_tool(tool: str) -> Agent | None:
 
 DEFAULT_LIMIT_SECONDS = 30
 """Seconds within which a call is answered, `--wait` apart."""
-_MOST_SECONDS = 86_400
+_MAX_SECONDS = 86_400
 
 
 class HookOptions(NamedTuple):
@@ -464,13 +464,13 @@ def add_hook_options(parser: argparse.ArgumentParser) -> None:
 
 def parse_seconds(text: str) -> int:
     """Parse a number of seconds, at most a day."""
-    if not (text.isascii() and text.isdecimal() and len(text) < 6 and int(text) <= _MOST_SECONDS):
-        raise argparse.ArgumentTypeError(f"give whole seconds, up to {_MOST_SECONDS}")
+    if not (text.isascii() and text.isdecimal() and len(text) < 6 and int(text) <= _MAX_SECONDS):
+        raise argparse.ArgumentTypeError(f"give whole seconds, up to {_MAX_SECONDS}")
     return int(text)
 
 
 def parse_positive_seconds(text: str) -> int:
     """Parse a number of seconds above 0."""
     if not parse_seconds(text):
-        raise argparse.ArgumentTypeError(f"give whole seconds, from 1 to {_MOST_SECONDS}")
+        raise argparse.ArgumentTypeError(f"give whole seconds, from 1 to {_MAX_SECONDS}")
     return int(text)

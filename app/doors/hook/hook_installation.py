@@ -223,7 +223,7 @@ class InstalledHook(NamedTuple):
             )
 
 
-def hook_command(agent: Agent, options: HookOptions) -> str:
+def make_hook_command(agent: Agent, options: HookOptions) -> str:
     """Return the command line that the agent runs before each call; it denies if signoff cannot run."""
     return f"signoff hook {f'{agent.name} {options}'.strip()} {_DENIAL}"
 
@@ -252,10 +252,15 @@ def find_hook(agent: Agent, text: str) -> InstalledHook | None:
 def add_hook(agent: Agent, text: str, options: HookOptions) -> str:
     """Return the settings with signoff's hook, which replaces an earlier one; raises UnreadableSettings."""
     if agent.form == "plugin":
-        return render_hook_plugin(hook_command(agent, options), options.max_seconds)
+        return render_hook_plugin(make_hook_command(agent, options), options.max_seconds)
     text = remove_hook(agent, text) if text.strip() else "{}\n"
     limit = _limit(agent, options) * (1000 if agent.milliseconds else 1)
-    before_tool = {"type": "command", "command": hook_command(agent, options), "timeout": limit, **agent.on_failure}
+    before_tool = {
+        "type": "command",
+        "command": make_hook_command(agent, options),
+        "timeout": limit,
+        **agent.on_failure,
+    }
     # Nothing is at stake before a prompt and after a turn: a failure is neither to take the user's words away nor to
     # make the agent go on.
     beside = {"type": "command", "command": f"signoff hook {agent.name}"}
@@ -292,7 +297,7 @@ def remove_hook(agent: Agent, text: str) -> str:
 def render_toml_hooks(agent: Agent, options: HookOptions) -> str:
     """Return the tables that add signoff's hook to TOML settings, which only the user can write."""
     tables = (
-        {"event": agent.before_tool, "command": hook_command(agent, options), "timeout": _limit(agent, options)},
+        {"event": agent.before_tool, "command": make_hook_command(agent, options), "timeout": _limit(agent, options)},
         {"event": agent.before_prompt, "command": f"signoff hook {agent.name}"},
     )
     return "\n".join(

@@ -28,7 +28,7 @@ _LONGEST_PROMPT = 100_000
 """Characters of a prompt that are kept; what a longer one shows is unknown."""
 _LONGEST_READ = 60_000
 """Characters of which the lines are noted: agents refuse to show more at a time, or cut it."""
-_MOST_FOUND = 200
+_MAX_SEARCH_FILES = 200
 """Files of one search."""
 _SHOWS_NO_LINE = re.compile(r"(?:cd|date|git (?:branch|status)|ls|mkdir|pwd|true|which)(?: [\w./~=-]+)*")
 """A command that shows no line of a file."""
@@ -103,7 +103,7 @@ def _search_reads(workspace: Workspace, call: HookCall) -> Iterator[AgentRead]:
     found = _matches(call.result, searched)
     pattern = _NAME.fullmatch(str(call.arguments.get("pattern", "")))
     name = pattern[1] if pattern is not None else ""
-    if len(found) > _MOST_FOUND:
+    if len(found) > _MAX_SEARCH_FILES:
         yield _unseen("a search has found too many files.")
         return
     for named, lines in found.items():

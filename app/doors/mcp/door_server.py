@@ -31,6 +31,7 @@ from app.mcp_client.json_rpc import (
     parse_messages,
     parse_request,
 )
+from app.proposals.values.proposal_errors import MAX_PROPOSAL_FILES
 
 ToolSchema = dict[str, Any]
 
@@ -62,9 +63,6 @@ def _flag(description: str) -> ToolSchema:
 
 MAX_WAIT_SECONDS = 86_400
 """Seconds that one call may wait."""
-
-MAX_PROPOSAL_FILES = 5_000
-"""Files in one proposal of an agent."""
 
 _WAIT: ToolSchema = {
     "type": "integer",

@@ -24,7 +24,7 @@ from app.doors.agent_decisions import (
     wait_for_decision,
     wait_until_lines_are_read,
 )
-from app.doors.mcp.door_server import MAX_PROPOSAL_FILES, MAX_WAIT_SECONDS, McpCaller, RunningCall
+from app.doors.mcp.door_server import MAX_WAIT_SECONDS, McpCaller, RunningCall
 from app.proposals.locate.matching import Replacement
 from app.proposals.stack.draft import Draft
 from app.proposals.text.diff import diff_lines
@@ -33,7 +33,7 @@ from app.proposals.text.hunks import raw_lines
 from app.proposals.values.models import EditReport, HunkState, Proposal, ProposalState
 from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.pending_paths import format_ids
-from app.proposals.values.proposal_errors import EditRefused, ProposalError, TooMuchUnread
+from app.proposals.values.proposal_errors import MAX_PROPOSAL_FILES, EditRefused, ProposalError, TooMuchUnread
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.runtime.unfinished_work import finish_unfinished_work_and_notify
 from app.storage import StorageError
@@ -149,7 +149,7 @@ EDIT_REFUSED_MESSAGE = (
 )
 
 
-def refusal_reason(last_turn: AgentTurn, caller: McpCaller, on_top_of: str, status: DecisionStatus) -> str:
+def staging_refusal_reason(last_turn: AgentTurn, caller: McpCaller, on_top_of: str, status: DecisionStatus) -> str:
     """Return why a call may not stage anything; empty if it may.
 
     Args:
@@ -434,7 +434,7 @@ class ProposalTools:
                 if words := self._unread_words(runtime, turns, running):
                     return _ToolAnswer(words, failed=True)
                 status = read_decision_status(runtime.database, runtime.name, turns[-1].proposal)
-                if no := refusal_reason(turns[-1], caller, arguments.on_top_of or "", status):
+                if no := staging_refusal_reason(turns[-1], caller, arguments.on_top_of or "", status):
                     return _ToolAnswer(no, failed=True)
             count = sum(each.origin.kind is OriginKind.AGENT for each in runtime.service.pending())
             if count >= MAX_WAITING_PROPOSALS:

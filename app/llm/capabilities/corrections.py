@@ -35,7 +35,7 @@ def make_correction(name: str, profile: Profile, notice: str, **changes: Any) ->
     return Correction(name, profile.model_copy(update=changes), notice)
 
 
-def make_rule(pattern: re.Pattern[str], name: str, notice: str, **changes: Any) -> Rule:
+def make_correction_rule(pattern: re.Pattern[str], name: str, notice: str, **changes: Any) -> Rule:
     """Return a rule: a server whose message matches needs these changes."""
 
     def rule(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
@@ -126,7 +126,7 @@ def _output_limit(profile: Profile, failure: Failure, _: Payload) -> Iterator[Co
         )
 
 
-_MOST_TOOLS = 100
+_MAX_TOOLS = 100
 """Tools that are remembered."""
 _PARTS = "__"
 """Stands between the names of a server and its tool, and in none of signoff's own."""
@@ -158,7 +158,7 @@ def _schema_refused(profile: Profile, failure: Failure, payload: Payload) -> Ite
 
 
 def _without_tools(profile: Profile, tools: Sequence[Mapping[str, Any]], problem: str) -> Correction:
-    refused = [*profile.refused_tools, *map(tool_key, tools)][-_MOST_TOOLS:]
+    refused = [*profile.refused_tools, *map(tool_key, tools)][-_MAX_TOOLS:]
     left_out = "it is left out" if len(tools) == 1 else "its tools are left out"
     name = f"tools:{','.join(map(tool_name, tools))}"
     return make_correction(name, profile, f"{problem}; {left_out}.", refused_tools=refused)
@@ -197,7 +197,10 @@ def _one_refused(profile: Profile, failure: Failure, payload: Payload) -> Iterat
             notice = "The server refused an image; it goes without, and the model is told so."
             known = [name for name in profile.refused_images if name not in refused]
             yield make_correction(
-                f"image:{len(refused)}", profile, notice, refused_images=[*known, *dict.fromkeys(refused)][-_MOST:]
+                f"image:{len(refused)}",
+                profile,
+                notice,
+                refused_images=[*known, *dict.fromkeys(refused)][-_MAX_REFUSED_IMAGES:],
             )
 
 
@@ -221,7 +224,7 @@ def _without(profile: Profile) -> Correction:
     return make_correction("images", profile, notice, images_supported=False)
 
 
-_MOST = 50
+_MAX_REFUSED_IMAGES = 50
 """Refused images that are remembered."""
 
 
@@ -445,23 +448,23 @@ RULES: tuple[Rule, ...] = (
     _parallel_calls,
     _tools,
     _tool_choice,
-    make_rule(
+    make_correction_rule(
         _SINGLE_CALL,
         "single_call",
         "The model takes one tool call per message; the history is sent that way.",
         single_call_turns=True,
     ),
     _tool_id,
-    make_rule(
+    make_correction_rule(
         _SIGNATURE, "signature", "The server wants the signatures of its tool calls back.", call_extras_echo=True
     ),
-    make_rule(
+    make_correction_rule(
         _REASONING,
         "reasoning",
         "The server wants the reasoning back beside tool calls.",
         reasoning_echo="required_on_calls",
     ),
-    make_rule(
+    make_correction_rule(
         _EITHER,
         "text_beside_calls",
         "The server takes no text beside tool calls; the calls are sent.",

@@ -31,7 +31,7 @@ class CorrectionTrial:
         """Profile and payload that the last correction was made for."""
         self._tried: set[str] = set()
 
-    def add_fact(self, **facts: Any) -> None:
+    def add_confirmed_fields(self, **facts: Any) -> None:
         """Add something that is true however this request ends."""
         self.profile = self.profile.model_copy(update=facts)
         self._known = self._known.model_copy(update=facts)
@@ -94,7 +94,7 @@ see them, without a server's tool it cannot do what that does, a local server is
 without counts the context is estimated, what the user wants is not in force, prices change, what is joined to the
 first message costs the prompt cache, the gate is weaker, the model forgets what it has reasoned, and what is cut off
 may pass for whole."""
-_LASTS_AT_MOST = 90 * _DAY
+_MAX_AGE_SECONDS = 90 * _DAY
 _DATES = "learned_at"
 """Where the cache keeps the Unix time of each field."""
 
@@ -110,10 +110,10 @@ class LearnedField:
 
     def is_valid(self, now: float) -> bool:
         """Return whether it is still believed."""
-        return now - self.since < LASTS.get(self.field, _LASTS_AT_MOST)
+        return now - self.since < LASTS.get(self.field, _MAX_AGE_SECONDS)
 
 
-def cache_key(base_url: str, model: str) -> str:
+def profile_cache_key(base_url: str, model: str) -> str:
     """Return the key under which corrections of this endpoint and model are stored."""
     return f"{base_url.rstrip('/')}|{model}"
 
@@ -126,7 +126,10 @@ def read_valid_fields(cache: ProfileCache, base_url: str, model: str, now: float
 
 def store_fields(cache: ProfileCache, endpoint: Endpoint, fields: Mapping[str, Any]) -> None:
     """Store exactly these learned fields of the endpoint."""
-    cache[cache_key(endpoint.base_url, endpoint.model)] = {**fields, _DATES: dict.fromkeys(fields, time.time())}
+    cache[profile_cache_key(endpoint.base_url, endpoint.model)] = {
+        **fields,
+        _DATES: dict.fromkeys(fields, time.time()),
+    }
 
 
 class LearnedProfile:
@@ -191,7 +194,7 @@ class LearnedProfile:
 
 
 def _stored(cache: ProfileCache, base_url: str, model: str) -> Iterator[LearnedField]:
-    stored = dict(cache.get(cache_key(base_url, model)) or {})
+    stored = dict(cache.get(profile_cache_key(base_url, model)) or {})
     dates = stored.pop(_DATES, {})
     for field, value in stored.items():
         if field in Profile.model_fields:
@@ -200,7 +203,7 @@ def _stored(cache: ProfileCache, base_url: str, model: str) -> Iterator[LearnedF
 
 
 def _store(cache: ProfileCache, endpoint: Endpoint, changed: Mapping[str, Any], now: float) -> None:
-    key = cache_key(endpoint.base_url, endpoint.model)
+    key = profile_cache_key(endpoint.base_url, endpoint.model)
     stored = dict(cache.get(key) or {})
     dates = stored.pop(_DATES, {})
     dates = dates if isinstance(dates, dict) else {}

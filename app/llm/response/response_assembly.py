@@ -301,7 +301,7 @@ _ECHOED_LISTS = ("reasoning_details", "thinking_blocks", OPAQUE_BLOCKS)
 _MERGED_TEXTS = ("text", "summary", "thinking")
 _LONGEST_REASON = 100
 """Characters of a finish reason."""
-_MOST_DOLLARS = 1_000_000
+_MAX_DOLLARS = 1_000_000
 """What is more is not what one response costs."""
 
 
@@ -538,4 +538,4 @@ def read_usage(holder: Mapping[str, Any]) -> TokenUsage | None:
 
 def _dollars(value: Any) -> float | None:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_number and 0 <= value < _MOST_DOLLARS else None
+    return float(value) if is_number and 0 <= value < _MAX_DOLLARS else None

@@ -124,7 +124,7 @@ class ModelTurn:
 Item = SystemText | UserText | ModelTurn
 
 
-_MOST_TOKENS = 10**9
+_MAX_TOKENS = 10**9
 """More than any model reads or writes."""
 
 
@@ -154,7 +154,7 @@ def make_usage(prompt: int, completion: int, cached: int, *, written: int = 0, c
 def parse_token_count(value: Any) -> int:
     """Return a number of tokens; 0 for anything else."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return int(value) if is_number and 0 < value < _MOST_TOKENS else 0
+    return int(value) if is_number and 0 < value < _MAX_TOKENS else 0
 
 
 def as_mapping(value: Any) -> Mapping[str, Any]:

@@ -11,7 +11,14 @@ from app.proposals.journal.journal import Transition
 from app.proposals.stack.rebase import merge_bytes, merge_mode
 from app.proposals.text.diff import diff_lines
 from app.proposals.text.document import Document
-from app.proposals.text.hunks import Lines, apply_hunks_to_lines, has_effect, hunk_header, raw_lines, set_hunk_states
+from app.proposals.text.hunks import (
+    Lines,
+    apply_hunks_to_lines,
+    format_hunk_header,
+    has_effect,
+    raw_lines,
+    set_hunk_states,
+)
 from app.proposals.values.decision_facts import FileStat, HunkOutcome
 from app.proposals.values.models import DeniedPart, FileChange, FileVersion, Hunk, HunkState, Proposal
 from app.proposals.values.pending_paths import format_ids, is_undecided
@@ -235,7 +242,7 @@ def describe_hunk_outcomes(
                 HunkOutcome(
                     path=change.path,
                     hunk=hunk.id,
-                    header=hunk_header(hunk),
+                    header=format_hunk_header(hunk),
                     landed=is_landed,
                     reason=reason,
                     excerpt="" if now is None else _excerpt(now, hunk.old_start + shift, count),

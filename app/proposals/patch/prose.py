@@ -10,7 +10,7 @@ _NUMBERS = re.compile(r"^@@+ *-(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? *@@+ ?(.*)$")
 _PLACEHOLDER = re.compile(r"^[-+.,\s\dxXyYnNaAbB…?]*$|^-.*\+.*$")
 _REMAINS = re.compile(r"^@@.?-\d+(?:,\d+)? |\+\d+(?:,\d+)? *@@")
 """One of the two ranges, where the line as a whole is no header with numbers."""
-_MOST_DIGITS = 12
+_MAX_DIGITS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ def read_hunk_header(line: str, at: int) -> HunkHeader:
     """Read a line that begins with `@@`, line `at` (from 0) of its patch; raises MalformedPatch."""
     line = line.rstrip("\r")
     if numbers := _NUMBERS.match(line):
-        if any(len(digits or "") > _MOST_DIGITS for digits in numbers.groups()[:4]):
+        if any(len(digits or "") > _MAX_DIGITS for digits in numbers.groups()[:4]):
             raise MalformedPatch(f"Line {at + 1}: no file has as many lines as this hunk header says.")
         return HunkHeader(
             int(numbers[1]),

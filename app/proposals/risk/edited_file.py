@@ -329,7 +329,7 @@ _DEFINITION = PrefilteredPattern(
     ("=", "export"),
 )
 _WORD = re.compile(r"[A-Za-z_]\w{2,}")
-_MOST = 2_000_000
+_MAX_SEARCHED_CHARACTERS = 2_000_000
 """Characters of added text, at most, in which uses are looked for."""
 
 
@@ -377,7 +377,7 @@ def _definitions_first(paths: Sequence[str], files: Sequence[EditedFile]) -> lis
     """Return the paths with a file that defines a name before those that use it; in a circle, first by path."""
     wanted = set(paths)
     among = [file for file in files if file.path in wanted]
-    if len(among) < 2 or sum(len(file.added_text) for file in among) > _MOST:
+    if len(among) < 2 or sum(len(file.added_text) for file in among) > _MAX_SEARCHED_CHARACTERS:
         return list(paths)
     needs = _needs(among)
     placed = {path: None for path in paths if not needs[path]} if not any(needs.values()) else {}

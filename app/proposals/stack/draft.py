@@ -191,9 +191,8 @@ class Draft:
         self._files = DraftFiles()
         self._before_taking: dict[str, DraftFile] | None = None
 
-    @property
-    def proposal_id(self) -> str:
-        """The id that the proposal will have; reserved when first asked for."""
+    def ensure_proposal_id(self) -> str:
+        """Return the id that the proposal will have; the first call reserves it."""
         with self._lock:
             self._id = self._id or self._reserve()
             return self._id

@@ -64,7 +64,7 @@ def stage_draft(
         NothingStaged: the edits cancel out.
     """
     contents, store = proposals.contents, proposals.store
-    part = store.proposal(draft.proposal_id)
+    part = store.proposal(draft.ensure_proposal_id())
     old = find_revised_proposal(map(proposals.get, answers), draft) if part is None else None
     paths = draft.changed_paths.keys() | (proposal_paths(old) if old else set())
     stack = stacks.get_stack(paths)
@@ -256,7 +256,7 @@ def make_proposal(draft: Draft, changes: tuple[FileChange, ...], workspace: str,
     else:
         words = " ".join(words.split())[:_SUMMARY_CHARACTERS] or describe_changes(changes)[:_SUMMARY_CHARACTERS]
     return Proposal(
-        id=draft.proposal_id,
+        id=draft.ensure_proposal_id(),
         workspace=workspace,
         session=draft.session,
         created=time.time(),

@@ -154,7 +154,7 @@ def _terminated(lines: list[bytes]) -> list[bytes]:
     return [line if line.endswith(b"\n") or at == last else line + ending for at, line in enumerate(lines)]
 
 
-def hunk_header(hunk: Hunk) -> str:
+def format_hunk_header(hunk: Hunk) -> str:
     """The hunk's place as a unified diff without context writes it (POSIX diff -u: an empty range names the line
     before it)."""
     return f"@@ -{_range(hunk.old_start, hunk.old_count)} +{_range(hunk.new_start, hunk.new_count)} @@"

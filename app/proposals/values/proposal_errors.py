@@ -6,6 +6,9 @@ what was looked for, where it nearly matched, and what to send instead, in at mo
 MESSAGE_LIMIT = 2_048
 """Bytes of UTF-8 in one message."""
 
+MAX_PROPOSAL_FILES = 5_000
+"""Files of one proposal that a person can review; more are refused."""
+
 _CUT = "\n[cut]"
 
 

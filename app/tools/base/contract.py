@@ -96,7 +96,7 @@ class ToolOutput:
 
 
 @dataclass(frozen=True, slots=True)
-class Confirmation:
+class PermissionRequest:
     """A request for the user's permission."""
 
     kind: Literal["command", "secret", "changes", "server", "ignored"]
@@ -134,7 +134,7 @@ class PermissionDuration(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class ConfirmationAnswer:
+class PermissionAnswer:
     """The user's answer."""
 
     allowed: bool
@@ -167,9 +167,8 @@ class ConfirmationAnswer:
 class DraftEdits(Protocol):
     """The edits of one step as tools see them; synchronous, so to be called on a thread."""
 
-    @property
-    def proposal_id(self) -> str:
-        """Return the id of the proposal that the edits belong to."""
+    def ensure_proposal_id(self) -> str:
+        """Return the id that the proposal of these edits will have; the first call reserves it."""
         ...
 
     @property
@@ -239,7 +238,7 @@ class ToolContext:
     draft: DraftEdits
     output: Callable[[str], None]
     """Takes live output for the screen."""
-    confirm: Callable[[Confirmation], Awaitable[ConfirmationAnswer]]
+    confirm: Callable[[PermissionRequest], Awaitable[PermissionAnswer]]
     """Asks the user; answers at once what the user has allowed for the session."""
     planning: bool = False
     """Nothing may be staged or written."""

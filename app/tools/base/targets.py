@@ -13,7 +13,7 @@ from app.proposals.files.overlay import OverlayFile
 from app.proposals.values.models import EditReport
 from app.proposals.values.proposal_errors import EditRefused
 from app.sandbox.process import run_shielded
-from app.tools.base.contract import Confirmation, DraftEdits, ToolContext, ToolError, ToolOutput
+from app.tools.base.contract import DraftEdits, PermissionRequest, ToolContext, ToolError, ToolOutput
 from app.workspace.path_rules import WorkspaceError
 from app.workspace.paths import WalkedFile, Workspace
 from app.workspace.secrets import secret_reason
@@ -40,7 +40,7 @@ async def stage_edit(
         report = await run_shielded(asyncio.to_thread(edit, *arguments, **named))
     if summary and (line := " ".join(summary.split())):
         context.draft.summaries.append(line)
-    text = staged_result(context.draft.proposal_id, report, context.staging_steps_left)
+    text = staged_result(context.draft.ensure_proposal_id(), report, context.staging_steps_left)
     return ToolOutput(text, report.summary or _stat(report))
 
 
@@ -162,7 +162,7 @@ async def ask_if_secret(context: ToolContext, *paths: str) -> None:
     for path, reason in await asyncio.to_thread(find_secrets_among, context.workspace, context.draft, paths):
         folder = PurePosixPath(path).parent.as_posix()
         answer = await context.confirm(
-            Confirmation("secret", f"Let the model see {path}? It looks like a secret: {reason}.", path, folder)
+            PermissionRequest("secret", f"Let the model see {path}? It looks like a secret: {reason}.", path, folder)
         )
         if not answer.allowed:
             raise answer.to_rejection(

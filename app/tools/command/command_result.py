@@ -26,7 +26,7 @@ from app.sandbox.captured_changes import (
 )
 from app.sandbox.confinement import ChangedMeanwhile, CommandPermissions, ProbeResult, SandboxMode, WorkspaceWrites
 from app.text.quantities import format_count
-from app.tools.base.contract import Confirmation, ToolContext, ToolOutput
+from app.tools.base.contract import PermissionRequest, ToolContext, ToolOutput
 from app.tools.base.targets import refusals_as_tool_errors, staged_result
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class PlainTextDecoder:
         return text
 
 
-class HeadAndTail:
+class HeadAndTailBuffer:
     """Keeps the beginning and end of a long text, and counts the characters between them."""
 
     def __init__(self, head: int = HEAD_CHARACTERS, tail: int = TAIL_CHARACTERS) -> None:
@@ -120,7 +120,7 @@ class HeadAndTail:
         return remove_overwritten(head) + gap + remove_overwritten(tail)
 
 
-class LiveOutput:
+class ThrottledOutput:
     """Passes output on at a rate that a screen can follow."""
 
     def __init__(self, send: Callable[[str], None]) -> None:
@@ -240,7 +240,7 @@ def _by_reason(paths: Mapping[str, str]) -> dict[str, list[str]]:
     return found
 
 
-async def stage_changes(
+async def stage_command_changes(
     context: ToolContext,
     output: ToolOutput,
     changes: list[PathChange],
@@ -263,20 +263,20 @@ async def stage_changes(
         context.draft.summaries.append(summarize_command(command))
     # What was moved is one file.
     files = format_count(len(report.files), "file")
-    proposal = context.draft.proposal_id
+    proposal = context.draft.ensure_proposal_id()
     told = staged_result(proposal, report, context.staging_steps_left)
     notes = [f"[{files} changed; the workspace is as it was]", told]
     summary = f"{files} {'put back' if ran_in_place else 'changed'} → {proposal}"
     return replace(_told(output, notes, summary), staged=True)
 
 
-def _question(found: CapturedChanges, size: str, command: str) -> Confirmation:
+def _question(found: CapturedChanges, size: str, command: str) -> PermissionRequest:
     names = [
         f"{each.path}  {'deleted' if each.is_deleted else format_size(each.size)}" for each in found.touched[:_SHOWN]
     ]
     if len(found.touched) > _SHOWN:
         names.append(f"and {len(found.touched) - _SHOWN:,} more")
-    return Confirmation(
+    return PermissionRequest(
         "changes",
         f"Stage {size}?",
         "\n".join([f"$ {command}", *names]),
@@ -289,8 +289,8 @@ def _question(found: CapturedChanges, size: str, command: str) -> Confirmation:
     )
 
 
-def _ignored_question(words: Sequence[str], command: str) -> Confirmation:
-    return Confirmation(
+def _ignored_question(words: Sequence[str], command: str) -> PermissionRequest:
+    return PermissionRequest(
         "ignored",
         f"Write what git ignores? {join_first_with_semicolons(words)}",
         "\n".join([f"$ {command}", *words]),
@@ -436,7 +436,7 @@ def _open_in_place(probe: ProbeResult) -> str:
     return "".join(f" {sentence}" for holds, sentence in sentences if holds)
 
 
-def failure_notes(output: str, result: "ProcessResult", *, in_place: bool) -> list[str]:
+def sandbox_failure_notes(output: str, result: "ProcessResult", *, in_place: bool) -> list[str]:
     """Return lines for the model about what a command could not do here, though it can elsewhere.
 
     Args:

@@ -15,17 +15,17 @@ from app.proposals.values.origin import CommandRecipe
 from app.sandbox.captured_changes import PathChange
 from app.sandbox.confinement import SandboxMode, SandboxRun
 from app.sandbox.process import ProcessResult, StartFailed
-from app.tools.base.contract import Confirmation, Tool, ToolArguments, ToolContext, ToolError, ToolOutput
+from app.tools.base.contract import PermissionRequest, Tool, ToolArguments, ToolContext, ToolError, ToolOutput
 from app.tools.base.targets import os_errors_as_tool_errors, resolve_path
 from app.tools.command.command_result import (
     IN_PLACE_NOTE,
-    HeadAndTail,
-    LiveOutput,
+    HeadAndTailBuffer,
     PlainTextDecoder,
+    ThrottledOutput,
     describe_sandbox,
-    failure_notes,
     permission_notes,
-    stage_changes,
+    sandbox_failure_notes,
+    stage_command_changes,
     write_back_ignored_and_read_changes,
 )
 
@@ -87,7 +87,9 @@ class RunCommand(Tool):
         notes = permission_notes(
             probe, sandbox.permissions, planning=context.planning, hold_ignored=context.hold_ignored
         )
-        answer = await context.confirm(Confirmation("command", "Run a command?", arguments.command, folder, notes))
+        answer = await context.confirm(
+            PermissionRequest("command", "Run a command?", arguments.command, folder, notes)
+        )
         if not answer.allowed:
             raise answer.to_rejection(
                 "The user did not allow this command. It did not run.", "The command did not run"
@@ -104,7 +106,7 @@ class RunCommand(Tool):
             raise ToolError(f"The command could not be run: {error.strerror or error}.") from error
         if changes:
             recipe = None if in_place else _recipe(arguments, folder, sandbox.permissions.variables)
-            output = await stage_changes(
+            output = await stage_command_changes(
                 context, output, changes, arguments.command, ran_in_place=in_place, recipe=recipe
             )
         if answer.unasked:
@@ -124,7 +126,7 @@ class RunCommand(Tool):
         finally:
             printed.finish()
         told, summary = printed.told(ended, limit)
-        told = "\n".join([told, *failure_notes(told, ended, in_place=in_place)])
+        told = "\n".join([told, *sandbox_failure_notes(told, ended, in_place=in_place)])
         output = ToolOutput(told, summary, failed=ended.timed_out or ended.code != 0)
         return await write_back_ignored_and_read_changes(run, context, output, arguments.command)
 
@@ -134,8 +136,8 @@ class _Printed:
 
     def __init__(self, context: ToolContext) -> None:
         self._plain = PlainTextDecoder()
-        self._kept = HeadAndTail()
-        self._live = LiveOutput(context.output)
+        self._kept = HeadAndTailBuffer()
+        self._live = ThrottledOutput(context.output)
 
     def take(self, data: bytes, *, final: bool = False) -> None:
         """Take a piece."""

@@ -13,10 +13,10 @@ from app.text.quantities import format_count
 from app.tools.base.contract import Tool, ToolArguments, ToolContext, ToolError, ToolOutput
 from app.tools.base.targets import os_errors_as_tool_errors, resolve_real_path
 from app.workspace.path_rules import MAX_PATH_CHARACTERS
-from app.workspace.wildmatch import parse_rule, rule_regex
+from app.workspace.wildmatch import ignore_rule_regex, parse_ignore_rule
 
 _BRACES = re.compile(r"\{([^{}]*)\}")
-_MOST = 64
+_MAX_EXPANDED_PATTERNS = 64
 """Patterns that one with braces may stand for."""
 
 
@@ -31,8 +31,8 @@ def compile_path_matcher(pattern: str) -> Callable[[str], bool]:
     expressions: list[str] = []
     for single in _without_braces(pattern.strip()):
         literal = "\\" + single if single.startswith(("!", "#")) else single
-        rule = parse_rule(literal.removeprefix("./"))
-        translated = rule_regex(rule) if rule and len(rule.text) <= MAX_PATH_CHARACTERS else None
+        rule = parse_ignore_rule(literal.removeprefix("./"))
+        translated = ignore_rule_regex(rule) if rule and len(rule.text) <= MAX_PATH_CHARACTERS else None
         if rule is None or translated is None:
             raise ToolError(f"{pattern!r} is not a usable pattern; write one like *.py or src/**/*.ts.")
         anywhere = "" if rule.anchored else "(?:.*/)?"
@@ -46,7 +46,7 @@ def _without_braces(pattern: str) -> list[str]:
     """Return the patterns that a pattern with `{a,b}` stands for."""
     done: list[str] = []
     todo = [pattern]
-    while todo and len(todo) + len(done) <= _MOST:
+    while todo and len(todo) + len(done) <= _MAX_EXPANDED_PATTERNS:
         single = todo.pop()
         if found := _BRACES.search(single):
             todo.extend(single[: found.start()] + choice + single[found.end() :] for choice in found[1].split(","))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from textual.app import App
 
-from app.ui.themes.first_theme import OWN_THEMES_FOLDER, STANDARD_THEME, own_theme, theme_for_colour_system
+from app.ui.themes.first_theme import OWN_THEMES_FOLDER, STANDARD_THEME, built_in_theme, theme_for_colour_system
 
 if TYPE_CHECKING:
     from app.config.settings import Settings
@@ -57,7 +57,7 @@ class Preferences:
         """Register all themes. Return a line for each that cannot be used."""
         app, shown = self._app, self._app.current_theme
         for path in OWN_THEMES_FOLDER.glob("*.toml"):
-            app.register_theme(own_theme(path.stem))
+            app.register_theme(built_in_theme(path.stem))
         problems: list[str] = []
         if self._runtime.dirs.themes.is_dir():
             # Only what the user wrote has to be checked.

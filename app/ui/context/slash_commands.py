@@ -16,7 +16,7 @@ class BadArgument(Exception):
     """The argument of a command is invalid; the message says in one line what would be valid."""
 
 
-def usage_line(action: Action) -> str:
+def slash_command_usage(action: Action) -> str:
     """Return the usage of a slash command: `/gate [every-edit|chain N]`."""
     return f"/{action.command} {action.argument}".rstrip()
 
@@ -30,7 +30,7 @@ def require_no_argument(command: str, argument: str) -> None:
 def parse_word(command: str, argument: str) -> str:
     """Return one word, or empty."""
     if len(argument.split()) > 1:
-        raise BadArgument(f"Write {usage_line(COMMANDS[command])}.")
+        raise BadArgument(f"Write {slash_command_usage(COMMANDS[command])}.")
     return argument.strip()
 
 
@@ -54,7 +54,7 @@ def parse_switch(command: str, argument: str, current: bool) -> bool:
     raise BadArgument(f"/{command} takes on or off, not {chosen!r}.")
 
 
-def parse_gate(argument: str) -> tuple[str, int | None] | None:
+def parse_gate_policy(argument: str) -> tuple[str, int | None] | None:
     """Return the policy and, for a chain, its steps if given; None without an argument."""
     words = argument.lower().split()
     match words:

@@ -11,7 +11,7 @@ from textual.app import SystemCommand
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 
-from app.agent.updates import Phase
+from app.agent.updates import SessionPhase
 from app.images.mentions import Mention, find_mentions
 from app.keys.actions import Action, actions_in_scope
 from app.keys.keymap import DECISION_ACTION_IDS, effective_keys, key_name
@@ -373,7 +373,7 @@ class CommandRunner:
 
     async def _rename(self, argument: str) -> None:
         if not argument:
-            raise BadArgument(f"Write {slash_commands.usage_line(COMMANDS['rename'])}.")
+            raise BadArgument(f"Write {slash_commands.slash_command_usage(COMMANDS['rename'])}.")
         await asyncio.to_thread(self._runtime.sessions.rename, self._session.require_session().id, argument)
         self._app_context.notify("Renamed.")
 
@@ -452,7 +452,7 @@ class CommandRunner:
 
     async def _continue(self, _: str) -> None:
         session = self._session.require_session()
-        if session.is_busy and session.phase is not Phase.RETRYING:
+        if session.is_busy and session.phase is not SessionPhase.RETRYING:
             raise BadArgument("The model is at work already.")
         if session.question is not None:
             raise BadArgument("A question waits for your answer; answer it to go on.")
@@ -470,7 +470,9 @@ class CommandRunner:
         settings = self._preferences.settings
         if not effort:
             now = settings.with_model_tables.reasoning_effort
-            self._app_context.notify(f"Reasoning effort: {now}. {slash_commands.usage_line(COMMANDS['effort'])}")
+            self._app_context.notify(
+                f"Reasoning effort: {now}. {slash_commands.slash_command_usage(COMMANDS['effort'])}"
+            )
             return
         await self._connector.switch_model(settings.with_effort(effort))
         if effort == "off":
@@ -483,7 +485,7 @@ class CommandRunner:
             self._app_context.notify(f"From the next request on: reasoning effort {effort}.")
 
     async def _gate(self, argument: str) -> None:
-        wanted = slash_commands.parse_gate(argument)
+        wanted = slash_commands.parse_gate_policy(argument)
         if wanted is None:
             from app.ui.screens.choice_screens import GatePolicyScreen
 
@@ -534,7 +536,7 @@ class CommandRunner:
         everything = "--all" in words
         words = [word for word in words if word != "--all"]
         if len(words) not in (1, 2):
-            raise BadArgument(f"Write {slash_commands.usage_line(COMMANDS['from'])}.")
+            raise BadArgument(f"Write {slash_commands.slash_command_usage(COMMANDS['from'])}.")
         if len(words) == 2 or "://" in words[0]:
             self._app_context.notify(f"Fetching {' '.join(words)}…")
         staging = partial(stage_commits, self._runtime, words, everything=everything)

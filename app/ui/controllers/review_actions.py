@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from app.agent.updates import Phase, PhaseChanged
+from app.agent.updates import PhaseChanged, SessionPhase
 from app.images.mentions import has_image_name
 from app.proposals.values.proposal_errors import NotRecorded
 from app.review.review_decisions import (
@@ -43,7 +43,7 @@ class ChatAccess(Protocol):
     """The parts of the chat that the review uses."""
 
     async def load_images(self, mentions: "Sequence[Mention]", consequence: str) -> "tuple[Image, ...]":
-        """Return the images among the files that the user has named. Raises NotAttached."""
+        """Return the images among the files that the user has named. Raises ImageNotAttached."""
         ...
 
     def show_chat(self) -> None:
@@ -156,7 +156,7 @@ class AfterDecision:
         """Handle an update of the session."""
         session = self._session.current
         # An earlier phase of a turn that is over may come before what the turn has proposed is shown.
-        has_ended = isinstance(update, PhaseChanged) and update.phase in (Phase.IDLE, Phase.ASKING)
+        has_ended = isinstance(update, PhaseChanged) and update.phase in (SessionPhase.IDLE, SessionPhase.ASKING)
         if session is None or not has_ended or session.is_busy:
             return
         # What was said to be under way has come, or waits for an answer now.
@@ -265,19 +265,20 @@ class ReviewActions:
             self._say_written(written[0], follows)
         else:
             ids = ", ".join(result.proposal.id for result in written)
-            back = ("undo", "undoes the last")
-            self._say(f"{len(written)} proposals written: {ids}.{follows}", passing=bool(follows), back=back)
+            reversal = ("undo", "undoes the last")
+            self._say(f"{len(written)} proposals written: {ids}.{follows}", passing=bool(follows), reversal=reversal)
 
     async def deny(self, event: review_messages.Deny) -> None:
         """Discard a proposal; with feedback the model goes on at once."""
         (result,) = await self._each((event,), self._discard)
-        what, back = describe_denial(result, event.hunks)
+        outcome = describe_denial(result, event.hunks)
         if event.model_continues:
             follows = await self.after_decision.continue_if_wanted(result.proposal, is_requested=True)
             said = f" Why it was stale is sent.{follows}"
         else:
             said = self._fate((event,), (result,))
-        self._say(f"{what}{said}", passing=bool(said), back=("undo", back) if back else None)
+        reversal = ("undo", outcome.reversal_effect) if outcome.reversal_effect else None
+        self._say(f"{outcome.text}{said}", passing=bool(said), reversal=reversal)
 
     async def deny_all(self, event: review_messages.DenyAll) -> None:
         """Discard several proposals."""
@@ -292,7 +293,7 @@ class ReviewActions:
         back = "undoes what was written of the last" if undoes else "reopens the last"
         what = f"{format_count(len(event.each), 'proposal')} denied; {fact}."
         said = self._fate(event.each, denied)
-        self._say(f"{what}{said}", passing=bool(said), back=("undo", back))
+        self._say(f"{what}{said}", passing=bool(said), reversal=("undo", back))
 
     async def _write(self, event: review_messages.Approve) -> "DecisionResult":
         name, revision, hunks = event.proposal_id, event.revision, event.hunks
@@ -344,8 +345,9 @@ class ReviewActions:
         """Take a decision back."""
         self.after_decision.stay_in_review()
         result = await self._session.host.decisions.undo(event.proposal_id)
-        text, back = describe_undo(result)
-        self._say(text, back=("redo", back) if back else None)
+        outcome = describe_undo(result)
+        reversal = ("redo", outcome.reversal_effect) if outcome.reversal_effect else None
+        self._say(outcome.text, reversal=reversal)
 
     async def redo(self, event: review_messages.Redo) -> None:
         """Decide again as before it was undone."""
@@ -353,7 +355,7 @@ class ReviewActions:
         result = await self._session.host.decisions.redo(event.proposal_id)
         if result.denial:
             fact = "taken back off the disk again" if result.proposal.on_disk else "denied; nothing was written"
-            self._say(f"{event.proposal_id} {fact}.", back=("undo", "reopens it"))
+            self._say(f"{event.proposal_id} {fact}.", reversal=("undo", "reopens it"))
         else:
             self._say_written(result)
 
@@ -499,13 +501,13 @@ class ReviewActions:
 
     async def show_reads(self, proposal_id: str) -> None:
         """Show what the model had read before it wrote a proposal."""
-        lines = await asyncio.to_thread(self._runtime.describe_reads, proposal_id)
+        lines = await asyncio.to_thread(self._runtime.describe_model_reads, proposal_id)
         await self._app_context.push_screen(ModelReadsScreen(proposal_id, lines))
 
-    def answer_confirmation(self, event: review_messages.ConfirmationAnswered) -> None:
+    def answer_permission_request(self, event: review_messages.PermissionAnswered) -> None:
         """Answer a tool that asked."""
         self.after_decision.on_decision()
-        self._session.require_session().answer_confirmation(event.key, event.answer)
+        self._session.require_session().answer_permission_request(event.key, event.answer)
         # Words on a call go out as text alone.
         self._tell_of_names(event.mentions, "The model")
 
@@ -517,13 +519,14 @@ class ReviewActions:
             )
 
     def _say_written(self, result: "DecisionResult", follows: str = "") -> None:
-        text, undoes = describe_approval(result)
-        self._say(f"{text}{follows}", passing=bool(follows), back=("undo", undoes))
+        outcome = describe_approval(result)
+        reversal = ("undo", outcome.reversal_effect)
+        self._say(f"{outcome.text}{follows}", passing=bool(follows), reversal=reversal)
 
     def _key(self, action: str) -> str:
         return self._review.key_of_action(action)
 
     def _say(
-        self, text: str, *, problem: bool = False, passing: bool = False, back: tuple[str, str] | None = None
+        self, text: str, *, problem: bool = False, passing: bool = False, reversal: tuple[str, str] | None = None
     ) -> None:
-        self._review.show_outcome(text, problem=problem, passing=passing, back=back)
+        self._review.show_outcome(text, problem=problem, passing=passing, reversal=reversal)

@@ -252,7 +252,7 @@ class ReadingProgress:
                 await asyncio.to_thread(lambda: self._runtime.seen_lines_store.add_seen(new))
                 if self._runtime.settings.reading.pace:
                     self._pace.record_read_lines(self._review.state.seen_tracker.lines_read, time.monotonic())
-                    await asyncio.to_thread(self._runtime.sessions.set_setting, _PACE, self._pace.dumped)
+                    await asyncio.to_thread(self._runtime.sessions.set_setting, _PACE, self._pace.stored_form)
 
     async def close(self) -> None:
         """Save the seen lines; storage errors are ignored because the app is exiting."""
@@ -285,7 +285,7 @@ class ReadingPace:
         return self._lines >= _ENOUGH
 
     @property
-    def dumped(self) -> str:
+    def stored_form(self) -> str:
         """Return it in the form that `restore` takes."""
         return f"{self._seconds:.1f} {self._lines:.0f}"
 

@@ -13,7 +13,7 @@ from app.keys.actions import ACTIONS, Action, Scope, actions_in_scope
 from app.keys.keymap import effective_keys, key_name
 from app.prompts.custom_commands import CommandCatalogue
 from app.text.safe_text import escape_unsafe
-from app.ui.context.slash_commands import usage_line
+from app.ui.context.slash_commands import slash_command_usage
 from app.ui.screens.dialog import Dialog, DialogKey
 
 _SCOPE_TITLES: tuple[tuple[Scope, str], ...] = (
@@ -132,7 +132,9 @@ class HelpScreen(Dialog[None]):
             for scope, title in _SCOPE_TITLES
         ]
         commands = [action for action in ACTIONS if action.command and self._fits(action, words)]
-        rows = [line for action in commands for line in _columns(usage_line(action), action.help, width, _USAGE)]
+        rows = [
+            line for action in commands for line in _columns(slash_command_usage(action), action.help, width, _USAGE)
+        ]
         groups.append(("Commands, in the composer or by name in the palette", rows))
         groups.append(("Your own commands", [line for row in self._own_rows(words, width) for line in row]))
         return [[Content.styled(title, "bold $text-primary"), *lines] for title, lines in groups if lines]

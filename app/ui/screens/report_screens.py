@@ -352,7 +352,7 @@ class WireScreen(Dialog[None]):
     def __init__(self, request: SentRequest, moves: Sequence[LadderMove] = ()) -> None:
         super().__init__(classes="-large")
         self._moves = moves
-        self._body = reorder_body(request.make_body())
+        self._body = reorder_request_body(request.make_body())
         self._facts = request_summary(request, self._body)
 
     def compose_body(self) -> Iterable[Widget]:
@@ -367,7 +367,7 @@ class WireScreen(Dialog[None]):
     async def _show(self) -> None:
         import asyncio
 
-        lines = [*await asyncio.to_thread(body_lines, self._body), *ladder_move_lines(self._moves)]
+        lines = [*await asyncio.to_thread(request_body_lines, self._body), *ladder_move_lines(self._moves)]
         view = self.query_one(TextView)
         view.set_lines(lines)
         view.focus()
@@ -397,7 +397,7 @@ class WireScreen(Dialog[None]):
 
     def action_copy(self) -> None:
         """Copy the whole request as JSON."""
-        self.app.copy_to_clipboard(format_body(self._body))
+        self.app.copy_to_clipboard(format_request_body(self._body))
         self.notify("Copied.", timeout=2)
 
 
@@ -424,7 +424,7 @@ _PROMPT = ("system", "instructions")
 """Names of a separate field for the system prompt."""
 
 
-def reorder_body(body: dict[str, Any]) -> dict[str, Any]:
+def reorder_request_body(body: dict[str, Any]) -> dict[str, Any]:
     """Return the body with long values after short ones and tools last; of images only the size."""
     body = _without_bytes(body)
     last = [name for name in (*_PROMPT, *_SPOKEN, "tools") if name in body]
@@ -453,7 +453,7 @@ def _bytes_left_out(text: str) -> str:
     return f"{head}{comma}[{format_bytes(len(data) * 3 // 4)} of base64]"
 
 
-def format_body(body: dict[str, Any]) -> str:
+def format_request_body(body: dict[str, Any]) -> str:
     """Return the body as text for copying."""
     return json.dumps(body, ensure_ascii=False, indent=2)
 
@@ -476,8 +476,8 @@ def request_summary(request: SentRequest, body: dict[str, Any]) -> Content:
     return Content(" · ").join(parts)
 
 
-def body_lines(body: dict[str, Any]) -> list[TextLine]:
-    """Return the coloured lines of `format_body`, with system messages, `tools` and `tool_choice` marked."""
+def request_body_lines(body: dict[str, Any]) -> list[TextLine]:
+    """Return the coloured lines of `format_request_body`, with system messages, `tools` and `tool_choice` marked."""
     lines: list[TextLine] = [TextLine((("{", "quiet"),))]
     keys = list(body)
     for key in keys:

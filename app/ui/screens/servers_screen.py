@@ -15,7 +15,7 @@ from textual.worker import get_current_worker
 
 from app.mcp_client.configured_servers import WRITE_ACCESS_TEXTS
 from app.mcp_client.mcp_connection import ConnectionLost
-from app.mcp_client.mcp_server import McpServer, ServerState
+from app.mcp_client.mcp_server import McpServer, McpServerState
 from app.mcp_client.oauth import SignInRequest
 from app.runtime.mcp_manager import McpManager
 from app.storage import StorageError
@@ -104,11 +104,11 @@ def ssh_forwarding_command(port: int, environment: Mapping[str, str]) -> str:
 
 _NONE = "No file names an MCP server: a [mcp.NAME] table in config.toml does, or the files of other agents."
 _MARKS = {
-    ServerState.OFF: ("○", "$foreground 65%"),
-    ServerState.STARTING: ("◐", "$text-accent"),
-    ServerState.READY: ("●", "$text-success"),
-    ServerState.FAILED: ("✗", "$text-error"),
-    ServerState.SIGN_IN: ("?", "$text-warning"),
+    McpServerState.OFF: ("○", "$foreground 65%"),
+    McpServerState.STARTING: ("◐", "$text-accent"),
+    McpServerState.READY: ("●", "$text-success"),
+    McpServerState.FAILED: ("✗", "$text-error"),
+    McpServerState.SIGN_IN: ("?", "$text-warning"),
 }
 _DESCRIPTION = 100
 """Characters of a tool's description that the list shows."""
@@ -163,7 +163,7 @@ class ServersScreen(PreviewDialog[None]):
 
     def _show(self) -> None:
         self.query_one(SearchList).set_choices([_choice(each) for each in self._all])
-        ready = [each for each in self._all if each.state is ServerState.READY]
+        ready = [each for each in self._all if each.state is McpServerState.READY]
         tools = sum(len(each.tools) for each in ready)
         self.show_status(
             f"{len(ready)} of {len(self._all)} ready, {format_count(tools, 'tool')}" if self._all else ""
@@ -254,7 +254,7 @@ def _has_browser() -> bool:
 def _choice(server: McpServer) -> Choice:
     mark, style = _MARKS[server.state]
     what = server.problem or (
-        format_count(len(server.tools), "tool") if server.state is ServerState.READY else server.state
+        format_count(len(server.tools), "tool") if server.state is McpServerState.READY else server.state
     )
     label = Content.assemble(
         (f"{mark} ", style),

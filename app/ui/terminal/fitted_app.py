@@ -70,7 +70,7 @@ def nearest_palette_colour(red: int, green: int, blue: int) -> int:
     return min(_palette(), key=distance)
 
 
-def add_tints(variables: Mapping[str, str], theme: Theme) -> dict[str, str]:
+def add_tint_variables(variables: Mapping[str, str], theme: Theme) -> dict[str, str]:
     """Return the variables of a theme, changed so that tints stay visible in 256 colours.
 
     A background that is only just tinted would become a grey by `nearest`, and say nothing any more: those of changed
@@ -195,7 +195,7 @@ class TerminalApp(OrderedApp):
         """Return the theme's variables, fitted to a terminal of 256 colours."""
         variables = super().get_css_variables()
         if self._has_palette:
-            variables = self.theme_variables = add_tints(variables, self.current_theme)
+            variables = self.theme_variables = add_tint_variables(variables, self.current_theme)
         return variables
 
     @property

@@ -36,7 +36,7 @@ def load_first_theme(flag: str | None, environment: Mapping[str, str], workspace
         _toml(dirs.config_file).get("theme"),
     )
     wanted = next((name for name in named if isinstance(name, str) and name), STANDARD_THEME)
-    return _theme(wanted, dirs.themes) or BUILTIN_THEMES.get(wanted) or own_theme(STANDARD_THEME)
+    return _theme(wanted, dirs.themes) or BUILTIN_THEMES.get(wanted) or built_in_theme(STANDARD_THEME)
 
 
 def theme_for_colour_system(theme: str, color_system: str | None) -> str:
@@ -48,7 +48,7 @@ def theme_for_colour_system(theme: str, color_system: str | None) -> str:
     return _OF_16_COLOURS if theme == STANDARD_THEME and color_system == "standard" else theme
 
 
-def own_theme(name: str) -> Theme:
+def built_in_theme(name: str) -> Theme:
     """Return one of signoff's own themes."""
     return Theme(**_toml(OWN_THEMES_FOLDER / f"{name}.toml"))
 
@@ -62,7 +62,7 @@ def _theme(name: str, users: Path) -> Theme | None:
         theme.to_color_system().generate()
         # A variable could hold anything, also what no style sheet takes.
         return Theme(**{**vars(theme), "variables": {}})
-    return own_theme(name) if (OWN_THEMES_FOLDER / f"{name}.toml").is_file() else None
+    return built_in_theme(name) if (OWN_THEMES_FOLDER / f"{name}.toml").is_file() else None
 
 
 def _toml(path: Path, *, foreign: bool = False) -> dict[str, Any]:

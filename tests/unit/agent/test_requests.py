@@ -5,8 +5,8 @@ from datetime import date
 import pytest
 
 from app.agent.prompts import make_system_prompt
-from app.agent.request_payload import ImageContents, PreparedRequest
-from app.agent.side_questions import SideRequest
+from app.agent.request_payload import NextRequestImages, PreparedRequest
+from app.agent.side_questions import SideQuestionRequest
 from app.conversation.events import AssistantMessage, Event, TurnEnded, TurnStarted, UserMessage
 from app.conversation.payload.compaction_plan import TokenMeter
 from app.conversation.payload.projection import CachedProjection, PayloadInputs
@@ -92,7 +92,7 @@ def conversation(turns: int) -> list[Event]:
 )
 def test_context_is_cut_before_history(window: int, tight: bool, around: bool, earlier: bool, oldest: bool) -> None:
     facts = PayloadInputs("prompt", [])
-    request = SideRequest(
+    request = SideQuestionRequest(
         conversation(10), facts, CachedProjection().project, TokenMeter(), (WIDE, LEAST), "why?", EARLIER
     )
     sent = str(request.payload(Profile(context_window=window), tight=tight).messages)
@@ -102,6 +102,6 @@ def test_context_is_cut_before_history(window: int, tight: bool, around: bool, e
 
 async def test_an_image_that_the_store_has_no_more_is_left_out_and_the_others_go_out() -> None:
     kept = {"b" * 64: b"png"}
-    contents = ImageContents(kept.__getitem__)
+    contents = NextRequestImages(kept.__getitem__)
     contents.apply(UserMessage(id=1, text="", images=(image(sha256="a" * 64), image(sha256="b" * 64))))
     assert await contents.load(Profile()) == {"b" * 64: "cG5n"}

@@ -24,7 +24,7 @@ from app.conversation.events import (
     UserMessage,
 )
 from app.proposals.values.decision_facts import FileStat
-from app.tools.base.contract import Confirmation, ConfirmationAnswer
+from app.tools.base.contract import PermissionAnswer, PermissionRequest
 
 READ = ToolCall(uid="c1.0", name="read_file", arguments={"path": "a.py"})
 START = TurnStarted(cause="message")
@@ -172,15 +172,15 @@ async def test_the_wait_for_the_user_is_not_work() -> None:
     now = [10.0]
     watch = Stopwatch(lambda: now[0])
 
-    async def answered_late(_: Confirmation) -> ConfirmationAnswer:
+    async def answered_late(_: PermissionRequest) -> PermissionAnswer:
         now[0] += 60
-        return ConfirmationAnswer(allowed=True)
+        return PermissionAnswer(allowed=True)
 
-    async def never_answered(_: Confirmation) -> ConfirmationAnswer:
+    async def never_answered(_: PermissionRequest) -> PermissionAnswer:
         now[0] += 30
         raise TimeoutError
 
-    question = Confirmation("command", "Run a command?", "make", ".")
+    question = PermissionRequest("command", "Run a command?", "make", ".")
     now[0] += 1
     assert (await watch.exclude_waiting(answered_late)(question)).allowed
     now[0] += 2

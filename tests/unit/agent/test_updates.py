@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from app.agent.updates import (
     CallStreamed,
     CommandOutput,
-    Phase,
     PhaseChanged,
     ReasoningStreamed,
+    SessionPhase,
     SideAnswerStreamed,
     TextStreamed,
     Update,
@@ -23,7 +23,7 @@ UPDATES = st.one_of(
     st.builds(CommandOutput, st.sampled_from("ab"), st.text(max_size=3)),
     st.builds(SideAnswerStreamed, st.sampled_from("ab"), st.text(max_size=3)),
     st.builds(CallStreamed, st.integers(0, 1), st.just("edit_file"), st.integers(0, 9)),
-    st.builds(PhaseChanged, st.sampled_from(Phase)),
+    st.builds(PhaseChanged, st.sampled_from(SessionPhase)),
 )
 
 

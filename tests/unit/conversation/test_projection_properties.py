@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.agent.context import ContextUse
+from app.agent.context import ContextTokenCount
 from app.agent.gate import Gate, GatePolicy, UnansweredDenials
 from app.agent.turn_state import TurnState
 from app.conversation.events import (
@@ -229,7 +229,7 @@ def _with_marks_for(event: Event) -> Event:
 def assert_the_same_is_computed(events: Sequence[Event], fewer: Sequence[Event], data: st.DataObject) -> None:
     for fold in (
         TokenMeter,
-        lambda: ContextUse(TokenMeter()),
+        lambda: ContextTokenCount(TokenMeter()),
         TurnState,
         lambda: Gate(GatePolicy()),
         UnansweredDenials,

@@ -15,7 +15,7 @@ from app.proposals.values.decision_facts import FileStat
 from app.proposals.values.proposal_errors import EditRefused
 from app.sandbox.captured_changes import FileOrLink, IgnoredPath, PathChange
 from app.sandbox.sandbox import Sandbox
-from app.tools.base.contract import CallRejected, Confirmation, ConfirmationAnswer, ToolContext, ToolError
+from app.tools.base.contract import CallRejected, PermissionAnswer, PermissionRequest, ToolContext, ToolError
 from app.tools.tool_registry import make_standard_tools
 from app.workspace.paths import Workspace
 from tests.unit.tools.memory_draft import nowhere
@@ -201,9 +201,9 @@ class Player:
         except (ToolError, CallRejected) as error:
             return str(error)
 
-    async def confirm(self, confirmation: Confirmation) -> ConfirmationAnswer:
+    async def confirm(self, permission_request: PermissionRequest) -> PermissionAnswer:
         """The user allows what is asked for."""
-        return ConfirmationAnswer(allowed=True)
+        return PermissionAnswer(allowed=True)
 
     def _note(self, text: str, *, introduces: bool) -> None:
         self.messages.append({"role": "system", "content": SystemText(text, introduces=introduces).full_text()})

@@ -13,8 +13,8 @@ from app.doors.hook.hook_installation import (
     UnreadableSettings,
     add_hook,
     find_hook,
-    hook_command,
     known_release_weaknesses,
+    make_hook_command,
     remove_hook,
 )
 from app.launcher.deadline import DEFAULT_SECONDS
@@ -107,7 +107,7 @@ def test_the_deadline_is_the_same_in_the_settings_and_where_nothing_is_imported(
 def test_another_choice_takes_the_place_of_the_one_before() -> None:
     text = add_hook(GEMINI, add_hook(GEMINI, "", HookOptions(wait=600)), OPTIONS)
     found = find_hook(GEMINI, text)
-    assert found and found.command == hook_command(GEMINI, OPTIONS)
+    assert found and found.command == make_hook_command(GEMINI, OPTIONS)
     assert text.count("signoff hook gemini") == 5, "before tools and prompts, after searches and turns, at starts"
 
 

@@ -16,11 +16,12 @@ from pydantic import BaseModel
 
 from app.cli.main import main
 from app.doors.mcp import door_server, proposal_tools
-from app.doors.mcp.door_server import MAX_PROPOSAL_FILES, TOOL_NAMES, TOOL_SCHEMAS, McpCaller, identify_caller
+from app.doors.mcp.door_server import TOOL_NAMES, TOOL_SCHEMAS, McpCaller, identify_caller
 from app.doors.mcp.proposal_tools import ProposeEditArguments, ProposePatchArguments, StatusArguments
 from app.proposals.text.document import MAX_COMPARED_LINES
 from app.proposals.text.file_warnings import describe_facts
 from app.proposals.values.models import Proposal, ProposalState
+from app.proposals.values.proposal_errors import MAX_PROPOSAL_FILES
 from app.runtime.open_workspace import OpenWorkspace
 from app.tools.base.contract import ToolError, json_schema
 from tests.examples import at_most

@@ -264,7 +264,7 @@ def test_an_object_that_the_repository_lacks_is_named(opened: Open, root: Path) 
 
 
 def test_more_than_anyone_reviews_is_not_proposed(opened: Open, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blobs, "_MOST_BYTES", 20)
+    monkeypatch.setattr(blobs, "_MAX_BYTES", 20)
     with pytest.raises(GitFailed, match="bytes together; name a path, or fewer commits"):
         stage_commits(opened(root), ["HEAD"])
     line = f":000000 100644 {'0' * 40} {'1' * 40} A\0"

@@ -233,7 +233,7 @@ def test_a_file_that_became_another_repository_is_named_and_left_out(opened: Ope
 
 
 def test_too_many_files_are_not_staged(opened: Open, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commits, "MAX_DIFF_FILES", 3)
+    monkeypatch.setattr(commits, "MAX_PROPOSAL_FILES", 3)
     for number in range(3):
         (root / f"new{number}").touch()
     stage_worktree(opened(root), [], "")

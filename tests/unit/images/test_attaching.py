@@ -7,8 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.images.image import Image, NotAnImage, detect_media_type, format_bytes, read_image_format, refusal_reason
-from app.images.image_files import ImageCandidate, ImageFiles, NotAttached
+from app.images.image import (
+    Image,
+    NotAnImage,
+    detect_media_type,
+    format_bytes,
+    image_refusal_reason,
+    read_image_format,
+)
+from app.images.image_files import ImageCandidate, ImageFiles, ImageNotAttached
 from app.images.mentions import Mention, find_mentions, format_mention, possible_pasted_paths
 from app.workspace.paths import Workspace
 from tests.unit.images.pictures import gif, jpeg, png, webp
@@ -77,7 +84,7 @@ def test_a_file_that_is_no_image_is_refused(files: ImageFiles, root: Path, path:
     (root / "out.png").symlink_to(root.parent / "outside.png")
     (root / ".git").mkdir()
     (root / ".git/shot.png").write_bytes(png())
-    with pytest.raises(NotAttached) as refused:
+    with pytest.raises(ImageNotAttached) as refused:
         mentioned(files, path)
     said = str(refused.value)
     assert "\n" not in said and "\x1b" not in said and "\u202e" not in said
@@ -92,7 +99,7 @@ def test_a_link_inside_the_workspace_is_followed(files: ImageFiles, root: Path) 
 
 def test_pipes_and_devices_outside_are_not_waited_for(files: ImageFiles, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.png")
-    with pytest.raises(NotAttached, match=r"pipe\.png is no regular file"):
+    with pytest.raises(ImageNotAttached, match=r"pipe\.png is no regular file"):
         mentioned(files, str(tmp_path / "pipe.png"), dropped=True)
     assert mentioned(files, "/dev/zero", "/dev/tty", dropped=True) == []
 
@@ -108,14 +115,14 @@ def test_pipes_and_devices_outside_are_not_waited_for(files: ImageFiles, tmp_pat
 def test_unsupported_images_are_refused(files: ImageFiles, root: Path, data: bytes, wire: str, reason: str) -> None:
     (root / "shot.png").write_bytes(data)
     (candidate,) = mentioned(files, "shot.png")
-    with pytest.raises(NotAttached, match=reason):
+    with pytest.raises(ImageNotAttached, match=reason):
         files.load(candidate, wire)
 
 
 def test_image_limits_differ_between_wires() -> None:
     image = Image.from_bytes("shot.png", png(padding=4_500_000))
-    assert refusal_reason(image, "chat") == ""
-    assert refusal_reason(image, "anthropic") == "has 4.5 MB, and at most 3.9 MB are taken"
+    assert image_refusal_reason(image, "chat") == ""
+    assert image_refusal_reason(image, "anthropic") == "has 4.5 MB, and at most 3.9 MB are taken"
 
 
 def test_a_huge_file_is_refused_without_being_read(files: ImageFiles, root: Path) -> None:
@@ -123,18 +130,18 @@ def test_a_huge_file_is_refused_without_being_read(files: ImageFiles, root: Path
         out.write(png()[:30])
         out.truncate(200_000_000)
     (candidate,) = mentioned(files, "huge.png")
-    with pytest.raises(NotAttached, match=r"huge\.png is too large"):
+    with pytest.raises(ImageNotAttached, match=r"huge\.png is too large"):
         files.load(candidate, "chat")
     outside = (root / "huge.png").rename(root.parent / "huge.png")
     (candidate,) = mentioned(files, str(outside), dropped=True)
-    with pytest.raises(NotAttached, match=r"huge\.png is too large: at most .* are taken, so scale it down"):
+    with pytest.raises(ImageNotAttached, match=r"huge\.png is too large: at most .* are taken, so scale it down"):
         files.load(candidate, "chat")
 
 
 def test_a_message_takes_only_so_many(files: ImageFiles, root: Path) -> None:
     for number in range(11):
         (root / f"{number}.png").write_bytes(png())
-    with pytest.raises(NotAttached, match="at most 10 images, and this has 11"):
+    with pytest.raises(ImageNotAttached, match="at most 10 images, and this has 11"):
         mentioned(files, *(f"{number}.png" for number in range(11)))
 
 
@@ -156,7 +163,7 @@ def test_a_file_that_is_given_as_an_image_has_to_be_one(files: ImageFiles, root:
     (root / "a.py").write_text("print()")
     assert files.find_named([str(root / "shot.png")]) == [Mention(str(root / "shot.png"), dropped=True)]
     for path, reason in (("a.py", "is no PNG, JPEG, GIF or WebP"), ("missing.txt", "is no PNG")):
-        with pytest.raises(NotAttached, match=reason):
+        with pytest.raises(ImageNotAttached, match=reason):
             files.find_named([str(root / path)])
 
 

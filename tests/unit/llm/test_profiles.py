@@ -9,7 +9,7 @@ from app.llm.capabilities.profiles import (
     SEEDS,
     LearnedProfile,
     ProfileError,
-    cache_key,
+    profile_cache_key,
     read_valid_fields,
     resolve_profile,
     server_kind,
@@ -62,7 +62,7 @@ def test_learned_fields_override_the_seed_and_the_user_both() -> None:
     beliefs.learn(mid_system="fold_first", tool_choice_none="ignored")
     beliefs.learn(context_window=4096)
     ((key, stored),) = cache.items()
-    assert key == cache_key("http://localhost:11434/v1", "q")
+    assert key == profile_cache_key("http://localhost:11434/v1", "q")
     assert {**stored, "learned_at": 0} == {"mid_system": "fold_first", "context_window": 4096, "learned_at": 0}
     learned = resolve_profile("http://localhost:11434/v1", "q", cache=cache)
     assert (learned.tool_choice_none, learned.mid_system, learned.context_window) == ("ignored", "fold_first", 4096)
@@ -120,7 +120,7 @@ def test_learned_fields_expire_and_costly_ones_sooner() -> None:
 def test_profile_of_another_version_does_no_harm(stored: dict[str, Any]) -> None:
     if "learned_at" not in stored:
         stored = {**stored, "learned_at": dict.fromkeys(stored, time.time())}
-    cache = {cache_key("http://x/v1", "m"): stored}
+    cache = {profile_cache_key("http://x/v1", "m"): stored}
     assert resolve_profile("http://x/v1", "m", cache=cache) == Profile()
 
 

@@ -28,7 +28,7 @@ def test_the_id_is_reserved_only_when_it_is_asked_for(bench: Make) -> None:
     site = bench({"a.txt": numbered(5)})
     site.service.new_draft("session").read("a.txt")
     draft = site.service.new_draft("session")
-    assert draft.proposal_id == "P1"
+    assert draft.ensure_proposal_id() == "P1"
     draft.edit("a.txt", [Replacement("line 2", "two")])
     assert site.service.stage(draft, "").id == "P1"
 

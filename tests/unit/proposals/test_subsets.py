@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from app.proposals.text.hunks import (
     apply_hunks_to_lines,
     compare_contents,
+    format_hunk_header,
     has_effect,
-    hunk_header,
     hunk_id,
     raw_lines,
 )
@@ -68,7 +68,7 @@ def with_git(base: bytes, result: bytes, chosen: set[str]) -> bytes:
                 new_start=first,
                 new_count=last - first - hunk.old_count + hunk.new_count,
             )
-            patch = b"--- a/f\n+++ b/f\n" + hunk_header(whole).encode() + b"\n"
+            patch = b"--- a/f\n+++ b/f\n" + format_hunk_header(whole).encode() + b"\n"
             for mark, line in body:
                 patch += mark + line + (b"" if line.endswith(b"\n") else b"\n\\ No newline at end of file\n")
             subprocess.run(

@@ -14,7 +14,7 @@ from app.sandbox.captured_changes import FileOrLink
 from app.sandbox.confinement import ProbeResult, SandboxMode, SandboxRun, landlock_version
 from app.sandbox.run_folders import remove_stale_folders, remove_tree, temporary_run_folder
 from app.sandbox.sandbox import Sandbox
-from app.tools.base.contract import ConfirmationAnswer
+from app.tools.base.contract import PermissionAnswer
 from app.workspace.paths import Workspace
 from tests.unit.sandbox.test_scripts import shell
 from tests.unit.tools.memory_draft import Bench, MemoryDraft
@@ -87,9 +87,7 @@ async def test_folders_without_end_end_nothing_and_are_left_out(root: Path, way:
 @pytest.mark.usefixtures("ordinary_user")
 async def test_unwritable_ignored_file_does_not_stop_the_others(root: Path, tmp_path: Path) -> None:
     (root / ".gitignore").write_text("*.log\n")
-    bench = Bench(
-        Workspace(root), MemoryDraft(Workspace(root)), ConfirmationAnswer(True), modes=[SandboxMode.OVERLAY]
-    )
+    bench = Bench(Workspace(root), MemoryDraft(Workspace(root)), PermissionAnswer(True), modes=[SandboxMode.OVERLAY])
     (root / "sub").mkdir(mode=0o500)
     bench.draft.held["sub/waits"] = b"waits\n"
     output = await bench.call("run_command", command="chmod 700 sub; echo 1 > sub/a.log; echo 2 > b; cat sub/waits")

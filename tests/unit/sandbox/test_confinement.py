@@ -13,7 +13,7 @@ import pytest
 
 from app.sandbox.captured_changes import FileOrLink
 from app.sandbox.confinement import CommandPermissions, SandboxMode, SandboxRun
-from app.sandbox.outside_access import find_outside_access, is_below
+from app.sandbox.outside_access import find_outside_access, is_in_any_folder
 from app.sandbox.sandbox import Sandbox
 from app.workspace.paths import READ_LIMIT, Workspace
 from tests.unit.tools.memory_draft import Bench, MemoryDraft
@@ -24,7 +24,7 @@ def outside() -> Path:
     temporary = find_outside_access(CommandPermissions(), ()).temporary
     homes = [Path(each.pw_dir) for each in pwd.getpwall() if each.pw_uid == os.getuid()]
     for place in (Path(__file__).resolve().parents[3], *homes, Path("/var/lib")):
-        if os.access(place, os.W_OK) and not is_below(place, temporary):
+        if os.access(place, os.W_OK) and not is_in_any_folder(place, temporary):
             return place
     pytest.skip("there is no place that only a command may not write in")
 

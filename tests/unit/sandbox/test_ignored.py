@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from app.sandbox.confinement import SandboxMode
-from app.tools.base.contract import ConfirmationAnswer, ToolOutput
+from app.tools.base.contract import PermissionAnswer, ToolOutput
 from app.workspace.paths import Workspace
 from tests.unit.tools.memory_draft import Bench, MemoryDraft
 
@@ -33,7 +33,7 @@ class Trial:
         self.root.mkdir()
         put(self.root / ".gitignore", IGNORED)
         workspace = Workspace(self.root)
-        self.bench = Bench(workspace, MemoryDraft(workspace), ConfirmationAnswer(True), modes=[SandboxMode.OVERLAY])
+        self.bench = Bench(workspace, MemoryDraft(workspace), PermissionAnswer(True), modes=[SandboxMode.OVERLAY])
         self.go = self.bench.shared / "go"
         os.mkfifo(self.go)
 
@@ -286,7 +286,7 @@ async def test_rules_that_are_ignored_themselves_are_reviewed(trial: Trial) -> N
 async def test_held_ignored_files_are_written_after_a_yes(trial: Trial, allowed: bool) -> None:
     trial.bench.hold_ignored = True
     trial.bench.on_ask = lambda: setattr(
-        trial.bench, "answer", ConfirmationAnswer(allowed or not trial.bench.asked[1:])
+        trial.bench, "answer", PermissionAnswer(allowed or not trial.bench.asked[1:])
     )
     output = await trial.run("mkdir build; echo 1 > build/a; echo 2 > build/b")
     assert [asked.title for asked in trial.bench.asked[1:]] == ["Write what git ignores? build/, 2 files"]

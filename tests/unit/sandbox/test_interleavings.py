@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from app.sandbox.captured_changes import WriteBackReport
 from app.sandbox.confinement import CommandPermissions, SandboxMode
-from app.sandbox.ignored_write_back import IgnoredWriter
+from app.sandbox.ignored_write_back import IgnoredFileWriter
 from app.sandbox.sandbox import Sandbox
 from app.workspace.paths import Workspace
 from tests.examples import at_most
@@ -245,7 +245,7 @@ class Interleaving:
                 assert (await running).code == 0
                 self.final = {name: self.site.content(name, shared / "final") for name in NAMES}
                 found = await run.find_changes()
-                with patch.object(IgnoredWriter, "write", self._watched(IgnoredWriter.write)):
+                with patch.object(IgnoredFileWriter, "write", self._watched(IgnoredFileWriter.write)):
                     report = await run.write_back(found.ignored_paths)
         finally:
             os.close(go)
@@ -263,7 +263,7 @@ class Interleaving:
 
             def step(frame: FrameType, event: str, argument: Any) -> None:
                 nonlocal count, replacing
-                if frame.f_code is IgnoredWriter._replace.__code__:
+                if frame.f_code is IgnoredFileWriter._replace.__code__:
                     replacing = event != "return"
                 # Most of the rest only reads; of all of it the moment before the first call counts as one.
                 count += replacing or not count

@@ -10,7 +10,7 @@ import pytest
 from app.sandbox.captured_changes import FileOrLink, WriteBackReport
 from app.sandbox.confinement import SandboxMode
 from app.sandbox.files_and_links import has_same_content
-from app.sandbox.ignored_write_back import IgnoredWriter
+from app.sandbox.ignored_write_back import IgnoredFileWriter
 from app.sandbox.path_policy import PathPolicy
 from app.sandbox.run_folders import remove_tree
 from app.sandbox.sandbox import Sandbox
@@ -43,7 +43,7 @@ def whiteout(path: Path) -> None:
 
 def write_through(root: Path, layer: Path, *paths: str, dry: bool = False) -> WriteBackReport:
     since = time.time_ns()
-    return IgnoredWriter(root, layer, since, lambda: root.parent / "kept", dry=dry).write(paths)
+    return IgnoredFileWriter(root, layer, since, lambda: root.parent / "kept", dry=dry).write(paths)
 
 
 def test_files_in_a_removed_folder_are_removed(root: Path, layer: Path) -> None:

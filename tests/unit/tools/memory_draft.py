@@ -14,7 +14,7 @@ from app.proposals.values.proposal_errors import EditRefused
 from app.sandbox.captured_changes import FileOrLink, IgnoredPath, PathChange
 from app.sandbox.confinement import CommandPermissions, SandboxMode
 from app.sandbox.sandbox import Sandbox
-from app.tools.base.contract import Confirmation, ConfirmationAnswer, Tool, ToolContext, ToolOutput
+from app.tools.base.contract import PermissionAnswer, PermissionRequest, Tool, ToolContext, ToolOutput
 from app.tools.tool_registry import ToolSet, make_standard_tools
 from app.workspace.paths import Workspace
 
@@ -137,8 +137,8 @@ class Bench:
     workspace: Workspace
     draft: Any
     """A `MemoryDraft`, or the real one."""
-    answer: ConfirmationAnswer = field(default_factory=lambda: ConfirmationAnswer(False))
-    asked: list[Confirmation] = field(default_factory=list)
+    answer: PermissionAnswer = field(default_factory=lambda: PermissionAnswer(False))
+    asked: list[PermissionRequest] = field(default_factory=list)
     live: list[str] = field(default_factory=list)
     on_ask: Callable[[], None] = lambda: None
     modes: Sequence[SandboxMode] = tuple(SandboxMode)
@@ -158,8 +158,8 @@ class Bench:
         """A folder that commands write in place, by which test and command hear of each other."""
         return self.workspace.root.parent / "shared"
 
-    async def confirm(self, confirmation: Confirmation) -> ConfirmationAnswer:
-        self.asked.append(confirmation)
+    async def confirm(self, permission_request: PermissionRequest) -> PermissionAnswer:
+        self.asked.append(permission_request)
         self.on_ask()
         return self.answer
 

@@ -16,9 +16,9 @@ from app.sandbox.captured_changes import PathChange
 from app.sandbox.confinement import SandboxMode
 from app.sandbox.environment import command_environment
 from app.sandbox.process import MARKER_VARIABLE
-from app.tools.base.contract import ConfirmationAnswer
+from app.tools.base.contract import PermissionAnswer
 from app.tools.command import command_result
-from app.tools.command.command_result import HeadAndTail, LiveOutput, PlainTextDecoder, remove_overwritten
+from app.tools.command.command_result import HeadAndTailBuffer, PlainTextDecoder, ThrottledOutput, remove_overwritten
 from app.workspace.paths import Workspace
 from tests.unit.tools.memory_draft import Bench, MemoryDraft, Report
 
@@ -69,7 +69,7 @@ def test_hostile_output_takes_linear_time() -> None:
 
 @given(st.lists(st.text(alphabet="ab\n", max_size=40), max_size=20), st.integers(0, 20), st.integers(0, 20))
 def test_head_and_tail_are_kept_and_the_rest_is_counted(pieces: list[str], head: int, tail: int) -> None:
-    kept = HeadAndTail(head, tail)
+    kept = HeadAndTailBuffer(head, tail)
     for piece in pieces:
         kept.feed(piece)
     whole = "".join(pieces)
@@ -98,7 +98,7 @@ def test_lines_that_were_written_over_are_gone(text: str, expected: str) -> None
 
 async def test_live_output_is_joined_and_complete() -> None:
     sent: list[str] = []
-    live = LiveOutput(sent.append)
+    live = ThrottledOutput(sent.append)
     for number in range(1000):
         live.feed(f"{number}\n")
     await asyncio.sleep(0)
@@ -109,7 +109,7 @@ async def test_live_output_is_joined_and_complete() -> None:
 
 async def test_live_output_comes_without_a_flush_too() -> None:
     arrived = asyncio.Event()
-    live = LiveOutput(lambda text: arrived.set())
+    live = ThrottledOutput(lambda text: arrived.set())
     live.feed("x")
     await asyncio.wait_for(arrived.wait(), 10)
 
@@ -117,7 +117,7 @@ async def test_live_output_comes_without_a_flush_too() -> None:
 def test_a_flood_is_shown_by_its_end() -> None:
     async def flood() -> list[str]:
         sent: list[str] = []
-        live = LiveOutput(sent.append)
+        live = ThrottledOutput(sent.append)
         live.feed("x" * 10_000_000 + "end")
         live.flush()
         return sent
@@ -130,7 +130,7 @@ def test_a_flood_is_shown_by_its_end() -> None:
 def test_a_flood_in_pieces_takes_no_memory_while_the_screen_is_late() -> None:
     async def flood() -> tuple[list[str], int]:
         sent: list[str] = []
-        plain, kept, live = PlainTextDecoder(), HeadAndTail(), LiveOutput(sent.append)
+        plain, kept, live = PlainTextDecoder(), HeadAndTailBuffer(), ThrottledOutput(sent.append)
         piece = b"a line of a flood\n" * 3_600
         tracemalloc.start()
         for _ in range(500):
@@ -223,7 +223,7 @@ def test_secrets_are_not_passed_on() -> None:
 def allowed(tmp_path: Path) -> Bench:
     (tmp_path / "ws").mkdir()
     workspace = Workspace(tmp_path / "ws")
-    return Bench(workspace, MemoryDraft(workspace), ConfirmationAnswer(True))
+    return Bench(workspace, MemoryDraft(workspace), PermissionAnswer(True))
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ async def test_what_is_too_large_is_left_out_and_named(
 async def test_what_somebody_else_has_changed_meanwhile_is_left_to_them(tmp_path: Path) -> None:
     (tmp_path / "ws").mkdir()
     workspace = Workspace(tmp_path / "ws")
-    bench = Bench(workspace, MemoryDraft(workspace), ConfirmationAnswer(True), modes=[SandboxMode.OVERLAY])
+    bench = Bench(workspace, MemoryDraft(workspace), PermissionAnswer(True), modes=[SandboxMode.OVERLAY])
     go = bench.shared / "go"
     os.mkfifo(go)
     (workspace.root / "a").write_text("before\n")

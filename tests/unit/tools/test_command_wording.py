@@ -9,8 +9,8 @@ from app.tools.command.command_result import (
     SOCKETS_NOTE,
     TERMINALS_NOTE,
     describe_sandbox,
-    failure_notes,
     permission_notes,
+    sandbox_failure_notes,
 )
 
 DIFFERENCE = {
@@ -49,7 +49,7 @@ def test_in_plan_mode_it_still_says_where_it_runs_and_what_is_written_elsewhere(
     ],
 )
 def test_where_git_cannot_write_the_model_is_told_why(printed: str, told: bool) -> None:
-    assert ("commits" in " ".join(failure_notes(printed, ProcessResult(1, 0.0), in_place=False))) is told
+    assert ("commits" in " ".join(sandbox_failure_notes(printed, ProcessResult(1, 0.0), in_place=False))) is told
 
 
 OPEN = {
@@ -119,7 +119,7 @@ def test_outside_linux_the_question_says_that_nothing_is_bounded(monkeypatch: py
 )
 def test_failures_name_missing_sockets_and_terminals(printed: str, code: int, refused: bool, note: str) -> None:
     ended = ProcessResult(code, 0.0, refused_socket=refused)
-    assert failure_notes(printed, ended, in_place=True) == ([note] if note else [])
+    assert sandbox_failure_notes(printed, ended, in_place=True) == ([note] if note else [])
 
 
 def test_the_doctor_says_where_no_command_may_run() -> None:

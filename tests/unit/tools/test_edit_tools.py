@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.proposals.values.proposal_errors import EditRefused
-from app.tools.base.contract import CallRejected, ConfirmationAnswer, ToolError
+from app.tools.base.contract import CallRejected, PermissionAnswer, ToolError
 from tests.unit.tools.memory_draft import Bench, File, Report, Stat
 
 
@@ -130,7 +130,7 @@ async def test_a_secret_may_be_edited_after_a_yes_and_made_without_one(bench: Be
     await bench.call("edit_file", path=".env", edits=[{"old": "KEY", "new": "TOKEN"}])
     assert bench.asked == [], "what the model wrote itself is no secret to it"
     put(bench, "x.pem", "a\n")
-    bench.answer = ConfirmationAnswer(True)
+    bench.answer = PermissionAnswer(True)
     await bench.call("edit_file", path="x.pem", edits=[{"old": "a", "new": "b"}])
     assert [asked.detail for asked in bench.asked] == ["x.pem"]
 

@@ -5,7 +5,7 @@ import hashlib
 import pytest
 
 from app.tools import file_tools
-from app.tools.base.contract import CallRejected, ConfirmationAnswer, ToolError
+from app.tools.base.contract import CallRejected, PermissionAnswer, ToolError
 from tests.unit.tools.memory_draft import Bench
 
 
@@ -159,14 +159,14 @@ async def test_a_file_over_the_limit_is_refused(bench: Bench) -> None:
 )
 async def test_a_secret_is_shown_only_after_a_yes(bench: Bench, path: str, content: str) -> None:
     put(bench, path, content)
-    bench.answer = ConfirmationAnswer(False, feedback="use the sample\nin docs")
+    bench.answer = PermissionAnswer(False, feedback="use the sample\nin docs")
     with pytest.raises(CallRejected) as raised:
         await bench.call("read_file", path=path)
     assert "hunter2" not in str(raised.value)
     assert "use the sample" not in str(raised.value), "the user's words are recorded as such, beside the result"
     [asked] = bench.asked
     assert (asked.kind, asked.detail) == ("secret", path)
-    bench.answer = ConfirmationAnswer(True)
+    bench.answer = PermissionAnswer(True)
     assert "hunter2" in (await bench.call("read_file", path=path)).text
 
 
@@ -185,7 +185,7 @@ async def test_a_second_name_does_not_hide_a_secret(bench: Bench, secret: str) -
     for source, target in ((secret, "readme.txt"), ("plain.txt", "other.txt")):
         (bench.workspace.root / target).hardlink_to(bench.workspace.root / source)
     assert "no secret" in (await bench.call("read_file", path="other.txt")).text
-    bench.answer = ConfirmationAnswer(False)
+    bench.answer = PermissionAnswer(False)
     with pytest.raises(CallRejected):
         await bench.call("read_file", path="readme.txt")
     assert f"it is {secret} by another name" in bench.asked[0].title
@@ -194,7 +194,7 @@ async def test_a_second_name_does_not_hide_a_secret(bench: Bench, secret: str) -
 
 
 async def test_a_second_name_of_settings_hides_no_token(bench: Bench) -> None:
-    bench.answer = ConfirmationAnswer(False)
+    bench.answer = PermissionAnswer(False)
     for number, content in enumerate(("save-exact=true\n", "//registry/:_authToken=hunter2\n")):
         put(bench, f"{number}/.npmrc", content)
         (bench.workspace.root / f"{number}.txt").hardlink_to(bench.workspace.root / f"{number}/.npmrc")

@@ -17,7 +17,7 @@ from app.proposals.text.document import MAX_BYTES
 from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.proposal_errors import EditRefused, NothingStaged
 from app.sandbox.captured_changes import FileOrLink, PathChange
-from app.tools.base.contract import CallRejected, ConfirmationAnswer, ToolError
+from app.tools.base.contract import CallRejected, PermissionAnswer, ToolError
 from app.workspace.paths import Workspace
 from tests.unit.proposals.memory_store import MemoryStore
 from tests.unit.tools.memory_draft import Bench
@@ -284,7 +284,7 @@ async def test_what_a_patch_looks_into_is_what_is_asked_about(tmp_path: Path, pa
     assert SALT not in said
     assert not set(draft.changed_paths) & set(SECRETS), "nothing of a secret is touched without a yes"
 
-    willing = Bench(workspace, draft, ConfirmationAnswer(True))
+    willing = Bench(workspace, draft, PermissionAnswer(True))
     with suppress(ToolError):
         await willing.call("apply_patch", patch=patch)
     assert set(draft.changed_paths) & set(SECRETS) <= {asked.detail for asked in willing.asked}

@@ -10,7 +10,7 @@ import pytest
 
 from app.sandbox import enclosed_process
 from app.sandbox.confinement import ProbeResult, SandboxMode
-from app.tools.base.contract import CallRejected, ConfirmationAnswer, ToolError
+from app.tools.base.contract import CallRejected, PermissionAnswer, ToolError
 from app.workspace.paths import Workspace
 from tests.unit.tools.memory_draft import Bench, MemoryDraft
 from tests.unit.tools.processes import running
@@ -22,7 +22,7 @@ def allowed(request: pytest.FixtureRequest, tmp_path: Path) -> Bench:
     """On the layer, and in place."""
     (tmp_path / "ws").mkdir()
     workspace = Workspace(tmp_path / "ws")
-    return Bench(workspace, MemoryDraft(workspace), ConfirmationAnswer(True), modes=[request.param])
+    return Bench(workspace, MemoryDraft(workspace), PermissionAnswer(True), modes=[request.param])
 
 
 def lines_of(path: Path) -> int:
@@ -37,7 +37,7 @@ def mark() -> str:
 
 async def test_shows_exactly_what_would_run_and_where(bench: Bench) -> None:
     (bench.workspace.root / "sub").mkdir()
-    bench.answer = ConfirmationAnswer(False, feedback="not now;\nuse make")
+    bench.answer = PermissionAnswer(False, feedback="not now;\nuse make")
     with pytest.raises(CallRejected) as raised:
         await bench.call("run_command", command="echo a && touch ../ran", folder="./sub/")
     [asked] = bench.asked
@@ -93,7 +93,7 @@ async def test_the_shell_is_bash_where_there_is_one(allowed: Bench) -> None:
 
 
 async def test_in_plan_mode_nothing_runs_on_the_users_own_files(bench: Bench) -> None:
-    bench.answer, bench.modes, bench.planning = ConfirmationAnswer(True), [SandboxMode.IN_PLACE], True
+    bench.answer, bench.modes, bench.planning = PermissionAnswer(True), [SandboxMode.IN_PLACE], True
     bench.__post_init__()
     with pytest.raises(ToolError, match="Plan mode: not on your own files"):
         await bench.call("run_command", command="touch ../ran")
@@ -101,7 +101,7 @@ async def test_in_plan_mode_nothing_runs_on_the_users_own_files(bench: Bench) ->
 
 
 async def test_in_place_a_refused_socket_is_explained_and_ignored_files_are_named_though_held(bench: Bench) -> None:
-    bench.answer, bench.modes, bench.hold_ignored = ConfirmationAnswer(True), [SandboxMode.IN_PLACE], True
+    bench.answer, bench.modes, bench.hold_ignored = PermissionAnswer(True), [SandboxMode.IN_PLACE], True
     bench.__post_init__()
     if not (await bench.sandbox.probe()).filters_syscalls:
         pytest.skip("the kernel has no filters")
@@ -257,7 +257,7 @@ async def test_a_command_with_a_nul_is_refused(allowed: Bench) -> None:
 async def test_cancelling_while_the_user_is_asked_runs_nothing(bench: Bench) -> None:
     asked = asyncio.Event()
 
-    async def confirm(confirmation: object) -> ConfirmationAnswer:
+    async def confirm(permission_request: object) -> PermissionAnswer:
         asked.set()
         await asyncio.Event().wait()
         raise AssertionError

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.proposals.text.document import Document
-from app.tools.base.contract import CallRejected, ConfirmationAnswer, ToolError
+from app.tools.base.contract import CallRejected, PermissionAnswer, ToolError
 from app.tools.search import search_text
 from app.tools.search.ripgrep_filter import find_ripgrep
 from app.tools.search.search_text import REGEX_WORKER_FILE, LineMatch, LiteralMatcher, MatcherStopped, RegexMatcher
@@ -151,7 +151,7 @@ class TestBothEngines:
         put(bench, ".env", "KEY=hunter2\n")
         with pytest.raises(CallRejected):
             await bench.call("search_text", pattern="KEY", path=".env")
-        bench.answer = ConfirmationAnswer(True)
+        bench.answer = PermissionAnswer(True)
         assert "hunter2" in (await bench.call("search_text", pattern="KEY", path=".env")).text
 
     async def test_links_show_nothing_twice_and_nothing_outside(self, bench: Bench) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from app.tools.base.contract import CallRejected, ConfirmationAnswer, ToolError
+from app.tools.base.contract import CallRejected, PermissionAnswer, ToolError
 from tests.unit.tools.memory_draft import Bench
 
 README = """# Handy library
@@ -112,7 +112,7 @@ async def test_a_folder_exchanged_for_a_link_after_the_question_is_noticed(bench
         (root / "sub").rmdir()
         (root / "sub").symlink_to("../private")
 
-    bench.answer = ConfirmationAnswer(True)
+    bench.answer = PermissionAnswer(True)
     bench.on_ask = exchange
     with pytest.raises(ToolError, match="leads out"):
         await bench.call("run_command", command="touch here", folder="sub")

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from app.tools.base.contract import ToolError
 from app.tools.search.list_files import compile_path_matcher
 from app.workspace import ignore
-from app.workspace.ignore import IgnoreFile, compile_patterns, is_ignored
-from app.workspace.wildmatch import parse_rule, rule_regex
+from app.workspace.ignore import IgnoreFile, compile_ignore_patterns, is_ignored
+from app.workspace.wildmatch import ignore_rule_regex, parse_ignore_rule
 
 PIECES = [
     *(
@@ -88,7 +88,7 @@ def ignored_by_git(repository: Path, patterns: Sequence[str], paths: Sequence[st
 
 
 def ignored_by_us(patterns: Sequence[str], path: str) -> bool:
-    rules = (IgnoreFile(compile_patterns("\n".join(patterns))),)
+    rules = (IgnoreFile(compile_ignore_patterns("\n".join(patterns))),)
     names = path.split("/")
     return any(
         is_ignored(rules, "/".join(names[:end]), names[end - 1], end < len(names)) for end in range(1, len(names) + 1)
@@ -99,7 +99,7 @@ def ignored_by_us(patterns: Sequence[str], path: str) -> bool:
 def test_git_agrees(repository: Path, patterns: list[str], paths: list[str], batch: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ignore, "_BATCH", batch)
-        compile_patterns.cache_clear()
+        compile_ignore_patterns.cache_clear()
         ours = {path for path in paths if ignored_by_us(patterns, path)}
     assert ours == ignored_by_git(repository, patterns, paths)
 
@@ -107,7 +107,7 @@ def test_git_agrees(repository: Path, patterns: list[str], paths: list[str], bat
 @pytest.mark.parametrize("batch", [1, 20, 40_000])
 def test_the_last_match_decides_among_patterns_that_are_alike(monkeypatch: pytest.MonkeyPatch, batch: int) -> None:
     monkeypatch.setattr(ignore, "_BATCH", batch)
-    compile_patterns.cache_clear()
+    compile_ignore_patterns.cache_clear()
     patterns = ["a?c", "!a*c", "ab?c", "!ab[x]c", "a[y]*c"]
     ignored = {path for path in ("abc", "abbc", "abxc", "ayc", "ac") if ignored_by_us(patterns, path)}
     assert ignored == {"abbc", "ayc"}
@@ -156,6 +156,6 @@ def test_no_pattern_takes_forever(pattern: str, path: str) -> None:
 
 @given(st.text(alphabet="ab*?/[]!\\", max_size=60), st.text(alphabet="ab/", max_size=200))
 def test_every_line_makes_an_expression_or_none(line: str, path: str) -> None:
-    rule = parse_rule(line)
-    if rule is not None and (translated := rule_regex(rule)) is not None:
+    rule = parse_ignore_rule(line)
+    if rule is not None and (translated := ignore_rule_regex(rule)) is not None:
         re.compile(translated, re.DOTALL).fullmatch(path)

@@ -25,7 +25,7 @@ _SHORTEST_NAME = 12
 def image_line(image: Image, width: int, prefix: tuple[Span, ...] = ()) -> StyledLine:
     """Return the line of an image after `prefix`; the name is shortened to fit the width."""
     room = width - sum(cell_width(text) for text, _ in prefix) - len(_SIGN)
-    facts = shorten_text(image.description, room - _SHORTEST_NAME - 2)
+    facts = shorten_text(image.size_label, room - _SHORTEST_NAME - 2)
     name = fit_path_end(make_safe_text(image.name), max(_SHORTEST_NAME, room - 2 - len(facts)))
     return StyledLine(
         (*prefix, (_SIGN, TextStyle("user-mark")), (name, TextStyle("user")), (f"  {facts}", MUTED_STYLE))

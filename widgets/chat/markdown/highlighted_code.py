@@ -56,7 +56,7 @@ _lexers: "dict[str, Lexer | None]" = {"": None}
 """The lexers that were loaded, by the name of the language; None where there is none."""
 
 
-def find_language(info: str) -> str:
+def find_code_language(info: str) -> str:
     """Return the name of the language in a fence's info string: `python` for `python title=x` and `{.python}`."""
     return re.split(r"[\s,:{]", info.strip().lstrip("{."), maxsplit=1)[0].rstrip("}").lower()
 
@@ -81,7 +81,7 @@ class HighlightedCode:
     def __init__(self, lines: Sequence[str], info: str, former: "HighlightedCode | None" = None) -> None:
         """`lines` without their line ends, `info` of the fence; `former` is the piece as it was before it grew."""
         self.lines = lines
-        self.language = find_language(info)
+        self.language = find_code_language(info)
         self._highlighted: list[list[Span]] | None = None
         # One that was never drawn is of no use, but the one before it may be.
         self._former: HighlightedCode | None = former

@@ -108,7 +108,7 @@ _GAP = 3
 """Cells between two columns: a space, a thin rule, a space."""
 
 
-def column_widths(rows: Sequence[TableRow], width: int) -> list[int]:
+def table_column_widths(rows: Sequence[TableRow], width: int) -> list[int]:
     """Return widths of the columns so that these rows fit into `width` cells.
 
     Long columns give way first; words stay whole as long as all the longest ones have room.
@@ -278,7 +278,7 @@ def _table(chunk: MarkdownChunk, width: int, state: MarkdownRenderState) -> list
     if not rows:
         return _Blocks(source, width, state.environment).render()
     if chunk.begins:
-        state.widths = column_widths(rows, width)
+        state.widths = table_column_widths(rows, width)
         return table_lines(rows, state.widths, aligns, (), heading=True)
     return table_lines(rows[1:], state.widths, aligns, (), heading=False)
 
@@ -364,7 +364,7 @@ class _Blocks:
                     lines.append(StyledLine((*lead, ("─" * max(3, room), _RULE)), _length(lead)))
                 case "table_open":
                     rows, aligns = _table_rows(inner)
-                    widths = column_widths(rows, self.width - _length(rest))
+                    widths = table_column_widths(rows, self.width - _length(rest))
                     lines.extend(table_lines(rows, widths, aligns, rest, heading=True))
                 case _ if token.content:
                     lines.extend(wrap_spans([(token.content.strip(), TEXT_STYLE)], self.width, lead, rest))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pygments.lexer import RegexLexer
 
-from widgets.chat.markdown.highlighted_code import HighlightedCode, find_language, lay_out_code, load_lexers
+from widgets.chat.markdown.highlighted_code import HighlightedCode, find_code_language, lay_out_code, load_lexers
 from widgets.chat.markdown.styled_lines import cell_width
 
 
@@ -116,7 +116,7 @@ def test_growing_code_is_lexed_again_at_its_end_only(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("info", ["python", "Python", "python title=x", "{.python}", " python,linenos"])
 def test_info_strings_name_their_language_in_many_ways(info: str) -> None:
-    assert find_language(info) == "python"
+    assert find_code_language(info) == "python"
 
 
 def test_code_is_plain_until_its_lexer_is_loaded() -> None:

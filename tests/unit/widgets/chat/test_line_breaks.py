@@ -7,7 +7,7 @@ from rich.cells import split_graphemes
 
 from widgets.chat.entries.message_entries import PlainTextRows
 from widgets.chat.markdown import styled_lines
-from widgets.chat.markdown.markdown_blocks import TableRow, column_widths
+from widgets.chat.markdown.markdown_blocks import TableRow, table_column_widths
 from widgets.chat.markdown.styled_lines import (
     BLANK_LINE,
     TEXT_STYLE,
@@ -119,7 +119,7 @@ def row(*cells: str) -> TableRow:
 
 def test_words_stay_whole_where_there_is_room() -> None:
     rows = [row("File", "Lines", "Why"), row("tests/test_fetch.py", "40", "covers the back-off and giving up")]
-    assert column_widths(rows, 47)[0] == len("tests/test_fetch.py")
+    assert table_column_widths(rows, 47)[0] == len("tests/test_fetch.py")
 
 
 CELLS = st.lists(st.lists(st.text("ab 日", max_size=30), min_size=1, max_size=5), min_size=1, max_size=4)
@@ -129,7 +129,7 @@ CELLS = st.lists(st.lists(st.text("ab 日", max_size=30), min_size=1, max_size=5
 def test_columns_fit_and_keep_words_whole_if_they_can(cells: list[list[str]], width: int) -> None:
     rows = [row(*line) for line in cells]
     columns = max(map(len, rows))
-    widths = column_widths(rows, width)
+    widths = table_column_widths(rows, width)
     room = max(columns, width - GAP * (columns - 1))
     longest = [
         max([1, *(cell_width(word) for line in cells if index < len(line) for word in line[index].split())])

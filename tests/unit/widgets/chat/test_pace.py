@@ -99,10 +99,10 @@ def test_a_word_after_a_pause_is_due_at_once_and_waits_for_keys_but_not_for_ever
     assert pace.seconds_left == 0
     assert not pace.should_yield_to_keys(is_handling_key=False)
     assert pace.should_yield_to_keys(is_handling_key=True)
-    pace.record_key()
+    pace.record_key_press()
     assert pace.should_yield_to_keys(is_handling_key=False)
     clock.now += 0.06
-    pace.record_key()
+    pace.record_key_press()
     assert not pace.should_yield_to_keys(is_handling_key=True)
 
 

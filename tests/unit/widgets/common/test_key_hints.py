@@ -16,7 +16,7 @@ from widgets.common.input_order import OnScreenClock
 from widgets.common.key_hints import KeyHint, KeyHints
 from widgets.common.search_list import Choice, SearchList
 from widgets.common.text_view import TextLine, TextView
-from widgets.common.workbench_bars import KeyBar, fitting_hints
+from widgets.common.workbench_bars import KeyBar, select_fitting_hints
 
 HINTS = st.lists(
     st.builds(KeyHint, st.sampled_from(["y", "escape", "ctrl+d", "up,down", ""]), st.sampled_from(["go", "leave it"]))
@@ -38,7 +38,7 @@ def test_hints_never_overlap_and_never_leave_the_width(hints: list[KeyHint], wid
 def test_a_narrow_footer_leaves_out_what_matters_least(hints: Sequence[tuple[KeyHint, int, bool]]) -> None:
     before = list(hints)
     for width in range(200, 20, -7):
-        kept = list(fitting_hints(hints, width))
+        kept = list(select_fitting_hints(hints, width))
         left_out = [rank for _, rank, _ in before]
         for _, rank, _ in kept:
             left_out.remove(rank)

@@ -173,9 +173,9 @@ def test_a_line_that_was_changed_beside_a_block_of_its_own_hunk_has_not_moved() 
 
 def test_in_a_huge_change_nothing_is_said_to_have_moved(monkeypatch: pytest.MonkeyPatch) -> None:
     diff = shuffled(changed=False)
-    monkeypatch.setattr("widgets.diff.line_marks._MOST_LINES", 9)
+    monkeypatch.setattr("widgets.diff.line_marks._MAX_LINES", 9)
     assert find_moved_lines([diff]) == {}
-    monkeypatch.setattr("widgets.diff.line_marks._MOST_LINES", 10)
+    monkeypatch.setattr("widgets.diff.line_marks._MAX_LINES", 10)
     assert find_moved_lines([diff])
 
 
@@ -223,7 +223,7 @@ async def test_long_files_are_lexed_near_the_viewport_only() -> None:
     lines = [f"value_{number} = {number}" for number in range(WHOLE_FILE_LINES * 10)]
     syntax = SyntaxTokens(lambda file: "a.py", lambda file, side: lines)
     assert syntax.line_tokens(0, "new", 9_000) == ()
-    assert await syntax.lex_requested()
+    assert await syntax.lex_requested_parts()
     assert syntax.line_tokens(0, "new", 9_000)
     assert not syntax.has_requests
     assert syntax.line_tokens(0, "new", 0) == ()
@@ -236,7 +236,7 @@ async def test_lexing_of_a_long_file_begins_at_a_definition() -> None:
     lines[begun : start + 3] = ['text = """', *["    words"] * (start - begun + 1), '"""']
     syntax = SyntaxTokens(lambda file: "a.py", lambda file, side: lines)
     assert syntax.line_tokens(0, "new", start) == ()
-    assert await syntax.lex_requested()
+    assert await syntax.lex_requested_parts()
     assert syntax.line_tokens(0, "new", start) == ((0, 9, "diff--string"),)
 
 
