@@ -38,7 +38,7 @@ _is_picture_shown = False
 """Whether the alternate screen shows the first picture, and Textual has not taken it over."""
 _lines = b""
 """Those that were ended before it was asked for single keys, until somebody takes them."""
-_MOST_LINES = 1_000
+_MAX_LINES = 1_000
 """More than the kernel keeps; whoever pours lines into the terminal does not hold the start up."""
 
 
@@ -172,7 +172,7 @@ def _ask_for_keys() -> list[Any] | None:
 def _ended_lines(terminal: int) -> bytes:
     """Return the lines that a terminal in line mode has ready."""
     found: list[bytes] = []
-    while len(found) < _MOST_LINES and select.select([terminal], [], [], 0)[0]:
+    while len(found) < _MAX_LINES and select.select([terminal], [], [], 0)[0]:
         found.append(os.read(terminal, 4096))
     return b"".join(found)
 
