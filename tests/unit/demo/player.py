@@ -73,10 +73,14 @@ class MemoryDraft:
     """The edits of one step, kept in memory: path to text, None for a deleted file."""
 
     folder: Path
-    proposal_id: str
+    id: str
     texts: dict[str, str | None] = field(default_factory=dict)
     summaries: list[str] = field(default_factory=list)
     ignored: list[IgnoredPath] = field(default_factory=list)
+
+    def ensure_proposal_id(self) -> str:
+        """The id that was given."""
+        return self.id
 
     def read(self, path: str) -> DraftFile:
         """The file with this draft's edits."""

@@ -53,12 +53,14 @@ class MemoryDraft:
 
     def __init__(self, workspace: Workspace) -> None:
         self.workspace = workspace
-        self.proposal_id = "P1"
         self.summaries: list[str] = []
         self.ignored: list[IgnoredPath] = []
         self.held: dict[str, bytes | None] = {}
         self.versions: list[str] = []
         self.patches: list[str] = []
+
+    def ensure_proposal_id(self) -> str:
+        return "P1"
 
     def read(self, path: str) -> File:
         if path in self.held:
