@@ -1,1 +1,1 @@
-"""The review panes: the queue of proposals, the approval pane, and the keys that decide."""
+"""The review panes: the queue of proposals, the approval pane, and the decision keys."""

@@ -1,4 +1,4 @@
-"""The approval pane: the pending proposals, what an approval would do, and which keys approve and deny."""
+"""The approval pane: the pending proposals, the effect of an approval, and the keys that approve and deny."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -39,13 +39,13 @@ from widgets.review.review_wording import (
 )
 
 _DECIDED = "decided"
-"""The line behind which what was decided is listed; no proposal and no permission request is called so."""
+"""Key of the line that opens the list of decided proposals; no proposal and no permission request has this key."""
 _MARGIN = Spacing(0, 1, 0, 1)
 _COLUMN_GAP = "   "
 
 
 class ReviewQueue(ScrollView, can_focus=True):
-    """The list of what waits for a decision; its cursor is on the item that is shown."""
+    """The list of items that wait for a decision; the cursor is on the shown item."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *make_bindings("approval"),
@@ -76,12 +76,12 @@ class ReviewQueue(ScrollView, can_focus=True):
 
     @dataclass
     class Picked(Message):
-        """The user chose an item."""
+        """The user selected an item."""
 
         key: str
 
     class DecidedToggled(Message):
-        """The list of decided proposals was opened or closed."""
+        """The user opened or closed the list of decided proposals."""
 
     def __init__(self) -> None:
         super().__init__(id="queue")
@@ -93,12 +93,11 @@ class ReviewQueue(ScrollView, can_focus=True):
 
     @property
     def items(self) -> Sequence[str]:
-        """Return the keys of the lines: ids of proposals, keys of permission requests, and the line of decided
-        proposals."""
+        """Return the keys of the lines: proposal ids, permission request keys, and the key of the line "decided"."""
         return self._keys
 
     def show_state(self, state: ReviewState) -> None:
-        """Draw the state as it is now."""
+        """Draw the current state."""
         wanted = _DECIDED if self.has_focus and self._lit == _DECIDED else state.current
         self._state = state
         self._keys = self._listed(state)
@@ -109,12 +108,12 @@ class ReviewQueue(ScrollView, can_focus=True):
 
     @property
     def _lit(self) -> str | None:
-        """The line under the cursor."""
+        """Return the key of the line under the cursor."""
         return None if self._cursor is None else self._keys[self._cursor]
 
     def _listed(self, state: ReviewState) -> tuple[str, ...]:
         if len(state.waiting_keys) == 1 and not self._lists_decided:
-            # All that there is to say of it stands above.
+            # A single item needs no list: the lines above already show everything about it.
             return ()
         line = (_DECIDED,) if state.recent else ()
         decided = (one.id for one in state.recent) if self._lists_decided else ()
@@ -129,7 +128,7 @@ class ReviewQueue(ScrollView, can_focus=True):
         look = {self._hovered: ("queue--hover",), self._cursor: ("queue--cursor",)}
         style = self.get_visual_style(*look.get(line, ()))
         row = Padding(self._row(self._keys[line]), _MARGIN)
-        # Between the margins there may be no room at all.
+        # The margins can fill the whole width.
         strips = Visual.to_strips(self, row, width, 1, style, pad=True)
         return strips[0] if strips else Strip.blank(width, style.rich_style)
 
@@ -149,7 +148,7 @@ class ReviewQueue(ScrollView, can_focus=True):
             self.scroll_to_region(Region(0, self._cursor, 1, 1), animate=False, immediate=True, force=True)
 
     def notify_style_update(self) -> None:
-        """Draw with the new colours."""
+        """Redraw with the new colours."""
         super().notify_style_update()
         self.refresh()
 
@@ -160,19 +159,19 @@ class ReviewQueue(ScrollView, can_focus=True):
     # Keys and mouse
 
     def action_cursor_down(self) -> None:
-        """Select the next item; after the last, the first."""
+        """Select the next item; after the last one, select the first one."""
         self.action_move_to(0 if self._cursor is None else self._cursor + 1)
 
     def action_cursor_up(self) -> None:
         self.action_move_to(-1 if self._cursor is None else self._cursor - 1)
 
     def action_page(self, by: int) -> None:
-        """Move by as many items as there is room for."""
+        """Move the cursor by one page."""
         at = (self._cursor or 0) + by * self.scrollable_content_region.height
         self.action_move_to(max(0, min(at, len(self._keys) - 1)))
 
     def action_move_to(self, line: int) -> None:
-        """Move the cursor to a line, counted from the end if negative, and select it."""
+        """Move the cursor to a line and select its item; a negative number counts from the end."""
         if not self._keys:
             return
         self._cursor = line % len(self._keys)
@@ -182,9 +181,9 @@ class ReviewQueue(ScrollView, can_focus=True):
             self.post_message(self.Picked(self._keys[self._cursor]))
 
     def action_take(self) -> None:
-        """Show the item under the cursor; open or close the list of decided proposals."""
+        """Show the item under the cursor, or open or close the list of decided proposals."""
         if self._keys == (_DECIDED,):
-            # There is nothing else that the key could mean.
+            # With no other item, the key always opens or closes the list.
             self._cursor = 0
         if self._lit == _DECIDED or (not self._keys and self._state.recent):
             self._lists_decided = not self._lists_decided
@@ -194,7 +193,7 @@ class ReviewQueue(ScrollView, can_focus=True):
             self.post_message(self.Picked(self._keys[self._cursor]))
 
     def on_click(self, event: events.Click) -> None:
-        """Take the item."""
+        """Select the clicked item."""
         line = self._line_at(event)
         if line is not None:
             event.stop()
@@ -203,7 +202,7 @@ class ReviewQueue(ScrollView, can_focus=True):
                 self.action_take()
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Light the item under the pointer."""
+        """Highlight the item under the pointer."""
         self._hover(self._line_at(event))
 
     def on_leave(self) -> None:
@@ -216,26 +215,25 @@ class ReviewQueue(ScrollView, can_focus=True):
             self.refresh()
 
     def _line_at(self, event: events.MouseEvent) -> int | None:
-        """The line under the pointer."""
+        """Return the number of the line under the pointer."""
         offset = event.get_content_offset(self)
         line = -1 if offset is None else offset.y + self.scroll_offset.y
         return line if 0 <= line < len(self._keys) else None
 
 
 _SHARE = 0.3
-"""Of the height of the review, which the approvals take unless the user drags the line above them."""
+"""Share of the review's height for the approvals, unless the user drags the splitter above them."""
 _MAX_ROWS = 10
-"""Rows of the list."""
+"""Maximum number of rows in the list."""
 _CHECKS_SHARE, _CHECKS_CELLS = 3, 24
-"""Results of checks that are well stand beside the title where they take at most this part of the width, and so many
-cells."""
+"""Results of passed checks stay beside the title if they need at most this share of the width and this many cells."""
 
 
 class _Words(Static):
-    """Text that is redrawn with every change, without a new layout of the screen, which would delay a key."""
+    """Text that changes without a new layout of the screen, because a layout would delay key presses."""
 
     def say(self, words: Content | None) -> None:
-        """Show these words, or nothing."""
+        """Show the text, or nothing if it is None."""
         words = words or Content("")
         if not (isinstance(self.content, Content) and self.content.is_same(words)):
             self.update(words)
@@ -290,26 +288,26 @@ class ApprovalPane(Column):
     _height_of_all = 0
     """Rows of the whole review."""
     _dragged_to = 0
-    """Rows that the user has dragged it to, while there is a list."""
+    """Height of the pane, in rows, that the user set with the splitter; applies while there is a list."""
     _height = 0
-    """Rows that it is kept at; 0 for as many as it needs."""
+    """The fixed height in rows; 0 if the pane takes the height of its content."""
     _lines = 0
-    """Rows above the list."""
+    """Number of rows above the list."""
     _drawn: Callable[[], None] = staticmethod(lambda: None)
-    """Draws the headline once more."""
+    """Redraws the headline with its latest arguments."""
     _outcome: tuple[Content | None, Callable[[], str] | None] = (None, None)
     is_passing = False
-    """Whether what is said of a decision holds only until the model's turn is over."""
+    """Whether the outcome line is removed at the end of the model's turn."""
     is_of_key = False
-    """Whether what is said is of a key that did nothing, to be pressed again."""
+    """Whether the outcome line is about a key that did nothing and must be pressed again."""
     shows_title = True
-    """Whether the title of what waits is on these lines as a whole."""
+    """Whether the headline or the list shows the complete title of the current item."""
     actions_with_shown_keys: frozenset[str] = frozenset()
-    """The actions whose keys these lines name."""
+    """Actions whose keys the headline or the question shows."""
     _asked: Content | None = None
-    """The question that stands in the place of them."""
+    """The question that replaces the headline; None if no question is open."""
     shown_keys_changed: Callable[[], None] = staticmethod(lambda: None)
-    """Called when others are named."""
+    """Called when `actions_with_shown_keys` changes."""
 
     def compose(self) -> ComposeResult:
         yield _Words(id="question", markup=False)
@@ -319,20 +317,20 @@ class ApprovalPane(Column):
 
     @property
     def queue(self) -> ReviewQueue:
-        """Return the list of items, which takes the focus."""
+        """Return the list of items; it takes the focus."""
         return self.query_one(ReviewQueue)
 
     def show_state(
         self, state: ReviewState, key: KeyNameOf, *, comparing: bool = False, notes_shown: bool = True
     ) -> None:
-        """Draw the state as it is now; `comparing` and `notes_shown` as for the headline."""
+        """Draw the current state; `comparing` and `notes_shown` are passed to the headline."""
         self.queue.show_state(state)
         self.show_headline(state, key, comparing=comparing, notes_shown=notes_shown)
 
     def show_headline(
         self, state: ReviewState, key: KeyNameOf, *, comparing: bool = False, notes_shown: bool = True
     ) -> None:
-        """Draw the lines about the current item alone."""
+        """Draw only the lines about the current item."""
         self._drawn = partial(self.show_headline, state, key, comparing=comparing, notes_shown=notes_shown)
         shown = self.query_one("#headline", _Words)
         width = shown.content_size.width
@@ -347,7 +345,7 @@ class ApprovalPane(Column):
         lines = current_item_lines(state, key, room)
         waits = proposal is not None and proposal.state.is_pending and not comparing
         self.shows_title = not waits or proposal is None or shows_title(state, proposal, lines, room)
-        # Above the keys, which are the last line.
+        # Insert above the keys, which are on the last line.
         lines[-1:-1] = checks
         if waits and proposal is not None:
             lines[-1:-1] = evidence_lines(state, proposal.id, key, width)
@@ -375,11 +373,11 @@ class ApprovalPane(Column):
             self.shown_keys_changed()
 
     def fit_height(self, height: int) -> None:
-        """Leave most of the review's height to the diff; the lines with the deciding keys are never cut."""
+        """Leave most of the review's height to the diff; never cut the lines with the decision keys."""
         self._height_of_all = height
         wanted = self._dragged_to if self.queue.items else 0
         if wanted != self._height:
-            # To set it has all laid out anew.
+            # Setting the height causes a new layout of the screen.
             self._height = wanted
             self.styles.height = wanted or None
             self.set_class(bool(wanted), "dragged")
@@ -390,7 +388,7 @@ class ApprovalPane(Column):
         self.queue.styles.max_height = max(1, min(_MAX_ROWS, rows))
 
     def set_list_height(self, height: int) -> None:
-        """Use this many rows from now on, whenever there is a list."""
+        """From now on, use this height in rows whenever there is a list."""
         self._dragged_to = height
         self.fit_height(self._height_of_all)
 
@@ -399,22 +397,22 @@ class ApprovalPane(Column):
         return self.query_one("#outcome").has_class("shown")
 
     def on_click(self, event: events.Click) -> None:
-        """Bring the keys here, unless it is a chip that is clicked."""
+        """Focus the list, unless the click is on a chip."""
         if ACTION_META_KEY not in event.style.meta:
             self.screen.set_focus(self.queue)
 
     def on_resize(self) -> None:
-        """Drop keys for which there is no room, or offer them again."""
+        """Adapt the shown keys to the new width."""
         self._drawn()
 
     def redraw_outcome(self) -> None:
-        """Draw the last outcome again: the focus has moved."""
+        """Redraw the last outcome after the focus has moved."""
         text, reversal_hint = self._outcome
         words = text + Content(f" {reversal_hint()}") if text is not None and reversal_hint is not None else text
         self.query_one("#outcome", _Words).say(words)
 
     def clear_key_notice(self) -> None:
-        """Remove a notice about a key that was pressed for another item."""
+        """Remove the notice that a key press was ignored, because another item is shown now."""
         if self.is_of_key:
             self.show_outcome(None)
 
@@ -438,11 +436,11 @@ class ApprovalPane(Column):
         """Show the outcome of an action.
 
         Args:
-            text: that, or None for nothing.
-            problem: It is an error.
-            passing: Remove it at the end of the model's turn.
-            of_key: it holds only where a key did nothing: for what is shown, with the focus here.
-            reversal_hint: Returns the last words, how to reverse it; they depend on where the focus is.
+            text: The outcome; None removes the line.
+            problem: Whether it is an error.
+            passing: Whether to remove it at the end of the model's turn.
+            of_key: Whether it is about an ignored key press; then it is removed when the item or the focus changes.
+            back: Returns the words on how to undo the action; they depend on the focus.
         """
         self.is_passing, self.is_of_key = passing, of_key
         self._outcome = (text, reversal_hint)
@@ -454,7 +452,7 @@ class ApprovalPane(Column):
 
 
 def evidence_lines(state: ReviewState, proposal: str, key: KeyNameOf, width: int) -> list[Content]:
-    """Return the lines about a proposal's evidence: verdicts, the tests that ran, and the keys."""
+    """Return the lines about a proposal's evidence: verdicts, tests that ran, and keys."""
     found = state.evidence.get(proposal)
     if found is None or not (found.marks or found.is_running or found.why_not):
         return []
@@ -477,7 +475,7 @@ def evidence_lines(state: ReviewState, proposal: str, key: KeyNameOf, width: int
 
 
 def reproduction_lines(state: ReviewState, proposal: Proposal, key: KeyNameOf, width: int) -> list[Content]:
-    """Return the line about a second run of a proposal's command; none if no single command made it."""
+    """Return the lines about the second run of a proposal's command; empty if no single command made the proposal."""
     if proposal.recipe is None:
         return []
     found = state.reproductions.get(proposal.id)

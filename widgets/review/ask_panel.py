@@ -1,6 +1,6 @@
-"""Side questions and their answers: the threads by hunk, and the panel below the diff.
+"""Side questions and their answers: the threads of each hunk, and the panel below the diff.
 
-Nothing typed in the panel decides, and all of it can be done while a turn runs and decisions are closed.
+No key in the panel makes a decision. The panel also works while a turn runs.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -54,19 +54,19 @@ class SideThreads:
 
     def __init__(self) -> None:
         self._known: dict[str, SideExchange] = {}
-        """By the question's uid, in the order in which they were asked."""
+        """By uid of the question, in the order of asking."""
         self._streamed: dict[str, str] = {}
-        """Text streamed so far for open questions, by question."""
+        """Answer text received so far, by uid of the open question."""
 
     def load(self, events: Iterable[EventBase]) -> None:
-        """Add stored questions of a proposal."""
+        """Add the questions in stored events; keep known questions that have an answer."""
         for exchange in collect_side_exchanges(events):
             known = self._known.get(exchange.question.uid)
             if known is None or known.answer is None:
                 self._known[exchange.question.uid] = exchange
 
     def handle_update(self, update: SideUpdate) -> ThreadAnchor | None:
-        """Handle an update; return the place of its question, if known."""
+        """Handle an update; return the anchor of its question, or None if the question is unknown."""
         match update:
             case EventRecorded(event=SideQuestion() as question):
                 self._known[question.uid] = SideExchange(question)
@@ -93,11 +93,11 @@ class SideThreads:
         return known.question.place
 
     def exchanges_at(self, anchor: ThreadAnchor) -> list[SideExchange]:
-        """Return the questions at a place, oldest first."""
+        """Return the questions at an anchor, oldest first."""
         return [one for one in self._known.values() if one.question.place == anchor]
 
     def awaited_question(self, anchor: ThreadAnchor) -> str:
-        """Return the uid of the unanswered question at a place; empty if there is none."""
+        """Return the uid of the open question at an anchor; empty if there is none."""
         return next((uid for uid in self._streamed if self._known[uid].question.place == anchor), "")
 
     def exchanges_about(self, proposal: str) -> list[SideExchange]:
@@ -128,25 +128,25 @@ class SideThreads:
 
 
 def format_answer_usage(answer: SideAnswer) -> str:
-    """Return the cost of an answer: `1.2k in, 80 out · $0.002 · 2.1 s`; empty if unknown."""
+    """Return the cost of an answer, for example `1.2k in, 80 out · $0.002 · 2.1 s`; empty if it is unknown."""
     spent = TokenTotals().add(answer.usage)
     facts = (format_tokens(spent), format_dollars(spent), format_seconds(answer.duration) if answer.usage else "")
     return " · ".join(fact for fact in facts if fact)
 
 
 def exchange_as_feedback(exchange: SideExchange) -> str:
-    """Return a question and its answer as the user's words, with their authors named."""
+    """Return a question and its answer as feedback text that names both authors."""
     quoted = "\n".join(f"> {line}".rstrip() for line in exchange.answer_text.splitlines())
     subject = exchange.question.subject
     return f"About {subject} I asked you aside: “{exchange.question.text}”\nYou answered:\n\n{quoted}\n\n"
 
 
 _MAX_PICKED_LINES = 200
-"""Picked lines that go out with a question; of more, the first."""
+"""Maximum number of picked lines that are sent with a question; the first ones are sent."""
 _MAX_MARK_CELLS = 120
-"""Cells of a question in the mark at its hunk: the thread has all of it."""
+"""Maximum length of a question in the mark at its hunk, in cells; the thread shows the whole question."""
 _SLICE = 0.004
-"""Seconds for the keyboard between two slices of layout that did not fit into one."""
+"""Seconds between two steps of a long layout, for key presses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,22 +155,22 @@ class QuestionSubject:
 
     anchor: ThreadAnchor
     label: str
-    """`hunk 2 of P7 in a.py`."""
+    """For example `hunk 2 of P7 in a.py`."""
     picked: str = ""
-    """The lines that the user picked, with their signs."""
+    """The lines that the user picked, with their `+` and `-` signs."""
 
 
 class ThreadTranscript(Transcript, can_focus=False):
-    """The side thread; it scrolls while the field has the focus."""
+    """The transcript of a side thread; its keys come from the focused field."""
 
 
 class AskPanel(Column, HasKeyTitles):
-    """A side thread about a hunk, and the field for the next question.
+    """The panel with a side thread about a hunk, and the field for the next question.
 
     Args:
         state: State of the review.
-        diff_pane: Where the hunks and lines are that are asked about; it shows a mark for each thread.
-        preview: Says which diff is on the screen.
+        diff_pane: Has the hunks and lines to ask about, and shows a mark for each thread.
+        preview: Knows which diff is on the screen.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [*make_bindings("asking")]
@@ -201,11 +201,11 @@ class AskPanel(Column, HasKeyTitles):
 
     @dataclass
     class Closed(Message):
-        """The user is done with it."""
+        """The user closed the panel."""
 
     @dataclass
     class FeedbackWanted(Message):
-        """The last question and answer are to become feedback."""
+        """The user wants the last question and answer as feedback."""
 
         anchor: ThreadAnchor
 
@@ -217,16 +217,16 @@ class AskPanel(Column, HasKeyTitles):
         self._view = diff_pane.view
         self._preview = preview
         self._marked: Mapping[DiffComment, ThreadAnchor] = {}
-        """The marks in the diff, each with the thread that it is of."""
+        """The thread of each mark in the diff."""
         self._sought: ThreadAnchor | None = None
-        """Where the cursor is to go once its diff is there."""
+        """The thread to which the cursor moves when its diff is loaded."""
         self.subject: QuestionSubject | None = None
-        """None while it is closed."""
+        """None while the panel is closed."""
         self._keys: Mapping[str, str] = {}
         self._editor = ComposerField(self._steer)
         self._answers = ThreadTranscript()
         self._drafts: dict[ThreadAnchor, ComposerDraft] = {}
-        """Unsent questions, by thread."""
+        """Unsent questions, by anchor."""
         self._waits = self._answered = self._had_keys = False
 
     def compose(self) -> ComposeResult:
@@ -236,34 +236,34 @@ class AskPanel(Column, HasKeyTitles):
 
     @property
     def is_open(self) -> bool:
-        """Return whether it is shown."""
+        """Return whether the panel is shown."""
         return self.subject is not None
 
     @property
     def has_thread(self) -> bool:
-        """Return whether something was asked there, which takes more room."""
+        """Return whether the thread has entries; the panel is larger then."""
         return self.has_class("-thread")
 
     @property
     def is_writing(self) -> bool:
-        """Return whether the user writes in it."""
+        """Return whether the field of the panel has the focus."""
         return self.is_open and self.screen.focused is self._editor
 
     def override_keys(self, keys: Mapping[str, str]) -> None:
-        """Override the keys that are named, by action id."""
+        """Override the keys in the hints, by action id."""
         self._keys = keys
         self._draw_title()
 
     @property
     def can_ask(self) -> bool:
-        """Return whether there is something on the screen to ask about."""
+        """Return whether the screen shows a diff of a proposal to ask about."""
         return self._state.proposal is not None and bool(self._view.diffs) and not self._preview.comparing
 
     def open_at_cursor(self) -> bool:
-        """Open the thread of the mark at the cursor, of the picked lines, the hunk, or else the file.
+        """Open the thread of the mark at the cursor, the picked lines, the hunk, or else the file.
 
         Returns:
-            Whether there was one to open.
+            Whether a thread was opened.
         """
         place = self._marked_at_cursor()
         topic = self._topic_at_cursor() if place is None else self._topic_of(place)
@@ -291,25 +291,25 @@ class AskPanel(Column, HasKeyTitles):
         return QuestionSubject(ThreadAnchor(proposal.id, path, hunk.id if hunk is not None else ""), words, lines)
 
     def show_thread(self, anchor: ThreadAnchor) -> None:
-        """Open the thread of a place, and go to that as soon as its diff is there."""
+        """Open the thread at an anchor, and move the cursor to it when its diff is loaded."""
         self._sought = anchor
         self.go_to_requested_thread()
         self._open(self._topic_of(anchor))
 
     def _topic_of(self, place: ThreadAnchor) -> QuestionSubject:
-        """Return the topic of a place, named as when something was asked there last."""
+        """Return the subject for an anchor, labelled like the last question there."""
         asked = self.threads.exchanges_at(place)
         return QuestionSubject(place, asked[-1].question.subject if asked else f"{place.path} in {place.proposal}")
 
     def _marked_at_cursor(self) -> ThreadAnchor | None:
-        """Return the place of the thread whose mark is under the cursor, if no lines are selected."""
+        """Return the anchor of the mark under the cursor; None if there is none or if the user picks lines."""
         row = self._view.cursor.row
         if not isinstance(row, CommentRow) or self._view.line_selection.start is not None:
             return None
         return self._marked.get(self._view.model.comments[row.comment])
 
     def go_to_requested_thread(self) -> None:
-        """Move the cursor to the requested thread, if its hunk is laid out."""
+        """Move the cursor to the requested thread if its hunk is laid out; give up if the hunk no longer exists."""
         place = self._sought
         if place is None or not self._view.diffs or self._state.current != place.proposal:
             return
@@ -327,7 +327,7 @@ class AskPanel(Column, HasKeyTitles):
             self._view.cursor.go_to(row)
 
     def _open(self, topic: QuestionSubject) -> None:
-        """Show a thread and focus the field; restore its draft."""
+        """Show a thread with its draft, and focus the field."""
         self.post_message(review_messages.ThreadsWanted(topic.anchor.proposal))
         self._put_aside()
         self.subject = topic
@@ -344,13 +344,13 @@ class AskPanel(Column, HasKeyTitles):
         self._keep_line_in_view()
 
     def load_threads(self, events: Iterable[EventBase]) -> None:
-        """Take the side questions of a proposal, and their answers, from the store."""
+        """Add the stored side questions about a proposal, and their answers."""
         self.threads.load(events)
         self._show_thread()
         self.show_marks()
 
     def handle_update(self, update: SideUpdate) -> None:
-        """Handle an update of a side question."""
+        """Show the effect of an update."""
         place = self.threads.handle_update(update)
         if place is not None and self.subject is not None and self.subject.anchor == place:
             self._show_thread()
@@ -358,7 +358,7 @@ class AskPanel(Column, HasKeyTitles):
             self.show_marks()
 
     def _show_thread(self) -> None:
-        """Show the thread as it is now."""
+        """Update the shown thread."""
         if self.subject is None:
             return
         had_thread, entries = self.has_thread, self.threads.thread_entries(self.subject.anchor)
@@ -366,7 +366,7 @@ class AskPanel(Column, HasKeyTitles):
         changed = [EntryAddedOrReplaced(entry) for entry in entries if shown.get(entry.key) != entry]
         keys = [entry.key for entry in entries]
         if list(shown) != keys[: len(shown)]:
-            # Something of it is void.
+            # An entry was removed: lay out the whole thread again.
             layout = self._answers.make_empty_layout()
             for entry in entries:
                 layout.apply_change(EntryAddedOrReplaced(entry))
@@ -378,7 +378,7 @@ class AskPanel(Column, HasKeyTitles):
             self._keep_line_in_view()
 
     def _keep_line_in_view(self) -> None:
-        """Keep the cursor in view above the panel, which takes its room from the diff."""
+        """Keep the cursor in view above the panel, which makes the diff shorter."""
         self.call_after_refresh(lambda: self._view.cursor.move_to(self._view.cursor.number))
 
     def show_marks(self) -> None:
@@ -393,7 +393,7 @@ class AskPanel(Column, HasKeyTitles):
                 continue
             hunks = self._view.diffs[file].change.hunks
             own = next((hunk for hunk in hunks if hunk.id == place.hunk), None)
-            # A hunk that was cut or edited since is no more, and what was asked about it is of the file.
+            # The hunk no longer exists after a split or an edit: show its thread as one about the file.
             line = next((line for hunk in hunks if own in (hunk, None) and (line := _last_line(file, hunk))), None)
             if line is not None:
                 marked[DiffComment(line, self._mark_of(asked, of_hunk=own is not None), "asked")] = place
@@ -409,21 +409,21 @@ class AskPanel(Column, HasKeyTitles):
         return f"You asked{about}: {shorten_text(question.text, _MAX_MARK_CELLS)}{more} ({key} shows the answer)"
 
     def close(self) -> None:
-        """Close the panel; an unfinished question stays with its thread."""
+        """Close the panel; keep an unsent question as the draft of its thread."""
         self._put_aside()
         self._sought = None
         self.subject = None
         self.remove_class("shown")
 
     def restore_text(self, anchor: ThreadAnchor, text: str) -> None:
-        """Put the text of a failed question back, unless another is being written."""
+        """Restore the text of a question that failed, unless the user writes another one at this anchor."""
         if self.subject is not None and self.subject.anchor == anchor and not self._editor.draft.text.strip():
             self._editor.show_draft(ComposerDraft(text))
         elif anchor not in self._drafts:
             self._drafts[anchor] = ComposerDraft(text)
 
     def follow_focus(self) -> None:
-        """Show the keys that work now; they depend on the focus."""
+        """Show the keys that work with the current focus."""
         if self.is_writing != self._had_keys:
             self._had_keys = self.is_writing
             self._keep_line_in_view()
@@ -466,22 +466,22 @@ class AskPanel(Column, HasKeyTitles):
     # Keys
 
     def title_of(self, action: str) -> str:
-        """Return the title of a key here; empty for the usual title of its action."""
+        """Return a special title of a key; empty for the default title of the action."""
         return "Stop" if action == "close" and self._waits else ""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Return whether a key works now: feedback needs an answer."""
+        """Return whether an action is possible now; feedback needs a complete answer."""
         return self._answered and not self._waits if action == "make_feedback" else True
 
     def _steer(self, key: str) -> bool:
-        """The thread takes the keys of the field that turn pages."""
+        """Scroll the thread with the page keys of the field; return whether the key was used."""
         if key not in ("page_up", "page_down") or not self.has_thread:
             return False
         getattr(self._answers, f"action_{key}")()
         return True
 
     def action_send(self) -> None:
-        """Ask."""
+        """Send the question."""
         if self.subject is None or not (text := self._editor.draft.text.strip()) or self._waits:
             return
         self._editor.show_draft(ComposerDraft(""))
@@ -492,18 +492,18 @@ class AskPanel(Column, HasKeyTitles):
         self._editor.replace("\n", start, end, maintain_selection_offset=False)
 
     def action_undo(self) -> None:
-        """Undo the last typed text."""
+        """Undo the last edit of the field."""
         self._editor.undo()
 
     def action_close(self) -> None:
-        """Stop the answer that is awaited; else go away."""
+        """Stop the open answer; if there is none, close the panel."""
         if self.subject is not None and self._waits:
             self.post_message(review_messages.SideQuestionStopped(self.threads.awaited_question(self.subject.anchor)))
         else:
             self.post_message(self.Closed())
 
     def action_make_feedback(self) -> None:
-        """Make question and answer the user's feedback, to be edited."""
+        """Request that the question and its answer become feedback that the user can edit."""
         if self.subject is not None:
             self.post_message(self.FeedbackWanted(self.subject.anchor))
 
@@ -515,14 +515,14 @@ class AskPanel(Column, HasKeyTitles):
 
 
 def _last_line(file: int, hunk: Hunk) -> SourceLine | None:
-    """Return the line of a hunk below which its mark stands; None if the hunk has no lines any more."""
+    """Return the last line of a hunk, below which its mark is shown; None if the hunk has no lines."""
     side: Side = "new" if hunk.new_count else "old"
     lines = hunk_line_numbers(hunk, side)
     return SourceLine(file, side, lines[-1]) if lines else None
 
 
 def _quoted(diff: FileDiff, picked: PickedLines) -> str:
-    """Return the picked lines with their signs, the removed ones of each hunk before the added ones."""
+    """Return the picked lines with their signs; in each hunk, the removed lines come first."""
     rows: list[str] = []
     for hunk in diff.change.hunks:
         rows += [f"-{diff.old[line]}" for line in hunk_line_numbers(hunk, "old") if line in picked.lines.old]

@@ -1,7 +1,7 @@
-"""Keys that decide: which of them can act at this moment, and the way from a verdict to a decision.
+"""The decision keys: which of them can act now, and how a verdict becomes a decision.
 
-Keys that cannot act are shown as inactive, or not at all. Between a verdict and its decision there can be a
-confirmation.
+Keys that cannot act are shown as inactive or are hidden. A verdict may need the user's confirmation before it becomes
+a decision.
 """
 
 from collections.abc import Callable, Hashable
@@ -24,7 +24,7 @@ from widgets.common.input_order import JOINED_KEYS_MESSAGE, OnScreenClock
 from widgets.review import review_messages
 
 GRACE_SECONDS = 0.5
-"""How long decision keys are dead after what they would decide has changed."""
+"""Seconds during which decision keys are ignored after their subject has changed."""
 
 JUST_CHANGED_MESSAGE = "That changed just now. Look again, then press the key."
 
@@ -35,7 +35,7 @@ class GracePeriod:
     """A short time in which keys are ignored, because the subject of the decision has changed.
 
     Args:
-        clock: Gives monotonic seconds.
+        clock: Returns monotonic seconds.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -43,10 +43,10 @@ class GracePeriod:
         self._subject: Hashable = None
         self._since = clock() - GRACE_SECONDS
         self.why = JUST_CHANGED_MESSAGE
-        """Why it is not open, and what to do, if it isn't."""
+        """Why the grace period was started, and what the user can do."""
 
     def set_subject(self, subject: Hashable) -> bool:
-        """Set the subject of the next decision; return whether it is new."""
+        """Set the subject of the next decision and return whether it is new; a new subject restarts the period."""
         if subject == self._subject:
             return False
         self._subject = subject
@@ -65,31 +65,31 @@ class GracePeriod:
 
 
 class KeyReadiness:
-    """Everything that keeps a key from deciding on something that the user has not seen.
+    """Decides whether a key press may act, given what the user has seen.
 
     Args:
-        clock: Gives monotonic seconds.
+        clock: Returns monotonic seconds.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.guard = GracePeriod(clock)
-        """Over decisions: what would be written, and the question that is open."""
+        """For decisions: their subject is what would be written, and the open question."""
         self.choice_guard = GracePeriod(clock)
-        """Over taking hunks in and out: the proposal that is shown."""
+        """For including and excluding hunks: its subject is the shown proposal."""
         self.picture_clock = OnScreenClock()
-        """Over clicks that decide: whether what would be decided was on the screen."""
+        """For clicks that decide: whether the subject of the decision was on the screen."""
         self.focus_clock = OnScreenClock()
-        """Over keys that decide: whether it was there with the focus here."""
+        """For keys that decide: whether the subject was on the screen while the review had the focus."""
         self.named = False
-        """Whether it is a click, or a command of the palette, that acts: it names what is meant."""
+        """Whether the action comes from a click or the command palette, which name the action."""
 
     def blocking_reason(self, guard: GracePeriod, arrived: float, *, joined: bool) -> str:
         """Return why a key is ignored; empty if it takes effect.
 
         Args:
-            guard: The grace period that it is subject to.
-            arrived: When it came, in monotonic seconds.
-            joined: Whether it decides, and came in one read with other characters.
+            guard: The grace period for this key.
+            arrived: When the key arrived, in monotonic seconds.
+            joined: Whether the key decides and arrived in one read with other characters.
         """
         if joined and not self.named:
             return JOINED_KEYS_MESSAGE
@@ -100,7 +100,7 @@ class KeyReadiness:
         )
 
     def restart_grace_periods(self, why: str) -> None:
-        """Start the grace periods again."""
+        """Restart both grace periods."""
         self.guard.restart(why)
         self.choice_guard.restart(why)
 
@@ -110,7 +110,7 @@ class KeyReadiness:
         self.focus_clock.mark_not_painted()
 
     def mark_painted(self, *, in_focus: bool) -> None:
-        """Note that the screen shows the present state."""
+        """Record that the screen shows the current state."""
         self.picture_clock.mark_painted()
         if in_focus:
             self.focus_clock.mark_painted()
@@ -131,13 +131,13 @@ DECIDING_ACTIONS = frozenset(
         "redo",
     }
 )
-"""Actions that decide; they have to do with what a tool waits for, as long as one does."""
+"""Actions that decide. While a tool waits for permission, they apply to its request."""
 
 CHECK_ACTIONS = frozenset({"run_checks", "show_checks", "show_reads", "send_findings", "find_evidence", "reproduce"})
-"""Actions that have to do with the checks of what is shown, or how it came about."""
+"""Actions on the checks or the evidence of the shown proposal."""
 
 SHAPING_ACTIONS = frozenset({"edit", "toggle_hunk", "toggle_file", "narrower", "wider", "next_origin"})
-"""Actions that shape what would be decided, and what of it is listed."""
+"""Actions that change what a decision would cover, or which proposals are listed."""
 
 _OF_PERMISSIONS = frozenset({"approve", "deny", "request_changes", "allow_session"})
 _OF_FORMS = frozenset({"allow_project", "narrower", "wider"})
@@ -148,16 +148,16 @@ _APPROVES = frozenset({"approve", "approve_and_continue"})
 _TO_PERMISSIONS = {"approve": "Allow once", "request_changes": "Deny, say why"}
 _TO_IGNORED = {"approve": "Write it", "deny": "Throw away", "request_changes": "Throw away, say why"}
 _ONCE_ONLY = ("changes", "ignored")
-"""Questions of which each is asked anew."""
+"""Kinds of requests that the user must answer each time."""
 _TO_CHANGES = {"approve": "Stage all", "deny": "Throw away", "request_changes": "Throw away, say why"}
 
 
 def current_key_title(
     action: str, state: ReviewState, question: ActionNeedsConfirmation | None, *, comparing: bool
 ) -> str | None:
-    """Return the title of a key at this moment; empty for the usual title of its action.
+    """Return the title of a key now; empty for the default title of its action.
 
-    None means that the key would only say why it does nothing.
+    None means that the key would only explain why it does nothing.
     """
     if question is not None:
         return _ANSWERS.get(action, "")
@@ -185,7 +185,7 @@ def is_action_available(action: str, state: ReviewState, question: ActionNeedsCo
     Args:
         action: Name of the action's handler.
         state: State of the review.
-        question: The one that is open, if any: the keys answer that, then.
+        question: The open question, if any; then the keys answer it.
     """
     if question is not None:
         answers = {"deny": True, "approve": bool(question.ids), "approve_all": bool(question.named)}
@@ -200,14 +200,14 @@ def is_action_available(action: str, state: ReviewState, question: ActionNeedsCo
 
 
 def _has_findings(state: ReviewState) -> bool:
-    """Return whether checks oppose the shown proposal, or no test notices a hunk of it or runs a line."""
+    """Return whether checks fail for the shown proposal, or tests do not notice a hunk or do not run a line of it."""
     checked, evidence = state.checks.get(state.current), state.evidence.get(state.current)
     against = checked is not None and bool(checked.new_failures or checked.has_uncovered_lines)
     return against or (evidence is not None and bool(evidence.unnoticed_hunks))
 
 
 def _has_on(action: str, proposal: Proposal, state: ReviewState) -> bool:
-    """Return whether the shown proposal has what an action shows, sends or runs."""
+    """Return whether the shown proposal has the data that an action shows, sends or runs."""
     if action == "show_reads":
         return bool(proposal.session)
     if action == "send_findings":
@@ -216,7 +216,7 @@ def _has_on(action: str, proposal: Proposal, state: ReviewState) -> bool:
 
 
 def _has_something(action: str, state: ReviewState) -> bool:
-    """Whether an action has something to act on while nothing else comes first."""
+    """Return whether an action has something to act on, if no question and no permission request is open."""
     checked, proposal = state.checks.get(state.current), state.proposal
     match action:
         case "run_checks" | "show_checks":
@@ -238,16 +238,16 @@ def _has_something(action: str, state: ReviewState) -> bool:
 
 
 CollectFeedback = Callable[[str, tuple[str, ...] | None], ReviewFeedback]
-"""Takes the words that go with a decision on a proposal, or on some hunks of it."""
+"""Removes and returns the user's text for a decision on a proposal, or on some of its hunks."""
 
 
 class VerdictHandler:
-    """Acts on verdicts: posts the decision, asks for confirmation, or says why not.
+    """Acts on verdicts: posts the decision, asks for confirmation, or shows why it refuses.
 
     Args:
         state: State of the review.
-        take_words: Takes the user's words, which are said with the decision.
-        host: Takes the decision, and shows why something was not done.
+        take_words: Returns the user's feedback, which is sent with the decision.
+        host: Receives the decision, and shows notices.
     """
 
     def __init__(self, state: ReviewState, take_words: CollectFeedback, host: review_messages.ReviewHost) -> None:
@@ -256,12 +256,12 @@ class VerdictHandler:
         self._host = host
         self.question: ActionNeedsConfirmation | None = None
         self._again: Callable[[], Verdict] | None = None
-        """Computes the verdict of the question's key again."""
+        """Computes the verdict of the open question again."""
         self._on_its_way: dict[str, Proposal] = {}
-        """Proposals with a decision that the app has not carried out yet."""
+        """Proposals with a decision that the app has not carried out yet, by id."""
 
     def update_proposals(self) -> None:
-        """Update to the present proposals: drop outdated answers, and report a changed confirmation."""
+        """Adapt to the current proposals: close a question about a proposal that has changed, and show a notice."""
         get = self._state.get
         self._on_its_way = {key: value for key, value in self._on_its_way.items() if get(key) == value}
         subjects = self.question.subjects if self.question is not None else ()
@@ -270,7 +270,7 @@ class VerdictHandler:
             self._host.show_notice(_lapsed(changed[0], get(changed[0])))
 
     def refresh_question(self) -> bool:
-        """Update the confirmation about unseen lines; return whether it has changed or is gone."""
+        """Compute the open question again, because more lines were seen; return whether it changed or closed."""
         question = self.question
         if question is None or self._again is None:
             return False
@@ -285,18 +285,18 @@ class VerdictHandler:
         return True
 
     def on_decision_failed(self) -> None:
-        """Allow a failed decision to be made again."""
+        """Allow the user to repeat a decision that failed."""
         self._on_its_way.clear()
 
     def refuse_if_busy(self, proposal: Proposal) -> bool:
-        """Return whether a decision on this proposal is under way; say so."""
+        """Return whether a decision on this proposal is being carried out; if it is, show a notice."""
         if self._on_its_way.get(proposal.id) != proposal:
             return False
         self._host.show_notice(f"{proposal.id}: your decision is being carried out.")
         return True
 
     def handle_verdict(self, verdict: Verdict, recompute: Callable[[], Verdict] | None = None) -> None:
-        """Carry out a verdict; `recompute` computes the verdict anew when more has been on the screen."""
+        """Carry out a verdict; `recompute` computes it again after more lines were on the screen."""
         self._again = recompute
         match verdict:
             case ActionRefused(reason):
@@ -307,13 +307,13 @@ class VerdictHandler:
                 self.decide_proposals(action, ids)
 
     def show_question(self, question: ActionNeedsConfirmation | None) -> None:
-        """Put a question, or take it away."""
+        """Show a question, or remove it if None."""
         self.question = question
         self._host.show_notice("")
         self._host.redraw()
 
     def decide_proposals(self, action: ActionKind, ids: tuple[str, ...]) -> None:
-        """Decide on these proposals."""
+        """Post the decision on these proposals; ignore ids that no longer exist."""
         chosen = [proposal for item in ids if (proposal := self._state.get(item)) is not None]
         self.question = None
         self._host.show_notice("")
@@ -335,12 +335,12 @@ class VerdictHandler:
         self._host.redraw()
 
     def deny_hunk(self, proposal: Proposal, hunk: str) -> None:
-        """Deny one hunk alone."""
+        """Deny only one hunk."""
         self._host.show_notice("")
         self._host.post_message(self._denial(proposal, (hunk,)))
 
     def deny_with_feedback(self, proposal: Proposal, more: str) -> None:
-        """Deny a proposal with the user's words and some more."""
+        """Deny a proposal; append `more` to the user's feedback."""
         self._host.show_notice("")
         words = self._take_words(proposal.id, None)
         words = replace(words, feedback="\n\n".join(filter(None, (words.feedback, more))))
@@ -350,7 +350,7 @@ class VerdictHandler:
         self._host.redraw()
 
     def deny_stale(self, proposal: Proposal) -> None:
-        """Deny a stale proposal without a word; the model goes on with the reason that it is stale for."""
+        """Deny a stale proposal without feedback; the model continues with the reason why it is stale."""
         self._host.show_notice("")
         self._on_its_way[proposal.id] = proposal
         self._state.last_decided = proposal.id
@@ -367,12 +367,12 @@ class VerdictHandler:
 
 
 def _shown(proposal: Proposal) -> int | None:
-    """The revision that a denial is bound to; None where it writes nothing."""
+    """Return the revision that a denial applies to; None if the denial writes nothing."""
     return proposal.revision if proposal.on_disk else None
 
 
 def _lapsed(name: str, proposal: Proposal | None) -> str:
-    """Why a question must not be answered any more."""
+    """Return why a question can no longer be answered."""
     if proposal is not None and proposal.state.is_pending:
         return f"{name} has changed: the question has lapsed. Look again before you decide."
     return f"{name} is {describe_review_state(proposal) if proposal else 'gone'} now: the question has lapsed."

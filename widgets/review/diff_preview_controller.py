@@ -1,4 +1,4 @@
-"""Controls what the diff pane shows of the current item, so that a key never decides on anything else."""
+"""Controls which diff of the current item is on the screen, so that a key decides only on the shown diff."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -46,7 +46,7 @@ def written_versions(changes: Sequence[FileChange]) -> WrittenVersions:
 
 
 def _decided_more(before: Proposal, now: Proposal) -> bool:
-    """Whether hunks that waited are decided now, while others wait."""
+    """Return whether some pending hunks were decided while others are still pending."""
     waited = {hunk.id for hunk in filter_pending_hunks(before.hunks)}
     waits = {hunk.id for hunk in filter_pending_hunks(now.hunks)}
     return bool(waits) and any(hunk.id in waited - waits for hunk in now.hunks)
@@ -56,7 +56,9 @@ class DiffPreviewController:
     """Shows the current item of a review in the diff pane: its diff, two versions of it, or a permission request.
 
     Args:
-        host: Takes the messages that ask for diffs.
+        state: State of the review.
+        pane: The pane to show the item in.
+        host: Receives the messages that request diffs.
     """
 
     def __init__(self, state: ReviewState, pane: DiffPane, host: ReviewHost) -> None:
@@ -65,19 +67,19 @@ class DiffPreviewController:
         self._view = pane.view
         self._host = host
         self.comparing = False
-        """Whether two versions are compared instead of showing what would be written."""
+        """Whether the pane compares two versions instead of showing what an approval would write."""
         self.title_is_cut = False
-        """Whether the approvals have no room for all of its author's words."""
+        """Whether the approval pane cuts the author's description."""
         self._unfolds_words = False
         self.by_path = False
-        """Whether the user wants the files by path, rather than what deserves eyes first."""
+        """Whether the user wants the files in path order instead of order of risk."""
         self.diffs: tuple[FileDiff, ...] = ()
         """Diffs of the shown proposal, in the order on screen."""
         self._diffs_of: Proposal | None = None
         self._versions: tuple[str, tuple[FileDiff, ...]] | None = None
 
     def show_current_item(self) -> None:
-        """Show the current item from the start."""
+        """Show the current item from the start; request the diffs of a proposal."""
         self._diffs_of, self.diffs, self.comparing = None, (), False
         self._unfolds_words = False
         proposal, permission_request = self._state.proposal, self._state.permission_request
@@ -90,13 +92,13 @@ class DiffPreviewController:
             self._host.post_message(DiffsWanted(proposal.id))
 
     def update_shown_proposal(self) -> None:
-        """Show the current revision of the shown proposal."""
+        """Request the diffs of the shown proposal if it has changed."""
         proposal = self._state.proposal
         if proposal is not None and proposal != self._diffs_of:
             self._host.post_message(DiffsWanted(proposal.id))
 
     def show_requested_diffs(self, proposal_id: str, diffs: Sequence[FileDiff]) -> bool:
-        """Show the diffs that were wanted; whether they still are."""
+        """Show requested diffs; return False if another proposal is shown now."""
         proposal = self._state.proposal
         if proposal is None or proposal.id != proposal_id:
             return False
@@ -122,20 +124,20 @@ class DiffPreviewController:
         self.mark_chosen_hunks()
 
     def toggle_order(self) -> str:
-        """Show the files in the other order, with the cursor on the same line; return the name of the order."""
+        """Toggle between risk order and path order, keep the cursor on its line, and return a notice."""
         self.by_path = not self.by_path
         if not self.comparing and self._diffs_of is not None:
             self._show(self._diffs_of, sorted(self.diffs, key=lambda diff: diff.change.path))
         return "Files by path." if self.by_path else "Files by risk."
 
     def show_requested_versions(self, proposal_id: str, diffs: Sequence[FileDiff]) -> bool:
-        """Show the changes from the version before to this one; whether they are still wanted."""
+        """Show requested changes since the previous version; return False if another proposal is shown."""
         self._versions = (proposal_id, tuple(diffs))
         proposal = self._state.proposal
         return proposal is not None and proposal.id == proposal_id and self.compare_versions(proposal)
 
     def compare_versions(self, proposal: Proposal) -> bool:
-        """Show the version before against this one, once it is there; whether it is."""
+        """Compare the previous version with this one; if its diff is missing, request it and return False."""
         if self._versions is None or self._versions[0] != proposal.id:
             self._host.post_message(VersionDiffsWanted(proposal.id))
             return False
@@ -154,7 +156,7 @@ class DiffPreviewController:
         self._view.set_left_out(self._state.chosen.excluded_from(self._state.current))
 
     def mark_chosen_hunks(self) -> None:
-        """Mark the left-out hunks and the comments."""
+        """Mark the excluded hunks and show the comments, drafts and findings."""
         if self._state.proposal is not None and self._view.diffs:
             self.mark_left_out_hunks()
             remarks = self._state.review_drafts.remarks.get(self._state.current, ())
@@ -163,15 +165,14 @@ class DiffPreviewController:
             self.show_findings()
 
     def show_findings(self) -> None:
-        """Show the findings of checks at their lines."""
+        """Show the findings of checks and the evidence at their lines."""
         if self._view.diffs and not self.comparing:
             diffs, state = self._view.diffs, self._state
             found = finding_comments(state.checks.get(state.current), diffs)
             self._pane.set_findings([*found, *evidence_comments(state.evidence.get(state.current), diffs)])
 
     def mark_attention_reasons(self) -> None:
-        """Mark the files with hunks that nothing notices, and the lines that no test runs; no file moves while it is
-        read."""
+        """Mark hunks that no test notices and lines that no test runs; keep the order of the files."""
         proposal, state = self._diffs_of, self._state
         if proposal is None or self.comparing or state.proposal != proposal:
             return
@@ -184,12 +185,12 @@ class DiffPreviewController:
             self.mark_chosen_hunks()
 
     def restore_drafts(self, key: str) -> None:
-        """Restore comments that were kept before they were saved."""
+        """Show the unsaved comments of a proposal."""
         remarks = self._state.review_drafts.remarks.get(key, ())
         self._pane.set_drafts(comments_in_diffs((one for one in remarks if one.draft), self._view.diffs))
 
     def request_follow_ups(self) -> None:
-        """Ask how the shown proposal responds to the comments on the version before."""
+        """Request how the shown proposal responds to the comments on the previous version."""
         proposal = self._state.proposal
         if proposal is not None and (comments := self._state.review_drafts.sent.get(proposal.supersedes)):
             self._host.post_message(FollowUpsWanted(proposal.id, comments))
@@ -201,18 +202,18 @@ class DiffPreviewController:
         return "unfolded" if self._unfolds_words else "folded"
 
     def toggle_description(self) -> None:
-        """Show all of the author's description, or its beginning."""
+        """Show the author's complete description, or only its beginning."""
         self._unfolds_words = not self._unfolds_words
         self.show_notes()
 
     def show_notes(self) -> None:
-        """Bring the notes above the diff up to date."""
+        """Update the notes above the diff."""
         if (proposal := self._state.proposal) is not None and self._view.proposal is not None and not self.comparing:
             self._view.set_notes_above(notes_above_diff(self._state, proposal, self._words))
 
     @property
     def title(self) -> Content:
-        """Return the beginning of the line above the diff."""
+        """Return the title for the line above the diff."""
         proposal = self._state.proposal
         if proposal is None or self._view.proposal is None:
             return Content("")
@@ -222,7 +223,7 @@ class DiffPreviewController:
 
     @property
     def origin(self) -> Content:
-        """Return the origin of the shown change, for the line above the diff."""
+        """Return the origin of the shown proposal for the line above the diff."""
         proposal = self._state.proposal
         if proposal is None or self._view.proposal is None:
             return Content("")
@@ -230,7 +231,7 @@ class DiffPreviewController:
 
 
 def evidence_comments(evidence: ProposalEvidence | None, diffs: Sequence[FileDiff]) -> list[DiffComment]:
-    """Return the marks at the heads of the hunks of these diffs."""
+    """Return the evidence marks for the first changed line of each hunk in these diffs."""
     if evidence is None:
         return []
     marks = []

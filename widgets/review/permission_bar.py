@@ -1,8 +1,8 @@
-"""The permission request above the composer: while nothing is written there, three keys answer it.
+"""The permission request above the composer: while the composer is empty, three keys answer it.
 
-Whoever writes must not decide by it. So a key answers only if it is alone: nothing was typed just before it, nothing
-follows it for a moment, and it came in a read of its own, after the question had stood on the screen for a while.
-Until then it is text like any other, and if one of these fails it stays that.
+Text for the composer must never answer a request. A key answers only if all of this is true: nothing was typed just
+before it, no key follows it for a moment, it arrived in a separate read, and the request was on the screen for a
+while before. Otherwise, the key is ordinary text.
 """
 
 import asyncio
@@ -36,36 +36,36 @@ from widgets.review.review_wording import (
 )
 
 ALONE_SECONDS = 0.6
-"""For how long nothing may follow a key that answers."""
+"""Seconds without another key after which a key answers."""
 
 _ANSWERS = ("approve", "deny", "allow_session")
 _WORDS = {"changes": ("stage all", "throw away"), "ignored": ("write it", "throw away")}
-"""Labels of yes and no for kinds of requests where they are not allow and deny."""
+"""Labels of yes and no for kinds of requests that do not use "allow once" and "deny"."""
 _SHARE = 0.4
-"""Of the height of the terminal, which what is asked may take."""
+"""Maximum share of the terminal's height for the request."""
 _TOO_EARLY = "It came before this was on the screen."
 _WRITING = "You were writing just before it."
 _TOO_LONG = "Not all of it has room here."
 
 
 class _Typed(NamedTuple):
-    """A key that will answer unless another one follows."""
+    """A key that will answer unless another key follows."""
 
     action: str
     character: str
     key: str
-    """Of the permission request."""
+    """Key of the permission request."""
     timer: asyncio.TimerHandle
 
 
 class PermissionBar(ComposerQuestionBar, ClickTargets):
-    """The whole permission request, and the keys of the empty composer that answer it.
+    """Shows the permission request and the keys that answer it from the empty composer.
 
     Args:
-        review: Has the questions, and takes the answers.
-        composer: Whose keys answer.
-        is_beside: Tells whether the review is on the screen beside the chat.
-        clock: Gives monotonic seconds.
+        review: Has the permission requests, and receives the answers.
+        composer: The composer whose keys answer.
+        is_beside: Returns whether the review is on the screen beside the chat.
+        clock: Returns monotonic seconds.
     """
 
     DEFAULT_CSS = """
@@ -80,7 +80,7 @@ class PermissionBar(ComposerQuestionBar, ClickTargets):
     """
 
     alone_seconds = ALONE_SECONDS
-    """For how long nothing may follow a key that answers."""
+    """Seconds without another key after which a key answers."""
 
     def __init__(
         self,
@@ -97,23 +97,23 @@ class PermissionBar(ComposerQuestionBar, ClickTargets):
         self._is_beside = is_beside
         self._typed: _Typed | None = None
         self._why_not = ""
-        """Why the last key that could have answered is text."""
+        """Why the last key that could have answered became text."""
         self._elsewhere = False
-        """Whether the review shows what is asked."""
+        """Whether the review shows the whole request, so that the bar can be short."""
         self.guard = GracePeriod(clock)
-        """Over what an answer would be about."""
+        """Its subject is what an answer would apply to."""
         self.sight = OnScreenClock()
-        """Whether it is on the screen as it is now."""
+        """Whether the current request was on the screen."""
         composer.editor.before_key = self._take
         review.drawn = self.refresh_request
 
     @property
     def _shown(self) -> tuple[str, PermissionRequest] | None:
-        """The question that has waited longest."""
+        """Return the key and the oldest permission request; None if there is none."""
         return next(iter(self._state.permissions.asked.items()), None)
 
     def refresh_request(self) -> None:
-        """Show the request as it is now, if there is one."""
+        """Show the current request, or hide the bar."""
         shown = self._shown
         self._elsewhere = shown is not None and self._is_beside() and self._review.shows_whole_request(shown[0])
         form = None if shown is None else self._state.permissions.selected_form(shown[0])
@@ -130,7 +130,7 @@ class PermissionBar(ComposerQuestionBar, ClickTargets):
         self.refresh()
 
     def handle_text_change(self) -> None:
-        """Show or hide the keys: the text of the composer has changed."""
+        """Show or hide the keys, because the composer's text has changed."""
         if self._composer.is_empty:
             self._why_not = ""
         if self._shown is not None:
@@ -143,11 +143,11 @@ class PermissionBar(ComposerQuestionBar, ClickTargets):
         return len(self._lines(width))
 
     def render(self) -> Content:
-        """Return the question, and the keys that answer it."""
+        """Return the request and the keys that answer it."""
         return Content("\n").join(self._lines(self.content_size.width))
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Draw, and note when all of it is on the screen."""
+        """Draw the lines; if the whole bar is drawn, record that the user can see it."""
         strips = super().render_lines(crop)
         if crop.height >= self.outer_size.height > 0:
             self.sight.mark_painted()
@@ -223,7 +223,7 @@ class PermissionBar(ComposerQuestionBar, ClickTargets):
         )
 
     def _can(self, action: str) -> bool:
-        """Return whether an action answers the question."""
+        """Return whether an action can answer the request."""
         shown = self._shown
         if shown is None:
             return False
@@ -233,10 +233,10 @@ class PermissionBar(ComposerQuestionBar, ClickTargets):
     # Keys
 
     def _take(self, event: events.Key) -> bool:
-        """Look at a key of the composer before it is written; whether it has been dealt with."""
+        """Check a key of the composer before it is written; return True to drop the key."""
         if self._typed is not None:
             if event.key == "enter":
-                # It would send the key as a message.
+                # Enter would send the key as a message.
                 return True
             self._forget()
         elif (shown := self._shown) is not None and (action := self._answer_of(event)):
@@ -249,7 +249,7 @@ class PermissionBar(ComposerQuestionBar, ClickTargets):
         return False
 
     def _answer_of(self, event: events.Key) -> str:
-        """Return the answer of a key; empty if it begins none."""
+        """Return the action that a key stands for; empty if the key cannot answer."""
         vim = self._composer.editor.vim
         if not self._composer.is_empty or not event.is_printable or (vim is not None and not vim.is_inserting):
             return ""
@@ -257,7 +257,7 @@ class PermissionBar(ComposerQuestionBar, ClickTargets):
         return next((one for one in _ANSWERS if self._can(one) and not names.isdisjoint(self._keys_of(one))), "")
 
     def _why_text(self, event: events.Key, action: str) -> str:
-        """Why a key that could answer is text; empty if it may answer."""
+        """Return why a key is treated as text; empty if it may answer."""
         if isinstance(event, JoinedKey):
             return JOINED_KEYS_MESSAGE
         if not self._composer.editor.is_quiet:
@@ -277,7 +277,7 @@ class PermissionBar(ComposerQuestionBar, ClickTargets):
         )
 
     def _decide(self) -> None:
-        """Answer: no other key followed."""
+        """Answer the request, because no other key followed."""
         typed, editor = self._typed, self._composer.editor
         self._forget()
         if typed is None or self._shown is None or self._shown[0] != typed.key:
@@ -299,6 +299,6 @@ class PermissionBar(ComposerQuestionBar, ClickTargets):
         return event.style.meta.get(ACTION_META_KEY)
 
     async def click_target(self, target: str) -> None:
-        """Answer at once, if the chip stood there for a moment."""
+        """Answer at once, if the request was on the screen for long enough."""
         if (shown := self._shown) is not None and self.guard.is_over and self._is_seen:
             self._review.answer_by_name(shown[0], target)

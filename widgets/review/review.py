@@ -1,4 +1,4 @@
-"""The review: the diff above, the approvals below, and the keys that decide; decisions leave it as messages."""
+"""The review: the diff above, the approvals below, and the decision keys; it posts decisions as messages."""
 
 import asyncio
 import time
@@ -69,22 +69,22 @@ from widgets.review.review_writing import AUTHOR_TEXT_KEY, FeedbackField, Review
 _GO_HERE = next(action for action in actions_in_scope("app") if action.id == "app.focus_approvals")
 _TAKE_BACK = frozenset({"undo", "redo"})
 _LEAST = Size(40, 12)
-"""Of the terminal, below which nothing can be reviewed."""
+"""Minimum size of the terminal for a review."""
 _A_LITTLE = 0.05
-"""Seconds by which the look of the keys may lag behind their working again."""
+"""Seconds that the dimmed look of the keys may last longer than the grace period."""
 _OF_DIFF = frozenset(action.handler for action in actions_in_scope("diff"))
 _FIELD_CLOSED = "The field was closed just now. Press the key again."
-"""Shown when the user types on after a field was closed: such a key decides nothing."""
+"""Shown when the user keeps typing after a field was closed; these keys decide nothing."""
 _UNTIL_SEEN = 1.0
-"""Seconds that it has to be drawn in, before a command goes on without."""
+"""Maximum seconds to wait for the painted screen before a command from the palette runs."""
 
 
 class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
-    """The diff preview above the approvals, showing one item of the queue, with the keys that decide on it.
+    """The diff preview above the approvals; shows one item of the queue and the keys that decide on it.
 
     Args:
-        clock: Monotonic seconds.
-        keys: Replaces the registry's keys in the hints, by action id.
+        clock: Returns monotonic seconds.
+        keys: Keys that override the defaults, by action id.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -133,17 +133,17 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
         self.text_controller = ReviewTextController(self.state, self.feedback_field, self.diff_pane, self)
         self.verdict_handler = VerdictHandler(self.state, self.text_controller.collect_feedback, self)
         self.drawn: Callable[[], None] = lambda: None
-        """Called whenever what waits is drawn anew."""
+        """Called after each redraw."""
         self._had_focus = False
         self._possible: frozenset[tuple[str, str | None]] = frozenset()
-        """The actions that had something to act on when it was drawn last, and what they meant."""
+        """The available actions and their titles at the latest redraw."""
         self._keys = dict(keys or {})
-        """Keys that mean something in the review."""
+        """The user's keys, by action id."""
         self._held_action: str | None = None
-        """The action of the chip on which the mouse button went down."""
+        """The action of the chip on which the mouse button was pressed."""
         self._could_ask = False
         self._unseen_wanted = ""
-        """The proposal whose first unseen line is to be shown once its diff is there."""
+        """Id of the proposal whose first unseen line is shown when its diff is loaded."""
 
     def compose(self) -> ComposeResult:
         yield self.diff_pane
@@ -165,27 +165,27 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
         self.preview.show_current_item()
 
     def on_resize(self) -> None:
-        """Share the height between the panes; show a notice where there is hardly any."""
+        """Divide the height between the panes; show a notice if the terminal is too small."""
         self.query_one("#too-small").display = self.is_too_small
         self.approval_pane.fit_height(self.size.height)
         self.call_after_refresh(self.drawn)
 
     @property
     def is_too_small(self) -> bool:
-        """Return whether the terminal is too small to show what would be decided."""
+        """Return whether the terminal is too small to show the subject of a decision."""
         return self.app.size.width < _LEAST.width or self.app.size.height < _LEAST.height
 
-    # What the application tells
+    # Called by the app
 
     def set_proposals(self, proposals: Sequence[Proposal]) -> None:
-        """Take all waiting and recent proposals; words about proposals decided elsewhere are kept."""
+        """Replace all pending and recent proposals; feedback on proposals decided elsewhere goes to the composer."""
         before = self.state.current
         known = set(self.state.listed_keys)
         self.state.update_proposals(
             proposals, attended=self.is_mounted and (self.has_review_focus or self.is_writing)
         )
         if not known.issuperset(self.state.waiting_keys):
-            # What came of a decision before has been overtaken: the model has answered.
+            # A new item waits: the outcome of an earlier decision is outdated.
             self.approval_pane.show_outcome(None)
         self.verdict_handler.update_proposals()
         if self.state.current != before:
@@ -196,7 +196,7 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
         self.text_controller.release_orphaned_feedback()
 
     def set_diffs(self, proposal_id: str, diffs: Sequence[FileDiff]) -> None:
-        """Take the diffs that were wanted; those of another proposal than the shown one are ignored."""
+        """Take requested diffs, and request the side questions; ignore the diffs if another proposal is shown."""
         if self.preview.show_requested_diffs(proposal_id, diffs):
             self.redraw()
             if self._unseen_wanted == proposal_id:
@@ -205,12 +205,12 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
         self.post_message(review_messages.ThreadsWanted(proposal_id))
 
     def set_version_diffs(self, proposal_id: str, diffs: Sequence[FileDiff]) -> None:
-        """Take the changes from the version before to this one, and show them if they are still wanted."""
+        """Take the changes from the previous version to this one, and show them if this proposal is still shown."""
         if self.preview.show_requested_versions(proposal_id, diffs):
             self.redraw()
 
     def set_checks(self, checks: ProposalChecks) -> None:
-        """Take the present check results of a proposal."""
+        """Take the current check results of a proposal."""
         self.state.checks[checks.proposal] = checks
         if checks.proposal == self.state.current and self.is_mounted:
             self.preview.show_findings()
@@ -218,7 +218,7 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
             self.redraw()
 
     def set_evidence(self, evidence: ProposalEvidence) -> None:
-        """Take the present evidence about a proposal."""
+        """Take the current evidence about a proposal."""
         self.state.evidence[evidence.proposal] = evidence
         if evidence.proposal == self.state.current and self.is_mounted:
             self.preview.show_findings()
@@ -227,7 +227,7 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
             self.redraw()
 
     def begin_reproduction(self, proposal_id: str) -> None:
-        """Show that the command of a proposal runs again; empty if none does any more."""
+        """Show that the command of a proposal runs again; an empty id means that none runs."""
         self.state.reproducing = proposal_id
         if self.is_mounted:
             self.redraw()
@@ -239,33 +239,33 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
             self.redraw()
 
     def select_split_parts(self, proposal_id: str, parts: Sequence[HunkPart], whole: Collection[str]) -> None:
-        """Take split parts of hunks in or out; the proposal with the parts is shown next."""
+        """Include or exclude split parts of hunks; the proposal with the parts is shown next."""
         if (proposal := self.state.get(proposal_id)) is not None:
             self.state.select_split_parts(proposal, parts, whole)
 
     def set_sent_comments(self, proposal_id: str, comments: Sequence[LineComment]) -> None:
-        """Take the comments that went to the model with the denial of a proposal, to tick off in the next version."""
+        """Take the comments that were sent with the denial of a proposal; the next version lists them."""
         self.state.review_drafts.sent[proposal_id] = tuple(comments)
         self.preview.request_follow_ups()
         self.preview.show_notes()
 
     def set_follow_ups(self, proposal_id: str, answers: Sequence[CommentFollowUp]) -> None:
-        """Take the proposal's effects on each comment on its former version."""
+        """Take the effects of a proposal on the comments on its previous version."""
         self.state.review_drafts.answers[proposal_id] = tuple(answers)
         if proposal_id == self.state.current:
             self.preview.show_notes()
 
     def add_permission_request(self, key: str, permission_request: PermissionRequest) -> None:
-        """Ask the user; the model's turn waits for it."""
+        """Add a permission request; the model's turn waits for the answer."""
         self.state.permissions.asked[key] = permission_request
         self.approval_pane.show_outcome(None)
-        # What the user is writing about stays in view until it is written.
+        # While the user writes, keep the subject of the text in view.
         if self.is_writing or not self.show_permission():
             self.redraw()
 
     @property
     def keymap(self) -> Mapping[str, str]:
-        """Return the user's own keys, by action id."""
+        """Return the user's keys, by action id."""
         return self._keys
 
     def shows_whole_request(self, key: str) -> bool:
@@ -274,7 +274,7 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
         return self.state.current == key and 0 < view.layout_rows.height <= view.size.height
 
     def show_permission(self) -> bool:
-        """Show the open permission request, which then has the keys; return whether it was not shown before."""
+        """Show the oldest permission request if it is hidden; return whether it was hidden."""
         if not self.state.has_hidden_permission:
             return False
         self.state.show_permission()
@@ -310,7 +310,7 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
         self.redraw()
 
     def restore_seen(self, stored: Mapping[str, Mapping[str, bytes]]) -> None:
-        """Add lines that were seen in other windows and runs."""
+        """Add the lines that were seen in other windows and earlier runs."""
         tracker, proposal = self.state.seen_tracker, self.state.proposal
         before = tracker.seen_lines(proposal).lines if proposal is not None else 0
         tracker.restore(stored)
@@ -340,10 +340,10 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
         """Show the outcome of a decision, or a problem, in one line.
 
         Args:
-            text: `P1 written: a.py.`
-            problem: It is an error.
-            passing: Remove it at the end of the model's turn.
-            reversal: The action that reverses it, and its effect in words: `undo`, `undoes it`.
+            text: For example `P1 written: a.py.`
+            problem: Whether it is an error; then the user can repeat the failed decision.
+            passing: Whether to remove it at the end of the model's turn.
+            back: The action that reverts the decision, and the words for it: `undo`, `undoes it`.
         """
         if problem:
             self.verdict_handler.on_decision_failed()
@@ -351,18 +351,18 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
         self.approval_pane.show_outcome(safe_content(text), problem=problem, passing=passing, reversal_hint=words)
 
     def show_notice(self, text: str) -> None:
-        """Show in one line why something was not done."""
+        """Show in one line why something was not done; remove the line if the text is empty."""
         self.approval_pane.show_outcome(safe_content(text) if text else None, problem=bool(text))
 
     def end_turn(self, replacement: str) -> None:
-        """Replace a status that held only during the turn by `replacement`; remove it if that is empty."""
+        """Replace an outcome that applied only during the turn; if `replacement` is empty, remove it."""
         if self.approval_pane.is_passing:
             self.approval_pane.show_outcome(
                 safe_content(replacement) if replacement else None, passing=bool(replacement)
             )
 
     def override_keys(self, keys: Mapping[str, str]) -> None:
-        """Override the keys that the hints name, by action id."""
+        """Override the keys in the hints, by action id."""
         self._keys = dict(keys)
         for field in (*self.query(WritingField), self.ask_panel):
             field.override_keys(keys)
@@ -370,13 +370,13 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
         self.redraw()
 
     def set_model_continues(self, continues: bool) -> None:
-        """Take whether the model goes on by itself once nothing waits any more."""
+        """Set whether the model continues when no proposal waits any more."""
         if continues != self.state.continues_when_empty:
             self.state.continues_when_empty = continues
             self.redraw()
 
     def show_item(self, key: str) -> None:
-        """Show a proposal or a permission request of the queue, by its id or key."""
+        """Show a listed proposal or permission request, by its id or key."""
         if self.state.is_listed(key) and key != self.state.current:
             self.state.current, self.state.is_picked_by_user = key, True
             self.show_current_item()
@@ -391,7 +391,7 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
         self.redraw()
 
     def redraw(self) -> None:
-        """Redraw everything, offer the possible keys, and begin a grace period."""
+        """Redraw everything and update the available keys; start a grace period if the decision's subject changed."""
         state, question, proposal = self.state, self.verdict_handler.question, self.state.proposal
         item = (state.current, proposal and proposal.revision, proposal and written_versions(proposal.files))
         shown = proposal is not None and self.preview.is_showing_approvable_diff(proposal)
@@ -424,7 +424,7 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
         """Redraw the lower pane."""
         question = self.verdict_handler.question
         self.approval_pane.show_question(None if question is None else question_line(question, self.key_of_action))
-        # A class would have all that is inside styled again.
+        # A CSS class would make Textual restyle all widgets inside.
         self.approval_pane.queue.display = not self.has_class("-full")
         notes_shown = self.view.layout_rows.height <= self.view.size.height
         self.approval_pane.show_state(
@@ -455,22 +455,22 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
             self.approval_pane.clear_key_notice()
             self.approval_pane.redraw_outcome()
             self.redraw_approvals()
-        # In the field for side questions, the keys that decide are letters.
+        # While the user writes a side question, the decision keys are letters.
         self.set_class(self.ask_panel.is_writing, "-aside")
         self.ask_panel.follow_focus()
 
     @property
     def has_review_focus(self) -> bool:
-        """Return whether keys come here rather than to a field."""
+        """Return whether the diff, the queue or the file list has the focus, rather than a field."""
         focused = self.screen.focused
         return focused is self.view or isinstance(focused, ReviewQueue | FileList)
 
     def _dim_keys(self) -> None:
-        """Show that the keys are dead, while there is something to decide."""
+        """Show the decision keys as inactive during the grace period."""
         waits = self.state.queue_number(self.state.current) > 0
         self.approval_pane.set_class(waits, "-changed")
         if waits:
-            # A timer of Textual's that is late from the start never fires.
+            # A Textual timer that is already late when it starts never fires.
             asyncio.get_running_loop().call_later(GRACE_SECONDS + _A_LITTLE, self._end_grace)
 
     def _end_grace(self) -> None:
@@ -478,7 +478,7 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
             self.approval_pane.remove_class("-changed")
 
     def title_of(self, action: str) -> str | None:
-        """Return the title of a key at this moment; empty for the usual one, None if the key would only refuse."""
+        """Return the title of a key now; empty for the default title, None if the key would only refuse."""
         if action == "in_diff('external_diff')":
             return self.view.title_of("external_diff")
         return current_key_title(action, self.state, self.verdict_handler.question, comparing=self.preview.comparing)
@@ -493,11 +493,11 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
         )
 
     def key_of_action(self, action: str) -> str:
-        """Return the key of an action of the review or the diff as hints show it."""
+        """Return the key of an action of the review or the diff, as hints show it."""
         return self._first_key(next(item for item in actions_in_scope("review", "diff") if item.handler == action))
 
     def keys_leading_to(self, action: str) -> str:
-        """Return the key of an action, after the one that leads here while the focus is elsewhere."""
+        """Return the key of an action; without the focus here, put the key that focuses the review before it."""
         return (
             self.key_of_action(action)
             if self.has_review_focus
@@ -505,7 +505,7 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
         )
 
     def _key_in_headline(self, action: str) -> str:
-        # A decision may have led back to the composer, where the key that takes it back would be typed.
+        # After a decision, the focus may be in the composer, where the undo key would be typed as text.
         return self.keys_leading_to(action) if action in _TAKE_BACK else self.key_of_action(action)
 
     def _first_key(self, action: Action) -> str:
@@ -526,7 +526,7 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
 
     @on(DiffView.NothingUnseen)
     def _go_to_next_unread(self) -> None:
-        """Show the next proposal with unseen lines, at the first of them; say so if there is none."""
+        """Show the next proposal with unseen lines, at its first unseen line; if there is none, show a notice."""
         if (key := self.state.next_unread) and self._choosable is not None:
             self._unseen_wanted = key
             self.show_item(key)
@@ -554,7 +554,7 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
     # Whether keys take effect
 
     def is_key_active(self, *names: str | None) -> bool:
-        """Return whether a key, by any of its names, does something here now."""
+        """Return whether a key, by any of its names, has an effect here now."""
         return any(
             not {*names}.isdisjoint(effective_keys(action, self._keys)) and self._is_live(action.handler)
             for action in actions_in_scope("app", "review", "diff", "files", "approval")
@@ -566,13 +566,13 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
         )
 
     def _ready(self, guard: GracePeriod | None = None, *, writes: bool = False) -> bool:
-        """Return whether a decision key counts now; if not, say so and start the wait again.
+        """Return whether a decision key counts now; if not, show why and restart the grace period.
 
-        After an early `r` the user may type on, for a field that has not opened.
+        The restart matters after an `r` that came too early: the user may type on for a field that did not open.
 
         Args:
-            guard: The grace period that it is subject to, if it is not that of decisions.
-            writes: It only opens a field, so that it counts, too, where the text for it came in the same read.
+            guard: The grace period for this key; None for that of decisions.
+            writes: Whether the key only opens a field; then it also counts if text followed it in the same read.
         """
         if not self.has_review_focus or self.is_too_small:
             return False
@@ -586,12 +586,12 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
         return not why_not
 
     def _decides(self, *, writes: bool = False) -> bool:
-        """Return whether a decision key counts now for the shown item: an open permission request comes first."""
+        """Return whether a decision key applies to the shown item; show an open permission request first."""
         return self._ready(writes=writes) and not self.show_permission()
 
     @property
     def _choosable(self) -> Proposal | None:
-        """The shown proposal, if it waits, all of it is shown, and no question is open."""
+        """Return the shown proposal if it is pending, no question is open, and no versions are compared."""
         proposal = self.state.proposal
         free = self.verdict_handler.question is None and not self.preview.comparing
         return proposal if proposal is not None and proposal.state.is_pending and free else None
@@ -599,7 +599,7 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
     # Checks
 
     def action_run_checks(self) -> None:
-        """Run the checks of the shown proposal that were not run, or all of them again."""
+        """Run the checks of the shown proposal that have not run; if all have run, run all again."""
         self.post_message(review_messages.ChecksWanted(self.state.current))
 
     def action_show_checks(self) -> None:
@@ -611,22 +611,22 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
         self.post_message(review_messages.ReadsWanted(self.state.current))
 
     def action_find_evidence(self) -> None:
-        """Run tests without each hunk of the shown proposal, or stop."""
+        """Run the tests without each hunk of the shown proposal, or stop that run."""
         self.post_message(review_messages.EvidenceWanted(self.state.current))
 
     def action_reproduce(self) -> None:
-        """Run the command of the shown proposal again, or stop."""
+        """Run the command of the shown proposal again, or stop it."""
         is_running = self.state.reproducing == self.state.current
         self.post_message(review_messages.ReproductionWanted(self.state.current, is_running))
 
     def action_send_findings(self) -> None:
         """Deny the proposal with the findings of the checks as feedback; the model continues.
 
-        Hunks that nothing notices and lines that no test runs are no fault yet: with them, the words are a draft that
-        the user sends or not.
+        If tests do not notice a hunk or do not run a line, that is not an error yet. Then the text becomes a draft,
+        and the user decides whether to send it.
         """
         proposal = self._choosable
-        # What is on disk already is taken back by a key of its own, which says what would be lost.
+        # Proposals that are on disk already are reverted with another key, which says what would be lost.
         if (
             proposal is None
             or proposal.on_disk
@@ -646,7 +646,7 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
             self.verdict_handler.deny_with_feedback(proposal, red)
 
     def _open_draft(self, proposal: Proposal, text: str) -> None:
-        """Open the field for feedback with a text below the user's own; a text is not added twice."""
+        """Append a text to the feedback draft, unless the draft contains it, and open the field."""
         before = self.state.review_drafts.drafts.get(proposal.id, "").rstrip()
         if text not in before:
             self.text_controller.save_draft(proposal.id, "\n\n".join(filter(None, (before, text))))
@@ -656,7 +656,7 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
     # Keys that decide
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Return whether a key works now: decision keys need the focus in a pane and something to decide."""
+        """Return whether an action is possible now; decision keys need the focus and something to decide."""
         if action in DECIDING_ACTIONS | SHAPING_ACTIONS | CHECK_ACTIONS:
             return self.has_review_focus and self._is_live(action)
         match action:
@@ -664,7 +664,7 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
                 return self.has_review_focus and self.view.check_action(str(parameters[0]), ())
             case "ask":
                 return self.ask_panel.can_ask
-            case "close_thread":  # Else Escape interrupts the turn.
+            case "close_thread":  # While it is disabled, Escape interrupts the turn.
                 return self.has_review_focus and self.ask_panel.is_open
         return super().check_action(action, parameters)
 
@@ -708,7 +708,7 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
             self.verdict_handler.handle_verdict(verdict(), verdict)
 
     def action_approve_all(self) -> None:
-        """Approve all proposals, after a question; from the question, also those it left out."""
+        """Ask to approve all proposals; if that question is open, also approve those that it excludes."""
         if not self._decides():
             return
         if (question := self.verdict_handler.question) is not None:
@@ -721,12 +721,12 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
         self.verdict_handler.handle_verdict(judge_approve_all(self.state))
 
     def action_deny_all(self) -> None:
-        """Deny everything, after a question."""
+        """Ask to deny all proposals."""
         if self._decides() and self.verdict_handler.question is None:
             self.verdict_handler.handle_verdict(judge_deny_all(self.state))
 
     def action_deny_hunk(self) -> None:
-        """Deny the hunk at the cursor alone."""
+        """Deny only the hunk at the cursor."""
         if not self._decides():
             return
         proposal, hunk = self._choosable, self.view.cursor.hunk
@@ -739,22 +739,22 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
             self.verdict_handler.deny_hunk(proposal, hunk.id)
 
     def action_allow_session(self) -> None:
-        """Allow the request, and everything of the shown form (else the exact same call) in this session."""
+        """Allow the request and everything that matches the shown form (else only the same call) in this session."""
         if self._decides() and self.state.permission_request is not None:
             self._allow(PermissionDuration.SESSION)
 
     def action_allow_project(self) -> None:
-        """Allow the request, and everything of the shown form in this project, until it is revoked."""
+        """Allow the request and everything that matches the shown form in this project, until it is revoked."""
         if self._decides() and self.state.form is not None:
             self._allow(PermissionDuration.PROJECT)
 
     def action_narrower(self) -> None:
-        """Allow less: the form that would be allowed gets one more word."""
+        """Allow less: add one word to the form."""
         self.state.permissions.narrow_form(self.state.current, 1)
         self.redraw()
 
     def action_wider(self) -> None:
-        """Allow more: the form that would be allowed loses its last word."""
+        """Allow more: remove the last word of the form."""
         self.state.permissions.narrow_form(self.state.current, -1)
         self.redraw()
 
@@ -766,17 +766,17 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
         self._answer(self.state.current, PermissionAnswer(allowed=True, duration=span, form=form))
 
     def action_undo(self) -> None:
-        """Take back the decision on the shown proposal, or the last one."""
+        """Undo the decision on the shown proposal, or the last decision."""
         if not self._decides() or self.verdict_handler.question is not None:
             return
         if (proposal := self.state.undo_target) is not None:
-            # What is taken back is shown, so that the key to apply again means the same.
+            # Show the proposal, so that the redo key applies to it.
             self.show_item(proposal.id)
             self.show_notice("")
             self.post_message(review_messages.Undo(proposal.id))
 
     def action_redo(self) -> None:
-        """Decide again as before it was taken back."""
+        """Repeat a decision that was undone."""
         if (
             self._decides()
             and self.verdict_handler.question is None
@@ -786,7 +786,7 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
             self.post_message(review_messages.Redo(proposal.id))
 
     def answer_by_name(self, key: str, action: str) -> None:
-        """Answer a permission request by the name of an action, from the bar beside the chat."""
+        """Answer a permission request with an action from the bar beside the chat; ignore a request that is gone."""
         if key not in self.state.permissions.asked:
             return
         if action == "deny":
@@ -806,9 +806,10 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
         self.remove_permission_request(key)
 
     def on_key(self, event: events.Key) -> None:
-        """Leave a question on Escape; warn about words that were meant for the chat.
+        """Close a question on Escape; warn about text that was meant for the chat.
 
-        Such words show by a letter that means nothing here: the keys are dead for a moment after it.
+        A letter that has no effect here shows that the user may be writing: the keys are ignored for a moment after
+        it.
         """
         if event.key == "escape" and self.verdict_handler.question is not None:
             event.stop()
@@ -830,9 +831,10 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
         self._held_action = event.style.meta.get(ACTION_META_KEY)
 
     async def on_click(self, event: events.Click) -> None:
-        """Press the key of the clicked chip, as if the review had the focus.
+        """Run the action of the clicked chip, and focus the diff if the review has no focus.
 
-        It begins and ends on the same chip: to select words in the pane, or to slide off a chip, decides nothing.
+        The click must begin and end on the same chip: selecting text, or leaving the chip with the mouse, decides
+        nothing.
         """
         action, self._held_action = self._held_action, None
         if action is None or event.button != MAIN_BUTTON or event.style.meta.get(ACTION_META_KEY) != action:
@@ -850,20 +852,20 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
             self.readiness.named = False
 
     async def perform_action(self, action: str) -> None:
-        """Perform an action that was picked by name, as soon as its subject is visible."""
+        """Run an action from the command palette when its subject is on the screen."""
         self.require_repaint()
         await self.readiness.picture_clock.wait_until_on_screen(_UNTIL_SEEN)
         await self._perform_by_name(action)
 
     async def action_in_diff(self, action: str) -> None:
-        """Perform an action of the diff from the queue or the list of files, and focus the diff."""
+        """Focus the diff and run an action of it, also from the queue or the list of files."""
         self.screen.set_focus(self.view)
         await self.view.run_action(action)
 
     # Keys that shape
 
     def action_toggle_hunk(self) -> None:
-        """Take the hunk at the cursor, or the lines that are picked, in or out."""
+        """Include or exclude the hunk at the cursor, or the picked lines."""
         if (picked := self.view.picked_lines()) is not None:
             self._toggle_picked(picked)
             return
@@ -875,7 +877,7 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
             self._toggle([hunk.id])
 
     def action_toggle_file(self) -> None:
-        """Take all hunks of the file in or out."""
+        """Include or exclude all hunks of the file."""
         if self.view.diffs:
             change = self.view.diffs[self.view.cursor.file_index].change
             if not change.hunks:
@@ -912,21 +914,21 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
             self.post_message(review_messages.ToggleLines(proposal.id, proposal.revision, picked.lines, picked.whole))
 
     def action_edit(self) -> None:
-        """Change the proposed text of the file at the cursor."""
+        """Request the editor for the proposed text of the file at the cursor."""
         proposal = self.state.proposal
         if proposal is not None and proposal.state.is_pending and self.view.diffs and self._ready():
             path = self.view.diffs[self.view.cursor.file_index].change.path
             self.post_message(review_messages.Edit(proposal.id, path, self._line_at_cursor()))
 
     def _line_at_cursor(self) -> int:
-        """The line of the proposed text that the cursor is on, or nearest to it."""
+        """Return the number of the proposed line at or near the cursor, from 0."""
         line, hunk = self.view.cursor.source_line, self.view.cursor.hunk
         if line is not None and line.side == "new":
             return line.line
         return hunk.new_start if hunk is not None else 0
 
     def action_next_origin(self) -> None:
-        """List the proposals of the next origin alone, after the last all again."""
+        """List only the proposals of the next origin; after the last origin, list all."""
         if self.verdict_handler.question is None:
             self.state.list_next_origin()
             self.show_current_item()
@@ -944,7 +946,7 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
             self.show_item(keys[max(0, min(at, len(keys) - 1))])
 
     def action_full_screen(self) -> None:
-        """Give the review the whole screen, or give it back."""
+        """Give the review the whole screen, or end that."""
         self.toggle_class("-full")
         self.redraw_approvals()
         self.post_message(review_messages.FullScreen(self.has_class("-full")))
@@ -960,7 +962,7 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
     # Words
 
     def action_request_changes(self) -> None:
-        """Write feedback; sending it denies the proposal."""
+        """Open the field for feedback; sending the feedback denies the proposal."""
         if not self._decides(writes=True) or self.verdict_handler.question is not None:
             return
         if self.text_controller.open_feedback_field():
@@ -1032,12 +1034,12 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
         self.ask_panel.go_to_requested_thread()
 
     def show_thread(self, anchor: ThreadAnchor) -> None:
-        """Show a thread and its place, as soon as the diff is loaded."""
+        """Show a thread, and move to its hunk when the diff is loaded."""
         self.show_notice("")
         self.ask_panel.show_thread(anchor)
 
     def action_close_thread(self) -> None:
-        """Close the side question beside the diff; a running answer goes on."""
+        """Close the side thread; a running answer continues."""
         self.ask_panel.close()
         self.refresh_bindings()
 
@@ -1050,7 +1052,7 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
     def _end_asking(self) -> None:
         self.ask_panel.close()
         self.screen.set_focus(self.view)
-        # Whoever writes on although the field is gone decides nothing.
+        # If the user keeps typing after the field is closed, the keys decide nothing.
         self.restart_grace_period("The field for questions was closed just now. Press the key again.")
 
     @on(AskPanel.FeedbackWanted)
@@ -1077,7 +1079,7 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
 
     @on(DiffView.ComparisonWanted)
     def action_toggle_versions(self) -> None:
-        """Compare with the former version, or return to what an approval would write."""
+        """Compare with the previous version, or show again what an approval would write."""
         proposal = self.state.proposal
         if proposal is None:
             return

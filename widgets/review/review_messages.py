@@ -1,4 +1,4 @@
-"""Messages of the review to the app: decisions and requests of the user."""
+"""Messages from the review to the app: the user's decisions and requests."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -14,7 +14,7 @@ from app.tools.base.contract import PermissionAnswer
 
 
 class ReviewHost(Protocol):
-    """The review as its parts see it: takes their messages, and draws."""
+    """The interface of the review for its parts: receives their messages, and redraws."""
 
     def post_message(self, message: Message) -> bool:
         """Send a message to the app."""
@@ -25,7 +25,7 @@ class ReviewHost(Protocol):
         ...
 
     def redraw(self) -> None:
-        """Draw the present state."""
+        """Draw the current state."""
         ...
 
 
@@ -39,25 +39,25 @@ class Approve(Message):
     hunks: tuple[str, ...] | None
     feedback: ReviewFeedback = NOTHING_SAID
     model_continues: bool = False
-    """Whether the model goes on at once, once it is written."""
+    """Whether the model continues after the write."""
 
 
 @dataclass
 class Deny(Message):
-    """Discard a proposal, or some hunks of it; with feedback the model goes on."""
+    """Discard a proposal, or some hunks of it; with feedback, the model continues."""
 
     proposal_id: str
     hunks: tuple[str, ...] | None = None
     feedback: ReviewFeedback = NOTHING_SAID
     revision: int | None = None
-    """The revision that was on screen, where a denial writes; else None."""
+    """The revision that was on screen if the denial writes to disk; else None."""
     model_continues: bool = False
-    """Whether the model goes on without a word of the user: it is told why the proposal was stale."""
+    """Whether the model continues without feedback; it gets the reason why the proposal was stale."""
 
 
 @dataclass
 class ApproveAll(Message):
-    """Write several proposals, each with its chosen hunks."""
+    """Write the chosen hunks of several proposals."""
 
     each: tuple[Approve, ...]
 
@@ -85,17 +85,17 @@ class Redo(Message):
 
 @dataclass
 class Edit(Message):
-    """Change the proposed text of a file."""
+    """Open the editor for the proposed text of a file."""
 
     proposal_id: str
     path: str
     line: int = 0
-    """Of the proposed text, from 0: where the user was looking."""
+    """Line of the proposed text at the cursor, from 0."""
 
 
 @dataclass
 class ToggleLines(Message):
-    """Take single lines of a proposal in or out: cut their hunks, and answer with `select_split_parts`."""
+    """Include or exclude single lines of a proposal: split their hunks, and answer with `select_split_parts`."""
 
     proposal_id: str
     revision: int
@@ -106,12 +106,12 @@ class ToggleLines(Message):
 
 @dataclass
 class PermissionAnswered(Message):
-    """The answer to a permission request."""
+    """The user answered a permission request."""
 
     key: str
     answer: PermissionAnswer
     mentions: tuple[Mention, ...] = ()
-    """Files that the user has named in the words of the answer."""
+    """Files that the user mentions in the feedback."""
 
 
 @dataclass
@@ -124,28 +124,28 @@ class NotesChanged(Message):
 
 @dataclass
 class FeedbackOrphaned(Message):
-    """Feedback whose proposal is decided: it goes to the composer."""
+    """Feedback on a proposal that is already decided; put it into the composer."""
 
     text: str
 
 
 @dataclass
 class DiffsWanted(Message):
-    """The diffs of this proposal's present revision are needed: answer with `set_diffs`."""
+    """Request the diffs of this proposal's current revision; answer with `set_diffs`."""
 
     proposal_id: str
 
 
 @dataclass
 class VersionDiffsWanted(Message):
-    """The diff between the version before and this one is needed: answer with `set_version_diffs`."""
+    """Request the diff from the previous version to this one; answer with `set_version_diffs`."""
 
     proposal_id: str
 
 
 @dataclass
 class FollowUpsWanted(Message):
-    """The effects of a proposal on the comments on its former version are needed: answer with `set_follow_ups`."""
+    """Request the effects of a proposal on the comments on its previous version; answer with `set_follow_ups`."""
 
     proposal_id: str
     comments: tuple[LineComment, ...]
@@ -153,19 +153,19 @@ class FollowUpsWanted(Message):
 
 @dataclass
 class ThreadsWanted(Message):
-    """The side questions about a proposal are needed: answer with `load_threads`."""
+    """Request the side questions about a proposal; answer with `load_threads`."""
 
     proposal_id: str
 
 
 @dataclass
 class SideQuestionAsked(Message):
-    """The user asks a side question: updates go to `AskPanel.handle_update`."""
+    """The user asks a side question; its updates go to `handle_side_update`."""
 
     anchor: ThreadAnchor
     text: str
     picked: str
-    """The lines that it is about, with their signs; empty for all of the hunk."""
+    """The lines in question, with their signs; empty for the whole hunk."""
 
 
 @dataclass
@@ -177,28 +177,28 @@ class SideQuestionStopped(Message):
 
 @dataclass
 class LinkWanted(Message):
-    """The user clicked a link in the model's text; the address is the model's."""
+    """The user clicked a link in the model's text; the address is untrusted."""
 
     href: str
 
 
 @dataclass
 class ChecksWanted(Message):
-    """Run the checks of a proposal that were not run, or all again."""
+    """Run the checks of a proposal that have not run, or all again."""
 
     proposal_id: str
 
 
 @dataclass
 class EvidenceWanted(Message):
-    """Collect evidence about a proposal, or stop."""
+    """Collect evidence about a proposal, or stop the run."""
 
     proposal_id: str
 
 
 @dataclass
 class ReproductionWanted(Message):
-    """Run the command of a proposal again, or end that if it runs."""
+    """Run the command of a proposal again, or stop it if it runs."""
 
     proposal_id: str
     is_running: bool
@@ -220,13 +220,13 @@ class ReadsWanted(Message):
 
 @dataclass
 class RoomWanted(Message):
-    """The user wants more room for the review, or less with a negative step."""
+    """Make the review wider; narrower if `steps` is negative."""
 
     steps: int
 
 
 @dataclass
 class FullScreen(Message):
-    """The review takes the whole screen, or gives it back."""
+    """Show the review on the whole screen, or end that."""
 
     on: bool

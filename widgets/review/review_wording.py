@@ -1,4 +1,4 @@
-"""Words of the approval pane: rows of the queue, the current item and its keys, and check results."""
+"""Texts of the approval pane: rows of the queue, the current item and its keys, and check results."""
 
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -29,24 +29,24 @@ _STATE_GLYPHS: Mapping[ProposalState, tuple[str, str]] = {
     ProposalState.UNDONE: ("↶", "$foreground 60%"),
     ProposalState.FAILED: ("!", "$text-error"),
 }
-"""A sign and a colour for every state."""
+"""Sign and colour of each state."""
 _IN_PART = ("◐", "$text-success")
 
 _COUNT_CELLS = 9
-"""Room for the numbers of a row, so that summaries begin in one column."""
+"""Cells for the change counts of a row, so that the summaries are aligned."""
 
 QUIET_STYLE = "$foreground 60%"
 _ANEW = "ask for a new version"
 _GAP = "   "
-"""Between two keys, and nowhere else."""
+"""Between two keys only; `fit_line` cuts a line there."""
 _LEAST_TITLE = 16
-"""Cells of a title below which the facts behind it go to a line of their own."""
+"""Minimum cells for a title; if fewer are left beside the facts, the facts go to the next line."""
 
 ACTION_META_KEY = "review_action"
-"""Under this name the style of a chip carries the action of the review that a click on it stands for."""
+"""Key in a chip's style meta; the value is the action that a click on the chip runs."""
 
 KeyNameOf = Callable[[str], str]
-"""The label of the key of an action of the review or the diff, by its handler: `approve` → `y`."""
+"""Returns the key label of an action of the review or the diff, by its handler: `approve` → `y`."""
 
 
 def state_glyph(proposal: Proposal) -> tuple[str, str]:
@@ -60,7 +60,7 @@ def safe_content(text: str, style: str = "") -> Content:
 
 
 def proposal_title(proposal: Proposal, style: str = "") -> Content:
-    """Return the summary on one line; a command keeps its spaces, and its line ends become signs."""
+    """Return the summary on one line; keep the spaces of a command, and show its line ends as signs."""
     return Content.styled(display_text(proposal.summary.strip() or "Edit").text, style)
 
 
@@ -73,18 +73,18 @@ def find_chip_actions(lines: Sequence[Content]) -> frozenset[str]:
 
 
 def make_chip(key: KeyNameOf, action: str, label: str, style: str = "$primary") -> Content:
-    """Return a clickable key with its description."""
+    """Return a clickable key with its label."""
     chip = Content.assemble((f" {key(action)} ", f"bold auto on {style}"), " ", label)
     return chip.stylize(Style.from_meta({ACTION_META_KEY: action}))
 
 
 def format_change_counts(added: int, removed: int) -> Content:
-    """Return `+12 -4`."""
+    """Return the counts, for example `+12 -4`."""
     return Content.assemble((f"+{added:,}", "$text-success"), " ", (f"-{removed:,}", "$text-error"))
 
 
 def proposal_row(state: ReviewState, proposal: Proposal) -> Content:
-    """Return one line of the queue: special facts come before the summary, which may be cut."""
+    """Return the queue row of a proposal; facts come before the summary, because the end may be cut."""
     glyph, colour = state_glyph(proposal)
     part = state.chosen.chosen_part(proposal)
     quiet = "" if proposal.state.is_pending else QUIET_STYLE
@@ -104,7 +104,7 @@ def proposal_row(state: ReviewState, proposal: Proposal) -> Content:
 
 
 def proposal_details(state: ReviewState, proposal: Proposal, *, reason: bool = True) -> list[Content]:
-    """Return state, version and special facts; with `reason`, also why it is in that state."""
+    """Return the origin, state, version and special facts; with `reason`, also why it is in that state."""
     facts: list[Content] = []
     if proposal.origin.label in state.origins.told_apart:
         facts.append(safe_content(proposal.origin.label, "$text-accent"))
@@ -138,14 +138,14 @@ def proposal_details(state: ReviewState, proposal: Proposal, *, reason: bool = T
 
 
 def first_file_names(proposal: Proposal) -> Content:
-    """Return the first three names of the files, and the number of further ones."""
+    """Return the names of the first three files, and the number of other files."""
     names = [change.path for change in proposal.files[:3]]
     more = len(proposal.files) - len(names)
     return Content.assemble(safe_content(", ".join(names)), f" and {more} more" if more else "")
 
 
 def permission_row(state: ReviewState, key: str) -> Content:
-    """Return the line of a permission request in the queue, without what the large pane shows."""
+    """Return the queue row of a permission request; omit the detail if the large pane shows it."""
     permission_request = state.permissions.asked[key]
     glyph = "$" if permission_request.kind == "command" else "?"
     row = Content.assemble((f"{glyph} ", "bold $text-warning"), safe_content(permission_request.title, "bold"))
@@ -153,7 +153,7 @@ def permission_row(state: ReviewState, key: str) -> Content:
 
 
 def _asked(permission_request: PermissionRequest) -> str:
-    """Return the request in one line; the arguments of a server's tool are in the large pane."""
+    """Return the request as one line; for an MCP server's tool, only the first line, without the arguments."""
     detail = permission_request.detail
     return display_text(detail.partition("\n")[0] if permission_request.kind == "server" else detail).text
 
@@ -167,27 +167,27 @@ def drop_keys_to_fit(line: Content, width: int) -> Content:
 
 @dataclass(frozen=True, slots=True)
 class HeadlineSpace:
-    """Width for the lines about the current item, and the facts that other lines show already."""
+    """The width for the lines about the current item, and the facts that other lines already show."""
 
     width: int = 0
-    """Cells; 0 as long as it isn't known."""
+    """In cells; 0 while it is unknown."""
     listed: bool = False
     """Whether the list shows the title."""
     comparing: bool = False
-    """Whether the diff shows two versions against each other, on which nothing can be decided."""
+    """Whether the diff compares two versions; then no decision is possible."""
     is_outcome_shown: bool = False
-    """Whether a line says already what became of a decided proposal."""
+    """Whether another line already shows the outcome of a decided proposal."""
     notes_shown: bool = True
-    """Whether all that is to be said of what a tool asks is on the screen already."""
+    """Whether all notes of a permission request are on the screen."""
     checks: Content | None = None
-    """The results of its checks, if they are well and short."""
+    """The check results, if all passed and they are short."""
 
 
 _UNKNOWN_ROOM = HeadlineSpace()
 
 
 def shows_title(state: ReviewState, proposal: Proposal, lines: Iterable[Content], room: HeadlineSpace) -> bool:
-    """Return whether all of a proposal's summary is on the lines above the list, or else in its row there."""
+    """Return whether a proposal's whole summary is visible: in its list row, or else on the lines above the list."""
     if not room.width:
         return True
     if not room.listed:
@@ -208,7 +208,7 @@ def current_item_lines(state: ReviewState, key: KeyNameOf, room: HeadlineSpace =
     if proposal.state.is_pending:
         return _waiting_lines(state, proposal, key, room)
     lines = _decided_lines(state, proposal, key, room)
-    # What became of it has been said already.
+    # Another line already shows the outcome.
     return lines[1:] or lines if room.is_outcome_shown else lines
 
 
@@ -231,7 +231,7 @@ def _waiting_lines(state: ReviewState, proposal: Proposal, key: KeyNameOf, room:
 
 
 def _title_line(proposal: Proposal, facts: Sequence[Content], width: int) -> list[Content]:
-    """Return `P1 Keep the moon's time  +4 -3  2 files`: the title gets the room beside the facts, or its own line."""
+    """Return `P1 Keep the moon's time  +4 -3  2 files`; the facts may get their own lines."""
     name = Content.styled(f"{proposal.id} ", "bold $text-accent")
     title, rest = proposal_title(proposal, "bold"), Content("  ").join(facts)
     left = width - name.cell_length - rest.cell_length - 2
@@ -242,7 +242,7 @@ def _title_line(proposal: Proposal, facts: Sequence[Content], width: int) -> lis
 
 
 def wrap_parts_into_lines(parts: Sequence[Content], width: int, gap: str = "  ") -> list[Content]:
-    """Join the parts to lines, as many on each as fit; all of them where the width is 0."""
+    """Join the parts to lines, with as many on each line as fit; if the width is 0, make one line."""
     lines = [parts[0]]
     for part in parts[1:]:
         line = Content(gap).join([lines[-1], part])
@@ -277,7 +277,7 @@ def _facts(state: ReviewState, proposal: Proposal, key: KeyNameOf, room: Headlin
 
 
 def _keys(state: ReviewState, proposal: Proposal, key: KeyNameOf) -> Content:
-    """Return the keys that decide on a proposal, each with its description."""
+    """Return the keys that decide on a proposal, with their labels."""
     part = state.chosen.chosen_part(proposal)
     verb = decision_verbs(proposal)
     deny = ("deny", f"{verb.deny}{_with_words(state, proposal, None)}", "$error")
@@ -303,7 +303,7 @@ def _keys(state: ReviewState, proposal: Proposal, key: KeyNameOf) -> Content:
 
 
 def _with_words(state: ReviewState, proposal: Proposal, hunks: tuple[str, ...] | None) -> str:
-    """Return how much feedback the user has written; it lets the model continue."""
+    """Return a phrase about the feedback that will be sent with the decision; empty if there is none."""
     words = state.review_drafts.feedback_for(proposal, hunks)
     if words.feedback.strip():
         return " with your words"
@@ -311,7 +311,7 @@ def _with_words(state: ReviewState, proposal: Proposal, hunks: tuple[str, ...] |
 
 
 def _comparing_lines(proposal: Proposal, key: KeyNameOf) -> list[Content]:
-    """Return the line about a comparison of two versions, and the key that ends it."""
+    """Return the lines about a comparison of two versions, and the key that ends it."""
     return [
         Content.assemble(
             ("Compared  ", QUIET_STYLE),
@@ -326,7 +326,7 @@ def _comparing_lines(proposal: Proposal, key: KeyNameOf) -> list[Content]:
 
 
 def _permission_chip(state: ReviewState, key: KeyNameOf, room: HeadlineSpace) -> Content:
-    """Return the note that a permission request waits, which has the keys until it is answered."""
+    """Return the note that a permission request is open; the keys answer it first."""
     first = next(iter(state.permissions.asked.values()))
     return Content.assemble(
         ("! ", "bold $text-warning"),
@@ -357,7 +357,7 @@ def _decided_lines(state: ReviewState, proposal: Proposal, key: KeyNameOf, room:
 
 
 def _nothing(state: ReviewState) -> Content:
-    """Return the line for an empty review; it names an open question in the chat."""
+    """Return the line for an empty review; it mentions an open question in the chat."""
     if state.has_question_in_chat:
         return Content.styled("The model asks you, in the chat.", "$text-accent")
     return Content.styled("Nothing waits for you.", QUIET_STYLE)
@@ -366,7 +366,7 @@ def _nothing(state: ReviewState) -> Content:
 def _confirmation_lines(
     state: ReviewState, permission_request: PermissionRequest, key: KeyNameOf, room: HeadlineSpace
 ) -> list[Content]:
-    """Return the keys that answer a request, and how far a lasting permission would go."""
+    """Return the keys that answer a request, and the scope of a lasting permission."""
     yes = {"changes": "stage all", "ignored": "write it"}.get(permission_request.kind, "")
     return [
         *([] if room.listed else [safe_content(permission_request.title, "bold")]),
@@ -384,7 +384,7 @@ def _confirmation_lines(
 def _lasting_lines(
     state: ReviewState, permission_request: PermissionRequest, key: KeyNameOf, width: int
 ) -> list[Content]:
-    """Return the lines about what a yes can cover beyond this one time."""
+    """Return the lines about allowing more than this one call."""
     if permission_request.kind in ("changes", "ignored"):
         return []
     form, reason = state.form, permission_scopes(permission_request).reason
@@ -403,7 +403,7 @@ def _lasting_lines(
 
 
 def describe_permission_scope(permission_request: PermissionRequest, form: CommandForm | ToolForm) -> Content:
-    """Return what a lasting permission of a form covers: `all that begins with python3 -m`."""
+    """Return the scope of a lasting permission, for example `all that begins with python3 -m`."""
     if isinstance(form, ToolForm):
         this = Content.styled("this tool, with any arguments: ", QUIET_STYLE)
         return Content.assemble(this, safe_content(form.tool, "bold $text-warning"))
@@ -431,10 +431,10 @@ def question_line(question: ActionNeedsConfirmation, key: KeyNameOf) -> Content:
 
 
 def permission_request_notes(permission_request: PermissionRequest) -> tuple[list[NoteRow], int]:
-    """Return the whole request for the large pane, and how many rows of it must be read.
+    """Return the whole request for the large pane, and how many of its rows the user must see.
 
-    These rows reach to the end of a command: what follows is the same for every command, and its beginning stands
-    beside the keys where there is no room for all of it.
+    For a command, these rows end with the command: the notes below it are the same for every command. If the pane has
+    no room for all notes, the first one is shown beside the keys.
     """
     where = "" if permission_request.kind == "server" else f" {describe_request_folder(permission_request)}"
     asked = [
@@ -448,7 +448,7 @@ def permission_request_notes(permission_request: PermissionRequest) -> tuple[lis
 
 
 def describe_request_folder(permission_request: PermissionRequest) -> str:
-    """Return the folder of the request, in words."""
+    """Return the folder of the request as text."""
     return "the workspace" if permission_request.folder in ("", ".") else display_text(permission_request.folder).text
 
 
@@ -461,10 +461,9 @@ _CHECK_SIGNS = {
 
 
 def check_lines(state: ReviewState, proposal: str, key: KeyNameOf, width: int, *, keys: bool = True) -> list[Content]:
-    """Return the lines of the check results, such as `ruff ✓ 0.2 s   tests ✗ 3 failed, 0 before`, with the keys; none
-    without checks.
+    """Return the check results and keys, such as `ruff ✓ 0.2 s   tests ✗ 3 failed, 0 before`; empty without checks.
 
-    Where a line is too short, passed checks are shortened first, and the keys get another line.
+    If the width is too small, passed checks are shortened first; then the keys move to another line.
     """
     checked = state.checks.get(proposal)
     if checked is None:
@@ -473,7 +472,7 @@ def check_lines(state: ReviewState, proposal: str, key: KeyNameOf, width: int, *
         return [safe_content(f"Not checked: {checked.why_not}", "$text-warning")]
     if not checked.results:
         return []
-    # What is wrong is never what there is no room for.
+    # New failures come first, so that they are never cut.
     results = sorted(checked.results, key=lambda one: (not one.has_new_failure, one.outcome is None))
     chips = []
     if keys and checked.is_running:
@@ -524,7 +523,7 @@ def _check_result(result: CheckResult, key: KeyNameOf, *, brief: bool) -> Conten
 
 
 def finding_comments(checks: ProposalChecks | None, diffs: Sequence[FileDiff]) -> list[DiffComment]:
-    """Return the findings on lines of these diffs; older ones say so."""
+    """Return the findings on lines of these diffs; older findings are marked as such."""
     if checks is None:
         return []
     files = {diff.change.path: number for number, diff in enumerate(diffs)}

@@ -1,4 +1,4 @@
-"""The user's words about items of the review: from the field to the decision that they are sent with."""
+"""The user's texts about items of the review: from the field to the decision with which they are sent."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -31,10 +31,10 @@ _ANSWERS = {
     CommentFollowUp.GONE: "not in v{}: ",
     CommentFollowUp.UNKNOWN: "",
 }
-"""Words for the effect of the next version on a commented line."""
+"""Phrases for the effect of the next version on a commented line."""
 
 AUTHOR_TEXT_KEY = "words"
-"""The key of the note with what the author of a proposal says of it, which unfolds."""
+"""Key of the note with the author's description of a proposal; the user can unfold it."""
 
 
 def comments_in_diffs(comments: Iterable[DraftComment], diffs: Sequence[FileDiff]) -> list[DiffComment]:
@@ -51,13 +51,12 @@ def comments_in_diffs(comments: Iterable[DraftComment], diffs: Sequence[FileDiff
 def notes_above_diff(
     state: ReviewState, proposal: Proposal, description: Literal["", "folded", "unfolded"]
 ) -> list[NoteRow]:
-    """Return the notes above the first file: its summary, its author's words, moved parts since the last time, and
-    comments on the former version.
+    """Return the notes above the first file: summary, description, re-based files, comments on the previous version.
 
     Args:
         state: State of the review.
         proposal: The shown proposal.
-        description: How its author's words are shown; not at all where the pane below has room for them.
+        description: How to show the author's description; empty if the approval pane shows all of it.
     """
     line = author_summary(proposal) if description else ""
     notes = [
@@ -74,7 +73,7 @@ def notes_above_diff(
 
 
 def sent_comment_notes(state: ReviewState, proposal: Proposal) -> list[NoteRow]:
-    """Return the comments on the version before, each to be ticked off as answered."""
+    """Return the comments on the previous version; the user can mark each as answered."""
     comments = state.review_drafts.sent.get(proposal.supersedes, ())
     if not comments:
         return []
@@ -91,7 +90,7 @@ def sent_comment_notes(state: ReviewState, proposal: Proposal) -> list[NoteRow]:
 
 
 _LISTED = 5
-"""Comments listed in full; the rest are counted."""
+"""Maximum number of comments that are listed; the others are counted."""
 
 
 class FeedbackField(WritingField):
@@ -101,7 +100,7 @@ class FeedbackField(WritingField):
         super().__init__("send to the model", id="feedback")
 
     def open_for_proposal(self, proposal: Proposal, comments: Sequence[DraftComment], draft: str) -> None:
-        """Ask for feedback on a proposal."""
+        """Open the field for feedback on a proposal."""
         title = Content.assemble(
             f"Request changes to {proposal.id}  ", safe_content(proposal.summary, "$foreground 65%")
         )
@@ -122,19 +121,19 @@ class FeedbackField(WritingField):
         self.open(proposal.id, title, draft, context)
 
     def open_for_permission_request(self, key: str, permission_request: PermissionRequest, draft: str) -> None:
-        """Ask why not."""
+        """Open the field for the reason of a denial."""
         title = Content.assemble("Deny ", safe_content(permission_request.detail, "$text-warning"), " and say why")
         self.open(key, title, draft)
 
 
 class ReviewTextController:
-    """Keeps all written text in the state of a review until it is sent.
+    """Keeps all texts of a review in its state until they are sent.
 
     Args:
-        state: State of the review, which holds the texts.
+        state: State of the review; holds the texts.
         field: The field for feedback.
         diff_pane: The pane with the field for comments.
-        host: Takes the messages about words that are to be kept elsewhere.
+        host: Receives messages about texts to save, and about texts for the composer.
     """
 
     def __init__(self, state: ReviewState, field: FeedbackField, diff_pane: DiffPane, host: ReviewHost) -> None:
@@ -146,7 +145,7 @@ class ReviewTextController:
         """The images that were dropped on the terminal while the user wrote here."""
 
     def open_feedback_field(self) -> bool:
-        """Open the field for feedback on the shown item; return whether that is possible."""
+        """Open the field for feedback on the shown item; return whether it is open."""
         key = self._state.current
         draft = self._state.review_drafts.drafts.get(key, "")
         if self._state.permission_request is not None:
@@ -156,7 +155,7 @@ class ReviewTextController:
         return self._field.is_open
 
     def save_text(self, key: str) -> None:
-        """Save an unfinished text on a proposal; that on a permission request ends with its turn."""
+        """Request that the unfinished review of a proposal is saved; a permission request is not saved."""
         if key not in self._state.permissions.asked:
             self._host.post_message(NotesChanged(key, self._state.unfinished_review(key)))
 
@@ -166,7 +165,7 @@ class ReviewTextController:
         self.save_text(key)
 
     def apply_comment(self, event: DiffPane.CommentEdited, diffs: tuple[FileDiff, ...]) -> None:
-        """Take a comment on a line; `diffs` are those of the shown proposal."""
+        """Apply an edited comment; `diffs` are those of the shown proposal."""
         proposal = self._state.get(event.proposal)
         if proposal is None:
             self._hand_on(event.text if event.saved else "")
@@ -179,7 +178,10 @@ class ReviewTextController:
         self.release_orphaned_feedback()
 
     def collect_feedback(self, key: str, hunks: tuple[str, ...] | None = None) -> ReviewFeedback:
-        """Return the user's text for the answer to a request, or for a decision on a proposal or some hunks."""
+        """Remove and return the user's text for an answer to a request, or for a decision on a proposal or hunks.
+
+        Close the fields whose text is returned.
+        """
         drafts, proposal = self._state.review_drafts, self._state.get(key)
         words = (
             ReviewFeedback(drafts.drafts.pop(key, "")) if proposal is None else drafts.pop_feedback(proposal, hunks)
@@ -192,23 +194,23 @@ class ReviewTextController:
         return words
 
     def _mentioned(self, words: ReviewFeedback) -> tuple[Mention, ...]:
-        """Return the files that the user names, without those in quoted text."""
+        """Return the files that the user mentions outside quoted lines."""
         texts = (words.feedback, *(comment.text for comment in words.comments))
         own = (line for text in texts for line in text.split("\n") if not line.lstrip().startswith(">"))
         return self.dropped.find_mentions("\n".join(own))
 
     def clear_sent_feedback(self, key: str, feedback: ReviewFeedback) -> None:
-        """Clear the feedback draft: it is in the log now."""
+        """Clear the feedback draft: it is recorded in the log."""
         self._state.review_drafts.mark_sent(key, feedback)
         self.save_text(key)
 
     def restore_feedback(self, key: str, feedback: ReviewFeedback) -> None:
-        """Restore the words of a failed decision, which were not sent."""
+        """Restore the feedback of a failed decision, because it was not sent."""
         self._state.review_drafts.restore(key, feedback)
         self.save_text(key)
 
     def release_orphaned_feedback(self) -> None:
-        """Release feedback on proposals that no longer wait, unless it is being edited."""
+        """Send feedback on proposals that are no longer pending to the composer, unless the user is editing it."""
         review_drafts = self._state.review_drafts
         for key in {*review_drafts.drafts, *review_drafts.remarks}:
             proposal = self._state.get(key)
@@ -217,21 +219,21 @@ class ReviewTextController:
                 self.save_text(key)
 
     def close_field(self, key: str) -> None:
-        """Close the field; text about a permission request that is gone goes to the composer."""
+        """Handle the closed field; text about a permission request that is gone goes to the composer."""
         if self._state.get(key) is None and key not in self._state.permissions.asked:
             self._hand_on(self._state.review_drafts.drafts.pop(key, ""))
         self.release_orphaned_feedback()
 
     def end_permission(self, key: str) -> None:
-        """Remove a permission request that is gone; unfinished text about it stays until the field is closed."""
+        """Move the text about a closed permission request to the composer; keep it while the field is open."""
         if not (self._field.is_open and self._field.subject == key):
             self._hand_on(self._state.review_drafts.drafts.pop(key, ""))
 
     def _hand_on(self, text: str) -> None:
-        """Send words without a subject to the composer."""
+        """Send text without a subject to the composer."""
         if text.strip():
             self._host.post_message(FeedbackOrphaned(text))
 
     def _is_about(self, key: str) -> bool:
-        """Whether the user is writing about a proposal."""
+        """Return whether the user is writing about a proposal."""
         return (self._field.is_open and self._field.subject == key) or self._diff_pane.commented_proposal == key
