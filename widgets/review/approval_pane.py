@@ -440,7 +440,7 @@ class ApprovalPane(Column):
             problem: Whether it is an error.
             passing: Whether to remove it at the end of the model's turn.
             of_key: Whether it is about an ignored key press; then it is removed when the item or the focus changes.
-            back: Returns the words on how to undo the action; they depend on the focus.
+            reversal_hint: Returns the words on how to undo the action; they depend on the focus.
         """
         self.is_passing, self.is_of_key = passing, of_key
         self._outcome = (text, reversal_hint)

@@ -343,7 +343,7 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
             text: For example `P1 written: a.py.`
             problem: Whether it is an error; then the user can repeat the failed decision.
             passing: Whether to remove it at the end of the model's turn.
-            back: The action that reverts the decision, and the words for it: `undo`, `undoes it`.
+            reversal: The action that reverts the decision, and the words for it: `undo`, `undoes it`.
         """
         if problem:
             self.verdict_handler.on_decision_failed()

@@ -160,7 +160,7 @@ class ThreadsWanted(Message):
 
 @dataclass
 class SideQuestionAsked(Message):
-    """The user asks a side question; its updates go to `handle_side_update`."""
+    """The user asks a side question; its updates go to `AskPanel.handle_update`."""
 
     anchor: ThreadAnchor
     text: str

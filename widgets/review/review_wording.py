@@ -38,7 +38,7 @@ _COUNT_CELLS = 9
 QUIET_STYLE = "$foreground 60%"
 _ANEW = "ask for a new version"
 _GAP = "   "
-"""Between two keys only; `fit_line` cuts a line there."""
+"""Between two keys only; `drop_keys_to_fit` cuts a line there."""
 _LEAST_TITLE = 16
 """Minimum cells for a title; if fewer are left beside the facts, the facts go to the next line."""
 
