@@ -1,1 +1,1 @@
-"""Git, run so that nothing of the repository that it is asked about is ever run."""
+"""Run git on the user's repository without running any program that the repository configures."""

@@ -21,14 +21,14 @@ class TreeEntry:
     """An entry of a git tree or index."""
 
     path: str
-    """From the top of the repository."""
+    """Relative to the top of the repository."""
     mode: str
     """As git writes it: `100644`."""
     blob: str
 
     @property
     def is_link(self) -> bool:
-        """Whether it is a symbolic link."""
+        """Return whether it is a symbolic link."""
         return self.mode == _LINK
 
     @property
@@ -56,7 +56,7 @@ def parse_raw_diff(raw: bytes, max_files: int = MAX_PROPOSAL_FILES) -> list[Blob
     found: list[BlobPair] = []
     for facts, path in zip(parts[::2], parts[1::2], strict=False):
         old_mode, new_mode, old, new, _ = facts.removeprefix(":").split(" ")
-        # A path that two branches left in conflict comes twice, first without a side to compare with.
+        # Git lists an unmerged path twice: first as unmerged, without a version to compare with.
         found.append(BlobPair(path, _entry(path, old_mode, old), _entry(path, new_mode, new)))
     if len(found) > max_files:
         raise GitFailed(f"{len(found):,} files are changed, and the most is {max_files:,}; name a path, or less.")
@@ -66,13 +66,13 @@ def parse_raw_diff(raw: bytes, max_files: int = MAX_PROPOSAL_FILES) -> list[Blob
 def read_checkout_contents(
     borrowed: BorrowedRepository, entries: Iterable[TreeEntry], limit: int
 ) -> dict[TreeEntry, FileOrLink]:
-    """Yield each file or link with the bytes that `git checkout` would write: line endings and encoding converted.
+    """Return each file or link with the bytes that `git checkout` would write: line endings and encoding converted.
 
     Args:
-        limit: Bytes of the largest that is wanted; larger ones are left away.
+        limit: Maximum bytes of one file; larger files are omitted.
 
     Raises:
-        GitFailed: an object is missing, or all of them together are too much.
+        GitFailed: an object is missing, or the files together exceed `_MAX_BYTES`.
     """
     wanted = [entry for entry in entries if not entry.is_submodule]
     sizes = _sizes(borrowed, {entry.blob for entry in wanted})
@@ -88,9 +88,7 @@ def read_checkout_contents(
 
 
 def checkout_mode(entry: TreeEntry, like: int | None = None) -> int:
-    """Return the permission bits for a checked out file: those of `like`, of which git only keeps the executable
-    bit.
-    """
+    """Return the permission bits of a checked out file: those of `like`, with the executable bit that git stores."""
     if entry.is_link:
         return LINK_MODE
     mode = default_file_mode() if like is None else like
@@ -100,12 +98,11 @@ def checkout_mode(entry: TreeEntry, like: int | None = None) -> int:
 
 
 def to_git_blob(borrowed: BorrowedRepository, path: str, leaf: FileOrLink) -> tuple[str, bytes]:
-    """Return the id and the bytes of git's version of a path on disk, with line endings converted.
+    """Return the id and the bytes of the blob that git stores for a file on disk: line endings converted.
 
     Args:
-        borrowed: The repository.
-        path: From its top.
-        leaf: What is on disk.
+        path: Relative to the top of the repository.
+        leaf: The file or link on disk.
     """
     if leaf.is_link or b"\r\n" not in leaf.data:
         return blob_id(leaf.data, borrowed.object_format), leaf.data
@@ -140,8 +137,8 @@ def _read(
     entries: Sequence[TreeEntry],
     line: Callable[[TreeEntry], str],
 ) -> Iterable[tuple[TreeEntry, FileOrLink]]:
-    # The size that git tells is the one before it converts line endings. So between two files it is asked for a name
-    # that no file's author can know, and its answer, that there is no such object, says where a file ends.
+    # `cat-file --filters` prints the size before the conversion, which cannot find the end of a file in the output.
+    # So ask for a random name after each file: git's answer `NAME missing` marks the end of the file.
     mark = secrets.token_hex(16)
     asked = "".join(f"{line(entry)}\n{mark}\n" for entry in entries).encode("utf-8", "surrogateescape")
     said = borrowed.run_query(*command, data=asked) if entries else b""

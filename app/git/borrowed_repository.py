@@ -1,9 +1,9 @@
-"""A temporary repository that reads the objects and the index of the user's repository, and nothing else of it.
+"""A temporary repository that reads only the objects and the index of the user's repository.
 
-What a repository says can make git run programs: hooks, filters, a file system monitor, an external diff, a command
-for ssh, and more with every version. So git never works in the workspace's repository. It works in an empty one that
-lies elsewhere, lives as long as one question, and names the other's objects as its alternates (gitrepository-layout).
-Of the other's configuration come just those settings that are plain data.
+The configuration of a repository can make git run programs: hooks, filters, a file system monitor, an external diff,
+an ssh command, and more with every version. So git never runs in the workspace's repository. It runs in an empty
+temporary repository that has the user's objects as its alternates (gitrepository-layout). Of the user's configuration
+it gets only settings that are plain data.
 """
 
 import os
@@ -28,7 +28,7 @@ _DATA = frozenset(
         "core.symlinks",
     }
 )
-"""What decides how a file on disk and a blob compare, and runs nothing."""
+"""Settings that decide how git compares a file with a blob; none of them runs a program."""
 _IDENTITY = frozenset({"user.name", "user.email", "author.name", "author.email", "committer.name", "committer.email"})
 _OF_A_REPOSITORY = frozenset(
     {
@@ -48,7 +48,7 @@ _OF_A_REPOSITORY = frozenset(
         "GIT_WORK_TREE",
     }
 )
-"""Variables that lead git to another repository."""
+"""Environment variables that lead git to another repository."""
 _NOTHING_RUNS = (
     *("-c", "core.hooksPath=/dev/null"),
     *("-c", "core.fsmonitor=false"),
@@ -58,15 +58,15 @@ _NOTHING_RUNS = (
     *("-c", "submodule.recurse=false"),
 )
 _SMALL = 16 << 20
-"""Bytes of the files of a repository that are copied."""
+"""Maximum bytes of a file that is copied from the user's repository."""
 
 
 class BorrowedRepository:
     """Access to the workspace's repository through a temporary one; a context manager.
 
     Args:
-        root: The workspace.
-        work_tree: Whether git may look at the files on disk, at the index and at attributes of paths.
+        root: The root folder of the workspace.
+        work_tree: Whether git may read the files on disk, the index and the attributes of paths.
 
     Raises:
         GitFailed: there is no repository around the workspace.
@@ -79,16 +79,16 @@ class BorrowedRepository:
         self._theirs = found
         self._has_work_tree = work_tree
         self.top = found.top
-        """The folder that has `.git` in it."""
+        """The folder that contains `.git`."""
         self.folder = "" if found.top == root else root.relative_to(found.top).as_posix()
-        """Where the workspace lies in it, as a POSIX path; empty for the top."""
+        """Path of the workspace relative to `top`; empty if both are the same."""
         self._temporary = tempfile.TemporaryDirectory(prefix="signoff-git-", ignore_cleanup_errors=True)
         self.own = Path(self._temporary.name)
         self._settings: dict[str, list[str]] | None = None
         self._is_sha256 = False
 
     def __enter__(self) -> "BorrowedRepository":
-        """Make our own repository."""
+        """Create the temporary repository; raise GitFailed if it cannot be written."""
         try:
             self._make()
         except OSError as error:
@@ -99,7 +99,7 @@ class BorrowedRepository:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Remove it."""
+        """Remove the temporary repository."""
         self._temporary.cleanup()
 
     @property
@@ -127,9 +127,10 @@ class BorrowedRepository:
     def run_query(
         self, *arguments: str, data: bytes = b"", index: Path | None = None, max_exit_code: int = 0
     ) -> bytes:
-        """Run a read-only git command; only plain data of the repository's configuration is used.
+        """Run a git command that leaves the user's repository unchanged, with settings that are plain data.
 
         Args:
+            index: The index file to use; None for that of the user's repository.
             max_exit_code: The highest exit code that is an answer rather than a failure.
         """
         environment = {
@@ -147,9 +148,9 @@ class BorrowedRepository:
         )
 
     def resolve_object_id(self, name: str, kind: str = "commit") -> str:
-        """Return the object id of a name in the user's repository; empty if it has none or is ambiguous.
+        """Return the object id of a name in the user's repository; empty if there is none or it is ambiguous.
 
-        Their references are looked up where they are, which runs nothing.
+        Git looks the name up in the user's repository itself; this runs no program.
         """
         with suppress(GitFailed):
             return self._ask_theirs("--verify", "--quiet", "--end-of-options", f"{name}^{{{kind}}}")
@@ -164,7 +165,7 @@ class BorrowedRepository:
     def run_remote_command(self, *arguments: str, seconds: float) -> bytes:
         """Run a git command that connects to another repository, with the user's own configuration and credentials.
 
-        The repository's own configuration has no part in it: not its credential helpers, nor its command for ssh.
+        The repository's own configuration is not used: neither its credential helpers nor its ssh command.
         """
         environment = {
             **_without(_OF_A_REPOSITORY),
@@ -175,23 +176,21 @@ class BorrowedRepository:
         return run_git(self.own, [*_NOTHING_RUNS, *arguments], environment, seconds=seconds)
 
     def write_object(self, *arguments: str, data: bytes) -> bytes:
-        """Run a git command that writes a commit of the user into the temporary repository."""
+        """Run a git command that writes an object into the temporary repository, with the user's identity."""
         environment = {**_without(_OF_A_REPOSITORY), **_QUIET, "GIT_DIR": str(self.own), "GIT_ALLOW_PROTOCOL": "none"}
         return run_git(
             self.own, [*_NOTHING_RUNS, *self._identity, *arguments], environment, data=data, seconds=SECONDS
         )
 
     def write_note(self, reference: str, commit: str, text: str) -> None:
-        """Write a note on a commit of the user's repository, replacing an earlier one: the only thing ever written
-        there.
-        """
+        """Write a note on a commit into the user's repository; it replaces an earlier note."""
         environment = {**_without(_OF_A_REPOSITORY), **_QUIET, "GIT_DIR": str(self._theirs.folder)}
         add = ("notes", f"--ref={reference}", "add", "--force", "--file=-", commit)
         data = text.encode("utf-8", "surrogateescape")
         run_git(self.own, [*_NOTHING_RUNS, *self._identity, *add], environment, data=data, seconds=SECONDS)
 
     def read_blobs(self, names: Sequence[str]) -> dict[str, bytes]:
-        """Return the contents of blobs by their full ids; raises GitFailed for one that is missing."""
+        """Return the contents of blobs by their full ids; raise GitFailed if one is missing."""
         if not names:
             return {}
         said = self.run_query("cat-file", "--batch", data="".join(f"{name}\n" for name in names).encode())
@@ -206,14 +205,14 @@ class BorrowedRepository:
         return found
 
     def commit_files_to_reference(self, reference: str, files: Mapping[str, bytes], message: str) -> None:
-        """Add a commit with these files to a reference of the user's repository; other files of it stay.
+        """Add a commit with these files to a reference of the user's repository; other files of the reference stay.
 
         Args:
-            reference: Such as `refs/notes/x`; it is made if there is none.
+            reference: For example `refs/notes/x`; created if it does not exist.
             files: Contents by path; the paths are plain ASCII.
 
         Raises:
-            GitFailed: git cannot write it, or the reference was changed meanwhile.
+            GitFailed: git cannot write the commit, or another process changed the reference meanwhile.
         """
         said = run_git(self.top, ["var", "GIT_COMMITTER_IDENT"], {**os.environ, **_QUIET})
         lines = [b"commit %s\ncommitter %s\n" % (reference.encode(), said.strip())]
@@ -227,7 +226,7 @@ class BorrowedRepository:
 
     @property
     def git_common_dir(self) -> Path:
-        """Return the folder with the user's configuration and hooks of the repository."""
+        """Return the folder with the repository's configuration and hooks, which linked worktrees share."""
         return self._theirs.shared
 
     @property
@@ -242,7 +241,9 @@ class BorrowedRepository:
         return said.split("\n")[:-1]
 
     def merge_notes(self, reference: str, other: str) -> None:
-        """Merge other notes into a notes reference of the user's repository, line by line; raises GitFailed."""
+        """Merge other notes into a notes reference of the user's repository, line by line; raise GitFailed on
+        failure.
+        """
         environment = {**_without(_OF_A_REPOSITORY), **_QUIET, "GIT_DIR": str(self._theirs.folder)}
         merge = ("notes", f"--ref={reference}", "merge", "--quiet", "--strategy=cat_sort_uniq", other)
         run_git(self.own, [*_NOTHING_RUNS, *self._identity, *merge], environment)
@@ -254,7 +255,7 @@ class BorrowedRepository:
         ]
 
     def add_reference(self, reference: str, commit: str) -> None:
-        """Add a reference to the temporary repository, so that its objects need not be fetched."""
+        """Add a reference to the temporary repository; a fetch then skips the objects that it reaches."""
         place = self.own / reference
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(f"{commit}\n", encoding="ascii")
@@ -271,7 +272,7 @@ class BorrowedRepository:
 
     @property
     def _plain(self) -> dict[str, str]:
-        """An environment in which git finds no configuration and no way to another machine."""
+        """Return an environment in which git reads no configuration and contacts no other machine."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
         return {
             **kept,
@@ -300,7 +301,7 @@ class BorrowedRepository:
             if content := _content(theirs.shared / name):
                 (self.own / name).write_bytes(content)
         for part in theirs.folder.glob("sharedindex.*"):
-            # An index in two parts has the larger one beside the repository.
+            # A split index keeps its larger part in a second file.
             (self.own / part.name).symlink_to(part.resolve())
 
 
@@ -316,7 +317,7 @@ _QUIET = {
 
 
 def _incoming() -> str:
-    """Return the folder in which git keeps what is being pushed while the hook pre-receive runs; empty elsewhere.
+    """Return git's quarantine folder for pushed objects while the hook pre-receive runs; empty otherwise.
 
     https://git-scm.com/docs/git-receive-pack#_quarantine_environment
     """
@@ -324,7 +325,7 @@ def _incoming() -> str:
 
 
 def _hook_repository(root: Path) -> GitRepository | None:
-    """Return the bare repository whose hook runs in a folder; None elsewhere."""
+    """Return `root` as a bare repository if this process runs in its hook; None otherwise."""
     if Path(os.environ.get("GIT_DIR", os.devnull)).resolve() != root or not (root / "HEAD").is_file():
         return None
     return GitRepository(root, root, root)
@@ -335,7 +336,7 @@ def _without(names: frozenset[str]) -> dict[str, str]:
 
 
 def _content(path: Path) -> bytes:
-    """A small file of theirs; nothing if there is none."""
+    """Return the bytes of a small file of the user's repository; empty if it cannot be read."""
     try:
         return read_file(path, _SMALL)[0]
     except OSError:

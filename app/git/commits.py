@@ -1,6 +1,6 @@
-"""Read the changes of commits and of the worktree, and make a commit.
+"""Read the changes of commits and of the worktree, and create a commit.
 
-What a merge changes itself is what git would not have made of its parents.
+The changes of a merge commit are its differences from the result of git's own merge of its parents.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -29,10 +29,10 @@ def create_commit(borrowed: BorrowedRepository, changes: Sequence[PathChange], m
     """Create a commit with these changes on top of HEAD in the temporary repository; return its id.
 
     Args:
-        changes: Each path as the proposal found it and as it makes it.
+        changes: Each path with its content before and after the proposal.
 
     Raises:
-        GitFailed: HEAD has other text in the same places, or git would not make it.
+        GitFailed: HEAD has other text in the same places or all changes already, or git refuses the commit.
     """
     head = borrowed.resolve_object_id("HEAD")
     if not head:
@@ -60,7 +60,7 @@ def create_commit(borrowed: BorrowedRepository, changes: Sequence[PathChange], m
 def _at_head(
     borrowed: BorrowedRepository, head: str, changes: Iterable[PathChange], limit: int
 ) -> dict[str, FileOrLink]:
-    """Return the files of HEAD at the paths, as they would be on disk."""
+    """Return the files of HEAD at the changed paths, as a checkout would write them."""
     lead = f"{borrowed.folder}/" if borrowed.folder else ""
     paths = [f"{lead}{change.path}" for change in changes]
     said = borrowed.run_query("ls-tree", "-z", "--full-tree", head, "--", *paths).decode("utf-8", "surrogateescape")
@@ -75,10 +75,10 @@ def _at_head(
 
 
 def _on_head(change: PathChange, there: FileOrLink | None) -> FileOrLink | None:
-    """Return the file of HEAD with the change applied.
+    """Return the file of HEAD with the change applied; None if the change deletes it.
 
     Raises:
-        GitFailed: it was made of something else, and does not fit.
+        GitFailed: HEAD's version and the change cannot be merged.
     """
     before, after = change.before, change.after
     if _same(there, before) or _same(there, after):
@@ -104,7 +104,7 @@ def _same(one: FileOrLink | None, other: FileOrLink | None) -> bool:
 
 
 def _blob(borrowed: BorrowedRepository, path: str, leaf: FileOrLink) -> str:
-    """The id of the content as git keeps it: line endings and encoding as they are set to."""
+    """Write the content as a blob, with git's conversion of line endings and encoding; return its id."""
     how = ("--no-filters",) if leaf.is_link else ("--path", path)
     return borrowed.run_query("hash-object", "-w", "--stdin", *how, data=leaf.data).decode().strip()
 
@@ -115,7 +115,7 @@ _BRANCHES = ("refs/heads/", "refs/remotes/")
 
 @dataclass(frozen=True, slots=True)
 class CommitRange:
-    """Two commits whose difference is meant."""
+    """A range of commits, compared from `base` to `tip`."""
 
     base: str
     """The id of a commit or a tree."""
@@ -130,18 +130,21 @@ class CommitChanges:
 
     changes: tuple[PathChange, ...]
     left_out: tuple[str, ...]
-    """What can't be proposed, each with the reason."""
+    """Paths that cannot be proposed, each with the reason."""
     subject: str
-    """Of the latest commit."""
+    """Subject of the latest commit."""
     authors: tuple[str, ...]
-    """Of all of them, each once, the latest first."""
+    """Authors of all commits, each once, the latest first."""
     count: int
-    """How many commits."""
+    """Number of commits."""
     picked: CommitRange
 
 
 def parse_commit_range(borrowed: BorrowedRepository, name: str) -> CommitRange | None:
-    """Return the range of a name: `A..B` or `A...B` as in `git diff`, or the commits of a branch that HEAD lacks."""
+    """Return the range of a name: `A..B` or `A...B` as in `git diff`, or the commits of a branch that HEAD lacks.
+
+    A name of any other commit is the range of this one commit. None if a commit does not exist.
+    """
     for dots in ("...", ".."):
         first, between, last = name.partition(dots)
         if between:
@@ -161,7 +164,7 @@ def branch_range(borrowed: BorrowedRepository, tip: str, name: str, onto: str = 
     """Return the range from the merge base with `onto` to the tip of a branch.
 
     Raises:
-        GitFailed: they have no commit in common.
+        GitFailed: `onto` does not exist, or they have no commit in common.
     """
     head = borrowed.resolve_object_id(onto)
     if not head:
@@ -179,7 +182,7 @@ def read_range_changes(borrowed: BorrowedRepository, picked: CommitRange, limit:
     """Return the changes between two commits, limited to the workspace's folder.
 
     Raises:
-        GitFailed: it is too much, or an object is missing.
+        GitFailed: the changes exceed a limit, or an object is missing.
     """
     lead = f"{borrowed.folder}/" if borrowed.folder else ""
     within = ("--", lead) if lead else ()
@@ -208,7 +211,7 @@ def _leaf(contents: dict[TreeEntry, FileOrLink], entry: TreeEntry | None) -> Fil
 
 
 def _told(borrowed: BorrowedRepository, picked: CommitRange) -> tuple[str, tuple[str, ...], int]:
-    """The subject of the tip, the authors, and how many commits there are."""
+    """Return the subject of the tip, the authors, and the number of commits."""
     since = () if picked.base == _empty_tree(borrowed) else (f"^{picked.base}",)
     one = ("--max-count=1",) if not since else (f"--max-count={_MAX_COMMITS}",)
     said = borrowed.run_query("log", "--format=%an%x00%s%x00", *one, picked.tip, *since, "--")
@@ -228,7 +231,7 @@ def _fork(borrowed: BorrowedRepository, one: str, other: str, name: str) -> str:
 
 
 def _empty_tree(borrowed: BorrowedRepository) -> str:
-    """The id of a tree without files."""
+    """Return the id of the empty tree."""
     return borrowed.run_query("hash-object", "-t", "tree", "--stdin").decode().strip()
 
 
@@ -238,25 +241,24 @@ _OWN_FILTERS = ("unspecified", "unset", "")
 
 @dataclass(frozen=True, slots=True)
 class WorktreeChanges:
-    """Changes of the worktree."""
+    """The changes of the worktree, each from git's version to the file on disk."""
 
     changes: tuple[PathChange, ...]
-    """From what git has to what is on disk."""
     left_out: tuple[str, ...]
-    """What can't be proposed, each with the reason: `big.bin: larger than 20 MB`."""
+    """Paths that cannot be proposed, each with the reason: `big.bin: larger than 20 MB`."""
     against: str
-    """The index, or the commit as it was named and its id."""
+    """`INDEX`, or the name and the id of the commit."""
 
 
 def read_worktree_changes(workspace: Workspace, paths: Collection[str] = (), against: str = "") -> WorktreeChanges:
-    """Return what differs on disk, with the untracked files that are not ignored.
+    """Return the differences on disk, including untracked files that are not ignored.
 
     Args:
-        paths: Files and folders to which it is limited; none for all of the workspace.
-        against: A commit; empty for the index.
+        paths: Files and folders to compare; empty for the whole workspace.
+        against: The commit to compare with; empty for the index.
 
     Raises:
-        GitFailed: git refused, there is no repository, or no such commit.
+        GitFailed: git fails, or there is no repository or no commit `against`.
         UnsafePath: one of the paths is not in the workspace.
     """
     with BorrowedRepository(workspace.root) as borrowed:
@@ -280,7 +282,7 @@ def read_worktree_changes(workspace: Workspace, paths: Collection[str] = (), aga
 
 
 def _differing(borrowed: BorrowedRepository, commit: str, within: Sequence[str]) -> bytes:
-    """Return what git considers changed by the times and sizes of files; submodules are not entered."""
+    """Return git's raw diff of tracked files; submodules are not entered."""
     options = ("--raw", "-z", "--no-renames", "--no-abbrev", "--ignore-submodules=all")
     if commit:
         return borrowed.run_query("diff-index", *options, commit, *within)
@@ -288,7 +290,9 @@ def _differing(borrowed: BorrowedRepository, commit: str, within: Sequence[str])
 
 
 def _untracked(borrowed: BorrowedRepository, within: Sequence[str]) -> list[str]:
-    """Files that git neither has nor ignores; of another repository just its folder, with a slash at its end."""
+    """Return the untracked files that are not ignored; of a nested repository only its folder, with a trailing
+    slash.
+    """
     said = borrowed.run_query("ls-files", "--others", "--exclude-standard", "-z", *within)
     return [path for path in said.decode("utf-8", "surrogateescape").split("\0") if path]
 
@@ -296,7 +300,7 @@ def _untracked(borrowed: BorrowedRepository, within: Sequence[str]) -> list[str]
 def _compared(
     borrowed: BorrowedRepository, workspace: Workspace, lead: str, found: Iterable[BlobPair]
 ) -> tuple[list[PathChange], list[str]]:
-    """The content of both sides of each, where they differ."""
+    """Return the changes with the content of both sides, and the paths that are left out, each with the reason."""
     limit = workspace.read_limit
     disk = PosixFilesystem(workspace.root, limit)
     left_out: list[str] = []
@@ -349,12 +353,12 @@ def _filtered(borrowed: BorrowedRepository, paths: Sequence[str]) -> dict[str, s
 _FORM = "%H%x00%P%x00%(trailers:keyonly,separator=%x20)%x00%an <%ae>%x00%ae%x00%s"
 _FIELDS = 6
 _SHOWN = 7
-"""Digits of a commit's id."""
+"""Digits of a commit's id in messages."""
 _MAX_FILES = 1_000_000
 _MAX_PARENTS = 66
-"""Of one merge; the most that Linux has."""
+"""Maximum parents of one merge: the most in the repository of Linux."""
 _AT_ONCE = 1_000
-"""Commits whose changes are read by one process."""
+"""Commits whose changes one git process reads."""
 _RAW = ("-r", "--raw", "-z", "--no-renames")
 
 
@@ -365,13 +369,13 @@ class RangeCommit:
     name: str
     parents: Sequence[str]
     trailers: Sequence[str]
-    """The keys of the trailers of its message."""
+    """Keys of the trailers in its message."""
     author: str
-    """`NAME <EMAIL>`, as the commit says."""
+    """`NAME <EMAIL>`, as in the commit."""
     email: str
     subject: str
     changes: Sequence[BlobPair] = field(default=())
-    """What needs a review; a path on which a merge had conflicts comes once for each parent to compare with."""
+    """Changes that need a review; a path with merge conflicts occurs once for each parent that is compared."""
 
 
 def read_commits(borrowed: BorrowedRepository, base: str, tip: str) -> list[RangeCommit]:
@@ -379,11 +383,11 @@ def read_commits(borrowed: BorrowedRepository, base: str, tip: str) -> list[Rang
 
     Args:
         borrowed: The repository, opened without its work tree.
-        base: A commit, or empty for all that led to `tip`.
+        base: A commit; empty for the whole history of `tip`.
         tip: A commit.
 
     Raises:
-        GitFailed: the clone is shallow there, or the repository cannot be read.
+        GitFailed: a commit's parents are missing (shallow clone), or the repository cannot be read.
     """
     ends = (tip, *([f"^{base}"] if base else []))
     parts = borrowed.run_query("log", "-z", "--reverse", f"--format={_FORM}", *ends).decode(
@@ -396,7 +400,7 @@ def read_commits(borrowed: BorrowedRepository, base: str, tip: str) -> list[Rang
             *(values[at::_FIELDS] for at in range(_FIELDS)), strict=False
         )
     ]
-    # What anybody wrote into a commit must not make one of them vanish.
+    # Text in a commit could break the parsing: compare with the ids that rev-list prints.
     if {commit.name for commit in commits} != set(borrowed.run_query("rev-list", *ends).decode().split()):
         raise GitFailed("The commits of this range cannot be told apart; nothing was verified.")
     if cut := borrowed.shallow_commits & {commit.name for commit in commits}:
@@ -419,7 +423,7 @@ def diff_trees(borrowed: BorrowedRepository, before: str, after: str) -> list[Bl
 
 
 def _read_changes(borrowed: BorrowedRepository, commits: Sequence[RangeCommit]) -> None:
-    """Read the changes of commits that are no merges."""
+    """Set the changes of commits that are not merges."""
     asked = "".join(f"{commit.name}\n" for commit in commits).encode()
     parts = borrowed.run_query("diff-tree", "--stdin", "--root", "--always", *_RAW, data=asked).split(b"\0")
     at = 0
@@ -433,10 +437,10 @@ def _read_changes(borrowed: BorrowedRepository, commits: Sequence[RangeCommit]) 
 
 
 def _changes_of_merge(borrowed: BorrowedRepository, commit: RangeCommit, landed: set[str]) -> Iterator[BlobPair]:
-    """Yield the changes of a merge that git would not have made of its parents.
+    """Yield the differences of a merge from the result of git's own merge of its parents.
 
-    Where they conflict, that is what it makes of the parents that were there before the range, so that nothing of
-    these is lost without a review; or of all, if none was.
+    For paths with conflicts, yield the differences from each parent that precedes the range, or from every parent if
+    none does: the review then shows all earlier content that the merge removes.
     """
     tree, conflicts = _merged_tree(borrowed, commit)
     for pair in diff_trees(borrowed, tree, commit.name):
@@ -450,12 +454,14 @@ def _changes_of_merge(borrowed: BorrowedRepository, commit: RangeCommit, landed:
 
 
 def _merged_tree(borrowed: BorrowedRepository, commit: RangeCommit) -> tuple[str, set[str]]:
-    """Return git's own merge of the parents of a merge commit, one after the other, and the conflicting paths."""
+    """Merge the parents of a merge commit with git, one after the other; return the tree and the conflicting
+    paths.
+    """
     if len(commit.parents) > _MAX_PARENTS:
         raise GitFailed(f"The merge {commit.name[:_SHOWN]} has more than {_MAX_PARENTS} parents.")
     merged, *others = commit.parents
     tree, conflicts = "", set[str]()
-    # What it prints: https://git-scm.com/docs/git-merge-tree#OUTPUT; with 1 it ends if there are conflicts.
+    # Output format: https://git-scm.com/docs/git-merge-tree#OUTPUT; exit code 1 means conflicts.
     words = ("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", "--allow-unrelated-histories")
     for other in others:
         try:
@@ -473,7 +479,7 @@ def _merged_tree(borrowed: BorrowedRepository, commit: RangeCommit) -> tuple[str
 
 
 def _merge_commit(borrowed: BorrowedRepository, tree: str, *parents: str) -> str:
-    """Return a commit of the temporary repository, with which a next parent can be merged."""
+    """Write a merge commit into the temporary repository, for the merge with the next parent; return its id."""
     nobody = "- <-> 0 +0000"
     lines = (f"tree {tree}", *(f"parent {one}" for one in parents), f"author {nobody}", f"committer {nobody}", "", "")
     return (

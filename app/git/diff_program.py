@@ -1,9 +1,9 @@
 """Run the user's external diff program (`diff.external`, such as difftastic) on a change.
 
-A repository may not choose what runs: only signoff's own configuration, the environment, and git's configuration of
-the user and of the system are asked, never that of the repository. The program works in a folder of its own, on
-copies with escapes made visible, so that what colours its output is the program and not the file; it gets no secrets,
-and is ended after a while with all that it has started.
+A repository must not choose a program to run: the command comes from signoff's configuration, the environment, or
+git's configuration of the user or system, never from the repository. The program runs in an empty folder, on copies
+in which escape characters are visible, so that colours in the output come from the program and not from the file. It
+gets no secrets. After a timeout, the program and all processes that it started are ended.
 """
 
 import asyncio
@@ -22,17 +22,17 @@ from app.sandbox.process import StartFailed, end_process_tree, run_process
 
 SECONDS = 20.0
 MAX_DIFF_OUTPUT_BYTES = 1 << 20
-"""Bytes of its output that are kept."""
+"""Maximum bytes of output that are used."""
 HOW_TO_SET = (
     "No diff program is set: `git config --global diff.external difft`, or `external_diff` in the configuration."
 )
 
 _GIT_SECONDS = 5.0
 _WHERE = frozenset({"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM"})
-"""Variables that say where the user and the system have their configuration."""
+"""Variables that locate the git configuration of the user and of the system."""
 _ESCAPES = ((b"\x1b", "␛".encode()), (b"\xc2\x9b", "␛[".encode()))
 _NO_ID = "0" * 40
-"""Instead of a blob's id, as git has it for what is in no repository."""
+"""The blob id that git passes for content outside a repository."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +51,15 @@ class DiffOutput:
 
     output: str
     problem: str = ""
-    """Why that is not all, or nothing; empty if it ended well."""
+    """Why the output is incomplete or missing; empty if the program succeeded."""
 
 
 def external_diff_command(configured: str, environment: Mapping[str, str]) -> str:
     """Return the command line of the user's diff program; empty if there is none. Blocks while git runs.
 
     Args:
-        configured: As signoff's own configuration has it.
-        environment: Has `GIT_EXTERNAL_DIFF`, and says where git's configuration of the user is.
+        configured: The command in signoff's configuration; empty if there is none.
+        environment: May have `GIT_EXTERNAL_DIFF`, and locates git's configuration of the user.
     """
     if command := configured.strip() or environment.get("GIT_EXTERNAL_DIFF", "").strip():
         return command
@@ -74,7 +74,7 @@ def _of_git(whose: str, environment: Mapping[str, str]) -> str:
     arguments = ["config", "--includes", whose, "--get", "diff.external"]
     try:
         with tempfile.TemporaryDirectory(prefix="signoff-diff-") as folder:
-            # In no repository: an `includeIf` on its folder or branch would have it choose.
+            # Run git outside any repository: an `includeIf` on its folder or branch could choose the program.
             kept["GIT_CEILING_DIRECTORIES"] = str(Path(folder).parent)
             return run_git(Path(folder), arguments, kept, seconds=_GIT_SECONDS).decode(errors="replace").strip()
     except (GitFailed, OSError):
@@ -93,8 +93,8 @@ async def run_external_diff(
     """Run the program on a file as git would; return its output with escape sequences.
 
     Args:
-        command: A line for the shell.
-        environment: Of which it gets what is no secret.
+        command: A command line for the shell.
+        environment: The program gets a copy without secrets.
     """
     marker = uuid.uuid4().hex
     kept = bytearray()
@@ -137,12 +137,14 @@ def _laid_out(folder: Path, sides: DiffSides) -> tuple[Path, list[str]]:
 
 
 def _name(path: str) -> str:
-    """A path that no program takes for an option."""
+    """Prefix `./` to a path with a leading dash, which a program would parse as an option."""
     return f"./{path}" if path.startswith("-") else path
 
 
 def _side(folder: Path, path: str, data: bytes | None) -> list[str]:
-    """File, id and mode of one side; its file has its own name, by which programs know the language."""
+    """Write one side; return its path, id and mode. The file keeps its name, from which programs detect the
+    language.
+    """
     if data is None:
         return [os.devnull, ".", "."]
     folder.mkdir()

@@ -13,13 +13,13 @@ from app.git.run_git import GitFailed
 FETCH_SECONDS = 300.0
 PUSH_SECONDS = 300.0
 PROPOSALS = "refs/signoff/"
-"""Where proposals are put."""
+"""Prefix of the references that hold proposals."""
 _FETCHED = "refs/fetched"
 _PULL = (
     ("refs/pull/{}/head", "#{}", re.compile(r"(?P<project>/[^/]+/[^/]+)/pulls?/(?P<number>\d+)(?:/.*)?")),
     ("refs/merge-requests/{}/head", "!{}", re.compile(r"(?P<project>/.+?)/-/merge_requests/(?P<number>\d+)(/.*)?")),
 )
-"""Pages of GitHub, Gitea and their kin, and of GitLab: the reference, the short name, what the path looks like."""
+"""Pages of GitHub or Gitea, and of GitLab: the reference, the short name, the pattern of the URL's path."""
 _COMMIT_PAGE = re.compile(r"(?P<project>/.+?)(?:/-)?/commit/(?P<commit>[0-9a-f]{40}|[0-9a-f]{64})/?")
 _SCP = re.compile(r"(?:[^/@\s]+@)?(?P<host>[^/:\s]+):(?!//)(?P<path>\S+)")
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
@@ -31,23 +31,23 @@ class FetchTarget:
 
     url: str
     reference: str
-    """A whole reference, or a commit's id."""
+    """A full reference, or a commit's id."""
     name: str
-    """For people: `owner/project#12`."""
+    """Name in messages: `owner/project#12`."""
     whole: bool
-    """Whether it is all that HEAD has not, rather than one commit."""
+    """True for all commits that HEAD lacks, False for one commit."""
 
 
 def resolve_commit_range(borrowed: BorrowedRepository, arguments: list[str]) -> CommitRange:
-    """Return the commits of a reference, a range, a pull request's address, or a remote with a reference.
+    """Return the commit range of a reference, a range, a pull request's address, or a remote with a reference.
 
-    What is not here is fetched into a repository of our own; nothing comes into that of the workspace.
+    Commits that are missing locally are fetched into the temporary repository; the user's repository stays unchanged.
 
     Args:
-        arguments: What the user wrote: one word, or a remote (a name or an address) and a reference.
+        arguments: The user's input: one word, or a remote (a name or an address) and a reference.
 
     Raises:
-        GitFailed: it can't be found or fetched; the message says what to do.
+        GitFailed: the range cannot be found or fetched; the message says what to do.
     """
     if len(arguments) == 1:
         (name,) = arguments
@@ -68,7 +68,7 @@ def resolve_commit_range(borrowed: BorrowedRepository, arguments: list[str]) -> 
 
 
 def default_remote(borrowed: BorrowedRepository) -> str:
-    """Return the remote to use by default: `origin`, or the only one."""
+    """Return the remote to use by default: `origin`, or the only one; raise GitFailed if there is neither."""
     names = remote_names(borrowed)
     if "origin" in names:
         return "origin"
@@ -88,7 +88,7 @@ def remote_url(borrowed: BorrowedRepository, remote: str, *, pushing: bool = Fal
     """Return the URL of a remote; a folder as an absolute path.
 
     Raises:
-        GitFailed: there is no remote of that name, and it is no address either.
+        GitFailed: `remote` is neither the name of a remote nor an address, or signoff refuses its kind of address.
     """
     url = (pushing and borrowed.setting(f"remote.{remote}.pushurl")) or borrowed.setting(f"remote.{remote}.url")
     if not url:
@@ -107,10 +107,10 @@ def push_commit(borrowed: BorrowedRepository, commit: str, remote: str, referenc
     """Push a commit to a reference of a remote.
 
     Raises:
-        GitFailed: the remote would not take it, or has something else there.
+        GitFailed: the remote refuses it, or its reference has other commits.
     """
     url = remote_url(borrowed, remote, pushing=True)
-    # In a folder on this machine it is we who would run its hooks.
+    # If the remote is a folder on this machine, its hooks would run here: disable them.
     receiver = f"--receive-pack=git {_QUIET_RECEIVER} receive-pack"
     elsewhere = _SCP.fullmatch(url) or (_URL.match(url) and not url.lower().startswith("file:"))
     local = () if elsewhere else (receiver,)
@@ -128,7 +128,7 @@ def push_commit(borrowed: BorrowedRepository, commit: str, remote: str, referenc
 
 
 def push_notes(borrowed: BorrowedRepository, remote: str, reference: str) -> None:
-    """Push notes to a remote; raises GitFailed with what to do if it has others."""
+    """Push notes to a remote; raise GitFailed with what to do if it fails."""
     try:
         push_commit(borrowed, borrowed.resolve_object_id(reference), remote, reference, force=False)
     except GitFailed as error:
@@ -142,7 +142,11 @@ _QUIET_RECEIVER = "-c core.hooksPath=/dev/null -c core.alternateRefsCommand=true
 
 
 def _of_page(borrowed: BorrowedRepository, name: str) -> FetchTarget | None:
-    """Return the fetch target for the web address of a pull request or commit; None for any other text."""
+    """Return the fetch target for the web address of a pull request or commit; None for text that is no web address.
+
+    Raises:
+        GitFailed: the address is of another page.
+    """
     if not re.match(r"https?://", name):
         return None
     page = urlsplit(name)
@@ -166,7 +170,9 @@ def _of_page(borrowed: BorrowedRepository, name: str) -> FetchTarget | None:
 
 
 def _like_a_remote(borrowed: BorrowedRepository, host: str, project: str) -> str:
-    """The address of the remote that is the same project, by which the user gets in; empty if none is."""
+    """Return the URL of the configured remote for this project, to which the user has access; empty if there is
+    none.
+    """
     for name in remote_names(borrowed):
         url = borrowed.setting(f"remote.{name}.url")
         scp = _SCP.fullmatch(url)
@@ -177,7 +183,13 @@ def _like_a_remote(borrowed: BorrowedRepository, host: str, project: str) -> str
 
 
 def _of_remote(borrowed: BorrowedRepository, remote: str, name: str) -> FetchTarget:
-    """A reference of a remote; without its beginning it is a proposal's, a pull request's, or a branch."""
+    """Return the fetch target for a reference of a remote.
+
+    A short name is that of a proposal, a pull request or a branch.
+
+    Raises:
+        GitFailed: the name is not a reference, or there is no such remote.
+    """
     if name.startswith("-") or any(each in name for each in (":", "*", "..", " ", "\n")):
         raise GitFailed(f"{name} is not a reference; a range has to be fetched first: `git fetch`.")
     if name.startswith("signoff/") or re.fullmatch(r"(?:pull/\d+/(?:head|merge)|merge-requests/\d+/head)", name):
@@ -191,7 +203,7 @@ def _of_remote(borrowed: BorrowedRepository, remote: str, name: str) -> FetchTar
 
 
 def _fetch(borrowed: BorrowedRepository, wanted: FetchTarget) -> str:
-    """The id of the commit that was fetched."""
+    """Fetch into the temporary repository; return the id of the fetched commit."""
     if head := borrowed.resolve_object_id("HEAD"):
         borrowed.add_reference("refs/heads/here", head)
     try:

@@ -13,9 +13,9 @@ from app.proposals.values.proposal_errors import ProposalError
 from app.sandbox.environment import remove_signoff_api_keys
 
 SECONDS = 60.0
-"""How long git may take for what needs no network."""
+"""Timeout of a git command that needs no network."""
 _LARGEST_FILE = 2 << 30
-"""Bytes of the largest file that git may write: what a server sends ends there."""
+"""Maximum bytes of a file that git may write; it limits what a server can send."""
 _SHOWN = 300
 
 
@@ -35,11 +35,11 @@ def run_git(
     """Run git and return its standard output.
 
     Args:
-        environment: All of it; git does not get the keys of endpoints that are in it.
+        environment: The whole environment; git gets it without the API keys of endpoints.
         max_exit_code: The highest exit code that is an answer rather than a failure.
 
     Raises:
-        GitFailed: with git's own words.
+        GitFailed: git cannot start, takes too long or fails; the message has git's error.
     """
     program = _program(environment)
     try:
@@ -56,7 +56,7 @@ def run_git(
             try:
                 output, said = process.communicate(data, seconds)
             except BaseException:
-                # What git has started ends with it: a helper for a transport, or an index of what came.
+                # Also kill the processes that git has started: a transport helper or `git index-pack`.
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, 9)
                 raise
@@ -81,7 +81,7 @@ def format_git_error(stderr: bytes) -> str:
 
 
 def _program(environment: Mapping[str, str]) -> str:
-    """Return the full path of git, so that a relative folder in PATH, which may be the workspace, is not used."""
+    """Return the full path of git; skip relative folders in PATH, which may be in the workspace."""
     folders = environment.get("PATH", os.defpath).split(os.pathsep)
     found = shutil.which("git", path=os.pathsep.join(folder for folder in folders if Path(folder).is_absolute()))
     if found is None:
@@ -92,7 +92,7 @@ def _program(environment: Mapping[str, str]) -> str:
 def _limit(process: int) -> None:
     import resource
 
-    # What has ended already needs no limit, and elsewhere than on Linux there is none to be had from outside.
+    # The process may have ended already. Only Linux can limit another process.
     if hasattr(resource, "prlimit"):
         with suppress(OSError):
             resource.prlimit(process, resource.RLIMIT_FSIZE, (_LARGEST_FILE, _LARGEST_FILE))
@@ -105,13 +105,13 @@ _SECONDS = 5.0
 def read_git_identity(root: Path) -> str:
     """Return `NAME <EMAIL>` of the author of a commit in a folder; the account's name where git has none.
 
-    It is the text of whoever wrote the configuration: make it visible before it reaches a screen.
+    The text is untrusted: escape it before it reaches a screen.
     """
     try:
         said = run_git(root, ["var", "GIT_AUTHOR_IDENT"], os.environ, seconds=_SECONDS)
     except GitFailed:
         return _account()
-    # Behind the address come the seconds and the time zone: https://git-scm.com/docs/git-var
+    # The seconds and the time zone follow the address: https://git-scm.com/docs/git-var
     name, mark, _ = said.decode("utf-8", "replace").strip().rpartition(">")
     return f"{name}{mark}" if mark else _account()
 

@@ -1,4 +1,4 @@
-"""Recognises a folder that holds much more than one project; the user is warned before it is opened."""
+"""Detect folders that contain much more than one project; the user is warned before one is opened."""
 
 from pathlib import Path
 
@@ -10,14 +10,14 @@ _OF_THE_SYSTEM = (
 
 
 def describe_broad_folder(folder: Path) -> str:
-    """Describe a folder that is more than a project, such as the home; empty for any other."""
+    """Return a description of a folder that is more than a project, such as the home folder; empty for any other."""
     root = folder.resolve()
     if root == Path(root.anchor):
         return "the whole machine"
     try:
         home = Path.home().resolve()
     except RuntimeError:
-        # Nobody's, as in some containers.
+        # The user has no home folder, as in some containers.
         home = Path("/")
     if root == home:
         return "your home folder"
@@ -27,5 +27,5 @@ def describe_broad_folder(folder: Path) -> str:
 
 
 def broad_folder_warning(what: str) -> str:
-    """Return a warning about such a workspace."""
+    """Return the warning for a workspace, with the text of `describe_broad_folder`."""
     return f"This workspace is {what}: the model can read all of it unasked, but for what looks like a secret."

@@ -1,6 +1,6 @@
-"""Watches files and folders by events of the kernel; polls only where it reports none.
+"""Watch files and folders through kernel events; poll only where the kernel reports none.
 
-`watchfiles.awatch` does the same through anyio, whose backend takes longer to import than all else here.
+`watchfiles.awatch` does the same through anyio, whose backend is slow to import.
 """
 
 import errno
@@ -14,23 +14,23 @@ if TYPE_CHECKING:
     from watchfiles._rust_notify import RustNotify
 
 STEP_MS = 100
-"""How often it is looked whether changes have come to an end, and whether the watch has."""
+"""Milliseconds between checks whether a series of changes has ended, and whether the watch has to stop."""
 _POLL_MS = 300
-"""How often files are looked at where the kernel says nothing."""
+"""Milliseconds between two polls where the kernel reports no events."""
 
 
 def start_watch(paths: Collection[Path]) -> "RustNotify":
-    """Start a watch of these paths, not of folders below them; the caller closes it.
+    """Start to watch these paths, without the folders below them; the caller closes the watch.
 
     Raises:
-        FileNotFoundError: one of them is gone.
-        OSError: the system does not let them be watched.
+        FileNotFoundError: a path does not exist.
+        OSError: the system does not allow the watch.
     """
-    # Not through `watchfiles.watch`: that begins to watch only while it waits, and would miss what came before.
+    # `watchfiles.watch` starts to watch only when it is iterated, and would miss earlier changes.
     from watchfiles._rust_notify import RustNotify
 
     watch = RustNotify([str(path) for path in paths], False, _kernel_is_silent(), _POLL_MS, False, True)
-    # It passes over what is gone, as it does over what may not be watched, and would hear nothing of it ever.
+    # RustNotify ignores a missing path and never reports it, as it does for one that it may not watch.
     if gone := next((path for path in paths if not os.path.lexists(path)), None):
         watch.close()
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(gone))
@@ -47,22 +47,22 @@ def _kernel_is_silent() -> bool:
 async def watch_changes(
     paths: Collection[Path], *, quiet_ms: int, stop: threading.Event | None = None
 ) -> AsyncGenerator[frozenset[Path], None]:
-    """Yield an empty set once all are watched, then the changed paths soon after each change, until `stop` is set.
+    """Yield an empty set once all paths are watched, then the changed paths after each change, until `stop` is set.
 
     Args:
-        paths: Files, or folders for what lies in them.
-        quiet_ms: How long changes are gathered before they are told.
+        paths: Files, or folders whose entries are watched.
+        quiet_ms: Milliseconds for which changes are collected before they are yielded.
 
     Raises:
-        FileNotFoundError: one of them is gone.
-        OSError: the system does not let them be watched.
+        FileNotFoundError: a path does not exist.
+        OSError: the system does not allow the watch.
     """
-    # Commands watch without an event loop.
+    # Imported here: commands use `start_watch` without an event loop.
     import asyncio
     from concurrent.futures import ThreadPoolExecutor
 
     loop, stop = asyncio.get_running_loop(), stop or threading.Event()
-    # A thread of its own: the loop's have to be free for what comes to an end.
+    # Use a separate thread: a long wait must not occupy a thread of the loop's default executor.
     with start_watch(paths) as watch, ThreadPoolExecutor(1, "watch") as thread:
         try:
             yield frozenset()
@@ -72,5 +72,5 @@ async def watch_changes(
                 yield frozenset(Path(path) for _, path in found)
         finally:
             stop.set()
-            # After what it is still at.
+            # Wait until `watch.watch` has returned.
             await loop.run_in_executor(thread, bool)

@@ -11,7 +11,7 @@ from pathlib import Path
 from app.workspace.reading import read_file
 
 _READ = 4096
-"""Bytes of HEAD and its kin that are looked at; they have one short line."""
+"""Maximum bytes read of HEAD and similar files, which have one short line."""
 _HASH = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _BRANCH = "ref: refs/heads/"
 
@@ -21,15 +21,15 @@ class GitRepository:
     """The repository that a folder is part of."""
 
     top: Path
-    """The folder that has `.git` in it."""
+    """The folder that contains `.git`."""
     folder: Path
-    """Where HEAD is."""
+    """The folder that contains HEAD."""
     shared: Path
-    """Where `info/exclude` and the config are: `folder`, except in a linked worktree."""
+    """The folder that contains `info/exclude` and the config: `folder`, except in a linked worktree."""
 
 
 def find_repository(root: Path) -> GitRepository | None:
-    """The nearest repository at or above `root`; None if there is none."""
+    """Return the nearest repository at or above `root`; None if there is none."""
     for top in (root, *root.parents):
         entry = top / ".git"
         try:
@@ -55,9 +55,9 @@ def folder_in_repository(root: Path) -> str:
 
 
 def current_branch(root: Path) -> str:
-    """The branch that is checked out, the first seven digits of a detached HEAD, or nothing.
+    """Return the checked out branch or the first seven digits of a detached HEAD; empty without either.
 
-    The name is the repository's text: make it visible before it reaches a screen.
+    The name is untrusted: escape it before it reaches a screen.
     """
     found = find_repository(root)
     if found is None:

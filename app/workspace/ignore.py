@@ -1,10 +1,11 @@
 """Ignore rules of `.gitignore`, `.ignore` and `.signoffignore`, folder by folder like git.
 
 The rules are those of git (gitignore, "PATTERN FORMAT"): the last match in a file wins, a file nearer to the path
-wins over one farther up, and nothing below an ignored folder comes back. So a walk never enters an ignored folder.
-In one folder `.signoffignore` wins over `.ignore`, and that over `.gitignore`. Plain names and endings, which most
-patterns are, are looked up; the others are matched many at a time, from the last to the first. That is what makes a
-walk of 100,000 files quick, also where patterns that ignore and patterns that take back alternate.
+wins over one farther up, and no rule includes a path below an ignored folder again. So a walk never enters an ignored
+folder. In one folder `.signoffignore` wins over `.ignore`, and `.ignore` over `.gitignore`.
+
+Most patterns are plain names or endings: dictionaries find them. The other patterns are matched in batches, from the
+last to the first. This keeps a walk of 100,000 files fast, even where `!` patterns and others alternate.
 """
 
 import os
@@ -24,16 +25,16 @@ IGNORE_FILES = (".signoffignore", ".ignore", ".gitignore")
 """Names of ignore files, the strongest first."""
 
 _LARGEST = 1024 * 1024
-"""Bytes of an ignore file that are read."""
+"""Maximum bytes read of an ignore file."""
 _BATCH = 40_000
-"""Characters of patterns that are compiled to one expression: a thousand of the usual ones."""
+"""Characters of patterns that are compiled to one expression: about a thousand patterns of usual length."""
 
 
 class _Patterns:
-    """Patterns that are all matched with names, or all with paths, each known by its place in the ignore file.
+    """Patterns that are all matched with names, or all with paths, each with its position in the ignore file.
 
-    Most patterns say how a folder on the path is called, or how its last name is spelled, begins or ends. They are
-    found by that, so that only the few for which it is right are tried.
+    Most patterns require a folder name on the path, or the whole last name, its beginning or its ending. Tables find
+    patterns by this text, so that only those whose text fits are tried.
     """
 
     __slots__ = ("_beginnings", "_endings", "_folders", "_literals", "_names", "_others")
@@ -66,11 +67,11 @@ class _Patterns:
         self._others = _Group(others) if others else None
 
     def last(self, text: str, name: str, above: int) -> int:
-        """Return the place of the last matching pattern that is after `above`, or else `above`.
+        """Return the position of the last matching pattern after `above`; `above` if there is none.
 
         Args:
-            text: The path, or the name where all patterns are matched with names.
-            above: A place in the file, or -1.
+            text: The path, or the name if all patterns are matched with names.
+            above: A position in the file, or -1.
         """
         above = max(above, self._literals.get(text, -1))
         if self._folders:
@@ -95,7 +96,9 @@ class _Group:
 
     def __init__(self, rules: Sequence[tuple[int, IgnoreRule]]) -> None:
         self._sure = -1
-        """The place of the last one that matches whatever is tried, as all of it has been looked at."""
+        """Position of the last pattern that needs no further match, because the group's table has compared all of
+        it.
+        """
         expressions: list[tuple[int, str]] = []
         for place, rule in rules:
             if rule.ending:
@@ -112,10 +115,10 @@ class _Group:
             self._batches.append(_Batch(batch))
 
     def last(self, text: str, above: int) -> int:
-        """Return the place of the last pattern that matches, or `above` if none does that stands later than that."""
+        """Return the position of the last matching pattern after `above`; `above` if there is none."""
         above = max(above, self._sure)
         for batch in self._batches:
-            # What is left stands farther up in the file.
+            # The remaining batches have only earlier positions.
             if batch.last <= above:
                 break
             if (place := batch.match(text)) is not None:
@@ -131,21 +134,21 @@ class _Batch:
     def __init__(self, expressions: Sequence[tuple[int, str]]) -> None:
         self._places, branches = zip(*expressions, strict=True)
         self.last: int = self._places[0]
-        # The number of the empty group tells which branch has matched. It stands last, so that a branch still begins
-        # with a letter, by which most are passed over.
+        # The number of the empty group tells which branch has matched. The group is at the end of the branch, because
+        # `re` skips most branches quickly if they begin with a letter.
         self._expression: str | re.Pattern[str] = "|".join(rf"(?:{branch})\Z()" for branch in branches)
 
     def match(self, text: str) -> int | None:
-        """Return the place of the last pattern that matches, or None."""
+        """Return the position of the last pattern that matches, or None."""
         if isinstance(self._expression, str):
-            # Compiled when first needed: there may be very many, and whoever waits may leave meanwhile.
+            # Compile at first use: there may be very many patterns, and the user may cancel meanwhile.
             self._expression = re.compile(self._expression, re.DOTALL)
         found = self._expression.match(text)
         return self._places[found.lastindex - 1] if found and found.lastindex else None
 
 
 _Found = dict[str, list[tuple[int, IgnoreRule]]]
-"""Patterns with their places, by a text that a path must have."""
+"""Patterns with their positions, by a text that a matching path must have."""
 
 
 def _groups(found: _Found) -> dict[str, _Group]:
@@ -153,7 +156,7 @@ def _groups(found: _Found) -> dict[str, _Group]:
 
 
 def _by_letter(found: _Found, at: int) -> dict[str, Sequence[tuple[int, dict[str, _Group]]]]:
-    """The groups by their texts, these by their lengths, and these by the letter at an index of the texts."""
+    """Group patterns by the letter at index `at` of their text, then by the text's length, then by the text."""
     letters: dict[str, dict[int, _Found]] = {}
     for text, rules in found.items():
         letters.setdefault(text[at], {}).setdefault(len(text), {})[text] = rules
@@ -164,7 +167,7 @@ def _by_letter(found: _Found, at: int) -> dict[str, Sequence[tuple[int, dict[str
 
 
 class IgnorePatterns:
-    """The patterns of an ignore file; the last one that matches decides, whatever its sign."""
+    """The patterns of an ignore file; the last one that matches decides, with or without `!`."""
 
     __slots__ = ("_folder_names", "_folder_paths", "_ignores", "_names", "_paths")
 
@@ -184,7 +187,7 @@ class IgnorePatterns:
         return bool(self._ignores)
 
     def verdict(self, path: str, name: str, is_folder: bool) -> bool | None:
-        """Whether the patterns ignore the path (True), take it back (False) or don't mention it (None)."""
+        """Return whether the patterns ignore the path (True), include it again (False) or do not match it (None)."""
         last = -1
         if self._names:
             last = self._names.last(name, name, last)
@@ -200,25 +203,25 @@ class IgnorePatterns:
 
 @dataclass(frozen=True, slots=True)
 class IgnoreFile:
-    """The patterns of one ignore file, and where they count from."""
+    """The patterns of one ignore file, and the folder to which they are relative."""
 
     patterns: IgnorePatterns
     cut: int = 0
-    """Characters of a workspace path that lie before the ignore file's folder."""
+    """Length of the workspace path of the ignore file's folder, with the slash: it is cut off before matching."""
     lead: str = ""
-    """For an ignore file above the workspace: the path from there to the root, with a slash at its end."""
+    """For an ignore file above the workspace: the path from there to the root, with a trailing slash."""
 
     def verdict(self, path: str, name: str, is_folder: bool) -> bool | None:
-        """Whether the patterns ignore the path (True), take it back (False) or don't mention it (None)."""
+        """Return whether the patterns ignore the path (True), include it again (False) or do not match it (None)."""
         return self.patterns.verdict(self.lead + path[self.cut :], name, is_folder)
 
 
 Rules = tuple[IgnoreFile, ...]
-"""The ignore files that hold in a folder, the strongest first."""
+"""The ignore files that apply in a folder, the strongest first."""
 
 
 def is_ignored(rules: Rules, path: str, name: str, is_folder: bool) -> bool:
-    """Whether the entry itself is ignored, its parents not looked at."""
+    """Return whether the entry itself is ignored; its parent folders are not checked."""
     for file in rules:
         verdict = file.verdict(path, name, is_folder)
         if verdict is not None:
@@ -243,8 +246,12 @@ def ignore_rules_above(root: Path, names: Collection[str] = IGNORE_FILES) -> Rul
 
 
 def ignore_rules_for_folder(root: Path, folder: str, names: Collection[str] = IGNORE_FILES) -> Rules:
-    """Return the rules in force in a folder of the workspace; `folder` is empty for the root, `names` are the ignore
-    files."""
+    """Return the rules that apply in a folder of the workspace.
+
+    Args:
+        folder: Relative to the workspace; empty for the root.
+        names: Names of the ignore files to read.
+    """
     rules = _rules_of(root, 0, names=names) + ignore_rules_above(root, names)
     parts = folder.split("/") if folder else []
     for depth in range(len(parts)):
@@ -254,7 +261,7 @@ def ignore_rules_for_folder(root: Path, folder: str, names: Collection[str] = IG
 
 
 def read_rules_file(path: Path) -> Rules:
-    """The rules of one file of patterns that count from the root."""
+    """Return the rules of one file with patterns relative to the root."""
     patterns = compile_ignore_patterns(read_ignore_file(path))
     return (IgnoreFile(patterns),) if patterns else ()
 
@@ -269,15 +276,15 @@ def walk_files(
     *,
     folders: bool = False,
 ) -> Iterator[str]:
-    """Paths of all files below a folder that no rule ignores, sorted.
+    """Yield the sorted paths of all files below a folder that no rule ignores.
 
     Args:
         under: The folder to start in, links resolved; empty for the root.
-        readable_link: Says of a link's path whether it leads to a file that may be read.
-        forbidden: Says of a path whether it is off limits.
-        is_cancelled: Asked at every entry; the walk ends where it is once it says so.
-        is_closed: The same, with WorkspaceClosed.
-        folders: Give the folders in place of the files.
+        readable_link: Returns whether the link at a path leads to a file that may be read.
+        forbidden: Returns whether a path is off limits.
+        is_cancelled: Called at every entry; once it returns True, the walk ends.
+        is_closed: Called at every entry; once it returns True, the walk raises WorkspaceClosed.
+        folders: Yield the folders instead of the files.
     """
     above = ignore_rules_for_folder(root, under.rpartition("/")[0]) if under else ignore_rules_above(root)
     chain = FolderChain(root)
@@ -301,7 +308,7 @@ def walk_files(
 
 @dataclass(frozen=True, slots=True)
 class _Scan:
-    """Reads one folder at a time."""
+    """Reads the entries of one folder at a time."""
 
     chain: FolderChain
     readable_link: Callable[[str], bool]
@@ -310,10 +317,12 @@ class _Scan:
     closed: Callable[[], bool]
 
     def entries(self, folder: str, above: Rules) -> Iterator[tuple[str, Rules | None]]:
-        """Files, with None, and sub-folders, with the rules that hold around them, in the order of full paths."""
+        """Return the files, each with None, and the sub-folders, each with the rules from above it, sorted by
+        path.
+        """
         prefix = f"{folder}/" if folder else ""
         if folder.count("/") >= DEEPEST - 1:
-            # No tool may name what is in there.
+            # `split_path` refuses every path in this folder.
             return iter(())
         try:
             descriptor = self.chain.open_folder(folder)
@@ -349,7 +358,7 @@ class _Scan:
 
 
 def _nameable(name: str) -> bool:
-    """Whether `Workspace.normalize_path` takes the name."""
+    """Return whether `Workspace.normalize_path` accepts the name."""
     if name.isascii() and name.isprintable() and name[0] != "." and "\\" not in name and "~" not in name:
         return True
     try:
@@ -360,7 +369,7 @@ def _nameable(name: str) -> bool:
 
 
 def _rules_of(folder: Path | int, cut: int, lead: str = "", names: Collection[str] = IGNORE_FILES) -> Rules:
-    """The ignore files right in a folder, given by its path or open, as far as they are among `names`."""
+    """Return the rules of the ignore files directly in a folder: a path or a descriptor. Read only `names`."""
     files = []
     for name in IGNORE_FILES:
         if name not in names:
@@ -372,7 +381,7 @@ def _rules_of(folder: Path | int, cut: int, lead: str = "", names: Collection[st
 
 
 def read_ignore_file(path: str | Path, folder: int | None = None) -> str:
-    """The text of an ignore file; a link or anything odd counts as empty, as in git.
+    """Return the text of an ignore file; empty for a link or a special file, as in git.
 
     Args:
         path: The file, or its name in `folder`.
@@ -386,7 +395,7 @@ def read_ignore_file(path: str | Path, folder: int | None = None) -> str:
 
 @lru_cache(maxsize=256)
 def compile_ignore_patterns(text: str) -> IgnorePatterns:
-    """Return the patterns in the text of an ignore file, without those that git would discard."""
+    """Return the patterns in the text of an ignore file, without those that git discards."""
     return IgnorePatterns(
         [
             rule

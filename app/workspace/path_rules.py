@@ -1,4 +1,4 @@
-"""Rules for the text of a path, whatever is on disk: relative, POSIX, not upwards, not into a repository's folder."""
+"""Check the text of a path, not the disk: relative, POSIX, not upwards, not into a version control folder."""
 
 import re
 import unicodedata
@@ -6,16 +6,16 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 MAX_NAME_BYTES = 255
-"""Bytes of one component, as on ext4, APFS and most others."""
+"""Maximum bytes of one component, as on ext4, APFS and most others."""
 MAX_PATH_CHARACTERS = 4000
-"""Characters of a whole path; the walk by folders needs no PATH_MAX, but no honest path is longer."""
+"""Maximum characters of a path. Walks by descriptors could exceed PATH_MAX, but no ordinary path is longer."""
 DEEPEST = 200
-"""Names in a path: each look at a file opens every folder on its way, and a program can nest them without end."""
+"""Maximum names in a path: each access opens every folder on the way, and a program can nest them without limit."""
 _LONGEST_BELOW = 3_000
-"""Characters of a path that others stand before."""
+"""Maximum characters of a folder's path whose contents count as reachable."""
 
 _BLANK = "\u115f\u1160\u2800"
-"""Letters and symbols that show nothing, and whose category does not say so."""
+"""Letters and symbols that are invisible although their Unicode category is not."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _DRIVE = re.compile(r"[A-Za-z]:")
 _REPOSITORIES = {
@@ -26,33 +26,33 @@ _REPOSITORIES = {
     ".bzr": "Bazaar",
     ".sl": "Sapling",
 }
-"""Folders in which a version control system keeps its own: what is written there runs with its next command."""
+"""Folders of version control systems, whose commands run what is written there."""
 _DEVICE = re.compile(r"(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9\u00b9\u00b2\u00b3])", re.IGNORECASE)
 _NEVER = re.compile(r'[<>"|?*]')
 _SHORT_NAME = re.compile(r"(\.?(?:git|hg|svn|jj|bzr|sl))~[0-9]+")
 
 
 class WorkspaceError(Exception):
-    """The workspace can't or won't do it; the message is one clear line."""
+    """The workspace cannot do the operation or refuses it; the message is one clear line."""
 
 
 class UnsafePath(WorkspaceError, ValueError):
-    """The path leaves the workspace, or names something in it that no tool may touch."""
+    """The path leaves the workspace, or no tool may touch it."""
 
 
 class FileTooLarge(WorkspaceError):
-    """The file is larger than what is read into memory."""
+    """The file is larger than the limit for reading."""
 
 
 class WorkspaceClosed(WorkspaceError):
-    """The caller is closing the workspace: the work ended early."""
+    """The workspace is being closed: the operation ended early."""
 
 
 def split_path(text: str) -> list[str]:
-    """Split a relative path into checked names, `.` dropped and `..` folded in; empty for the root itself.
+    """Split a relative path into checked names, without `.` and with `..` resolved; empty for the root itself.
 
     Raises:
-        UnsafePath: The path is empty or absolute, climbs above its start, or has a name that
+        UnsafePath: The path is empty, absolute or too long, climbs above its start, or has a name that
             `check_path_component` refuses.
     """
     if not text:
@@ -81,10 +81,11 @@ def split_path(text: str) -> list[str]:
 
 
 def check_path_component(name: str) -> None:
-    """Refuse a component that no tool may name: control characters, text that is not UTF-8, a repository's folder.
+    """Raise UnsafePath for a component that no tool may name: control characters, text that is not UTF-8, a
+    repository's folder.
 
     Raises:
-        UnsafePath: With what is wrong.
+        UnsafePath: The message says what is wrong.
     """
     if "\\" in name:
         raise UnsafePath(f"{name!r} has a backslash; write / between folders")
@@ -101,10 +102,10 @@ def check_path_component(name: str) -> None:
 
 
 def version_control_of_folder(name: str) -> str:
-    """Return the version control system whose own folder a file system may take this component for; empty if none.
+    """Return the version control system whose folder a file system may find under this name; empty if none.
 
-    Besides case, file systems ignore invisible characters (HFS+), trailing dots, spaces and stream names (NTFS),
-    and know the folder by its short name `git~1` (NTFS); these are the spellings that git itself refuses in trees.
+    File systems ignore case, invisible characters (HFS+), and trailing dots, spaces and stream names (NTFS), and NTFS
+    knows the folder by its short name `git~1`. Git refuses the same spellings in trees.
     """
     folded = fold_name(name).partition(":")[0].rstrip(" .")
     if short := _SHORT_NAME.fullmatch(folded):
@@ -113,7 +114,7 @@ def version_control_of_folder(name: str) -> str:
 
 
 def fold_name(name: str) -> str:
-    """Return a path component as people read it: folded case and form, without invisible characters."""
+    """Return a path component as people read it: case folded, normalised (NFKC), without invisible characters."""
     if name.isascii():
         return name.casefold()
     plain = unicodedata.normalize("NFKC", name).casefold()
@@ -121,14 +122,13 @@ def fold_name(name: str) -> str:
 
 
 def is_nested_too_deep(path: str) -> bool:
-    """Return whether the contents of a folder are unreachable because the whole path is longer than the system
-    allows."""
+    """Return whether the contents of a folder are unreachable because their paths are too long or too deep."""
     return path.count("/") >= DEEPEST or len(path) > _LONGEST_BELOW
 
 
 def has_path_at_or_below(paths: Sequence[str], path: str) -> bool:
-    """Whether sorted paths have this one, or anything below it, among them."""
-    # Between the two there may be others: `a-b` comes after `a`, and before `a/b`.
+    """Return whether the sorted `paths` contain `path` or anything below it."""
+    # Other paths may be between the two: `a-b` comes after `a` and before `a/b`.
     for first in (path, f"{path}/"):
         at = bisect_left(paths, first)
         if at < len(paths) and (paths[at] == path or paths[at].startswith(f"{path}/")):
@@ -139,7 +139,7 @@ def has_path_at_or_below(paths: Sequence[str], path: str) -> bool:
 def windows_path_problem(path: str) -> str:
     """Return a sentence about how Windows treats this path; empty if it is ordinary there.
 
-    By "Naming Files, Paths, and Namespaces", and by streams on NTFS: a review should tell of such a name.
+    The rules are those of "Naming Files, Paths, and Namespaces" and of NTFS streams. A review shows the sentence.
     """
     for name in path.split("/"):
         if _DEVICE.fullmatch(re.split(r"[.:]", name)[0].rstrip(" ")):

@@ -1,8 +1,8 @@
-"""Resolves and opens the paths that tools name; none can lie outside the workspace.
+"""Resolve and open the paths that tools name; none can lie outside the workspace.
 
-A path is walked one component at a time with a file descriptor of each folder and `O_NOFOLLOW` (as the *at()
-functions of POSIX.1-2008 allow), so no link that appears between a check and a read is ever followed unseen.
-Links that are there are read and followed by hand, as long as they stay inside.
+A path is walked one component at a time, with a descriptor of each folder and `O_NOFOLLOW` (the *at() functions of
+POSIX.1-2008), so a link that appears between a check and a read is never followed. The walk reads existing links and
+follows them itself, as long as they stay inside.
 """
 
 import errno
@@ -21,13 +21,13 @@ from app.workspace.reading import FOLDER_FLAGS, FolderChain, read_file
 from app.workspace.secrets import secret_reason
 
 _FRESH = 5.0
-"""Seconds for which one look through the workspace holds: all files of a copy by `cp -al` have two names."""
+"""Seconds for which a scan of the workspace is valid: after `cp -al`, every file of a copy has two names."""
 _MAX_NAMES = 200_000
-"""Names that are looked at."""
+"""Maximum number of names that a scan examines."""
 
 
 class HardLinkIndex:
-    """The hard links of a workspace; may be asked from any thread."""
+    """The hard links to secrets in a workspace; thread-safe."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -36,7 +36,10 @@ class HardLinkIndex:
         self._until = 0.0
 
     def find_secret_name(self, facts: os.stat_result) -> str:
-        """Return a path by which a file looks like a secret, whichever name was used; empty if there is none."""
+        """Return a path under which the same file looks like a secret; empty if there is none.
+
+        Scans the workspace if the last scan is too old.
+        """
         if facts.st_nlink < 2 or not stat.S_ISREG(facts.st_mode):
             return ""
         with self._lock:
@@ -46,7 +49,7 @@ class HardLinkIndex:
             return self._secrets.get((facts.st_dev, facts.st_ino), "")
 
     def _found(self) -> Iterator[tuple[tuple[int, int], str]]:
-        """Yield the files that have a secret's name, also where git ignores them, as it should."""
+        """Yield the files that have a secret's name, including those that git ignores."""
         left = _MAX_NAMES
         for folder, folders, names in os.walk(self._root):
             folders[:] = [name for name in folders if name != ".git"]
@@ -59,7 +62,7 @@ class HardLinkIndex:
                     facts = Path(folder, name).lstat()
                 except OSError:
                     continue
-                # A secret with one name may get another until the next look.
+                # Include a secret with one name: it may get another before the next scan.
                 yield (facts.st_dev, facts.st_ino), path
             left -= len(names)
             if left <= 0:
@@ -69,12 +72,12 @@ class HardLinkIndex:
 __all__ = ["FileTooLarge", "LinkInPath", "OpenedPath", "UnsafePath", "WalkedFile", "Workspace", "WorkspaceError"]
 
 READ_LIMIT = 20 * 1024 * 1024
-"""Bytes of the largest file that is read into memory."""
+"""Maximum bytes of a file that is read into memory."""
 
 _MAX_LINKS = 40
-"""Links followed in one path before it counts as a loop, as in Linux."""
+"""Maximum links in one path; more count as a loop, as in Linux."""
 _OF_THE_KERNEL = tuple(map(Path, ("/dev", "/proc", "/sys")))
-"""No files lie there: what reads as one may be the key in the environment of a process."""
+"""File systems of the kernel: their files may contain secrets, such as the environment of a process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,32 +87,34 @@ class OpenedPath:
     folder: int | None
     """An open descriptor of the real parent folder; None if a folder on the way doesn't exist."""
     name: str
-    """The last component inside `folder`; `.` for a folder that was reached by a link or is the root."""
+    """The last component in `folder`; `.` for the root and for a folder that a link leads to."""
     path: str
     """The real path, relative to the workspace; `.` for the root."""
 
 
 class LinkInPath(UnsafePath):
-    """A walk met a link in place of a file or folder."""
+    """A link has replaced a file or folder that a walk found."""
 
 
 @dataclass(frozen=True, slots=True)
 class WalkedFile:
-    """A regular file that a walk has found."""
+    """The content of a regular file that a walk found."""
 
     content: bytes
     secret_twin: str
-    """The path of a secret, by its name, that is the same file by a hard link; empty if there is none."""
+    """A path under which the same file (hard link) looks like a secret; empty if there is none."""
 
 
 class Workspace:
     """The folder that the user opened.
 
-    Every method that takes a path raises `UnsafePath` for one that a tool must not touch, and `OSError` as usual.
+    Every method that takes a path raises `UnsafePath` for one that a tool must not touch, and `OSError` for errors of
+    the
+    system.
 
     Args:
-        off_limits: Files and folders that no tool may touch wherever they lie: the program's own state.
-        read_limit: Bytes of the largest file that `read` takes.
+        off_limits: Files and folders that no tool may touch, inside or outside: the program's own state.
+        read_limit: Maximum bytes of a file for `read`.
 
     Raises:
         WorkspaceError: `root` is not a folder.
@@ -133,7 +138,7 @@ class Workspace:
         )
 
     def close(self) -> None:
-        """End every walk, from any thread: each raises WorkspaceClosed where it is."""
+        """End every walk, from any thread: each raises WorkspaceClosed at its next entry."""
         self._closed.set()
 
     def __repr__(self) -> str:
@@ -142,24 +147,25 @@ class Workspace:
     def normalize_path(self, text: str) -> str:
         """Return the normalised, workspace-relative POSIX path for the model's text; `.` is the root.
 
-        The file need not exist. An absolute path is taken if it lies inside the workspace. A link is allowed if it
-        ends inside, and stays unresolved in the result.
+        The file need not exist. An absolute path is accepted if it lies inside the workspace. A link is accepted if
+        it
+        ends inside; the result contains the link, not its target.
 
         Raises:
-            UnsafePath: With one line that says why.
+            UnsafePath: The message is one line that says why.
         """
         return self.resolve_both_paths(text)[0]
 
     def resolve_both_paths(self, text: str) -> tuple[str, str]:
-        """Return the path as named and the real path, by one walk."""
+        """Return the path as named and the real path, from one walk."""
         relative = self.relative_path(text) if text.startswith("/") else None
         path = "/".join(split_path(text if relative is None else relative)) or "."
         return path, self.resolve(path)
 
     def check_folder_entry(self, relative: str) -> None:
-        """Raise UnsafePath for an entry of a folder that no tool may touch; a link is not followed, it is the entry.
+        """Raise UnsafePath for an entry of a folder that no tool may touch.
 
-        Nor may a link be on the way there.
+        If the entry is a link, it is not followed. A link on the way to the entry is refused.
         """
         *folders, name = split_path(relative) or ["."]
         folder = "/".join(folders) or "."
@@ -169,32 +175,32 @@ class Workspace:
         self.check_not_off_limits(relative, relative)
 
     def resolve(self, relative: str) -> str:
-        """The workspace path of the real file behind `relative`, all links followed."""
+        """Return the workspace path of the real file behind `relative`, with all links followed."""
         with self.open_parent(relative) as place:
             return place.path
 
     def read(self, relative: str, limit: int | None = None) -> bytes:
-        """Return the bytes of a regular file of at most `limit` bytes (else `read_limit`).
+        """Return the bytes of a regular file of at most `limit` bytes (default: `read_limit`).
 
         Raises:
             FileNotFoundError: There is no such file.
             IsADirectoryError: It is a folder.
-            UnsafePath: It leads out of the workspace, changed into a link meanwhile, or is a device or pipe.
+            UnsafePath: It leads out of the workspace, became a link during the read, or is a device or pipe.
             FileTooLarge: It has more bytes.
         """
         return self._read(relative, self.read_limit if limit is None else limit, head=False)[0]
 
     def read_with_mode(self, relative: str) -> tuple[bytes, int]:
-        """The bytes of a regular file, and its permission bits; raises as `read` does."""
+        """Return the bytes of a regular file and its permission bits; raises as `read` does."""
         data, facts = self._read(relative, self.read_limit, head=False)
         return data, stat.S_IMODE(facts.st_mode)
 
     def read_head(self, relative: str, size: int) -> bytes:
-        """The first `size` bytes of a regular file; raises as `read` does."""
+        """Return the first `size` bytes of a regular file; raises as `read` does."""
         return self._read(relative, size, head=True)[0]
 
     def kind(self, relative: str) -> Literal["file", "folder", "other", "missing"]:
-        """Return the kind of what the path leads to, links followed."""
+        """Return the kind of the file that the path leads to, with links followed."""
         with self.open_parent(relative) as place:
             if place.folder is None:
                 return "missing"
@@ -207,7 +213,7 @@ class Workspace:
         return "folder" if stat.S_ISDIR(mode) else "other"
 
     def find_secret_hard_link(self, relative: str) -> str:
-        """The path of a secret, by its name, that is the same file by a hard link; empty if there is none."""
+        """Return a path under which the same file (hard link) looks like a secret; empty if there is none."""
         with self.open_parent(relative) as place:
             if place.folder is None:
                 return ""
@@ -219,14 +225,17 @@ class Workspace:
                 return ""
 
     def walk_files(self, under: str = ".", is_cancelled: Callable[[], bool] = lambda: False) -> Iterator[str]:
-        """Yield all files in a folder that no ignore rule leaves out, as sorted paths with links on the way resolved.
+        """Yield all files in a folder that no ignore rule excludes, as sorted paths with links on the way resolved.
 
-        Ignore rules do not hide `under` itself, only what is in it; for a file it yields that file. Links to
-        folders are not entered, and names that `locate` would refuse are left out. Once `is_cancelled` says so, which
-        is asked at every entry of a folder, no more files come.
+        Ignore rules apply to what is in `under`, not to `under` itself; if it is a file, only that file is yielded.
+        Links
+        to folders are not entered, and names that `normalize_path` would refuse are left out. Once `is_cancelled`,
+        which is
+        called at every entry of a folder, returns True, the walk ends.
 
         Raises:
             FileNotFoundError: There is no such folder.
+            WorkspaceClosed: The workspace was closed during the walk.
         """
         from app.workspace.ignore import walk_files
 
@@ -243,7 +252,7 @@ class Workspace:
                 return iter((start,))
 
     def walk_folders(self) -> Iterator[str]:
-        """All folders that no ignore rule leaves out, without the workspace itself; links are not followed."""
+        """Yield all folders that no ignore rule excludes, without the workspace itself; links are not followed."""
         from app.workspace.ignore import walk_files
 
         return walk_files(
@@ -251,7 +260,7 @@ class Workspace:
         )
 
     def is_forbidden(self, relative: str) -> bool:
-        """Whether the path is, or lies in, a place that is off limits."""
+        """Return whether the path is off limits, or lies in a folder that is."""
         places = self._forbidden
         return bool(places) and any(not place or f"{relative}/".startswith(f"{place}/") for place in places)
 
@@ -264,10 +273,10 @@ class Workspace:
 
     @contextmanager
     def open_parent(self, relative: str) -> Iterator[OpenedPath]:
-        """Walk to the real parent folder of `relative` and hold it open: the base of every read and write.
+        """Yield the real parent folder of `relative`, held open: the base of every read and write.
 
-        Inside the `with` block, `os.open(place.name, flags | os.O_NOFOLLOW, dir_fd=place.folder)` and its kin
-        can't be led elsewhere by a link that somebody plants.
+        Inside the `with` block, a link that another process creates cannot redirect
+        `os.open(place.name, flags | os.O_NOFOLLOW, dir_fd=place.folder)` and similar calls.
         """
         walked = _Walk(self, relative)
         try:
@@ -279,9 +288,9 @@ class Workspace:
     def walked_file_reader(self) -> Iterator[Callable[[str], WalkedFile]]:
         """Yield a function that reads files that `walk_files` has found, without resolving their paths again.
 
-        Each folder is opened once, and no link is followed anywhere, so this reads what lies in the workspace or
-        nothing. It is quickest for files in the order in which they were found. The function raises as `read` does,
-        and LinkInPath; one thread uses it.
+        Each folder is opened once and no link is followed, so the function reads only files in the workspace. It is
+        fastest for files in the order of the walk. It raises as `read` does, and LinkInPath; only one thread may use
+        it.
         """
         chain = FolderChain(self.root)
 
@@ -301,7 +310,7 @@ class Workspace:
             chain.close()
 
     def relative_path(self, absolute: str) -> str | None:
-        """The workspace-relative form of an absolute path, by its text alone; None if it lies outside."""
+        """Return an absolute path relative to the workspace, by its text alone; None if it lies outside."""
         path = Path(absolute)
         for root in (self.root, self._given):
             if path.is_relative_to(root):
@@ -329,7 +338,7 @@ class Workspace:
 def _translated_error(
     error: OSError, path: str, limit: int, link_error: type[UnsafePath]
 ) -> OSError | WorkspaceError | None:
-    """Return the error of `Workspace.read` for one of the system during a read; None for the same."""
+    """Return the error that `Workspace.read` raises for a system error; None if it raises the system error itself."""
     if isinstance(error, FileNotFoundError):
         return FileNotFoundError(f"{path} does not exist")
     if isinstance(error, IsADirectoryError):
@@ -345,7 +354,7 @@ def _translated_error(
 
 
 def _inside(root: Path, places: Iterable[Path]) -> tuple[str, ...]:
-    """Return the places within the workspace, relative to it; one that contains the workspace becomes empty."""
+    """Return the places in the workspace, relative to it; an empty text for one that contains the workspace."""
     found: list[str] = []
     for place in places:
         if root.is_relative_to(place):
@@ -356,7 +365,7 @@ def _inside(root: Path, places: Iterable[Path]) -> tuple[str, ...]:
 
 
 class _Walk:
-    """One walk down a path, with a descriptor of every folder on the way so that `..` in a link can go back."""
+    """One walk down a path; it keeps a descriptor of every folder on the way, because `..` in a link can go back."""
 
     def __init__(self, workspace: Workspace, relative: str) -> None:
         self._workspace = workspace
@@ -364,11 +373,11 @@ class _Walk:
         self._folders: list[int | None] = []
         """Open folders from the root down; None for those that don't exist."""
         self._names: list[str] = []
-        """Real names under the root; `_folders` has one more item."""
+        """Real names below the root; `_folders` has one more item."""
         self._links = 0
 
     def run(self) -> OpenedPath:
-        """Walk to the end; raises UnsafePath."""
+        """Walk to the last component and return it with its open parent folder; raises UnsafePath."""
         todo = split_path(self._relative)[::-1]
         self._folders.append(os.open(self._workspace.root, FOLDER_FLAGS))
         while todo:
@@ -422,7 +431,7 @@ class _Walk:
         self._names.append(name)
 
     def _link(self, name: str) -> str | None:
-        """The target of the link, or None for anything else."""
+        """Return the target of a link; None for anything else."""
         if self._folders[-1] is None:
             return None
         with suppress(OSError):
@@ -430,8 +439,7 @@ class _Walk:
         return None
 
     def _steps(self, target: str) -> list[str]:
-        """Return the remaining components of a link's target, last first; return to the root for an absolute
-        target."""
+        """Return the components of a link's target, last first; for an absolute target go back to the root."""
         self._links += 1
         if self._links > _MAX_LINKS:
             raise UnsafePath(f"{self._relative} is a loop of links")

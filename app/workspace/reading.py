@@ -1,7 +1,7 @@
-"""Opens and reads the files and folders of a workspace: no other module does.
+"""Open and read files and folders of a workspace: the only module that does.
 
-What lies in a workspace may come from anyone: a name can be a link, a pipe that nobody writes to, or a device without
-end. So nothing is followed, nothing is waited for, only regular files are read, and none beyond a limit.
+The contents of a workspace are untrusted: a name can be a link, a pipe without a writer, or an endless device. So no
+link is followed, no call blocks, only regular files are read, and none beyond a limit.
 """
 
 import errno
@@ -19,18 +19,19 @@ _PIECE = 1024 * 1024
 def read_file(
     name: str | Path, limit: int, *, folder: int | None = None, head: bool = False
 ) -> tuple[bytes, os.stat_result]:
-    """Return the bytes of a regular file and its facts.
+    """Return the bytes of a regular file and its `os.stat_result`.
 
     Args:
-        name: A path, or a name in `folder`. A link in its last place is not followed.
-        folder: An open folder that `name` counts from.
-        head: Take the first `limit` bytes of a longer file, rather than refuse it.
+        name: A path, or a name in `folder`. A link as its last component is not followed.
+        folder: An open folder to which `name` is relative.
+        head: Return the first `limit` bytes of a longer file instead of raising EFBIG.
 
     Raises:
-        OSError: As the system says; ELOOP for a link, EISDIR for a folder, EINVAL for what is no regular file, EFBIG
-            for one over the limit.
+        OSError: From the system; ELOOP for a link, EISDIR for a folder, EINVAL for any other file that is not
+            regular,
+            EFBIG for a file over the limit.
     """
-    # Not by `_opened`: in a search of very many small files a context manager costs noticeably.
+    # Not through `_opened`: in a search of very many small files a context manager is noticeably slower.
     descriptor = os.open(name, _OPEN, dir_fd=folder)
     try:
         facts = _regular_file_facts(descriptor, name)
@@ -38,7 +39,7 @@ def read_file(
             raise OSError(errno.EFBIG, f"larger than {limit:,} bytes", str(name))
         parts: list[bytes] = []
         left = limit
-        # One byte more than the file's size also notices one that grows meanwhile.
+        # Request one byte more than the file's size, to notice a file that grows meanwhile.
         while left and (part := os.read(descriptor, min(left, max(facts.st_size, 0) + 1))):
             parts.append(part)
             left -= len(part)
@@ -50,10 +51,10 @@ def read_file(
 
 
 def read_tail(path: str | Path, limit: int) -> bytes:
-    """The last `limit` bytes of a regular file, to which links may lead.
+    """Return the last `limit` bytes of a regular file; links are followed.
 
     Raises:
-        OSError: As by `read_file`.
+        OSError: As in `read_file`.
     """
     with _opened(os.path.realpath(path)) as (descriptor, facts):
         os.lseek(descriptor, max(0, facts.st_size - limit), os.SEEK_SET)
@@ -62,10 +63,10 @@ def read_tail(path: str | Path, limit: int) -> bytes:
 
 
 def have_same_bytes(one: Path, other: Path) -> bool:
-    """Whether two regular files hold the same; however large they are, little of them is in memory at a time.
+    """Return whether two regular files have the same bytes; files of any size are read in small pieces.
 
     Raises:
-        OSError: As by `read_file`.
+        OSError: As in `read_file`.
     """
     with _opened(one) as (first, _), _opened(other) as (second, _):
         while (piece := os.read(first, _PIECE)) == os.read(second, _PIECE):
@@ -76,7 +77,7 @@ def have_same_bytes(one: Path, other: Path) -> bool:
 
 @contextmanager
 def _opened(name: str | Path) -> Iterator[tuple[int, os.stat_result]]:
-    """A descriptor of a regular file, and its facts."""
+    """Yield a descriptor of a regular file and its `os.stat_result`."""
     descriptor = os.open(name, _OPEN)
     try:
         yield descriptor, _regular_file_facts(descriptor, name)
@@ -85,7 +86,7 @@ def _opened(name: str | Path) -> Iterator[tuple[int, os.stat_result]]:
 
 
 def _regular_file_facts(descriptor: int, name: str | Path) -> os.stat_result:
-    """Return the facts of an open file; raises OSError if it is no regular file."""
+    """Return the `os.stat_result` of an open file; raise OSError if it is not a regular file."""
     facts = os.fstat(descriptor)
     if stat.S_ISDIR(facts.st_mode):
         raise IsADirectoryError(errno.EISDIR, "a folder", str(name))
@@ -95,34 +96,34 @@ def _regular_file_facts(descriptor: int, name: str | Path) -> os.stat_result:
 
 
 FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-"""How a folder is opened that must not be a link."""
+"""Flags to open a folder; they refuse a link."""
 _HELD = 40
-"""Levels of folders that stay open; some systems allow a process 256 descriptors, and folders nest 200 deep."""
+"""Levels of folders that stay open: some systems allow a process 256 descriptors, and folders nest 200 deep."""
 
 
 class FolderChain:
-    """The open folders on the way to one folder; to be closed. One thread uses it at a time.
+    """The open folders on the way to one folder; the caller closes it. One thread uses it at a time.
 
-    What a descriptor leads to stays the same folder, whatever is put in the place of its path meanwhile.
+    A descriptor leads to the same folder even if another process replaces the folder's path.
     """
 
     def __init__(self, root: Path) -> None:
         self._root = root
         self._names: list[str] = []
         self._open: list[int] = []
-        """The root, and the folder of each name."""
+        """Descriptors of the root and of the folder of each name."""
         self._deeper: int | None = None
-        """The latest folder, if it lies deeper than those that are held."""
+        """Descriptor of the latest folder, if it lies deeper than `_HELD` levels."""
         self._path: str | None = None
 
     def open_folder(self, path: str) -> int:
-        """Return the descriptor of a folder, which is open until the next call.
+        """Return the descriptor of a folder; it stays open until the next call.
 
         Args:
             path: Real names below the root, as a walk found them; empty for the root.
 
         Raises:
-            OSError: A folder on the way is gone (ENOENT), or is none or a link by now (ENOTDIR, ELOOP).
+            OSError: A folder on the way no longer exists (ENOENT), or is now a link or no folder (ELOOP, ENOTDIR).
         """
         if path == self._path:
             return self._open[-1] if self._deeper is None else self._deeper

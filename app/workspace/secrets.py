@@ -1,6 +1,6 @@
-"""Recognises files that look like secrets, which the model may read only after the user has agreed.
+"""Detect files that look like secrets, which the model may read only after the user has agreed.
 
-Names first, contents second: a name can tell before anything is read. Both err towards asking.
+The name is checked first, because that needs no read, then the content. In doubt, both ask the user.
 """
 
 import re
@@ -33,7 +33,7 @@ KEYS = _patterns(
     encrypted_data_bag_secret wallet.dat utc--* priv_validator_key.json secring.* key3.db key4.db
     """
 )
-"""Key material: no `example` in such a name says that it is harmless, as it is often the name of a host."""
+"""Key material: `example` in the name does not make it harmless, because it is often part of a host name."""
 
 CERTAIN = _patterns(
     """
@@ -65,7 +65,7 @@ CERTAIN = _patterns(
     bitwarden*.json
     """
 )
-"""Files whose purpose is to hold secrets, and those that hold one as a rule."""
+"""Files whose purpose is to hold secrets, and files that usually hold one."""
 
 POSSIBLE = _patterns(
     """
@@ -79,7 +79,7 @@ POSSIBLE = _patterns(
     tokens.json
     """
 )
-"""Files of settings: some hold a secret, and their content tells which."""
+"""Settings files, of which some hold a secret; the content decides."""
 
 _FOLDERS = {
     ".ssh": "*",
@@ -108,7 +108,7 @@ _FOLDERS = {
     "etc": "env.php",
     "kubernetes": "*.conf",
 }
-"""Folders of credentials, and which names in them."""
+"""Folders of credentials, each with the pattern for the names of its secret files."""
 
 _HARMLESS_ENDING = re.compile(
     r"[-_.](?:examples?|samples?|templates?|tmpl|tpl|dist|defaults?|pub|j2|jinja2?|tt|erb|mustache)\Z"
@@ -134,7 +134,7 @@ class SecretNameKind(Enum):
 
 
 class _Table:
-    """Patterns of names; those with only a `*` at one end are compared as texts, which is fast."""
+    """Patterns of names; one with a single `*` at an end is compared as text, which is fast."""
 
     def __init__(self, patterns: Iterable[str]) -> None:
         plain = {one: one.strip("*") for one in patterns}
@@ -145,13 +145,13 @@ class _Table:
         self._others = re.compile("|".join(translate(one) for one in plain if one not in simple) or "(?!)")
 
     def has(self, name: str) -> bool:
-        """Whether a pattern matches the name."""
+        """Return whether a pattern matches the name."""
         at_an_end = name in self._names or name.endswith(self._endings) or name.startswith(self._beginnings)
         return at_an_end or self._others.match(name) is not None
 
 
 def _tables(patterns: tuple[str, ...]) -> tuple[_Table, _Table]:
-    """The patterns that name files of code, and all others."""
+    """Return the patterns for names of code files, and all others."""
     code = [one for one in patterns if one.endswith(_SOURCES)]
     return _Table(code), _Table(one for one in patterns if one not in code)
 
@@ -163,7 +163,7 @@ _POSSIBLE_CODE, _POSSIBLE = _tables(POSSIBLE)
 
 @lru_cache(maxsize=4096)
 def classify_file_name(name: str) -> SecretNameKind:
-    """Return what a file's name, without its folders, says about secrets."""
+    """Return whether a file name (without folders) is that of a secret."""
     names = _originals(fold_name(name))
     if any(_KEYS.has(one) and not one.endswith(".pub") for one in names):
         return SecretNameKind.CERTAIN
@@ -177,7 +177,7 @@ def classify_file_name(name: str) -> SecretNameKind:
 
 
 def find_credential_folder(path: str) -> str:
-    """The folder on a path that makes the file one of credentials; empty if there is none."""
+    """Return the folder on a path that marks the file as a credential; empty if there is none."""
     folder, _, name = path.rpartition("/")
     held = _credential_folders(folder)
     if not held or _HARMLESS_ENDING.search(name := fold_name(name)):
@@ -187,22 +187,24 @@ def find_credential_folder(path: str) -> str:
 
 @lru_cache(maxsize=256)
 def _credential_folders(folder: str) -> tuple[str, ...]:
-    """The names in a folder's path of folders that hold credentials."""
+    """Return the names in a folder's path that are names of credential folders."""
     return tuple(one for one in map(fold_name, folder.split("/")) if one in _FOLDERS)
 
 
 def _originals(name: str) -> list[str]:
-    """The name, and those of which it is a copy: `.env` of `.env~`, `.env.bak`, `#.env#` and `.env.swp`."""
-    # NTFS knows a name with dots and blanks at its end by what is before them.
+    """Return the name and the names of which it is a copy: `.env` for `.env~`, `.env.bak`, `#.env#` and
+    `.env.swp`.
+    """
+    # NTFS ignores dots and blanks at the end of a name.
     names = [name[:_LONGEST].strip().rstrip(" .")]
     while shorter := _without_copy_mark(names[-1]):
         names.append(shorter)
-    # An editor puts a dot before the name of which it makes a swap file: `.credentials.swp`.
+    # Editors put a dot before the name of the original to name a swap file: `.credentials.swp`.
     return names + [one[1:] for one in names[1:] if one.startswith(".")]
 
 
 def _without_copy_mark(name: str) -> str:
-    """The name without one mark of a copy; empty if it has none."""
+    """Return the name without one mark of a copy; empty if it has no mark."""
     if name.startswith(("#", ".#")):
         return name.removeprefix(".").strip("#")
     mark = _COPY.search(name, 1)
@@ -211,13 +213,13 @@ def _without_copy_mark(name: str) -> str:
 
 _PRIVATE_KEY = re.compile(rb"^-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----\r?$", re.MULTILINE)
 _LOOKED_AT = 64 * 1024
-"""Bytes of a file that are searched for a private key."""
+"""Bytes at the start of a file that are searched for a private key."""
 _CREDENTIAL = re.compile(
     rb"passw|passphrase|secret|token|api[_-]?key|access[_-]?key|private[_-]?key|account[_-]?key|_auth|authident"
     rb"|credential|bearer |connectionstring|://[^/\s:@]*:[^/\s@]+@",
     re.IGNORECASE,
 )
-"""What a line of settings has that holds a secret."""
+"""Text in a line of settings that holds a secret."""
 _ELSEWHERE = re.compile(
     rb"\$\{[^}]{0,200}\}|\$\([^)]{0,200}\)|\{\{[^}]{0,200}\}\}|<%[^%]{0,200}%>|%\w{1,200}%|\$\w{1,200}"
     rb"|env\([^)]{0,200}\)|(?:process\.|\b)env(?:\.\w{1,200}|\[[^\]]{0,200}\])",
@@ -225,12 +227,12 @@ _ELSEWHERE = re.compile(
 )
 """A value that is taken from a variable or a template."""
 _NO_VALUE = re.compile(rb"""[\w."'\]\- ]*[:=>]+\s*(?:["']?(?:null|true|false)\b|["',;{\[]*\s*(?:<|$))""")
-"""What follows the name of a secret that has no value, or one on other lines."""
+"""Text that follows the name of a secret without a value, or with one on other lines."""
 _LINE = 1000
-"""Bytes in which a value begins."""
+"""Bytes after the name of a secret in which its value begins."""
 _COMMENT = (b"#", b";", b"<!--")
 _BARE = re.compile(rb"[\w+/.-]{4,}={0,2}")
-"""A word alone on its line is no setting: in a file of settings it may be anything."""
+"""A word alone on its line is not a setting; in a settings file it may be a secret."""
 _PUBLIC = re.compile(
     rb"-----BEGIN ((?:TRUSTED |X509 )?CERTIFICATE(?: REQUEST)?|X509 CRL|(?:RSA )?PUBLIC KEY|PGP PUBLIC KEY BLOCK"
     rb"|PGP SIGNATURE|DH PARAMETERS)-----[^-]*-----END \1-----\s*"
@@ -238,11 +240,12 @@ _PUBLIC = re.compile(
 
 
 def secret_reason(path: str, content: bytes | None = None) -> str:
-    """Why the file looks like a secret, in a few words for the user; empty if it doesn't.
+    """Return why the file looks like a secret, in a few words for the user; empty if it does not.
 
     Args:
-        content: The bytes, where they are known: needed to tell settings with a token from others without one,
-            certificates from keys, and a private key in any file. Unknown, they are taken for a secret.
+        content: The bytes, if they are known. They tell settings with a token from others, certificates from keys,
+            and
+            show a private key in any file. If they are unknown, a possible secret counts as one.
     """
     if (reason := secret_path_reason(path)) and not (content is not None and _is_public(content)):
         return reason
@@ -256,7 +259,7 @@ def secret_reason(path: str, content: bytes | None = None) -> str:
 
 
 def secret_path_reason(path: str) -> str:
-    """Return why the file looks like a secret, by its path alone; empty if the path does not tell."""
+    """Return why the file looks like a secret, by its path alone; empty if the path does not show it."""
     if folder := find_credential_folder(path):
         return f"it is in {folder}"
     if classify_file_name(path.rpartition("/")[2]) is SecretNameKind.CERTAIN:
@@ -265,12 +268,12 @@ def secret_path_reason(path: str) -> str:
 
 
 def _has_private_key(content: bytes) -> bool:
-    # The search for a text is many times as fast, and most files have none.
+    # A search for plain text is many times faster, and most files have no private key.
     return b"PRIVATE KEY" in content[:_LOOKED_AT] and _PRIVATE_KEY.search(content, 0, _LOOKED_AT) is not None
 
 
 def _is_public(content: bytes) -> bool:
-    """Whether there is nothing in it but certificates, public keys and signatures."""
+    """Return whether the content is only certificates, public keys and signatures."""
     at = len(content) - len(content.lstrip())
     found = None
     while at < len(content):
@@ -282,7 +285,7 @@ def _is_public(content: bytes) -> bool:
 
 
 def _has_credential(content: bytes) -> bool:
-    """Whether a file of settings holds a secret, or is none."""
+    """Return whether a settings file holds a secret; binary content counts as one."""
     if b"\0" in content:
         return True
     for line in content.splitlines():

@@ -1,8 +1,8 @@
 """The user's trust in configuration that a workspace contains, bound to its exact bytes.
 
-A configuration that arrives with a clone, or changes with a pull, is somebody else's wish until the user has seen
-it. `app.config.settings` holds which keys count before that (`UNTRUSTED_KEYS`) and which never do
-(`NEVER_FROM_WORKSPACE`).
+Configuration that arrives with a clone or changes with a pull may be written by other people, so the user has to see
+it first. `app.config.settings` defines which keys apply without trust (`UNTRUSTED_KEYS`) and which keys a workspace
+can never set (`NEVER_FROM_WORKSPACE`).
 """
 
 import hashlib
@@ -12,35 +12,35 @@ from app.workspace.paths import Workspace
 
 FILE_NAME = ".signoff.toml"
 MAX_TRUSTED_FILE_BYTES = 64 * 1024
-"""Bytes that a configuration file may have."""
+"""Maximum bytes of a configuration file."""
 SETTING = "trusted_configuration"
 """Key under which the store keeps the fingerprint of the configuration file that the user trusts."""
 COMMAND_FILES = "commands"
-"""The name of what all files of commands say together."""
+"""Name under which the user trusts all command files together."""
 
 
 class TrustStore(Protocol):
     """Stores trust for one workspace, outside of it."""
 
     def setting(self, key: str) -> str | None:
-        """The value, or None."""
+        """Return the value, or None."""
         ...
 
     def set_setting(self, key: str, value: str | None) -> None:
-        """Keep a value; None forgets it."""
+        """Store a value; None deletes it."""
         ...
 
 
 def sha256_hex(content: bytes) -> str:
-    """SHA-256 of the bytes, as hex."""
+    """Return the SHA-256 of the bytes, as hex."""
     return hashlib.sha256(content).hexdigest()
 
 
 def read_workspace_configuration(workspace: Workspace, name: str = FILE_NAME) -> bytes:
-    """The bytes of a configuration file of the workspace, empty if there is none.
+    """Return the bytes of a configuration file of the workspace; empty if there is none.
 
     Raises:
-        OSError, WorkspaceError: It can't be read, is too large, or leads out of the workspace.
+        OSError, WorkspaceError: It cannot be read, is too large, or leads out of the workspace.
     """
     try:
         return workspace.read(name, MAX_TRUSTED_FILE_BYTES)
@@ -49,17 +49,17 @@ def read_workspace_configuration(workspace: Workspace, name: str = FILE_NAME) ->
 
 
 def is_trusted(content: bytes, store: TrustStore, name: str = FILE_NAME) -> bool:
-    """Whether the user has trusted exactly these bytes; an empty file needs no trust."""
+    """Return whether the user trusts exactly these bytes; an empty file needs no trust."""
     return not content or store.setting(_setting(name)) == sha256_hex(content)
 
 
 def store_trust(content: bytes, store: TrustStore, name: str = FILE_NAME) -> None:
-    """Store that the user trusts these bytes; pass the bytes that were shown, not those on disk by now."""
+    """Store that the user trusts these bytes. Pass the bytes that the user saw: the file may have changed since."""
     store.set_setting(_setting(name), sha256_hex(content))
 
 
 def forget_trust(store: TrustStore, name: str = FILE_NAME) -> None:
-    """Forget the user's trust."""
+    """Delete the user's trust."""
     store.set_setting(_setting(name), None)
 
 

@@ -1,9 +1,9 @@
-"""Patterns of ignore files as regular expressions without backtracking over a decision: matching takes at most the
-product of the lengths of pattern and path.
+"""Translate patterns of ignore files to regular expressions; matching takes at most the product of the lengths of
+pattern and path.
 
-The rules are those of git (gitignore, "PATTERN FORMAT"), down to what its matcher does at the edges: the literal
-start of a pattern is compared first, and `**` means folders only where the rest begins or after a slash. A star takes
-as little as it can, which is never wrong before the next star; so it is atomic, and only the last one tries more.
+The rules are those of git (gitignore, "PATTERN FORMAT"), including the edge cases of its matcher: the literal start
+of a pattern is compared first, and `**` matches folders only where the rest begins or after a slash. A star takes as
+little as possible, which is never wrong before the next star. So each star but the last is an atomic group.
 """
 
 import re
@@ -42,12 +42,12 @@ class IgnoreRule:
     """A line of an ignore file."""
 
     text: str
-    """The pattern without its sign and its slashes at either end."""
+    """The pattern without `!` and without slashes at its ends."""
     ignores: bool
-    """False for one that takes back what an earlier one ignored."""
+    """False for a pattern with `!`, which includes a path again."""
     folders_only: bool
     anchored: bool
-    """Matched with the whole path; otherwise with the last name of it."""
+    """Whether the pattern is matched with the whole path rather than with its last name."""
 
     @property
     def literal(self) -> bool:
@@ -56,18 +56,17 @@ class IgnoreRule:
 
     @property
     def ending(self) -> str:
-        """The end that a name must have, for a pattern that asks for nothing else (`*.pyc`)."""
+        """Return the end that a name must have, for a pattern like `*.pyc`; empty for any other pattern."""
         plain = self.text.startswith("*") and not any(character in _SPECIAL for character in self.text[1:])
         return self.text[1:] if plain and not self.anchored else ""
 
     @property
     def last_component(self) -> LastComponent:
-        """Return the spelling of the last component that a matching path must have, as far as the pattern determines
-        it."""
+        """Return what the last component of a matching path must look like, as far as the pattern determines it."""
         name = self.text.rpartition("/")[2]
         pieces = _ANY_SPECIAL.split(name)
         if self._has_sets:
-            # What stands behind a bracket may be part of the set.
+            # The text after a bracket may be part of the set.
             return LastComponent("" if self.anchored else pieces[0], "", False)
         return (
             LastComponent("", "", False)
@@ -77,7 +76,7 @@ class IgnoreRule:
 
     @property
     def literal_folder(self) -> str:
-        """Return the longest folder on the path of everything that this matches; empty if the pattern has none."""
+        """Return the longest folder name that every matching path contains; empty if the pattern has none."""
         if self._has_sets:
             return ""
         folders = (name for name in self.text.split("/")[:-1] if not _ANY_SPECIAL.search(name))
@@ -85,12 +84,14 @@ class IgnoreRule:
 
     @property
     def _has_sets(self) -> bool:
-        """Whether there are sets of characters, which may hold a slash, or backslashes, which may quote one."""
+        """Return whether there are sets of characters, which may hold a slash, or backslashes, which may quote
+        one.
+        """
         return "[" in self.text or "\\" in self.text
 
 
 def parse_ignore_rule(line: str) -> IgnoreRule | None:
-    """The rule in a line; None if there is none, as in an empty line or a comment."""
+    """Return the rule in a line; None for an empty line or a comment."""
     line = _without_trailing_spaces(line.removesuffix("\r"))
     if line.startswith("#"):
         return None
@@ -106,8 +107,7 @@ def parse_ignore_rule(line: str) -> IgnoreRule | None:
 def ignore_rule_regex(rule: IgnoreRule) -> str | None:
     """Return a regular expression that fully matches the rule: a path if it is anchored, else one name.
 
-    For use with `re.DOTALL`. None for a pattern that matches nothing. Whatever it is followed by must not give it
-    another choice than the end of the text or a slash.
+    Use it with `re.DOTALL`, followed only by the end of the text or a slash. None for a pattern that matches nothing.
     """
     start = next((at for at, character in enumerate(rule.text) if character in _SPECIAL), len(rule.text))
     if not rule.anchored:
@@ -125,7 +125,7 @@ def ignore_rule_regex(rule: IgnoreRule) -> str | None:
 
 
 _ANYWHERE_BELOW = "(?:.*?/)??"
-"""`**/`: here, or after any slash further on."""
+"""`**/`: matches here, or after any later slash."""
 
 
 @dataclass(slots=True)
@@ -133,11 +133,11 @@ class _Group:
     """Part of a pattern between two `**`: stretches of fixed length, with a star between each two."""
 
     lead: str
-    """What the `**` before it may take."""
+    """The expression for the `**` before it."""
     stretches: list[str]
 
     def expression(self, *, last: bool) -> str:
-        """Return the expression of the group; after the last group comes the end of the text."""
+        """Return the expression of the group; the end of the text follows the last group."""
         first, *rest = self.stretches
         pieces = [first]
         for number, stretch in enumerate(rest):
@@ -149,11 +149,11 @@ class _Group:
 
 
 def _groups(text: str, *, folders: bool) -> list[_Group] | None:
-    """Return the parts of a pattern; None if it can't match anything.
+    """Return the parts of a pattern; None if it cannot match anything.
 
     Args:
-        text: What follows the literal start.
-        folders: Whether `**` may stand for folders.
+        text: The pattern after its literal start.
+        folders: Whether `**` matches folders.
     """
     groups = [_Group("", [""])]
     at = 0
@@ -180,7 +180,7 @@ def _groups(text: str, *, folders: bool) -> list[_Group] | None:
 
 
 def _single(text: str, at: int) -> tuple[str, int] | None:
-    """Return the expression for one character and where it ends; None if it can't match anything."""
+    """Return the expression for one character and the index after it; None if it cannot match anything."""
     match text[at]:
         case "?":
             return "[^/]", at + 1
@@ -193,7 +193,7 @@ def _single(text: str, at: int) -> tuple[str, int] | None:
 
 
 def _bracket(text: str, at: int) -> tuple[str, int] | None:
-    """The set of characters at an opening bracket, and where it ends; None if it is malformed."""
+    """Return the set of characters at an opening bracket and the index after it; None if it is malformed."""
     negated = text[at + 1 : at + 2] in ("!", "^")
     at += 2 if negated else 1
     first = at
@@ -216,12 +216,15 @@ def _bracket(text: str, at: int) -> tuple[str, int] | None:
         return f"[^/{members}]", at + 1
     if not members:
         return "(?!)", at + 1
-    # Left out where it says nothing, the beginning that many patterns share is only looked at once.
+    # Omit the lookahead where it is not needed: `re` then compares a beginning that many patterns share only once.
     return ("(?!/)" if re.fullmatch(f"[{members}]", "/") else "") + f"[{members}]", at + 1
 
 
 def _range(text: str, at: int, before: str) -> tuple[str, int] | None:
-    """The rest of a range that begins with `before`, and where it ends; 0 for one without an end."""
+    """Return the rest of a range that begins with `before` and the index after it; index 0 if the range has no end.
+
+    None if there is no range at `at`.
+    """
     if text[at : at + 1] != "-" or not before or text[at + 1 : at + 2] in ("", "]"):
         return None
     last = _plain(text, at + 1)
@@ -231,8 +234,11 @@ def _range(text: str, at: int, before: str) -> tuple[str, int] | None:
 
 
 def _named(text: str, at: int) -> tuple[str, int] | None:
-    """Return the members of a class such as `[:digit:]` and where it ends; 0 for one that is unknown or not
-    closed."""
+    """Return the members of a class such as `[:digit:]` and the index after it; index 0 if it is unknown or not
+    closed.
+
+    None if there is no class at `at`.
+    """
     if text[at : at + 2] != "[:":
         return None
     end = text.find("]", at + 2)
@@ -243,13 +249,13 @@ def _named(text: str, at: int) -> tuple[str, int] | None:
 
 
 def _plain(text: str, at: int) -> tuple[str, int] | None:
-    """A character, perhaps behind a backslash, and where it ends; None at the end of the text."""
+    """Return a character, perhaps after a backslash, and the index after it; None at the end of the text."""
     at += text[at : at + 1] == "\\"
     return (text[at], at + 1) if at < len(text) else None
 
 
 def _without_trailing_spaces(line: str) -> str:
-    """The line without the spaces at its end, but for one behind a backslash."""
+    """Return the line without trailing spaces, except one after a backslash."""
     bare = line.rstrip(" ")
     backslashes = len(bare) - len(bare.rstrip("\\"))
     return bare + " " if backslashes % 2 and bare != line else bare
