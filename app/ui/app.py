@@ -1,6 +1,6 @@
 """The app: start-up, bindings, and routing of the user's actions to the controllers.
 
-What this module imports is loaded before the first picture: keep it light. The rest comes later.
+The imports of this module are loaded before the first paint: keep them light, and import the rest later.
 """
 
 import asyncio
@@ -55,12 +55,12 @@ def _palette() -> type[Provider]:
 
 
 class SignoffApp(TerminalApp):
-    """The app over one workspace.
+    """The app for one workspace.
 
     Args:
-        opener: Opens the workspace, once the first picture is on the screen.
-        log: Where the details of a defect go.
-        theme: Of the first picture.
+        opener: Opens the workspace; called after the first paint.
+        log: File for the details of unexpected errors.
+        theme: Theme of the first paint.
     """
 
     TITLE = "signoff"
@@ -91,14 +91,14 @@ class SignoffApp(TerminalApp):
         self._leaving: asyncio.Task[None] | None = None
         self._turn_expected = False
         self.end_if_stuck: Callable[[Callable[[], None]], None] = lambda settle: None
-        """Called when the user leaves, with what waits for an approval that is being written."""
+        """Called with a function that waits for running approvals, when the user quits; the default does nothing."""
         self.failure: Exception | None = None
-        """Why the workspace could not be opened; the app has left then."""
+        """The exception that kept the workspace from opening; the app exits when it is set."""
         self.closed_session: ClosedSession | None = None
-        """The session that was left, if it has something in it."""
+        """The session that was open when the user quit, if it has events."""
         self.workbench = Workbench()
         self.current = CurrentSession()
-        """The session that the user talks to."""
+        """The session on the screen."""
         self._update_buffer = UpdateBuffer(lambda: self.post_message(SessionUpdated()))
         """Updates of the session that are not on the screen yet."""
         self._app_context = AppContext(self.run_background, self.notify_user, self.push_screen_wait, self.action_quit)
@@ -123,7 +123,7 @@ class SignoffApp(TerminalApp):
 
     @property
     def keymap(self) -> Mapping[str, str]:
-        """Return the user's own keys by action id; empty until the settings are loaded."""
+        """Return the user's key changes by action id; empty until the settings are loaded."""
         return self.settings.keys if self.current.ready.is_set() else {}
 
     @property
@@ -136,7 +136,7 @@ class SignoffApp(TerminalApp):
         return self.current.require_session()
 
     async def wait_until_open(self) -> None:
-        """Return once a session is on the screen, or a question to the user before it."""
+        """Return once a session, or a question to the user that precedes it, is on the screen."""
         await self.current.wait_until_open()
 
     # Start and end
@@ -151,7 +151,7 @@ class SignoffApp(TerminalApp):
         self.call_after_refresh(self.call_after_refresh, self.run_background, self._begin, group="begin")
 
     async def _begin(self) -> None:
-        """Open the workspace, show it, open the session; a workspace that cannot be opened ends the app."""
+        """Open the workspace, show it, open the session; exit the app if the workspace cannot be opened."""
         try:
             opened, end = await open_workspace_and_import_chat(self._opener)
         except Exception as error:
@@ -163,7 +163,7 @@ class SignoffApp(TerminalApp):
             garbage_collection.resume_collection(self._clear_query_caches)
 
     def _clear_query_caches(self) -> None:
-        """Drop the results of queries: Textual keeps them by the state of the tree, and no state comes again."""
+        """Clear Textual's query caches: old entries would only use memory."""
         for screen in self.screen_stack:
             for node in screen.walk_children(with_self=True):
                 node._query_one_cache.clear()
@@ -176,7 +176,7 @@ class SignoffApp(TerminalApp):
         await self._leave(0)
 
     def exit_soon(self, code: int) -> None:
-        """Start to leave because of a signal, with this exit code."""
+        """Start to leave the app with this exit code, after a signal."""
         self._leaving = asyncio.create_task(self._leave(code))
 
     async def _leave(self, code: int) -> None:
@@ -198,13 +198,13 @@ class SignoffApp(TerminalApp):
 
     @on(SessionUpdated)
     def show_updates(self) -> None:
-        """Show the session's updates, as many as the time allows."""
+        """Show the buffered updates of the session, as many as the buffer allows at once."""
         for update in self._update_buffer.take_updates():
             if self.is_running:
                 self._show_update(update)
 
     def _show_update(self, update: "Update") -> None:
-        """Pass an update on to the side that shows it."""
+        """Pass an update on to the pane that shows it."""
         from app.agent.updates import PermissionRequested, PermissionResolved, ProposalsChanged, SessionFailed
         from app.ui.status import attention_reason, changes_status, starts_turn
 
@@ -235,7 +235,7 @@ class SignoffApp(TerminalApp):
 
     @on(Workbench.ReviewWanted)
     def load_review(self) -> None:
-        """Load and show the review when it is first needed."""
+        """Load and show the review when it is first needed, in the background."""
         self.run_background(self._startup.review_loader.ensure_loaded, group="review")
 
     async def wait_until_shown(self) -> None:
@@ -243,12 +243,12 @@ class SignoffApp(TerminalApp):
         await self._update_buffer.wait_until_empty()
 
     async def show_proposals(self) -> None:
-        """Give the review the waiting and the latest decided proposals."""
+        """Show the waiting and the latest decided proposals in the review."""
         proposals = await self.current.host.proposals()
         if self.controllers.review is not None:
             await self.controllers.review.reading.load()
         if not self.is_running:
-            # The app was left meanwhile, and its panes are gone.
+            # The app was left meanwhile: its panes are unmounted.
             return
         self.workbench.show_proposals(proposals)
         if self.controllers.review is not None:
@@ -263,7 +263,7 @@ class SignoffApp(TerminalApp):
 
     @on(SeenLinesSaved)
     def update_status_bar(self) -> None:
-        """Bring the status bar up to date."""
+        """Update the status bar and the window title."""
         from app.ui.status import make_status_values
         from app.ui.terminal.attention import window_title
 
@@ -293,7 +293,7 @@ class SignoffApp(TerminalApp):
         self.run_background(partial(self._run, event.name, event.argument), group="command")
 
     def action_command(self, name: str) -> None:
-        """Run a command, called by key or from the palette."""
+        """Run a slash command from a key or the palette."""
         self.run_background(partial(self._run, name), group="command")
 
     async def _run(self, name: str, argument: str = "") -> None:
@@ -303,7 +303,7 @@ class SignoffApp(TerminalApp):
 
     @on(Composer.CommandsWanted)
     def refresh_custom_commands(self) -> None:
-        """Offer the user's own commands as their files are now."""
+        """Read the files of the user's custom commands again, and offer the commands."""
         if self.current.ready.is_set():
             self.run_background(
                 self.controllers.commands.custom_commands.refresh, group="own commands", exclusive=True
@@ -311,7 +311,7 @@ class SignoffApp(TerminalApp):
 
     @on(Composer.EditorRequested)
     def open_editor(self, event: Composer.EditorRequested) -> None:
-        """Continue writing in the user's own editor."""
+        """Open the draft in the user's external editor."""
 
         async def write() -> None:
             await self.current.ready.wait()
@@ -322,7 +322,7 @@ class SignoffApp(TerminalApp):
 
     @on(PaneSplit.Resized)
     def save_review_share(self, event: PaneSplit.Resized) -> None:
-        """Remember how the width is shared, for every workspace."""
+        """Save the review's share of the width, for all workspaces."""
 
         async def keep() -> None:
             await self.current.ready.wait()
@@ -332,13 +332,13 @@ class SignoffApp(TerminalApp):
 
     @on(Composer.DraftChanged)
     def save_draft(self, event: Composer.DraftChanged) -> None:
-        """Save the composer's draft, so that it survives a restart; preload what a turn needs."""
+        """Save the composer's draft for the next start, and preload the modules that a turn needs."""
         self._chat.save_draft(event.to_stored())
         if event.text:
             self._expect_turn()
 
     def _expect_turn(self) -> None:
-        """Preload everything that a turn needs, once."""
+        """Preload the modules that a turn needs, once."""
         if not self._turn_expected and self.current_session is not None:
             self._turn_expected = True
             self.run_background(self._startup.preload_turn_modules, group="turn")
@@ -346,7 +346,7 @@ class SignoffApp(TerminalApp):
     # Actions
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Return whether a key works now: while a dialog is open, only quitting does."""
+        """Return whether an action works now: while a dialog is open, workbench actions don't."""
         if action in _WORKBENCH_ACTIONS:
             return self.screen is self.workbench
         return True
@@ -365,7 +365,7 @@ class SignoffApp(TerminalApp):
         self.workbench.show_pane("approvals")
 
     def action_go_where_needed(self) -> None:
-        """Go to a permission request, a question or a proposal that waits; else say in which session one does."""
+        """Focus a permission request, question or proposal that waits; else look for one in other sessions."""
         if self.workbench.needs_permission:
             self.workbench.show_pane("approvals")
         elif self.workbench.session_status.asks:
@@ -381,11 +381,11 @@ class SignoffApp(TerminalApp):
 
     @on(QueuedMessages.TakeBackWanted)
     def take_back_queued_messages(self) -> None:
-        """Move the queued messages back to the composer; the model works on."""
+        """Move the queued messages back to the composer; the model continues."""
         self._chat.take_back_queued_messages()
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
-        """Return the commands of the palette."""
+        """Yield the commands of the palette."""
         from app.ui.controllers.app_commands import palette_commands
 
         own = (
@@ -417,12 +417,12 @@ class SignoffApp(TerminalApp):
     # Work
 
     def run_background(self, job: Job, *, group: str = "work", exclusive: bool = False) -> None:
-        """Run a coroutine beside the message loop; errors are shown in one line and do not end the app.
+        """Run a coroutine in a worker; errors are shown in one line and do not end the app.
 
         Args:
-            job: The work, as a function that returns a coroutine.
+            job: Function that returns the coroutine.
             group: Name of the worker group.
-            exclusive: cancels the others of its group.
+            exclusive: Whether to cancel the other workers of the group.
         """
 
         async def guarded() -> None:
@@ -438,5 +438,5 @@ class SignoffApp(TerminalApp):
         self.run_worker(begin, group=group, exclusive=exclusive, exit_on_error=False, description=group)
 
     def notify_user(self, text: str, *, problem: bool = False) -> None:
-        """Show the user a line that belongs to no pane."""
+        """Show a line in a toast."""
         self.notify(text, severity="warning" if problem else "information", markup=False)

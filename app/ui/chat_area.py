@@ -30,13 +30,13 @@ _COLUMN = 12
 def welcome_lines(
     folder: str, keymap: Mapping[str, str], *, demo: bool = False, broad_folder: str = ""
 ) -> Sequence[Content]:
-    """Return the lines, each a sentence or a key and what it does.
+    """Return the lines of the greeting: sentences, and keys with their meaning.
 
     Args:
-        folder: the workspace's name.
-        keymap: the user's.
-        demo: whether the demo model answers, which knows its sample repository only.
-        broad_folder: what the workspace is, where it is more than a project.
+        folder: Name of the workspace.
+        keymap: The user's key changes by action id.
+        demo: Whether the demo model answers, which knows only its sample repository.
+        broad_folder: Description of a workspace that is larger than a project, such as the home folder; else empty.
     """
 
     def key(action_id: str) -> str:
@@ -101,7 +101,7 @@ class ChatArea(Column):
         self._app_context = app_context
         composer.set_files(workspace.walk_files)
         self._interventions = True
-        """Whether the chat shows them, as far as the settings say."""
+        """Whether the chat shows interventions, according to the settings that were applied last."""
 
     def compose(self) -> ComposeResult:
         yield self.pane
@@ -129,5 +129,5 @@ class ChatArea(Column):
 
     @on(Transcript.LinkOpened)
     def open_link(self, event: Transcript.LinkOpened) -> None:
-        """Open a web address that the user clicked; nothing else is ever opened."""
+        """Open the web address of a clicked link; other links are refused."""
         open_link(self.app, event.href, self._app_context.notify)

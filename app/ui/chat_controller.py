@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def is_decision_key(text: str, keymap: Mapping[str, str]) -> bool:
-    """Return whether a message is just a key that decides in the review."""
+    """Return whether a message consists of one key that decides in the review."""
     return len(text) == 1 and any(
         text == key_name(key)
         for action in ACTIONS
@@ -35,7 +35,7 @@ def is_decision_key(text: str, keymap: Mapping[str, str]) -> bool:
 
 
 def not_sent_message(text: str) -> str:
-    """Return the message to the user about an unsent text."""
+    """Return the notice that a text was taken for a decision key and not sent."""
     return f"“{text}” was not sent: as a key it decides here. To say it to the model, write a few words."
 
 
@@ -50,11 +50,11 @@ class ChatHost(Protocol):
 
     @property
     def keymap(self) -> Mapping[str, str]:
-        """Return the user's own keys, by action id."""
+        """Return the user's key changes by action id."""
         ...
 
     async def show_proposals(self) -> None:
-        """Bring the review up to date."""
+        """Update the review."""
         ...
 
     async def wait_until_shown(self) -> None:
@@ -67,7 +67,9 @@ class ChatController:
 
     Args:
         workbench: Shows chat and review.
-        session: The session that the user talks to.
+        session: The session on the screen.
+        app_context: Runs work, and notifies or asks the user.
+        host: Shows proposals and updates.
     """
 
     def __init__(
@@ -84,20 +86,20 @@ class ChatController:
         self.show_proposals = host.show_proposals
         self._sending = asyncio.Lock()
         self._written_in = ""
-        """The session in which is written what stands in the composer; none while one is being opened."""
+        """Id of the session that the composer's draft belongs to; empty while a session is being opened."""
         self._left_behind = ""
         """The composer's draft when the session began to open."""
         self._written_on = False
-        """Whether the user has written since."""
+        """Whether the user has changed the draft since the session began to open."""
         workbench.composer.dropped.find_dropped_files = self.images_in_paste
 
     async def open_session(self, record: "SessionRecord | None") -> None:
-        """Show a session, a new one if none is given."""
+        """Show a session, a new one if `record` is None."""
         host, chat = self.session.host, self.workbench.chat
         self._left_behind = chat.composer.stored_draft if host.session is not None else ""
         self._written_in, self._written_on = "", False
         session = await host.open(record)
-        # What the one before said last does not belong into this one.
+        # Show the last updates of the former session before its transcript is replaced.
         await self._host.wait_until_shown()
         chat.show_session(session.log.events)
         history = await asyncio.to_thread(host.runtime.sessions.sent_messages)
@@ -105,7 +107,7 @@ class ChatController:
         if not self._written_on and chat.composer.stored_draft == self._left_behind:
             chat.composer.restore_draft(draft)
         elif draft:
-            # The user has written meanwhile, which is never taken away, nor mixed with what stood there before.
+            # The user has typed meanwhile: keep that text, and offer the stored draft in the history.
             history.append(ComposerDraft.load(draft).text)
         chat.composer.set_history(history)
         self._written_in = session.id
@@ -130,7 +132,7 @@ class ChatController:
         return self.workbench.chat.todo_bar.toggle_folded()
 
     async def go_to_event(self, session_id: str, event: int) -> None:
-        """Show an event of any session."""
+        """Show an event of a session; opens the session if it is not on the screen."""
         from app.conversation.events import find_side_thread
 
         if (now := self.session.current) is None or now.id != session_id:
@@ -138,7 +140,7 @@ class ChatController:
             await self.open_session(await asyncio.to_thread(store.get, session_id))
         log = self.session.require_session().log.events
         if (place := find_side_thread(log, event)) is not None:
-            # What was asked aside stands beside its hunk and nowhere else.
+            # Side questions are shown only beside their hunk in the review.
             await self.open_proposal(place.proposal)
             self.workbench.call_when_review_mounted(lambda review: review.show_thread(place))
             return
@@ -150,18 +152,18 @@ class ChatController:
     async def send_message(
         self, text: str, command: "CommandInvocation | None" = None, mentions: "Sequence[Mention]" = ()
     ) -> None:
-        """Send a message to the model, or put it back into the composer if it cannot be sent.
+        """Send a message to the model; put it back into the composer if it cannot be sent.
 
         Args:
             text: The message for the model.
-            command: the one of the user's own that has made it.
-            mentions: files that the user has named in it.
+            command: The custom command that made the message, if any.
+            mentions: The files that the user named in the message.
         """
         try:
             if command is None and self.session.ready.is_set() and self._is_meant_for_review(text):
                 return
             async with self._sending:
-                # Until the session that was asked for is open, messages wait here, in their order.
+                # Messages wait here in order until the session is open.
                 session = await self.session.wait_for_session()
                 images = await self.load_images(mentions)
             await session.send(text, command, images)
@@ -170,7 +172,7 @@ class ChatController:
             raise
 
     def _is_meant_for_review(self, text: str) -> bool:
-        """Whether it is just a key that decides there, while something waits; leads there then."""
+        """Return whether the message is just a decision key while something waits in the review; if so, go there."""
 
         if not self.workbench.awaits_review or not is_decision_key(text, self._host.keymap):
             return False
@@ -179,7 +181,7 @@ class ChatController:
         return True
 
     async def answer_question(self, text: str, call_id: str, mentions: "Sequence[Mention]" = ()) -> None:
-        """Answer the model's question; an image that cannot be sent puts the text back into the composer."""
+        """Answer the model's question; if an image cannot be sent, put the text back into the composer."""
         await self.session.wait_until_open()
         try:
             images = await self.load_images(mentions)
@@ -193,17 +195,17 @@ class ChatController:
     async def load_images(
         self, mentions: "Sequence[Mention]", consequence: str = "Nothing was sent"
     ) -> "tuple[Image, ...]":
-        """Return the images among the files that were named.
+        """Return the images among the mentioned files.
 
         Args:
-            mentions: The named files.
+            mentions: The mentioned files.
             consequence: Beginning of the error message if an image cannot be sent, such as "Nothing was sent".
 
         Raises:
             ImageNotAttached: one cannot be sent.
         """
         if not mentions:
-            # To load what finds them would hold up the first message by several pictures.
+            # The import below would delay the first message by several frames.
             return ()
         from app.images.image_files import ImageNotAttached, load_and_store_images
 
@@ -227,7 +229,7 @@ class ChatController:
         return send is True
 
     async def images_in_paste(self, text: str) -> "Sequence[Mention]":
-        """Return the images of which a pasted text consists."""
+        """Return the images if a pasted text consists of image paths."""
         from app.images.image_files import parse_pasted_images
 
         if not self.session.ready.is_set():
@@ -237,12 +239,12 @@ class ChatController:
     # What the user writes
 
     def add_to_composer(self, text: str) -> None:
-        """Add orphaned words of the review to the composer."""
+        """Move feedback whose proposal is already decided to the composer."""
         self.restore_to_composer([text])
         self._app_context.notify("Your words are in the composer: what they were about is decided.")
 
     def restore_to_composer(self, texts: Sequence[str]) -> None:
-        """Put the user's words before the text in the composer, to be sent again or not."""
+        """Insert texts before the draft in the composer, and store them in the draft instead of the queue."""
         if texts:
             self._put_first(texts)
             host, draft = self.session.host, self._composer.stored_draft
@@ -254,12 +256,12 @@ class ChatController:
             self.restore_to_composer(session.interrupt())
 
     def take_back_queued_messages(self) -> None:
-        """Move the queued messages back to the composer; the model works on."""
+        """Move the queued messages back to the composer; the model continues."""
         if (session := self.session.current) is not None:
             self.restore_to_composer(session.take_back_queue())
 
     def save_draft(self, draft: str) -> None:
-        """Save the composer's draft, so that it survives a restart."""
+        """Save the composer's draft for the next start."""
         self._written_on |= draft != self._left_behind
         if self._written_in:
             self.session.host.drafts.save(self._written_in, draft)
@@ -283,10 +285,10 @@ class ChatController:
 
 
 def _recall_comments(events: "Sequence[Event]", review: "ReviewPane") -> None:
-    """Restore the comments that a session sent to the model, to be checked in its next version."""
+    """Give the review the comments that this session sent, so that it checks them against the next version."""
     from app.conversation.events import ProposalDecided
 
-    # One proposal may have been denied in parts, with comments on each: a tick knows them by their number.
+    # A proposal may be denied in several parts, each with comments. Ticks refer to comments by number: keep them all.
     sent: dict[str, list[LineComment]] = {}
     for event in events:
         if isinstance(event, ProposalDecided) and event.comments:

@@ -27,7 +27,7 @@ from widgets.diff.diff_colours import make_diff_variable_defaults
 from widgets.diff.syntax_tokens import lex_lines
 
 _Said = dict[tuple[str, int], list[str]]
-"""The user's comments by the side and the line that they are on."""
+"""The user's comments by (side, line)."""
 _CONTEXT = 3
 """Unchanged lines around a change."""
 _STATES = {HunkState.APPLIED: "approved", HunkState.DENIED: "denied", HunkState.PENDING: "waits"}
@@ -38,7 +38,7 @@ _COLOURS = (
 
 
 def render_report_html(report: ReviewReport) -> str:
-    """Return the page."""
+    """Return the HTML page of a review report."""
     title, styles = f"{report.proposal.id}: {report.proposal.summary}", _styles()
     facts = "".join(f"<dt>{_text(name)}</dt><dd>{_text(value)}</dd>" for name, value in report.header)
     decisions = "".join(_decision(report, number) for number in range(len(report.decisions)))
@@ -102,7 +102,7 @@ def _file(diff: FileDiff, comments: Sequence[LineComment], evidence: Mapping[int
 
 
 def _refused(refused: DeniedPartText) -> str:
-    """Return the denied part of a file of which other parts were approved."""
+    """Return the denied part of a file whose other parts were approved."""
     head = '<tr class="hunk denied"><td colspan="4"><b>denied</b></td></tr>'
     parts = [
         _Part(change.old_start, change.old_end, change.new_start, change.new_end, head) for change in refused.changes
@@ -114,7 +114,7 @@ def _refused(refused: DeniedPartText) -> str:
 
 
 def _asked(one: SideExchange) -> str:
-    """A question aside and its answer, as they were written."""
+    """Return a side question and its answer as HTML."""
     picked = f"<pre>{_text(one.question.picked)}</pre>" if one.question.picked else ""
     answer = f'<p class="answer">{_text(one.answer_text)}</p>' if one.answer_text else ""
     return (
@@ -129,7 +129,7 @@ def _table(rows: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Lines that were replaced by others."""
+    """A range of old lines, and the range of new lines that replaces it."""
 
     old_start: int
     old_end: int
@@ -139,7 +139,7 @@ class _Part:
 
 
 def _rows(path: str, old: Sequence[str], new: Sequence[str], parts: Sequence[_Part], said: _Said) -> Iterator[str]:
-    """Yield the lines of a file near its changes with the user's comments under them; remove these from `said`."""
+    """Yield the table rows near the changes, with the user's comments; remove the shown comments from `said`."""
     sides = {
         side: [_code(line, spans) for line, spans in zip(lines, lex_lines(path, lines), strict=True)]
         for side, lines in (("old", old), ("new", new))
@@ -188,7 +188,7 @@ def _hunk_head(hunk: Hunk, evidence: str) -> str:
 
 
 def _code(line: str, spans: Sequence[tuple[int, int, str]]) -> str:
-    """A line with its syntax, safe in a page: characters that could deceive are made visible."""
+    """Return a line as HTML with syntax colours; deceptive characters are made visible."""
     parts: list[str] = []
     at = 0
     for start, end, kind in spans:
@@ -203,7 +203,7 @@ def _text(text: str) -> str:
 
 
 def _policy(styles: str) -> str:
-    """Return the page's content security policy: only these styles (https://www.w3.org/TR/CSP3/)."""
+    """Return the page's content security policy, which allows only these styles (https://www.w3.org/TR/CSP3/)."""
     digest = base64.b64encode(hashlib.sha256(styles.encode()).digest()).decode()
     return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
 

@@ -23,24 +23,24 @@ if TYPE_CHECKING:
 
 
 class ReviewJob(NamedTuple):
-    """Carries out a message of the review beside the message loop."""
+    """How a message of the review is carried out in the background."""
 
     run: Callable[[Any], Coroutine[Any, Any, None]]
     group: str = "work"
     exclusive: bool = True
-    """Whether it takes the place of the one before in its group."""
+    """Whether the job replaces the running one of its group."""
 
 
 class ReviewSide(Column):
     """Holds the review, and routes its messages.
 
     Args:
-        review: It.
-        actions: Acts on what it says.
-        notes: Keeps what is begun in it.
-        side_questions: Asks the model what is asked in it.
-        reading: Shares what was seen in it.
-        run_work: Runs that.
+        review: The review to show.
+        actions: Carries out decisions and other requests of the review.
+        notes: Stores unfinished reviews.
+        side_questions: Sends side questions to the model.
+        reading: Saves the lines that the user has seen.
+        run_work: Runs work in the background.
     """
 
     def __init__(
@@ -70,13 +70,13 @@ class ReviewSide(Column):
             review_messages.SideQuestionAsked: ReviewJob(side_questions.ask, "aside", exclusive=False),
         }
         self._look: tuple[str, bool, bool, dict[str, str]] = ("auto", False, True, dict(review.keymap))
-        """Of the settings, those that the review follows already."""
+        """Layout, wrap, white space and keys that were applied last."""
 
     def compose(self) -> ComposeResult:
         yield self.review
 
     def keep_user_focus(self) -> None:
-        """Leave the focus where the user has put it since the last decision."""
+        """Keep the focus in the review after the last decision: the user is active here."""
         self._decisions.after_decision.stay_in_review()
 
     def on_key(self) -> None:
@@ -88,7 +88,7 @@ class ReviewSide(Column):
         self.keep_user_focus()
 
     def apply_settings(self, settings: "Settings") -> None:
-        """Apply the settings, except where the user has changed the view by key."""
+        """Apply the settings that changed since the last call; choices that the user made by key stay."""
         self._decisions.checks.check_proposals()
         self.review.set_model_continues(settings.continue_after_approval)
         look = (settings.layout, settings.wrap, settings.white_space, settings.keys)
@@ -106,7 +106,7 @@ class ReviewSide(Column):
 
     @on(DiffView.CameOnScreen)
     def save_seen_lines(self) -> None:
-        """Save the seen lines, and tell once that is done."""
+        """Save the seen lines at the next pause, then post `SeenLinesSaved`."""
 
         async def save() -> None:
             if await self._reading.save_soon():
@@ -147,7 +147,7 @@ class ReviewSide(Column):
     @on(review_messages.Deny)
     @on(review_messages.DenyAll)
     def handle_decision(self, event: DecisionMessage) -> None:
-        """Carry out a decision; after the last one the focus goes to the chat if the user does nothing more here."""
+        """Carry out a decision; after the last one the focus returns to the chat, unless the user acts here again."""
         self._decisions.after_decision.on_decision()
         self._work(partial(self._decisions.handle_decision, event))
 
@@ -163,13 +163,13 @@ class ReviewSide(Column):
 
     @on(review_messages.EvidenceWanted)
     def find_evidence(self, event: review_messages.EvidenceWanted) -> None:
-        """Run tests without each hunk, or end that."""
+        """Start the tests without each hunk, or stop them."""
         self._decisions.checks.start_or_stop_evidence(event.proposal_id)
 
     @on(review_messages.ReproductionWanted)
     def reproduce(self, event: review_messages.ReproductionWanted) -> None:
-        """Run the command of a proposal again, or end that."""
-        # Decided here: the run that this ends has not ended yet when the next begins.
+        """Run the command of a proposal again, or stop it."""
+        # Decide here: a replaced run may end only after the next one has begun.
         wanted = "" if event.is_running else event.proposal_id
         self._work(partial(self._decisions.reproduce, wanted), group="run again", exclusive=True)
 
@@ -195,11 +195,11 @@ class ReviewSide(Column):
 
     @on(review_messages.NotesChanged)
     def save_notes(self, event: review_messages.NotesChanged) -> None:
-        """Save an unfinished review, so that it survives a restart; update the checks for the chosen hunks."""
+        """Save an unfinished review for the next start; check the chosen hunks."""
         self._decisions.checks.check_proposals()
         self._work(partial(self._notes.save_soon, event.proposal_id, event.notes), group="notes")
 
     @on(review_messages.FeedbackOrphaned)
     def move_feedback_to_composer(self, event: review_messages.FeedbackOrphaned) -> None:
-        """Move orphaned words to the composer."""
+        """Move feedback whose proposal is already decided to the composer."""
         self._decisions.chat.add_to_composer(event.text)

@@ -1,7 +1,7 @@
-"""From the first picture to an open session: what is opened and loaded when, and the parts of the app.
+"""Start-up from the first paint to an open session: the order of imports, and the app's controllers.
 
-What is looked at first is loaded and painted first: the end of the session, then the review if something waits in it,
-then all that the model and its session need. Each is imported on a thread while what was painted before can be used.
+The user's first needs are loaded and painted first: the end of the session, then the review if something waits in it,
+then the modules for the model and its session. Each import runs on a thread while the painted parts can be used.
 """
 
 import asyncio
@@ -35,15 +35,15 @@ class ReviewControllers(NamedTuple):
     """The controllers of the review."""
 
     notes: "UnfinishedReviewStore"
-    """Keeps what is begun in it."""
+    """Stores unfinished reviews."""
     checks: "CheckController"
-    """Runs the user's checks on what waits."""
+    """Runs the user's checks on waiting proposals."""
     actions: "ReviewActions"
-    """Carries out what it says."""
+    """Carries out the user's decisions."""
     side_questions: "SideQuestionActions"
-    """Asks what is asked in it."""
+    """Sends side questions to the model."""
     reading: "ReadingProgress"
-    """Shares what was seen in it."""
+    """Saves the lines that the user has seen."""
 
     def handle_update(self, update: "Update") -> None:
         """Handle an update of the session."""
@@ -51,7 +51,7 @@ class ReviewControllers(NamedTuple):
         self.side_questions.handle_update(update)
 
     def handle_proposals(self, proposals: "Sequence[Proposal]") -> None:
-        """Handle the present waiting proposals."""
+        """Handle a new list of waiting proposals."""
         self.checks.check_proposals(proposals)
         self.actions.after_decision.return_to_composer_if_done()
 
@@ -63,18 +63,18 @@ class ReviewControllers(NamedTuple):
 
 
 class Controllers:
-    """The controllers of the app; each is set once its parts are loaded."""
+    """The controllers of the app; each is set once its modules are loaded."""
 
     runtime: "OpenWorkspace"
     """The open workspace."""
     preferences: "Preferences"
     """The settings in force."""
     external_editor: "ExternalEditor"
-    """The user's own."""
+    """Opens the user's editor."""
     review: "ReviewControllers | None" = None
-    """None until the review is there."""
+    """None until the review is loaded."""
     connector: "ModelConnector"
-    """The way to a model."""
+    """Connects to a model."""
     commands: "CommandRunner"
     """Runs the slash commands."""
 
@@ -83,8 +83,8 @@ class ReviewLoader:
     """Imports and mounts the review when it is first needed.
 
     Args:
-        controllers: Of the app, with the preferences; what stands behind the review is put there.
-        chat: Is behind the chat; has the workbench that shows it, and the session that records its decisions.
+        controllers: The controllers of the app; the loader sets `review`.
+        chat: Controller of the chat, with the workbench and the session.
         app_context: Runs work, and notifies or asks the user.
     """
 
@@ -107,11 +107,11 @@ class ReviewLoader:
         self._may_begin.set()
 
     async def preload_modules(self) -> None:
-        """Import it, on a thread: the model may stage something soon."""
+        """Import the review on a thread, before the model stages its first edit."""
         await asyncio.to_thread(import_review_modules)
 
     async def ensure_loaded(self) -> None:
-        """Return once the review is mounted with the waiting proposals; raises StorageError."""
+        """Return once the review is mounted and shows the waiting proposals. Raises StorageError."""
         await self._may_begin.wait()
         async with self._making:
             if self._controllers.review is None:
@@ -159,7 +159,7 @@ class ReviewLoader:
 
 
 def import_review_modules() -> None:
-    """Import the review, the code highlighting, and what stages edits in it."""
+    """Import the review, the code highlighting, and the modules that stage edits."""
     import app.proposals.stack.draft
     import app.proposals.stack.proposal_staging
     import app.ui.review_side  # noqa: F401
@@ -174,9 +174,9 @@ class WorkspaceWithOptions(NamedTuple):
     runtime: "OpenWorkspace"
     settings: "Settings"
     record: "SessionRecord | None" = None
-    """The session to go on with; a new one if None."""
+    """The session to continue; None for a new one."""
     demo: bool = False
-    """The endpoint is the demo model."""
+    """Whether the endpoint is the demo model."""
 
     def last_turns(self) -> "Sequence[Event]":
         """Return the last events of the session to continue. Raises StorageError."""
@@ -187,7 +187,7 @@ class WorkspaceWithOptions(NamedTuple):
         return self.runtime.proposals.recent_proposals()
 
     def has_unfinished_reviews(self) -> bool:
-        """Return whether the review has unfinished notes; raises StorageError."""
+        """Return whether the review has unfinished notes. Raises StorageError."""
         from app.review.review_stores import UnfinishedReviewStore
 
         return UnfinishedReviewStore(self.runtime.sessions).has_any()
@@ -200,7 +200,7 @@ OpenWorkspaceFunction = Callable[[], Awaitable[WorkspaceWithOptions]]
 async def open_workspace_and_import_chat(
     opener: OpenWorkspaceFunction,
 ) -> "tuple[WorkspaceWithOptions, Sequence[Event]]":
-    """Open the workspace while the chat is loaded; with it the end of its session, which is shown first."""
+    """Open the workspace while the chat is imported; return it with the last events of its session."""
     loading = asyncio.create_task(asyncio.to_thread(import_chat_modules))
     opened = await opener()
     end = await asyncio.to_thread(read_session_end, opened)
@@ -214,10 +214,10 @@ class Startup:
     Args:
         app: Has themes, keys and the terminal.
         controllers: Receives the created controllers.
-        chat: Is behind the chat; has the workbench, and the session, which is attached last.
+        chat: Controller of the chat, with the workbench and the session.
         app_context: Runs work, and notifies or asks the user.
         inbox: Receives the updates of the session.
-        draw_status: Brings the status bar up to date.
+        draw_status: Updates the status bar.
     """
 
     def __init__(
@@ -238,10 +238,10 @@ class Startup:
         self._inbox = inbox
         self._draw_status = draw_status
         self.review_loader = ReviewLoader(controllers, chat, app_context)
-        """Makes the review when it is wanted."""
+        """Loads the review when it is first needed."""
 
     async def show_workspace(self, opened: WorkspaceWithOptions, last_events: "Sequence[Event]") -> None:
-        """Show the opened workspace: first the end of its session, if it has one."""
+        """Show the opened workspace, the end of its session first; open the session."""
         self._controllers.runtime, self._current.demo = opened.runtime, opened.demo
         problems = self._take_settings(opened.settings)
         self.review_loader.allow_loading()
@@ -250,7 +250,7 @@ class Startup:
             await self._painted()
             problems += await self._show_waiting(opened)
         else:
-            # Nothing in the chat is worth a picture of its own.
+            # An empty chat needs no paint before the review.
             found, _ = await asyncio.gather(self._show_waiting(opened), self._show_chat())
             problems += found
         await self._painted()
@@ -269,9 +269,10 @@ class Startup:
         await self._chat.show_proposals()
 
     async def preload_turn_modules(self) -> None:
-        """Load on threads what a turn needs, one after the other: the user is typing, or the model is.
+        """Import on threads, one after the other, the modules that a turn needs.
 
-        The review and what runs commands come last: nothing needs them before the first response is over.
+        Called when the user starts to type or a turn starts. The review and the sandbox come last: nothing needs them
+        before the first response is complete.
         """
         from app.ui.terminal.garbage_collection import freeze_loaded_objects
 
@@ -299,7 +300,7 @@ class Startup:
         return problems
 
     def _follow(self, settings: "Settings") -> None:
-        """Bring panes and session in line with the settings."""
+        """Apply changed settings to panes and session."""
         self._workbench.apply_settings(settings)
         self._current.host.apply_settings(settings)
         self._draw_status()
@@ -317,7 +318,7 @@ class Startup:
         await self._workbench.mount_chat(side, self._controllers.preferences.settings, end)
 
     async def _show_waiting(self, opened: WorkspaceWithOptions) -> list[str]:
-        """Show the review if the user left something in it; returns a line for each problem."""
+        """Show the review if proposals or unfinished notes wait in it; return a line for each problem."""
         from app.storage import StorageError
 
         try:
@@ -369,7 +370,7 @@ class Startup:
 
 
 def import_chat_modules() -> None:
-    """Import the chat and the settings screens; before that, have the C library hold less free memory."""
+    """Limit the C library's free memory, then import the chat and the settings."""
     from app.ui.terminal.garbage_collection import limit_free_memory
 
     limit_free_memory()
@@ -380,7 +381,7 @@ def import_chat_modules() -> None:
 
 
 def read_session_end(opened: WorkspaceWithOptions) -> "Sequence[Event]":
-    """Return the last events of the session, faster than by reading the whole log."""
+    """Return the last events of the session, without reading the whole log. Raises StorageError."""
     end = opened.last_turns()
     if end:
         from widgets.chat.markdown.markdown_document import preload_parsers
@@ -390,7 +391,7 @@ def read_session_end(opened: WorkspaceWithOptions) -> "Sequence[Event]":
 
 
 def import_session_modules() -> None:
-    """Import everything that the model and its session need."""
+    """Import the modules that the model and its session need."""
     import watchfiles  # noqa: F401
 
     import app.prompts.custom_commands
@@ -400,5 +401,5 @@ def import_session_modules() -> None:
 
 
 def import_sandbox_modules() -> None:
-    """Import what runs commands."""
+    """Import the modules that run commands."""
     import app.sandbox.sandbox  # noqa: F401

@@ -1,4 +1,4 @@
-"""Contents of the status bar, and the updates that return control to the user."""
+"""Values of the status bar, and the updates that change it or need the user."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -43,13 +43,13 @@ def make_status_values(
     """Return the values of the status bar.
 
     Args:
-        settings: the merged ones.
-        current: the session, once there is one.
-        root: of the workspace.
-        waiting: proposals that await a decision.
-        reading: how much of them was read; None while nothing is listed.
-        in_review: keys go to the review.
-        in_composer: keys go to the composer.
+        settings: The merged settings.
+        current: Holder of the open session.
+        root: Root of the workspace.
+        waiting: Number of proposals that await a decision.
+        reading: How much of them the user has read; None before the review is loaded.
+        in_review: Whether the review has the focus.
+        in_composer: Whether the composer has the focus.
     """
     here, session = current_branch(root), current.current
     if session is None:
@@ -82,7 +82,7 @@ def make_status_values(
 
 
 def _answer_keys(asks: Literal["", "permission", "question"], keymap: Mapping[str, str], *, there: bool) -> str:
-    """Return the keys that answer a question where the focus is already there, else the key that moves it there."""
+    """Return the keys that answer a question if the focus is `there`, else the key that moves it there."""
     match asks, there:
         case "permission", True:
             return f"{first_key_name('review.approve', keymap)} or {first_key_name('review.deny', keymap)}"
@@ -104,12 +104,12 @@ def changes_status(update: Update) -> bool:
 
 
 def starts_turn(update: Update) -> bool:
-    """Return whether an update means that the model starts to work."""
+    """Return whether an update starts a turn."""
     return isinstance(update, EventRecorded) and isinstance(update.event, TurnStarted)
 
 
 def attention_reason(update: Update) -> str:
-    """Return why the user is needed now, for a notification; empty if not."""
+    """Return the text of the notification if the user is needed now; empty if not."""
     match update:
         case EventRecorded(event=TurnEnded(stopped=stopped)):
             return _WORDS.get(stopped, "")

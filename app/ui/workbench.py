@@ -37,17 +37,16 @@ if TYPE_CHECKING:
 
 
 _REVIEW = 67
-"""Percent of the width for the review, as long as the user has not chosen: two thirds."""
+"""Percent of the width for the review until the user changes it: two thirds."""
 _LEAST = 25
-"""Percent of the width that neither chat nor review goes below."""
+"""Least percent of the width for the chat and for the review."""
 _STEP = 5
 
 
 class PaneSplit(Row):
     """Shares the width between chat and review.
 
-    The share is the same wherever the focus is: nothing moves, and no text wraps anew, when it goes from one to the
-    other.
+    The share does not depend on the focus: nothing moves, and no text is wrapped again, when the focus changes.
     """
 
     @dataclass
@@ -55,7 +54,7 @@ class PaneSplit(Row):
         """The user has changed the share of the width."""
 
         review: int
-        """Percent of it for the review."""
+        """Percent of the width for the review."""
 
     def __init__(self, composer: "Composer") -> None:
         super().__init__()
@@ -68,7 +67,7 @@ class PaneSplit(Row):
         yield ChatColumn(self._composer)
 
     def show_placeholder(self) -> None:
-        """Have a place for the review, and the line that parts it from the chat."""
+        """Mount an empty review and the splitter, unless they are mounted."""
         if len(self.children) > 1:
             return
         from widgets.common.splitter import Splitter
@@ -85,8 +84,7 @@ class PaneSplit(Row):
         return rest - rest * (100 - self._share) // 100
 
     def set_review_share(self, percent: int | None = None) -> None:
-        """Give the review a share of the width in percent, as far as both stay readable; None restores the former
-        one."""
+        """Set the review's share of the width in percent, within the limits; None applies the current share."""
         if percent is not None:
             self._share = min(max(percent, _LEAST), 100 - _LEAST)
         self.query_one(ChatColumn).styles.width = f"{100 - self._share}fr"
@@ -94,29 +92,29 @@ class PaneSplit(Row):
             side.styles.width = f"{self._share}fr"
 
     def grow_review(self, steps: int) -> None:
-        """Give the review more of the width, or less."""
+        """Make the review wider by `steps`, or narrower if negative."""
         self.set_review_share(self._share + _STEP * steps)
         self.post_message(self.Resized(self._share))
 
-    # By name, since the line is imported with the review.
+    # Handlers by name: their message classes are imported with the review.
 
     def on_splitter_dragged(self, event: "Splitter.Dragged") -> None:
-        """Resize the panes to the dragged line."""
+        """Resize the panes while the user drags the splitter."""
         if event.splitter.id == "parting":
             self.set_review_share(round(100 * (self.size.width - event.screen_x) / self.size.width))
 
     def on_splitter_dropped(self, event: "Splitter.Dropped") -> None:
-        """Store the share after the line was dragged."""
+        """Report the new share after a drag."""
         if event.splitter.id == "parting":
             self.post_message(self.Resized(self._share))
 
 
 _PICTURES = 2
-"""Pictures that there may be in the time of one of Textual's."""
+"""Repaints per tick of Textual's repaint timer."""
 
 
 class Workbench(Screen[None]):
-    """Three panes side by side, or one at a time with tabs where the terminal is narrow."""
+    """Three panes side by side, or one at a time with tabs in a narrow terminal."""
 
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]  # noqa: RUF012
 
@@ -149,14 +147,14 @@ class Workbench(Screen[None]):
         """The composer accepts input."""
 
     class ReviewWanted(Message):
-        """Something waits in the review, or the user wants to go there, and it is not there yet."""
+        """The review is needed and not mounted yet: something waits in it, or the user wants to go there."""
 
     session_status: var[StatusValues] = var(StatusValues())
     """Values of the status bar."""
     shown: var[Pane] = var[Pane]("chat")
-    """The pane in front, or with the focus where all are shown."""
+    """The pane in front; the focused pane if all are shown."""
     waiting: var[int] = var(0)
-    """Proposals that await a decision."""
+    """Number of proposals that await a decision."""
     needs_permission: var[bool] = var(False)
     """Whether the model cannot go on without the user's permission."""
 
@@ -168,22 +166,22 @@ class Workbench(Screen[None]):
         self.composer = Composer(
             commands=[(name, action.help) for name, action in COMMANDS.items()], more_commands=True
         )
-        """Where the user writes, from the first picture on."""
+        """Accepts input from the first paint on."""
         self._chat_side: ChatArea | None = None
         """None until the workspace is open."""
         self._review_side: ReviewSide | None = None
-        """None until something waits in it, or the user goes there."""
+        """None until it is first needed."""
         self._proposals: Sequence[Proposal] = ()
         """Proposals of the review."""
         self._review_calls: list[Callable[[ReviewPane], None]] = []
         """Calls to make once the review is mounted."""
         self._goal: Pane | None = None
-        """Where the user wants to go once it is there."""
+        """The pane to show once it is mounted."""
         self._keeps_review = False
-        """Whether the review stays although nothing waits: until the model goes on, or the user goes to the chat."""
+        """Whether the review stays although nothing waits, until a turn starts or the user goes to the chat."""
 
     def compose(self) -> ComposeResult:
-        # With the first Resize, which brings this class, all of it would be styled a second time.
+        # The first Resize would set this class, too, but would style the whole screen a second time.
         _, name = max(point for point in self.HORIZONTAL_BREAKPOINTS if self.app.size.width >= point[0])
         self.set_class(True, name, update=False)
         yield PaneTabs().data_bind(shown=Workbench.shown, waiting=Workbench.waiting, asked=Workbench.needs_permission)
@@ -200,10 +198,7 @@ class Workbench(Screen[None]):
         repeat: int = 0,
         pause: bool = False,
     ) -> Timer:
-        """Start a timer; Textual's repaint timer runs faster here.
-
-        It ticks once or twice between two pictures, and a key that comes just after one should not wait so long.
-        """
+        """Start a timer; Textual's repaint timer runs faster here, to shorten the delay after a key."""
         interval = interval / _PICTURES if name == "screen_update" else interval
         return super().set_interval(interval, callback, name=name, repeat=repeat, pause=pause)
 
@@ -219,9 +214,9 @@ class Workbench(Screen[None]):
     async def mount_chat(
         self, chat_area: "ChatArea", settings: "Settings", last_events: "Sequence[Event]" = ()
     ) -> None:
-        """Put the chat in its place above the composer, with the end of a session."""
+        """Mount the chat above the composer, with the end of a session."""
         column = self.query_one(ChatColumn)
-        # Where it is made ready it is beside the composer, not above it.
+        # While it is prepared, the chat area is beside the composer: give it the height that it will have.
         chat_area.styles.height = column.size.height - self.composer.outer_size.height
         await self._prepare(chat_area, "#front-chat", settings, column.size.width)
         if last_events:
@@ -255,13 +250,13 @@ class Workbench(Screen[None]):
             self.show_pane(self._goal)
 
     def _has_review_beside(self) -> bool:
-        """Whether the review is on the screen beside the chat."""
+        """Return whether the review is shown beside the chat."""
         return self.has_class("-wide") and not self.has_class("-chat-only")
 
     async def _prepare(self, side: "ChatArea | ReviewSide", place: str, settings: "Settings", width: int) -> None:
-        """Mount one side as large as it will be, under the others, all but one column of it beyond the edge.
+        """Mount a side in its final size behind the others, off screen but for one column.
 
-        Of what cannot be seen at all Textual does not say how large it is.
+        Textual does not lay out a widget that is completely invisible.
         """
         side.styles.layer, side.styles.offset, side.styles.display = "arriving", (1 - width, 0), "block"
         side.can_focus_children = False
@@ -271,11 +266,11 @@ class Workbench(Screen[None]):
         side.apply_settings(settings)
 
     async def _laid_out(self, pane: Widget, view: Widget) -> None:
-        """Return once all of a pane knows its size and the view in it has acted on that: one picture will do."""
+        """Return once all widgets of a pane know their size and the view has handled it: then one paint is enough."""
         done = asyncio.Event()
 
         def tell_sizes() -> None:
-            # Textual sends no Resize to a widget whose place was looked up, say for the cursor, before the layout.
+            # Textual sends no Resize to a widget whose region was queried before the layout, as for the cursor.
             for one in pane.walk_children(Widget, with_self=True):
                 if one.size:
                     one.post_message(events.Resize(one.size, one.virtual_size, one.container_size))
@@ -285,7 +280,7 @@ class Workbench(Screen[None]):
         await done.wait()
 
     def _bring_in(self, side: "ChatArea | ReviewSide", place: str) -> None:
-        # A class would have all that is inside styled again.
+        # Set rules singly: changing a class would style all children again.
         for rule in ("layer", "offset", "width", "height", "display"):
             side.styles.clear_rule(rule)
         side.can_focus_children = True
@@ -294,13 +289,13 @@ class Workbench(Screen[None]):
 
     @property
     def chat(self) -> "ChatPane":
-        """Return the chat, once it is there."""
+        """Return the chat; it must be mounted."""
         assert self._chat_side is not None
         return self._chat_side.pane
 
     @property
     def review(self) -> "ReviewPane":
-        """Return the review, once it is there."""
+        """Return the review; it must be mounted."""
         assert self._review_side is not None
         return self._review_side.review
 
@@ -311,23 +306,23 @@ class Workbench(Screen[None]):
 
     @property
     def is_in_review(self) -> bool:
-        """Return whether keys go to the review."""
+        """Return whether the review has the focus."""
         return self._review_side is not None and self.review.has_review_focus
 
     @property
     def is_in_composer(self) -> bool:
-        """Return whether keys go to the composer."""
+        """Return whether the composer has the focus."""
         return self.focused is self.composer.editor
 
     def call_when_review_mounted(self, callback: "Callable[[ReviewPane], None]") -> None:
-        """Send something to the review as soon as it is mounted."""
+        """Call `callback` with the review, once it is mounted."""
         if self._review_side is None:
             self._review_calls.append(callback)
         else:
             callback(self.review)
 
     def update_permission_requests(self, change: "Callable[[ReviewPane], None]") -> None:
-        """Add or remove a permission request in the review, and count it in the chat."""
+        """Add or remove a permission request in the review, and update their count in the chat."""
 
         def tell(review: "ReviewPane") -> None:
             change(review)
@@ -346,7 +341,7 @@ class Workbench(Screen[None]):
     # How the width is shared
 
     def watch_session_status(self, status: StatusValues) -> None:
-        """Show that the model waits for a permission, given in the review, or for an answer, given in the chat."""
+        """Update the review and the layout when the model starts or stops to wait for a permission or an answer."""
         self.needs_permission = status.asks == "permission"
         if self._review_side is not None:
             self.review.set_question_pending(status.asks == "question")
@@ -354,12 +349,12 @@ class Workbench(Screen[None]):
             self._make_room()
 
     def release_review_width(self) -> None:
-        """Give the chat the whole width from now on, until something waits."""
+        """Give the chat the whole width until something waits in the review."""
         self._keeps_review = False
         self._make_room()
 
     def _make_room(self) -> None:
-        """Show the review as long as something waits in it or the user is there."""
+        """Show or hide the review; mount it if something waits in it or the user is there."""
         wanted = self.awaits_review or self.shown != "chat"
         if wanted:
             self.sides.show_placeholder()
@@ -370,10 +365,10 @@ class Workbench(Screen[None]):
         self.composer.set_review_pending(self.awaits_review)
 
     def _mark(self, name: str, *, on: bool) -> None:
-        """Set or remove a class that says which sides are shown.
+        """Set or remove a class that decides which sides are shown.
 
-        Only the sides are styled anew, not the widgets in them: no such class concerns those, and it would delay a
-        key.
+        Style only the sides again, not the widgets in them: the class does not affect those, and styling them would
+        delay a key.
         """
         if on != self.has_class(name):
             self.set_class(on, name, update=False)
@@ -385,24 +380,24 @@ class Workbench(Screen[None]):
             self.review.show_outcome(problem, problem=True)
 
     def apply_settings(self, settings: "Settings") -> None:
-        """Bring both sides in line with the settings."""
+        """Apply the settings to both sides."""
         self.composer.set_vim(settings.vim)
         for side in (self._chat_side, self._review_side):
             if side is not None:
                 side.apply_settings(settings)
 
     def enter_review(self, pane: Pane) -> None:
-        """Bring a pane of the review to the front by Enter, after which nothing is decided for a moment."""
+        """Show a pane of the review after Enter; keys decide nothing during the grace period that this starts."""
         self.show_pane(pane)
         if self._review_side is not None:
             self.review.restart_grace_period("Enter led here just now. Look, then press the key again.")
 
     def set_full_screen(self, on: bool) -> None:
-        """Give the review the whole screen, or part it again."""
+        """Show the review on the whole screen, or beside the chat again."""
         self.set_class(on, "-review-only")
 
     def show_pane(self, pane: Pane) -> None:
-        """Bring a pane to the front and give it the focus, as soon as it is there."""
+        """Show and focus a pane; if it is not mounted, do it after mounting."""
         self._goal = None
         if self._review_side is None and pane != "chat":
             self._goal = pane
@@ -428,19 +423,19 @@ class Workbench(Screen[None]):
 
     @on(events.ScreenResume)
     def require_repaint(self) -> None:
-        """Require a new picture before a key decides anything: a dialog or a shell covered the screen."""
+        """Ignore decision keys until the next paint: a dialog or a shell covered the screen."""
         if self._review_side is not None:
             self.review.require_repaint()
             self.query_one(ChatColumn).require_repaint()
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
-        """Select the tab of the pane that got the focus."""
+        """Select the tab of the focused pane."""
         above = event.widget.ancestors_with_self
         if self.composer in above or self._chat_side in above:
             self.shown = "chat"
         elif self._review_side in above:
             self.shown = "approvals" if self.review.approval_pane in above else "diff"
-        # Also while all are shown: where it becomes too narrow for that, what has the focus must not go out of sight.
+        # Also while all panes are shown: when the terminal becomes narrow, the focused pane must stay visible.
         self._mark("show-review", on=self.shown != "chat")
         self._make_room()
 
@@ -453,7 +448,7 @@ class Workbench(Screen[None]):
         else:
             self.focus_previous()
 
-    # By name, since what they are imported from comes after the first picture.
+    # Handlers by name: their message classes are imported after the first paint.
 
     def on_full_screen(self, event: "review_messages.FullScreen") -> None:
         """Show the review on the whole screen, or beside the chat again."""
@@ -469,7 +464,7 @@ class Workbench(Screen[None]):
 
     @on(Composer.EmptySubmitted)
     def go_to_next_waiting(self) -> None:
-        """Go to the next waiting item; Enter in the empty composer calls this and decides nothing."""
+        """Go to the next waiting item after Enter in the empty composer; decides nothing."""
         if not self.awaits_review or self._review_side is None or self.chat.has_question:
             return
         self.enter_review("diff")

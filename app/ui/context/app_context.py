@@ -11,50 +11,50 @@ from textual.app import App
 from textual.screen import Screen
 
 Job = Callable[[], Coroutine[Any, Any, Any]]
-"""Something to do, as a function: a coroutine that is never begun would be a defect."""
+"""A function that returns a coroutine: a coroutine that is never awaited would be a defect."""
 _Answer = TypeVar("_Answer")
 
 
 class RunWork(Protocol):
-    """Runs a coroutine beside the message loop; errors are shown in one line and do not end the app."""
+    """Runs a coroutine in the background; errors are shown in one line and do not end the app."""
 
     def __call__(self, job: Job, *, group: str = "work", exclusive: bool = False) -> None:
-        """Begin.
+        """Start the job.
 
         Args:
-            job: The work, as a function that returns a coroutine.
+            job: Function that returns the coroutine.
             group: Name of the worker group.
-            exclusive: cancels the others of its group.
+            exclusive: Whether to cancel the other workers of the group.
         """
         ...
 
 
 class Notify(Protocol):
-    """Shows a line to the user that belongs to no pane."""
+    """Shows a line to the user in a toast."""
 
     def __call__(self, text: str, *, problem: bool = False) -> None:
-        """Show it."""
+        """Show the line."""
         ...
 
 
 class PushScreen(Protocol):
-    """Shows a screen and returns its result; only within work that `RunWork` runs."""
+    """Shows a screen and returns its result; works only in jobs of `RunWork`."""
 
     async def __call__(self, screen: Screen[_Answer]) -> _Answer:
-        """Ask."""
+        """Show the screen."""
         ...
 
 
 class CloseApp(Protocol):
-    """Closes the app after the user has agreed to lose unsaved text."""
+    """Closes the app."""
 
     async def __call__(self) -> None:
-        """End it."""
+        """Close the app."""
         ...
 
 
 class AppContext(NamedTuple):
-    """Runs work, notifies and asks the user, and closes the app for one of its parts."""
+    """Services of the app for its controllers."""
 
     run: RunWork
     notify: Notify
@@ -63,7 +63,7 @@ class AppContext(NamedTuple):
 
 
 def open_link(app: App[object], href: str, notify: Notify) -> None:
-    """Open a web address; nothing else is ever opened."""
+    """Open a web address in the browser; refuse other addresses with a notice."""
     if href.startswith(("https://", "http://")):
         app.open_url(href)
     else:
@@ -71,11 +71,11 @@ def open_link(app: App[object], href: str, notify: Notify) -> None:
 
 
 _LARGEST_LOG = 2**20
-"""Bytes; a larger log is begun anew."""
+"""Bytes; a larger log is overwritten."""
 
 
 def error_message(error: Exception, log: Path) -> str:
-    """Return the line for the user; an unforeseen error is logged with its traceback, without values."""
+    """Return the line for the user; log an unexpected error with its traceback, without values of variables."""
     if _foreseen(error):
         return str(error)
     kept = append_to_log("".join(traceback.format_exception(error)), log)
@@ -84,7 +84,7 @@ def error_message(error: Exception, log: Path) -> str:
 
 
 def _foreseen(error: Exception) -> bool:
-    """Whether the error was made for the user's eyes."""
+    """Return whether the message of this error is written for the user."""
     from app.agent.turns import SessionOpenElsewhere
     from app.config.settings import ConfigError
     from app.llm.failures.request_errors import RequestError
@@ -110,7 +110,7 @@ def _foreseen(error: Exception) -> bool:
 
 
 def is_user_error(error: Exception) -> bool:
-    """Return whether the user only has to write something else, or to set an editor."""
+    """Return whether the user can fix the error by other input or by setting an editor."""
     from app.runtime.user_editor import EditorFailed
     from app.ui.context.slash_commands import BadArgument
 
@@ -118,7 +118,7 @@ def is_user_error(error: Exception) -> bool:
 
 
 def append_to_log(text: str, log: Path) -> bool:
-    """Append a text to the log; return whether that worked."""
+    """Append a text to the log; return whether it was written."""
     try:
         log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         mode = os.O_APPEND

@@ -1,4 +1,4 @@
-"""The session on the screen, which opens after the screen is shown and typed into."""
+"""The session on the screen, which opens after the first paint and the first input."""
 
 import asyncio
 import time
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 _SLICE = 0.004
-"""Seconds of work on updates after which keys go first."""
+"""Seconds of work on updates before waiting keys are handled."""
 _REST = 0.004
-"""Seconds for them."""
+"""Seconds until the next slice of updates."""
 
 
 class UpdateBuffer:
@@ -29,7 +29,7 @@ class UpdateBuffer:
     the app's queue. So the screen gets one message and takes as many updates as time allows.
 
     Args:
-        wake_reader: Says that there is something to take, and returns whether it will be heard.
+        wake_reader: Posts the message that there are updates; returns whether it will be handled.
     """
 
     def __init__(self, wake_reader: Callable[[], bool]) -> None:
@@ -40,16 +40,16 @@ class UpdateBuffer:
         self._idle.set()
         self._updates: list[Update] = []
         self._taken: deque[Update] = deque()
-        """Merged updates, of which a slice was shown."""
+        """Merged updates that are not shown yet."""
 
     def put(self, update: "Update") -> None:
-        """Add an update, from any task of the session."""
+        """Add an update; wake the screen if it is not awake."""
         self._updates.append(update)
         if not self._told:
             self._tell_screen()
 
     def take_updates(self) -> "Iterator[Update]":
-        """Return the updates in order, merged, and no more than there is time for at once."""
+        """Yield merged updates in order, until the time slice is used up or a job pauses the buffer."""
         from app.agent.updates import merge_updates
 
         self._taken.extend(merge_updates(self._updates))
@@ -61,9 +61,9 @@ class UpdateBuffer:
             self._go_on()
 
     def wrap_to_pause_updates(self, job: Job) -> Job:
-        """Return no more updates before `job` is done: later ones build on it.
+        """Pause the buffer now, and return `job` wrapped to resume it at its end: later updates depend on the job.
 
-        The app does not wait for it in its message queue, where keys would wait, too. Returns the job to start.
+        Do not await the result in a message handler, where it would delay keys; start it in the background.
         """
         self._held = True
 
@@ -91,7 +91,7 @@ class UpdateBuffer:
             self._idle.set()
 
     async def wait_until_empty(self) -> None:
-        """Wait until every update is shown, or nobody processes them any more."""
+        """Return once every update is shown, or the screen no longer processes updates."""
         await self._idle.wait()
 
 
@@ -100,11 +100,11 @@ class ClosedSession(NamedTuple):
 
     id: str
     waiting: int
-    """How many proposals wait."""
+    """Number of proposals that wait."""
     is_latest: bool = True
 
     def with_latest_flag(self, sessions: "SessionStore") -> "ClosedSession":
-        """Return the session with whether it is the latest in the store. Blocks on the disk."""
+        """Return a copy that knows whether it is the latest session of the store. Blocks on the disk."""
         from app.storage import StorageError
 
         with suppress(StorageError):
@@ -118,11 +118,11 @@ class CurrentSession:
 
     def __init__(self) -> None:
         self.demo = False
-        """The model is the demo's."""
+        """Whether the demo model answers."""
         self.ready = asyncio.Event()
-        """Set once a workspace is attached; a session may still lack a model."""
+        """Set once a workspace is attached; a session may still be missing."""
         self.asked = asyncio.Event()
-        """Set once a session is on the screen, or a question to the user stands before it."""
+        """Set once a session, or a question to the user that precedes it, is on the screen."""
         self._host: SessionHost | None = None
         self._choose: Callable[[], Awaitable[None]] | None = None
 
@@ -133,7 +133,7 @@ class CurrentSession:
 
     @property
     def host(self) -> "SessionHost":
-        """Return the workspace with its session, once it is there."""
+        """Return the host of the session; `attach` must have been called."""
         assert self._host is not None
         return self._host
 
@@ -151,12 +151,12 @@ class CurrentSession:
         return session
 
     async def wait_until_open(self) -> None:
-        """Return once a session is on the screen, or a question to the user before it."""
+        """Return once a session, or a question to the user that precedes it, is on the screen."""
         await self.ready.wait()
         await self.asked.wait()
 
     async def wait_for_session(self) -> "Session":
-        """Return the open session once there is one; the user chooses a missing model. Raises NotConnected."""
+        """Return the session once it is open; let the user choose a missing model. Raises NotConnected."""
         await self.wait_until_open()
         if self.current is None and self._choose is not None:
             await self._choose()

@@ -26,7 +26,7 @@ _ENDPOINT = (
     "context_window",
     "models",
 )
-"""Settings that a connection is made from."""
+"""Settings that require a new connection when they change."""
 _REVIEW_SHARE = "review_share"
 
 
@@ -36,8 +36,8 @@ class Preferences:
     Args:
         app: Has themes and keys.
         runtime: The open workspace, with its configuration.
-        settings: The merged ones.
-        on_change: Brings panes and session in line with settings.
+        settings: The merged settings.
+        on_change: Applies settings to panes and session.
     """
 
     def __init__(
@@ -50,17 +50,17 @@ class Preferences:
 
     @property
     def theme_names(self) -> list[str]:
-        """Return the names of the themes that can be chosen."""
+        """Return the names of the available themes."""
         return sorted(self._app.available_themes)
 
     def register_themes(self) -> list[str]:
-        """Register all themes. Return a line for each that cannot be used."""
+        """Register all themes, and switch to the configured one; return a line for each that cannot be used."""
         app, shown = self._app, self._app.current_theme
         for path in OWN_THEMES_FOLDER.glob("*.toml"):
             app.register_theme(built_in_theme(path.stem))
         problems: list[str] = []
         if self._runtime.dirs.themes.is_dir():
-            # Only what the user wrote has to be checked.
+            # Only themes of the user need validation.
             from app.ui.themes.theme_files import load_themes
 
             loaded = load_themes((self._runtime.dirs.themes,))
@@ -72,12 +72,12 @@ class Preferences:
             self.settings = self.settings.model_copy(update={"theme": STANDARD_THEME})
         app.theme = theme_for_colour_system(self.settings.theme, app.console.color_system)
         if app.current_theme != shown and app.theme == shown.name:
-            # The first picture took less from its file than there is: the style sheets are still those of then.
+            # The first paint used only part of the theme file: refresh the style sheets.
             app.refresh_css(animate=False)
         return problems
 
     def apply_keymap(self) -> list[str]:
-        """Put the user's keys into force. Return why they cannot be used, if so."""
+        """Apply the user's keys; return the reason if they are invalid."""
         from app.keys.keymap import KeymapError, user_added_bindings, validate_keymap
 
         try:
@@ -91,23 +91,23 @@ class Preferences:
         return []
 
     def review_share(self) -> int | None:
-        """Return the width of the review that the user chose last, in any workspace; raises StorageError."""
+        """Return the review width in percent that the user chose last, in any workspace. Raises StorageError."""
         kept = self._runtime.sessions.setting(_REVIEW_SHARE, shared=True)
         return int(kept) if kept is not None and kept.isdecimal() else None
 
     def save_review_share(self, share: int) -> None:
-        """Store the share; raises StorageError."""
+        """Store the share. Raises StorageError."""
         self._runtime.sessions.set_setting(_REVIEW_SHARE, str(share), shared=True)
 
     def apply_for_this_run(self, **changes: Any) -> None:
-        """Apply settings in this run only; nothing is redrawn if they are already in force."""
+        """Apply settings for this run only; do nothing if they are already in force."""
         changed = self.settings.model_copy(update=changes)
         if changed != self.settings:
             self.settings = changed
             self.apply_to_app()
 
     def save(self, **changes: Any) -> None:
-        """Write settings to the user's configuration, secrets as text; None takes one out. Raises ConfigError."""
+        """Write settings to the user's configuration file; None removes a setting. Raises ConfigError."""
         from pydantic import SecretStr
 
         from app.config.settings import save_settings
@@ -124,12 +124,12 @@ class Preferences:
         """Save a setting for one model and apply it; None removes it.
 
         Args:
-            model: of the model, or a pattern.
-            setting_path: the key in its table, below those before it.
-            value: of the kind that the file holds.
+            model: Name of the model, or a pattern.
+            setting_path: Keys below the table of the model.
+            value: Value for the configuration file.
 
         Raises:
-            ConfigError: it cannot be set, or the file cannot be written.
+            ConfigError: the value is invalid, or the file cannot be written.
         """
         from app.config.settings import save_settings, set_nested_value, validate_setting
 
@@ -142,14 +142,14 @@ class Preferences:
         self.apply_for_this_run(models=models)
 
     async def reload(self) -> bool:
-        """Read all configuration again; return whether the endpoint has changed. Raises ConfigError."""
+        """Read the configuration files again; return whether the endpoint has changed. Raises ConfigError."""
         configuration = await asyncio.to_thread(self._runtime.reload)
         before, self.settings = self.settings, configuration.settings
         self.apply_to_app()
         return any(getattr(before, key) != getattr(self.settings, key) for key in _ENDPOINT)
 
     def apply_to_app(self) -> None:
-        """Bring theme, panes and session in line with the settings."""
+        """Apply the settings to theme, panes and session."""
         if self.settings.theme in self._app.available_themes:
             self._app.theme = theme_for_colour_system(self.settings.theme, self._app.console.color_system)
         self._follow(self.settings)

@@ -1,4 +1,4 @@
-"""Parse the arguments of slash commands: each parser returns a value or raises one clear line."""
+"""Parse the arguments of slash commands; parsers raise BadArgument with one line for the user."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,11 +13,11 @@ _OFF = frozenset({"off", "no", "false"})
 
 
 class BadArgument(Exception):
-    """The argument of a command is invalid; the message says in one line what would be valid."""
+    """The argument of a command is invalid; the message says what would be valid."""
 
 
 def slash_command_usage(action: Action) -> str:
-    """Return the usage of a slash command: `/gate [every-edit|chain N]`."""
+    """Return the usage of a slash command, such as `/gate [every-edit|chain N]`."""
     return f"/{action.command} {action.argument}".rstrip()
 
 
@@ -28,14 +28,14 @@ def require_no_argument(command: str, argument: str) -> None:
 
 
 def parse_word(command: str, argument: str) -> str:
-    """Return one word, or empty."""
+    """Return the argument if it is one word or empty. Raises BadArgument."""
     if len(argument.split()) > 1:
         raise BadArgument(f"Write {slash_command_usage(COMMANDS[command])}.")
     return argument.strip()
 
 
 def parse_choice(command: str, argument: str, choices: Sequence[str]) -> str:
-    """Return one of these words, or empty."""
+    """Return the argument if it is one of `choices` or empty. Raises BadArgument."""
     chosen = parse_word(command, argument).lower()
     if chosen and chosen not in choices:
         raise BadArgument(f"/{command} takes {', '.join(choices[:-1])} or {choices[-1]}, not {chosen!r}.")
@@ -43,7 +43,7 @@ def parse_choice(command: str, argument: str, choices: Sequence[str]) -> str:
 
 
 def parse_switch(command: str, argument: str, current: bool) -> bool:
-    """Return on or off; no argument toggles."""
+    """Return whether the argument means on; an empty one toggles `current`. Raises BadArgument."""
     chosen = parse_word(command, argument).lower()
     if not chosen:
         return not current
@@ -55,7 +55,7 @@ def parse_switch(command: str, argument: str, current: bool) -> bool:
 
 
 def parse_gate_policy(argument: str) -> tuple[str, int | None] | None:
-    """Return the policy and, for a chain, its steps if given; None without an argument."""
+    """Return the policy and, for a chain, its number of steps if given; None for no argument. Raises BadArgument."""
     words = argument.lower().split()
     match words:
         case []:
@@ -72,7 +72,7 @@ def parse_gate_policy(argument: str) -> tuple[str, int | None] | None:
 
 
 def parse_file_path(argument: str, folder: Path) -> Path | None:
-    """Return a file to write, from `folder` unless it is absolute; None without an argument."""
+    """Return the path of a file to write, relative to `folder`; None for no argument. Raises BadArgument."""
     names = split_shell_words(argument)
     if len(names) > 1:
         raise BadArgument("Give one file; put quotes around a name with spaces.")
@@ -80,7 +80,7 @@ def parse_file_path(argument: str, folder: Path) -> Path | None:
 
 
 def split_shell_words(argument: str) -> list[str]:
-    """Return the words as a shell would read them, for names with spaces."""
+    """Return the words, split as by a shell. Raises BadArgument."""
     import shlex
 
     try:
