@@ -1,4 +1,4 @@
-"""The commands of the app: one method each, called alike by slash, palette and key."""
+"""The slash commands of the app: one method each, also called from the palette and by key."""
 
 import asyncio
 import time
@@ -34,28 +34,30 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class HasKeymap(Protocol):
-    """An app whose keys the user may have changed."""
+    """An app with a keymap."""
 
     @property
     def keymap(self) -> Mapping[str, str]:
-        """Return the user's own keys, by action id."""
+        """Return the user's key changes by action id."""
         ...
 
 
 def palette_commands(
     perform: Callable[[Action], None], custom_commands: "Iterable[CustomCommand]", run_custom: Callable[[str], None]
 ) -> Iterable[SystemCommand]:
-    """Yield all actions except cursor movements and decisions, which Enter never makes; then the user's own commands.
+    """Yield all actions except cursor movements and decisions, then the user's custom commands.
+
+    Decisions are left out so that Enter in the palette never makes one.
 
     Args:
-        perform: does an action.
-        custom_commands: the user's own commands.
-        run_custom: calls one by its name.
+        perform: Carries out an action.
+        custom_commands: The user's custom commands.
+        run_custom: Runs a custom command by name.
     """
     for action in _actions():
         yield SystemCommand(_name(action), action.help, partial(perform, action))
     for command in custom_commands:
-        # What stands below a name is taken for markup.
+        # The palette parses the help text as markup.
         yield SystemCommand(
             f"/{command.name}", command.summary.replace("[", "\\["), partial(run_custom, command.name)
         )
@@ -103,14 +105,14 @@ SendMessage = Callable[[str, "CommandInvocation | None", tuple[Mention, ...]], A
 
 
 class CustomCommands:
-    """The user's own commands, as of the last look at their files.
+    """The user's custom commands, as of the latest read of their files.
 
     Args:
         runtime: The open workspace.
-        composer: Offers them.
-        session: Whom they speak to.
+        composer: Offers the commands.
+        session: Holder of the session that gets the messages.
         app_context: Runs work, and notifies or asks the user.
-        send: Sends a message that a command has made.
+        send: Sends the message that a command makes.
     """
 
     def __init__(
@@ -127,10 +129,10 @@ class CustomCommands:
         self._app_context = app_context
         self._send = send
         self.catalogue = CommandCatalogue()
-        """All of them."""
+        """The commands that were read last."""
 
     async def refresh(self) -> CommandCatalogue:
-        """Read the command files again, and offer their commands."""
+        """Read the command files again, and offer the commands in the composer."""
         from app.runtime.prompt_sources import load_custom_commands, untrusted_commands_notice
 
         self.catalogue = await asyncio.to_thread(load_custom_commands, self._runtime, COMMANDS.keys())
@@ -142,7 +144,7 @@ class CustomCommands:
         return self.catalogue
 
     async def run(self, name: str, argument: str) -> None:
-        """Call one; raises BadArgument where that cannot be."""
+        """Run a custom command. Raises BadArgument if it cannot be used now."""
         from app.conversation.events import Notice
         from app.runtime.prompt_sources import make_command_message
 
@@ -164,7 +166,7 @@ class ChatNavigation(Protocol):
     """Shows sessions, events and to-dos in the chat."""
 
     async def open_session(self, record: "SessionRecord | None") -> None:
-        """Show a session; a new one for None."""
+        """Show a session, a new one if `record` is None."""
         ...
 
     async def go_to_event(self, session: str, event: int) -> None:
@@ -177,16 +179,16 @@ class ChatNavigation(Protocol):
 
 
 class CommandRunner:
-    """Runs commands by name over one workspace.
+    """Runs commands by name in one workspace.
 
     Args:
         runtime: The open workspace.
-        session: The session that most commands act on.
+        session: Holder of the session that most commands act on.
         preferences: The settings in force.
-        connector: The way to another model.
+        connector: Connects to another model.
         app_context: Runs work, and notifies or asks the user.
         chat: Shows sessions, their events and the to-do list.
-        custom_commands: Commands of the user's own.
+        custom_commands: The user's custom commands.
     """
 
     def __init__(
@@ -242,14 +244,14 @@ class CommandRunner:
 
     @property
     def names(self) -> frozenset[str]:
-        """Return the names of the commands that it can run."""
+        """Return the names of the built-in commands."""
         return frozenset(self._handlers)
 
     async def run(self, name: str, argument: str = "") -> None:
-        """Run a command, signoff's or the user's own.
+        """Run a built-in or custom command.
 
         Raises:
-            BadArgument: there is no such command, or its argument makes no sense.
+            BadArgument: there is no such command, or its argument is invalid.
         """
         handler = self._handlers.get(name)
         if handler is None:
@@ -358,7 +360,7 @@ class CommandRunner:
             await self._chat.go_to_event(found.session, found.event)
 
     async def open_asking_session(self) -> None:
-        """Open another session whose model waits for an answer, or say in which window it waits for you."""
+        """Open another session whose model waits for the user; if another window has it open, name it."""
         from app.runtime.model_connection import find_waiting_session
 
         session = self._session.current
@@ -395,7 +397,7 @@ class CommandRunner:
             await self._chat.open_session(record)
 
     async def _may_leave(self, session_id: str) -> bool:
-        """Ask whether another session may be opened while the model works in this one."""
+        """Return whether another session may be opened; ask if the model is at work."""
         return await self._may_stop("Resume", f"Session {session_id} is opened instead of this one")
 
     async def _fork(self, _: str) -> None:
@@ -409,7 +411,7 @@ class CommandRunner:
         self._app_context.notify(f"This is a copy, {forked.id}; the original, {session.id}, stays as it was.")
 
     async def _may_stop(self, heading: str, comes: str) -> bool:
-        """Ask whether a running turn may be stopped, if there is one."""
+        """Return whether a command may stop the running turn; ask if there is one."""
         session = self._session.current
         if session is None or not session.is_busy:
             return True

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from app.ui.screens.model_settings_screen import ModelSettingsScreen
 
 _USED = ("base_url", "model", "api_key", "reasoning_effort", "models")
-"""Settings that may be others after a connection was made with them."""
+"""Settings that a connection may change."""
 _NO_MODEL_HINT = "No model yet: send anything to choose one"
 
 
@@ -28,7 +28,7 @@ class ConnectedChat(Protocol):
     """The chat as the connector sees it."""
 
     async def open_session(self, record: "SessionRecord | None") -> None:
-        """Show a session; a new one for None."""
+        """Show a session, a new one if `record` is None."""
         ...
 
     def show_hint(self, text: str) -> None:
@@ -37,14 +37,14 @@ class ConnectedChat(Protocol):
 
 
 class ModelConnector:
-    """Leads from settings to an open session.
+    """Connects to the configured model and opens a session.
 
     Args:
-        session: The session to connect.
-        preferences: Name endpoint and model.
-        app_context: Lets the user choose.
-        chat: Shows a session once there is a model, and else what to do.
-        runtime: Remembers what was picked, and knows where the user can write it down.
+        session: Holder of the session.
+        preferences: The settings in force.
+        app_context: Runs work, and notifies or asks the user.
+        chat: Shows the session, or a hint if there is no model.
+        runtime: Stores the picked models.
     """
 
     def __init__(
@@ -73,10 +73,10 @@ class ModelConnector:
             self._session.asked.set()
 
     async def connect_or_choose(self) -> None:
-        """Connect with the present settings, or let the user choose; raises NotConnected.
+        """Connect with the current settings, or let the user choose. Raises NotConnected.
 
-        Whoever comes while another is at it waits, and takes what that one brought: a message that is sent before
-        the session is open must not open a second one.
+        A call during another one only waits for it: a message that is sent while the session opens must not open a
+        second one.
         """
         others = self._choosing.locked()
         async with self._choosing:
@@ -90,7 +90,7 @@ class ModelConnector:
             if not name:
                 self._chat.show_hint(_NO_MODEL_HINT)
                 return
-            # What is set for models may be other than before the choice.
+            # Reload: the picker may have changed settings of models.
             settings = self._preferences.settings.model_copy(update={"model": name})
         try:
             await self.switch_model(settings)
@@ -100,18 +100,23 @@ class ModelConnector:
         await self._chat.open_session(self._record)
 
     async def switch_model(self, settings: "Settings") -> None:
-        """Talk to the endpoint and model of these settings from the next request on; raises NotConnected."""
+        """Use the endpoint and model of these settings from the next request on. Raises NotConnected."""
         await self._session.host.connect(settings)
         self._preferences.apply_for_this_run(**{key: getattr(settings, key) for key in _USED})
 
     def reconnect(self, settings: "Settings") -> None:
-        """Talk with these settings from the next request on, if there is a session."""
+        """Use these settings from the next request on, if a session is open."""
         if self._session.current is not None:
             self._work(partial(self.switch_model, settings))
 
     async def change_model(self, name: str) -> str:
-        """Use another model from the next request on, the one that the user picks if none is named; returns its name,
-        nothing if none was picked. Raises NotConnected.
+        """Use another model from the next request on; let the user pick one if `name` is empty.
+
+        Returns:
+            The name of the model; empty if the user picked none.
+
+        Raises:
+            NotConnected: the model cannot be used.
         """
         settings = self._preferences.settings
         if name:
@@ -129,7 +134,7 @@ class ModelConnector:
         await asyncio.to_thread(save_picked_model, self._store, endpoint_name(settings), name)
 
     async def pick_model(self, settings: "Settings") -> str | None:
-        """Let the user choose among the endpoint's models, or type a name. The list is remembered."""
+        """Let the user pick one of the endpoint's models or type a name; store and return it, None if cancelled."""
         from app.ui.screens.setup_screens import ModelPickerScreen
 
         listed: list[ListedModel] = []
@@ -147,7 +152,7 @@ class ModelConnector:
         return name
 
     def model_settings_screen(self, model: "ListedModel") -> "ModelSettingsScreen":
-        """Return the screen of settings for one model."""
+        """Return the screen with the settings of one model."""
         from app.ui.screens.model_settings_screen import ModelSettingsScreen
 
         runtime = self._session.host.runtime
@@ -180,7 +185,7 @@ class ModelConnector:
         await self._chat.open_session(self._record)
 
     async def _write_endpoint(self, missing: str) -> None:
-        """Let the user type a key or an address, and continue with it; leaving asks again."""
+        """Let the user enter a key or an address, and connect; if they cancel, show the setup screen again."""
         from app.config.settings import ConfigError
         from app.ui.screens.setup_screens import EndpointScreen
 

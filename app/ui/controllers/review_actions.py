@@ -51,22 +51,22 @@ class ChatAccess(Protocol):
         ...
 
     def add_to_composer(self, text: str) -> None:
-        """Add feedback to the composer whose proposal is already decided."""
+        """Add feedback whose proposal is already decided to the composer."""
         ...
 
     @property
     def show_proposals(self) -> "Callable[[], Awaitable[None]]":
-        """Show the waiting proposals as they are now."""
+        """Return a function that updates the review with the current proposals."""
         ...
 
 
 class AfterDecision:
-    """Follow-up of decisions: leads the focus back to the composer, lets the model continue.
+    """Follows up decisions: returns the focus to the composer, and lets the model continue.
 
     Args:
         review: The review in which the user decides.
-        session: Whose model hears of it.
-        preferences: Say whether the model goes on by itself.
+        session: Holder of the session whose model gets the decisions.
+        preferences: The settings in force.
         chat: Gets the focus after the last decision.
     """
 
@@ -78,13 +78,13 @@ class AfterDecision:
         self._preferences = preferences
         self._chat = chat
         self._deciding = False
-        """Whether the user is at deciding, and is led back to the composer after the last decision."""
+        """Whether the focus returns to the composer after the last decision."""
         self._unfinished = 0
-        """Decisions that are being carried out: the model may go on at the end of one."""
+        """Number of decisions that are being carried out; each may let the model continue at its end."""
 
     @contextmanager
     def hold_focus_during_decision(self) -> Iterator[None]:
-        """Stay in the review while a decision is carried out; after the last one, return to the composer if done."""
+        """Keep the focus in the review during a decision; afterwards return it to the composer if nothing waits."""
         self._unfinished += 1
         try:
             yield
@@ -96,15 +96,15 @@ class AfterDecision:
         self.return_to_composer_if_done()
 
     def on_decision(self) -> None:
-        """Record that the user has decided: the focus may return to the composer."""
+        """Record a decision of the user: the focus may return to the composer."""
         self._deciding = True
 
     def stay_in_review(self) -> None:
-        """Stay where the focus is: the user took back a decision, left the review, or the decision failed."""
+        """Keep the focus where it is: the user undid a decision or left the review, or the decision failed."""
         self._deciding = False
 
     def return_to_composer_if_done(self) -> None:
-        """Lead back to the composer once nothing waits for a decision and the model is done."""
+        """Focus the composer if nothing waits for a decision and the model does not work."""
         session, review = self._session.current, self._review
         busy = session is not None and session.is_busy
         if not self._deciding or self._unfinished or busy or review.state.waiting_count:
@@ -114,7 +114,7 @@ class AfterDecision:
             self._chat.show_chat()
 
     def delivery_sentence(self, proposals: "Sequence[Proposal]") -> str:
-        """Return a sentence on when the model gets the words of these decisions."""
+        """Return a sentence on when the model or agent gets the feedback of these decisions."""
         if all(one.origin.kind == "agent" for one in proposals):
             return f" Your words go to {' and '.join(dict.fromkeys(one.origin.agent_name for one in proposals))}."
         session = self._session.current
@@ -131,8 +131,8 @@ class AfterDecision:
         """Let the model continue after an approval if that is wanted; return a sentence about it.
 
         Args:
-            proposal: the one that was written last.
-            is_requested: by key; else the settings may want it, once nothing waits any more.
+            proposal: The proposal that was written last.
+            is_requested: Whether the user asked for it by key; else the settings decide, once nothing waits.
         """
         session = self._session.current
         if not is_requested and not (
@@ -155,11 +155,11 @@ class AfterDecision:
     def handle_update(self, update: "Update") -> None:
         """Handle an update of the session."""
         session = self._session.current
-        # An earlier phase of a turn that is over may come before what the turn has proposed is shown.
+        # Updates of a finished turn may arrive before its proposals are shown: act only at its end.
         has_ended = isinstance(update, PhaseChanged) and update.phase in (SessionPhase.IDLE, SessionPhase.ASKING)
         if session is None or not has_ended or session.is_busy:
             return
-        # What was said to be under way has come, or waits for an answer now.
+        # The model has the feedback now, or gets it with the answer to its question.
         waits = session.has_undelivered_feedback and session.question is not None
         self._review.end_turn(_WITH_THE_ANSWER.strip() if waits else "")
         self.return_to_composer_if_done()
@@ -182,7 +182,19 @@ DecisionMessage = (
 
 
 class ReviewActions:
-    """Carries out the messages of the review; each method may raise `ProposalError` or `StorageError`."""
+    """Carries out the messages of the review; each method may raise `ProposalError` or `StorageError`.
+
+    The review may exist before the session; decisions then wait for the session.
+
+    Args:
+        review: The review in which the user decides.
+        session: Holder of the session that records the decisions.
+        runtime: The open workspace.
+        preferences: The settings in force.
+        editor: Opens the user's editor.
+        app_context: Runs work, and notifies or asks the user.
+        chat: Gets the focus after the last decision.
+    """
 
     def __init__(
         self,
@@ -194,17 +206,6 @@ class ReviewActions:
         app_context: AppContext,
         chat: ChatAccess,
     ) -> None:
-        """The review may be there before the session is; what is decided then waits for it.
-
-        Args:
-            review: The review in which the user decides.
-            session: in which it is recorded, and whose model hears of it.
-            runtime: the open workspace.
-            preferences: the settings in force.
-            editor: the user's own.
-            app_context: Runs work, and notifies or asks the user.
-            chat: where the focus goes after the last decision.
-        """
         self._review = review
         self._session = session
         self._runtime = runtime
@@ -220,7 +221,7 @@ class ReviewActions:
         self.external_diffs = ExternalDiffController(review, runtime, app_context)
 
     async def handle_decision(self, event: DecisionMessage) -> None:
-        """Carry out a decision."""
+        """Carry out a decision, undo or redo, once a session is open."""
         await self._session.wait_until_open()
         match event:
             case review_messages.Undo():
@@ -248,7 +249,7 @@ class ReviewActions:
                     await self.deny_all(event)
 
     async def approve(self, event: review_messages.Approve) -> None:
-        """Write a proposal, or some hunks of it."""
+        """Write a proposal, or some of its hunks, to disk."""
         (result,) = await self._each((event,), self._write)
         follows = self._fate((event,), (result,)) or await self.after_decision.continue_if_wanted(
             result.proposal, is_requested=event.model_continues
@@ -256,7 +257,7 @@ class ReviewActions:
         self._say_written(result, follows)
 
     async def approve_all(self, event: review_messages.ApproveAll) -> None:
-        """Write several proposals, the oldest first; the first that cannot be written stops it."""
+        """Write several proposals, the oldest first; stop at the first that cannot be written."""
         written = await self._each(event.each, self._write)
         follows = self._fate(event.each, written) or await self.after_decision.continue_if_wanted(
             written[-1].proposal, is_requested=False
@@ -269,7 +270,7 @@ class ReviewActions:
             self._say(f"{len(written)} proposals written: {ids}.{follows}", passing=bool(follows), reversal=reversal)
 
     async def deny(self, event: review_messages.Deny) -> None:
-        """Discard a proposal; with feedback the model goes on at once."""
+        """Deny a proposal or some of its hunks; with feedback the model continues at once."""
         (result,) = await self._each((event,), self._discard)
         outcome = describe_denial(result, event.hunks)
         if event.model_continues:
@@ -281,7 +282,7 @@ class ReviewActions:
         self._say(f"{outcome.text}{said}", passing=bool(said), reversal=reversal)
 
     async def deny_all(self, event: review_messages.DenyAll) -> None:
-        """Discard several proposals."""
+        """Deny several proposals."""
         denied = await self._each(event.each, self._discard)
         on_disk = [result.proposal.id for result in denied if result.proposal.on_disk]
         others = [result.proposal for result in denied if not result.proposal.on_disk]
@@ -310,7 +311,7 @@ class ReviewActions:
         return await self._decisions.deny(event.proposal_id, event.revision, event.hunks, event.feedback, images)
 
     async def _images(self, event: "review_messages.Approve | review_messages.Deny") -> "tuple[Image, ...]":
-        """The images that go with the user's words; another agent reads files by itself, by their names."""
+        """Return the images in the feedback; none for another agent, which reads the named files itself."""
         proposal = self._review.state.get(event.proposal_id)
         if proposal is not None and proposal.origin.kind == "agent":
             self._tell_of_names(event.feedback.mentions, proposal.origin.agent_name)
@@ -321,13 +322,13 @@ class ReviewActions:
     async def _each(
         self, events: Sequence[_Spoken], carry_out: "Callable[[_Spoken], Awaitable[DecisionResult]]"
     ) -> "list[DecisionResult]":
-        """Carry out decisions in order; the words of failed ones are returned to the user."""
+        """Carry out decisions in order; if one fails, restore its feedback and that of the later ones."""
         results = []
         for number, event in enumerate(events):
             try:
                 results.append(await carry_out(event))
             except BaseException as error:
-                # A decision that stands without a record keeps its words, which are said once it has one.
+                # A decision that took effect without a record keeps its feedback, which is sent with the record.
                 kept = isinstance(error, NotRecorded)
                 for unsaid in events[number + kept :]:
                     self._review.restore_feedback(unsaid.proposal_id, unsaid.feedback)
@@ -342,7 +343,7 @@ class ReviewActions:
         return self.after_decision.delivery_sentence(spoken) if spoken else ""
 
     async def undo(self, event: review_messages.Undo) -> None:
-        """Take a decision back."""
+        """Undo a decision."""
         self.after_decision.stay_in_review()
         result = await self._session.host.decisions.undo(event.proposal_id)
         outcome = describe_undo(result)
@@ -350,7 +351,7 @@ class ReviewActions:
         self._say(outcome.text, reversal=reversal)
 
     async def redo(self, event: review_messages.Redo) -> None:
-        """Decide again as before it was undone."""
+        """Repeat a decision that was undone."""
         self.after_decision.stay_in_review()
         result = await self._session.host.decisions.redo(event.proposal_id)
         if result.denial:
@@ -360,27 +361,27 @@ class ReviewActions:
             self._say_written(result)
 
     async def load_diffs(self, event: review_messages.DiffsWanted) -> None:
-        """Compute a proposal's diffs off the event loop."""
+        """Compute a proposal's diffs on a thread, and show them."""
         diffs = await asyncio.to_thread(self._diffs, event.proposal_id)
         if not self._review.has_review_focus:
-            # The review may have come just now, and changes as a whole with this: a key does not wait for both.
+            # Replacing the diffs repaints the whole review: paint pending keys before.
             await wait_until_input_painted(self._review.app)
         self._review.set_diffs(event.proposal_id, diffs)
         await self.external_diffs.detect_program()
 
     def _diffs(self, proposal_id: str) -> "list[FileDiff]":
-        # The proposal service is made, and imported, when it is first asked for: on the same thread.
+        # Runs on a thread: the first access imports and makes the proposal service.
         return self._runtime.service.file_diffs(proposal_id)
 
     async def load_version_diffs(self, event: review_messages.VersionDiffsWanted) -> None:
-        """Compute the diff between the former version and this one."""
+        """Load the diff between a proposal and its former version."""
         from app.proposals.decide.comment_follow_up import diff_with_predecessor
 
         diffs = await asyncio.to_thread(diff_with_predecessor, self._runtime.proposals, event.proposal_id)
         self._review.set_version_diffs(event.proposal_id, diffs)
 
     async def load_follow_ups(self, event: review_messages.FollowUpsWanted) -> None:
-        """Find the effects of the proposal on the lines that the user commented."""
+        """Load how the proposal changes the lines that the user commented on."""
         from app.proposals.decide.comment_follow_up import follow_up_comments
 
         answers = await asyncio.to_thread(
@@ -389,7 +390,7 @@ class ReviewActions:
         self._review.set_follow_ups(event.proposal_id, answers)
 
     async def toggle_lines(self, event: review_messages.ToggleLines) -> None:
-        """Cut single lines out of their hunks, so that they are taken in or out by themselves."""
+        """Split hunks so that the given lines can be selected or left out by themselves."""
         await self._session.wait_until_open()
         parts = await asyncio.to_thread(
             lambda: self._runtime.service.split_hunks(event.proposal_id, event.lines, event.revision)
@@ -398,7 +399,7 @@ class ReviewActions:
         await self.chat.show_proposals()
 
     async def edit_file(self, event: review_messages.Edit) -> None:
-        """Let the user edit the proposed text of a file, and store the result."""
+        """Let the user edit the proposed text of a file, and save it in the proposal."""
         from app.proposals.decide.conflicts import UnsavedText
         from app.proposals.values.models import ProposalState
         from app.proposals.values.proposal_errors import ChangedSinceShown, StaleProposal
@@ -425,7 +426,7 @@ class ReviewActions:
             try:
                 await decisions.edit_proposal(name, event.path, text, revision)
             except (StaleProposal, ChangedSinceShown):
-                # What can't be merged by hand is told while the text is still on the screen.
+                # Show a conflict that cannot be merged while the user's text is still on the screen.
                 mine = UnsavedText(text, proposed_text(diff, before=True))
                 conflict = await asyncio.to_thread(service.load_file_conflict, name, event.path, mine)
                 if conflict.regions:
@@ -450,11 +451,11 @@ class ReviewActions:
             await self._resolve(event, unsaved[0])
 
     async def _resolve(self, event: review_messages.Edit, unsaved: "UnsavedText | None" = None) -> None:
-        """Let the user resolve the conflicts of a stale proposal, file after file.
+        """Let the user resolve the conflicts of a stale proposal, one file after the other.
 
         Args:
-            event: which proposal, and the file to begin with.
-            unsaved: the user's text for that file, which came to be in conflict while they wrote it.
+            event: Names the proposal and the first file.
+            unsaved: The user's text for that file, if it came into conflict while they wrote it.
         """
         from app.proposals.values.models import ProposalState
         from app.ui.screens.edit_screens import ConflictScreen, Resolution
@@ -482,7 +483,7 @@ class ReviewActions:
         self._say(f"The conflicts of {name} are resolved; {self._key('approve')} writes it.")
 
     async def reproduce(self, proposal_id: str) -> None:
-        """Run the command of a proposal again and show what came of it; without a proposal, nothing runs any more."""
+        """Run the command of a proposal again and show the result; with an empty id, only show that none runs."""
         from app.automation.evidence.recipe_runner import CommandNotRepeatable
 
         self._review.begin_reproduction(proposal_id)
@@ -505,14 +506,14 @@ class ReviewActions:
         await self._app_context.push_screen(ModelReadsScreen(proposal_id, lines))
 
     def answer_permission_request(self, event: review_messages.PermissionAnswered) -> None:
-        """Answer a tool that asked."""
+        """Pass on the user's answer to a permission request."""
         self.after_decision.on_decision()
         self._session.require_session().answer_permission_request(event.key, event.answer)
-        # Words on a call go out as text alone.
+        # Feedback on a call is sent as text only.
         self._tell_of_names(event.mentions, "The model")
 
     def _tell_of_names(self, mentions: "Sequence[Mention]", who: str) -> None:
-        """Report that images are only named to the model, if there are any."""
+        """Notify the user that mentioned images are sent by name only, if there are any."""
         if named := [one.path for one in mentions if has_image_name(one.path)]:
             self._app_context.notify(
                 f"{who} gets the name {escape_unsafe(', '.join(named), keep='')} alone, and not the image."

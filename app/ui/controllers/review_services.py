@@ -1,4 +1,4 @@
-"""Services of the review: side questions and checks."""
+"""Services of the review: side questions, checks, and the lines that the user has seen."""
 
 import asyncio
 import contextlib
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 
 class SideQuestionActions:
-    """Carries out side questions of the review.
+    """Sends the side questions of the review to the model.
 
     Args:
         review: The review in which the user asks.
-        session: Whose model is asked.
+        session: Holder of the session whose model is asked.
         runtime: The open workspace.
-        notify: Shows a line that belongs to no pane.
+        notify: Shows a line in a toast.
     """
 
     def __init__(self, review: ReviewPane, session: CurrentSession, runtime: "OpenWorkspace", notify: Notify) -> None:
@@ -48,7 +48,7 @@ class SideQuestionActions:
     async def ask(self, event: review_messages.SideQuestionAsked) -> None:
         """Ask the question; the answer arrives in updates of the session.
 
-        If it fails, the exception is raised and the text is back where it was written.
+        On any error, put the text back into its field and raise the error.
         """
         try:
             await self._session.wait_until_open()
@@ -61,7 +61,7 @@ class SideQuestionActions:
     def stop(self, event: review_messages.SideQuestionStopped) -> None:
         """Stop waiting for an answer; a running turn continues.
 
-        One that another window asked for is that window's: here nobody waits for it any more.
+        If another window asked the question, only this window stops waiting.
         """
         session = self._session.current
         if session is None or not session.aside.stop(event.question):
@@ -74,18 +74,18 @@ class SideQuestionActions:
                 self._review.ask_panel.handle_update(update)
 
     async def load_threads(self, event: review_messages.ThreadsWanted) -> None:
-        """Load the side questions about a proposal, of any session; raises StorageError."""
+        """Load the side questions about a proposal from all sessions. Raises StorageError."""
         asked = await asyncio.to_thread(self._runtime.sessions.side_questions, event.proposal_id)
         if asked:
             self._review.ask_panel.load_threads(asked)
 
 
 class CheckController:
-    """Checks of one workspace; nothing is loaded or run where none are configured.
+    """Runs the configured checks; imports nothing if there are none.
 
     Args:
         review: The review that shows the checks.
-        runtime: The open workspace, with the checks that are in force.
+        runtime: The open workspace, with the configured checks.
         app_context: Runs work, and notifies or asks the user.
     """
 
@@ -94,12 +94,12 @@ class CheckController:
         self._runtime = runtime
         self._app_context = app_context
         self.scheduler: CheckScheduler | None = None
-        """Runs them; None as long as none are configured."""
+        """None as long as no checks are configured."""
         self._evidence: EvidenceScheduler | None = None
         self._proposals: Sequence[Proposal] = ()
 
     def check_proposals(self, proposals: "Sequence[Proposal] | None" = None) -> None:
-        """Check newly staged proposals and the shown one."""
+        """Check newly staged proposals and the shown one; start the scheduler if checks are configured now."""
         if proposals is not None:
             self._proposals = proposals
         if self.scheduler is None and self._configured():
@@ -136,7 +136,7 @@ class CheckController:
             self._evidence.stop(proposal_ids)
 
     def start_or_stop_evidence(self, proposal_id: str) -> None:
-        """Collect evidence about a proposal, or stop."""
+        """Start or stop running a proposal's tests without each hunk; show the reason if that is not possible."""
         why_not = "There is no check whose tests could tell: add a [[check]] to .signoff.toml."
         if self._evidence is not None:
             why_not = self._evidence.start_or_stop(proposal_id)
@@ -157,7 +157,7 @@ class CheckController:
         return self._review.state.chosen.chosen_part(proposal).decided_hunks
 
     def rerun_checks(self, proposal_id: str) -> None:
-        """Run the checks that were not run, or all again."""
+        """Run the checks that were not run yet, or all again; stop them if they run."""
         if self.scheduler is None or not self.scheduler.start_or_stop(proposal_id):
             self._review.show_notice(f"There is nothing to run on {proposal_id} now.")
 
@@ -169,7 +169,7 @@ class CheckController:
             await self.scheduler.rerun_on_changes(self._with_evidence(changes))
 
     async def _with_evidence(self, changes: "AsyncIterator[None]") -> "AsyncIterator[None]":
-        """The changes of the workspace, at each of which evidence is dropped that is of other files."""
+        """Yield at each change of the workspace; then drop evidence about files that have changed."""
         async for _ in changes:
             yield
             if self._evidence is not None:
@@ -183,14 +183,14 @@ class CheckController:
             await self._app_context.push_screen(ChecksScreen(checked))
 
     async def close(self) -> None:
-        """End all of them."""
+        """Stop all checks and evidence."""
         if self._evidence is not None:
             await self._evidence.close()
         if self.scheduler is not None:
             await self.scheduler.close()
 
     def _say_untrusted(self) -> None:
-        """Tell the user that checks are configured in a file of the workspace that is not trusted."""
+        """Show that checks are configured in an untrusted file of the workspace."""
         proposal = self._review.state.proposal
         if proposal is not None and "check" in self._runtime.configuration.untrusted:
             from app.automation.check_results import ProposalChecks
@@ -203,7 +203,7 @@ class CheckController:
 
 
 class ReadingProgress:
-    """Shares the seen lines of the review with other windows, the doors of agents and the next run.
+    """Shares the lines that the user has seen with other windows, the doors and the next run.
 
     Args:
         review: The review in which the user reads.
@@ -219,23 +219,23 @@ class ReadingProgress:
 
     @property
     def status(self) -> ReadingStatus:
-        """Return how much of what waits was read, and how long the rest takes where that is wanted."""
+        """Return how many of the waiting lines are read, with the time for the rest if `reading.pace` is set."""
         read, lines = self._review.state.read_lines
         wanted = self._runtime.settings.reading.pace
         return ReadingStatus(read, lines, self._pace.minutes_for(lines - read) if wanted else None)
 
     async def load(self) -> None:
-        """Load the lines that were seen elsewhere, and the pace of earlier runs; raises StorageError."""
+        """Load the lines that were seen in other windows and runs, and the stored pace. Raises StorageError."""
         if self._runtime.settings.reading.pace and not self._pace.is_known:
             kept = await asyncio.to_thread(self._runtime.sessions.setting, _PACE)
             self._pace.restore(kept or "")
         self._review.restore_seen(await asyncio.to_thread(lambda: self._runtime.seen_lines_store.seen_lines()))
 
     async def save_soon(self) -> bool:
-        """Save the seen lines at the next pause, unless another call does; return whether it was this one.
+        """Save the seen lines after a pause; return False if another call will do it.
 
         Raises:
-            StorageError: they can't be saved.
+            StorageError: the lines cannot be saved.
         """
         if self._is_due:
             return False
@@ -245,7 +245,7 @@ class ReadingProgress:
         return True
 
     async def flush(self) -> None:
-        """Save the seen lines at once; raises StorageError."""
+        """Save the seen lines and the pace now. Raises StorageError."""
         async with self._saving:
             self._is_due = False
             if new := self._review.state.seen_tracker.pop_new_lines():
@@ -261,43 +261,43 @@ class ReadingProgress:
 
 
 _PAUSE = 0.3
-"""Seconds without a change before it is written."""
+"""Seconds from the first new line to the write."""
 _PACE = "reading pace"
 _ABSENT = 60.0
-"""Seconds without anything new on screen after which nobody is reading."""
+"""Seconds without new lines after which the user is considered absent."""
 _ENOUGH = 40
-"""Lines from which on a pace is known."""
+"""Least number of read lines for an estimate."""
 _REMEMBERED = 2_000
-"""Lines that make up the pace: older ones count for less."""
+"""Lines after which the sums are halved, so that older lines count less."""
 
 
 class ReadingPace:
-    """How fast the user reads: a running average of lines that came on screen, without long pauses."""
+    """How fast the user reads: a running average of newly shown lines, without long pauses."""
 
     def __init__(self) -> None:
         self._seconds = self._lines = 0.0
         self._last = (0, 0.0)
-        """The lines that were read and the time, in seconds, when that was noted last."""
+        """Number of read lines and time in seconds at the latest record."""
 
     @property
     def is_known(self) -> bool:
-        """Return whether enough was read to tell."""
+        """Return whether enough lines were read for an estimate."""
         return self._lines >= _ENOUGH
 
     @property
     def stored_form(self) -> str:
-        """Return it in the form that `restore` takes."""
+        """Return the pace in the form that `restore` accepts."""
         return f"{self._seconds:.1f} {self._lines:.0f}"
 
     def restore(self, stored: str) -> None:
-        """Take the pace of earlier runs; what can't be read counts for nothing."""
+        """Set the pace of earlier runs; ignore an invalid value."""
         with contextlib.suppress(ValueError):
             seconds, lines = map(float, stored.split())
             if seconds > 0 and lines > 0:
                 self._seconds, self._lines = seconds, lines
 
     def record_read_lines(self, total_lines: int, now: float) -> None:
-        """Record how many lines were read in all by now, in seconds."""
+        """Record the total number of lines that were read until `now`, in seconds."""
         before, then = self._last
         self._last = total_lines, now
         if then and total_lines > before and now - then < _ABSENT:
@@ -306,5 +306,5 @@ class ReadingPace:
                 self._seconds, self._lines = self._seconds / 2, self._lines / 2
 
     def minutes_for(self, lines: int) -> float | None:
-        """Return how many minutes these lines take; None if too little is known."""
+        """Return how many minutes the user needs for `lines`; None if too few lines were read."""
         return lines * self._seconds / self._lines / 60 if self.is_known else None

@@ -1,4 +1,4 @@
-"""Dialogs in which one value is chosen: the gate policy, the theme."""
+"""Dialogs to choose the gate policy or the theme."""
 
 import asyncio
 from collections.abc import Iterable
@@ -53,14 +53,14 @@ class GatePolicyScreen(Dialog[tuple[str, int | None]]):
         yield OptionList(*(Option(_label(choice, choice == self._now)) for choice in self._choices), markup=False)
 
     def on_mount(self) -> None:
-        """Begin at the policy in force."""
+        """Highlight the policy in force."""
         options = self.query_one(OptionList)
         options.highlighted = self._choices.index(self._now)
         options.focus()
 
     @on(OptionList.OptionSelected)
     def return_policy(self, event: OptionList.OptionSelected) -> None:
-        """Hand the choice back."""
+        """Close with the chosen policy."""
         event.stop()
         self.dismiss(self._choices[event.option_index])
 
@@ -74,11 +74,11 @@ def _label(choice: tuple[str, int | None], now: bool) -> Content:
 
 
 _REST = 0.12
-"""Seconds for which the cursor stays on a theme before it is tried on."""
+"""Seconds that the cursor rests on a theme before the preview."""
 
 
 class ThemeScreen(Dialog[str]):
-    """signoff's themes, then the user's and Textual's; the highlighted one is previewed."""
+    """A list of all themes with a preview of the highlighted one; the result is the picked theme."""
 
     HEADING = "Theme"
     KEYS = (
@@ -105,7 +105,7 @@ class ThemeScreen(Dialog[str]):
         yield Static(_SAMPLE, id="theme-sample", classes="text gap")
 
     def on_mount(self) -> None:
-        """Begin at the theme in force."""
+        """Highlight the theme in force."""
         self._before = self.app.theme
         themes = sorted(self.app.available_themes.values(), key=lambda theme: (_rank(theme), theme.name))
         self.query_one(SearchList).set_choices(
@@ -115,13 +115,13 @@ class ThemeScreen(Dialog[str]):
 
     @on(SearchList.Highlighted)
     def preview_theme(self, event: SearchList.Highlighted) -> None:
-        """Try it on, unless the cursor goes on."""
+        """Preview the highlighted theme, unless the cursor moves on."""
         if event.choice is not None and self._before:
             self._try_on(event.choice.key)
 
     @work(group="try on", exclusive=True, exit_on_error=False, description="try on a theme")
     async def _try_on(self, name: str) -> None:
-        """Show it once nothing is typed any more: everything on the screen has other colours then."""
+        """Apply the theme once the user stops typing: it repaints the whole screen."""
         await asyncio.sleep(_REST)
         while is_handling_input(self.app):
             await wait_until_input_painted(self.app)
@@ -130,7 +130,7 @@ class ThemeScreen(Dialog[str]):
 
     @on(SearchList.Picked)
     def close_with_theme(self, event: SearchList.Picked) -> None:
-        """Close with the name of the picked theme, without saving it: the caller does."""
+        """Close with the name of the picked theme; the caller saves it."""
         if event.choice is not None:
             self.dismiss(event.choice.key)
 
@@ -154,7 +154,7 @@ _SAMPLE = Content("\n").join(
 
 
 def _rank(theme: Theme) -> tuple[bool, bool, bool]:
-    """signoff's own first, and of these the signature pair; the terminal's colours last."""
+    """Return the sort key: signoff's themes first, the standard pair before all; themes in terminal colours last."""
     return (not theme.name.startswith(OWN_THEME_PREFIX), theme.name not in _SIGNATURE, theme.ansi)
 
 
@@ -170,7 +170,7 @@ def _choice(theme: Theme, now: bool) -> Choice:
 
 
 def _swatch(theme: Theme) -> Content:
-    """A few of its colours on its own background."""
+    """Return a few of the theme's colours on its background."""
     palette = theme.to_color_system().generate()
     colours = ("foreground", "primary", "accent", "success", "error")
     blocks = [("■ ", f"{palette[name]} on {palette['background']}") for name in colours]

@@ -1,4 +1,4 @@
-"""Bases of all dialogs: a frame with a title, keys at the bottom, and ways to close it."""
+"""Base classes of the dialogs: a frame with a title, and keys at the bottom."""
 
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
@@ -27,7 +27,7 @@ Result = TypeVar("Result")
 
 
 def display_path(path: Path) -> str:
-    """Return a path with ~ for the user's home."""
+    """Return a path with ~ for the home folder."""
     home = Path.home()
     return f"~/{path.relative_to(home).as_posix()}" if path.is_relative_to(home) else str(path)
 
@@ -36,21 +36,21 @@ class DialogKey(NamedTuple):
     """A key of a dialog: its text in the bottom line, and its action."""
 
     keys: str
-    """In Textual's notation, comma-separated; empty for a hint without a key."""
+    """Keys in Textual's notation, separated by commas; empty for a hint without a key."""
     label: str
-    """The effect; empty for a key that the bottom line does not name."""
+    """Text in the bottom line; empty for a key that it does not show."""
     action: str = ""
-    """Of the dialog, or several separated by `|`, one for each key; empty where the focused widget has the key."""
+    """Action of the dialog, or one per key separated by `|`; empty if the focused widget handles the keys."""
     priority: bool = False
-    """Whether it works before the focused widget sees the key."""
+    """Whether the dialog handles the key before the focused widget."""
 
     @property
     def hint(self) -> KeyHint:
-        """Return the entry in the bottom line."""
+        """Return the hint for the bottom line."""
         return KeyHint(self.keys, self.label)
 
     def bindings(self) -> list[Binding]:
-        """Return the bindings of its keys."""
+        """Return the bindings of the keys."""
         keys = self.keys.split(",") if self.action else []
         actions = self.action.split("|") if "|" in self.action else [self.action] * len(keys)
         return [
@@ -60,18 +60,18 @@ class DialogKey(NamedTuple):
 
 
 class Dialog(ModalScreen[Result | None], Generic[Result]):
-    """A screen over the workbench; Escape or a click beside it closes it with None.
+    """A screen over the workbench; Escape or a click outside the frame closes it with None.
 
-    Its widgets begin in one column: lists and fields reach from frame to frame and pad their text by one; plain text
-    has the class `text`, which does the same.
+    Lists and fields reach from frame to frame and pad their text by one column; plain text has the class `text`,
+    which does the same.
 
     Args:
-        classes: Choose its size.
+        classes: CSS classes that set the size.
     """
 
     HEADING: ClassVar[str] = ""
     KEYS: ClassVar[tuple[DialogKey, ...]] = (DialogKey("escape", "close", "leave"),)
-    """The keys of this class, in the order of the bottom line; `BINDINGS` are made from them."""
+    """The keys of this class in the order of the bottom line; `BINDINGS` is made from them."""
     BINDINGS: ClassVar[list[BindingType]] = [*KEYS[0].bindings()]
     VERTICAL_BREAKPOINTS = [(0, "-short"), (30, "-tall")]  # noqa: RUF012
 
@@ -126,7 +126,7 @@ class Dialog(ModalScreen[Result | None], Generic[Result]):
     """
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Bind the keys of the class before Textual reads its bindings."""
+        """Set `BINDINGS` from `KEYS` before Textual reads it."""
         cls.BINDINGS = [binding for key in cls.__dict__.get("KEYS", ()) for binding in key.bindings()]
         super().__init_subclass__(**options)
 
@@ -149,7 +149,7 @@ class Dialog(ModalScreen[Result | None], Generic[Result]):
         return [key.hint for key in self.KEYS if key.label]
 
     def hints_of(self, *keys: str) -> list[KeyHint]:
-        """Return the hints of these keys of the dialog, in this order."""
+        """Return the hints of these keys in this order."""
         known = {key.keys: key.hint for key in self.KEYS}
         return [known[one] for one in keys]
 
@@ -158,7 +158,7 @@ class Dialog(ModalScreen[Result | None], Generic[Result]):
         return ()
 
     def show_status(self, text: str) -> None:
-        """Show a short text in the frame, at the bottom right: a count, or progress."""
+        """Show a short text at the bottom right of the frame, such as a count or progress."""
         said = escape_unsafe(text, keep="")
         self.query_one("#dialog").border_subtitle = Content(f" {said} ") if said else Content("")
 
@@ -167,10 +167,10 @@ class Dialog(ModalScreen[Result | None], Generic[Result]):
         self.call_after_refresh(self._sight.mark_painted)
 
     def on_key(self, event: events.Key) -> None:
-        """Ignore a key that came before the dialog was on the screen, and letters of a pasted text, unless a field
-        has the focus.
+        """Stop a key that was pressed before the dialog was on the screen, and a letter that was read together with
+        others, unless a text field has the focus.
 
-        Nor does a letter that came in one read with others: that is a text.
+        Letters that arrive in one read are pasted or typed-ahead text, and must not answer a dialog.
         """
         if event.key == "escape":
             return
@@ -185,7 +185,7 @@ class Dialog(ModalScreen[Result | None], Generic[Result]):
             )
 
     def on_click(self, event: events.Click) -> None:
-        """Close the dialog on a click beside the frame, as Escape does."""
+        """Close the dialog on a click outside the frame."""
         if event.widget is self:
             self.action_leave()
 
@@ -215,7 +215,7 @@ class PreviewDialog(Dialog[Result]):
 
     @abstractmethod
     def search_list(self) -> SearchList:
-        """Return the list that is searched, on the left."""
+        """Return the list on the left."""
 
     def compose_body(self) -> Iterable[Widget]:
         with Horizontal(id="panes"):
@@ -224,7 +224,8 @@ class PreviewDialog(Dialog[Result]):
                 yield Static(id="preview-text", markup=False)
 
     def show_preview(self, content: Content | str, *, end: bool = False) -> None:
-        """Show this beside the list, from its top or from its end; a string is filtered for the terminal."""
+        """Show a content beside the list, scrolled to its top or its end; unsafe characters of a string are
+        escaped."""
         self.query_one("#preview-text", Static).update(
             content if isinstance(content, Content) else Content(escape_unsafe(content))
         )
@@ -262,7 +263,7 @@ class ConfirmScreen(Dialog[bool]):
         self._answers = (KeyHint("y", yes_label), KeyHint("n,escape", no_label))
 
     def frame_title(self) -> str:
-        """Return the subject of the question."""
+        """Return the heading."""
         return self._heading
 
     def key_hints(self) -> Sequence[KeyHint]:
@@ -280,7 +281,7 @@ _MIN_WIDTH_FOR_HELP = 100
 
 
 class ValuesDialog(Dialog[None]):
-    """A list of values, one of which may be edited in a field below."""
+    """A list of values, and a field below it that edits one of them."""
 
     DEFAULT_CSS = """
     ValuesDialog {
@@ -316,7 +317,7 @@ class ValuesDialog(Dialog[None]):
 
     @property
     def is_narrow(self) -> bool:
-        """Return whether there is no room for words beside a value; they are shown below then."""
+        """Return whether the terminal is too narrow for help texts beside the values."""
         return self.app.size.width < _MIN_WIDTH_FOR_HELP
 
     @property
@@ -325,7 +326,7 @@ class ValuesDialog(Dialog[None]):
         return self.query_one("#setting-field", Input).display
 
     def open_field(self, text: str, placeholder: str, keys: str) -> None:
-        """Open the field with a text; `keys` names the keys that close it."""
+        """Open the field with a text, and show `keys`, the hint on the keys that close it."""
         field = self.query_one("#setting-field", Input)
         field.value = text
         field.placeholder = placeholder

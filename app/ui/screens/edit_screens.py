@@ -1,4 +1,4 @@
-"""Editors of a proposal before approval: of the text of a file, of the conflicts of a stale one."""
+"""Editors for a proposal before approval: for the text of a file, and for the conflicts of a stale proposal."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, ClassVar, Protocol, cast
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 class EditorAccess(Protocol):
-    """Opens the user's own editor."""
+    """Opens the user's editor."""
 
     async def edit(self, text: str, *, name: str = "message.md") -> str:
-        """Let the user edit a text; return it as saved."""
+        """Let the user edit a text; return the saved text. Raises EditorFailed."""
         ...
 
 
@@ -37,10 +37,10 @@ class EditScreen(Dialog[bool]):
         proposal_id: The proposal.
         path: The file in it.
         text: The proposed text.
-        save: Puts another text in its place; raises ProposalError or StorageError.
-        editor: The user's own.
-        line: First line of the cursor, from 0.
-        vim: Whether the user wants vim's keys.
+        save: Saves the new text in the proposal; raises ProposalError or StorageError.
+        editor: Opens the user's editor.
+        line: Line of the cursor at the start, from 0.
+        vim: Whether Vim keys are on.
     """
 
     KEYS: ClassVar[tuple[DialogKey, ...]] = (
@@ -79,7 +79,7 @@ class EditScreen(Dialog[bool]):
         return f"Edit {self._proposal_id} · {self._path}"
 
     def compose_body(self) -> Iterable[Widget]:
-        """Yield a warning about characters that are hard to see, if there are any, and the editor."""
+        """Yield a warning if the text has deceptive characters, and the editor."""
         found = find_deceptive_characters(self._text)
         if found:
             yield Static(
@@ -94,7 +94,7 @@ class EditScreen(Dialog[bool]):
         return CodeEditor(self._text, self._path)
 
     def on_mount(self) -> None:
-        """Move the cursor to the line that the user was looking at."""
+        """Focus the editor, with the cursor on the given line."""
         editor = self.query_one(CodeEditor)
         editor.focus()
         editor.move_cursor((min(self._line, editor.document.line_count - 1), 0), center=True)
@@ -105,12 +105,12 @@ class EditScreen(Dialog[bool]):
     @on(CodeEditor.Changed)
     @on(CodeEditor.SelectionChanged)
     def _tell_place(self) -> None:
-        """Show the cursor's position, and whether there is anything to save."""
+        """Show the cursor's position, and whether there are unsaved changes."""
         mode = self.query_one(CodeEditor).mode
         self.show_status(f"{f'{mode} · ' if mode else ''}{self.status_text()}")
 
     def status_text(self) -> str:
-        """Return the text at the bottom of the frame: vim's mode and the position."""
+        """Return the text at the bottom of the frame, without Vim's mode."""
         row, column = self.query_one(CodeEditor).cursor_location
         return f"{'changed, not saved · ' if self.has_changes else ''}line {row + 1}, column {column + 1}"
 
@@ -121,7 +121,7 @@ class EditScreen(Dialog[bool]):
 
     @work(group="save", exclusive=True, exit_on_error=False, description="save an edit")
     async def action_save(self) -> None:
-        """Put the text into the proposal."""
+        """Save the text in the proposal and close; stay open on an error."""
         from app.proposals.values.proposal_errors import ProposalError
         from app.storage import StorageError
 
@@ -137,11 +137,11 @@ class EditScreen(Dialog[bool]):
 
     @work(group="external", exclusive=True, exit_on_error=False, description="external editor")
     async def action_external(self) -> None:
-        """Go on in the user's own editor."""
+        """Open the text in the user's editor."""
         await self.edit_externally()
 
     async def edit_externally(self) -> None:
-        """Edit the text in the user's own editor, and take the result."""
+        """Let the user edit the text in their editor, and show the result."""
         area = self.query_one(CodeEditor)
         try:
             text = await self._editor.edit(area.source, name=self._path)
@@ -152,7 +152,7 @@ class EditScreen(Dialog[bool]):
             area.source = text
 
     def action_leave(self) -> None:
-        """Leave; ask if something would be lost. Where vim's keys have a use for Escape, that comes first."""
+        """Close, after a question if changes would be lost; Vim handles Escape first."""
         if self.query_one(CodeEditor).handle_escape():
             return
         if not self.has_changes:
@@ -170,20 +170,20 @@ class EditScreen(Dialog[bool]):
 
 
 Resolution = str | ConflictSide
-"""The whole text of a file, or the side that is taken as a whole."""
+"""The whole text of a file, or the chosen side if one side is taken as a whole."""
 
 
 class ConflictScreen(EditScreen):
     """Editor of conflicts; the result is True if a resolution was saved into the proposal.
 
     Args:
-        conflict: The file.
-        save: Puts the answer into the proposal, given what the user saw on disk; raises ChangedSinceShown if
-            something else is there now, other ProposalErrors or StorageError.
-        reload: Gives the conflict as it is now, with the user's text merged in if there is one.
-        editor: The user's own.
+        conflict: The conflict in one file.
+        save: Saves the resolution, given the disk version that the user saw; raises ChangedSinceShown if the file has
+            changed since, other ProposalErrors or StorageError.
+        reload: Returns the present conflict, with the user's text merged in if it is given.
+        editor: Opens the user's editor.
         unsaved: The user's text, if the conflict is with that.
-        vim: Whether the user wants vim's keys.
+        vim: Whether Vim keys are on.
     """
 
     KEYS = (
@@ -226,7 +226,7 @@ class ConflictScreen(EditScreen):
         self._again = reload
         self._unsaved = unsaved
         self._side: ConflictSide | None = None
-        """The side that is taken as a whole."""
+        """The chosen side, if one side is taken as a whole."""
 
     @property
     def _area(self) -> ConflictEditor:
@@ -234,7 +234,7 @@ class ConflictScreen(EditScreen):
 
     @property
     def _types(self) -> bool:
-        """Whether the keys write."""
+        """Return whether keys type into the text."""
         return not self._area.read_only
 
     def frame_title(self) -> str:
@@ -258,11 +258,11 @@ class ConflictScreen(EditScreen):
 
     @property
     def has_changes(self) -> bool:
-        """Return whether the user has chosen or written anything."""
+        """Return whether the user has chosen a side or edited the text."""
         return self._side is not None or self._unsaved is not None or super().has_changes
 
     def status_text(self) -> str:
-        """Return how many conflicts are open."""
+        """Return how many conflicts are open, or which side was taken."""
         if self._conflict.whole:
             labels = self._conflict.labels
             taken = {ConflictSide.DISK: labels.disk, ConflictSide.PROPOSED: labels.proposed}
@@ -314,7 +314,7 @@ class ConflictScreen(EditScreen):
         self._set_typing(types=True)
 
     def action_leave(self) -> None:
-        """Return from writing to choosing; from choosing close the screen, and ask first if work would be lost."""
+        """Return from typing to choosing; from choosing close the screen, after a question if work would be lost."""
         if self._types and not self._area.handle_escape():
             self._set_typing(types=False)
         elif not self._types:
@@ -322,7 +322,7 @@ class ConflictScreen(EditScreen):
 
     @work(group="external", exclusive=True, exit_on_error=False, description="external editor")
     async def action_external(self) -> None:
-        """Go on in the user's own editor, which shows the markers."""
+        """Open the text with conflict markers in the user's editor."""
         if self._conflict.whole:
             self.show_status("take one side; once saved, it can be edited")
         else:
@@ -330,7 +330,7 @@ class ConflictScreen(EditScreen):
 
     @work(group="save", exclusive=True, exit_on_error=False, description="save a resolved conflict")
     async def action_save(self) -> None:
-        """Put the answer into the proposal, unless something is still open."""
+        """Save the resolution and close; if the file has changed on disk meanwhile, show the new conflict."""
         from app.proposals.values.proposal_errors import ChangedSinceShown, ProposalError
         from app.storage import StorageError
 
@@ -368,7 +368,7 @@ class ConflictScreen(EditScreen):
         return text
 
     async def _begin_again(self, why: str) -> None:
-        """The file has changed meanwhile: show the conflict with that, and with the user's text."""
+        """Show the conflict with the file's new content; the user's text is merged in."""
         unsaved = self._unsaved
         if not self._conflict.whole:
             unsaved = UnsavedText(self._area.source, self._conflict.disk_text)
@@ -399,7 +399,7 @@ class ConflictScreen(EditScreen):
         self._tell_place()
 
     def _notice(self, text: str = "") -> None:
-        """Show a notice in place of the reason for the conflict, or the reason again."""
+        """Show a notice in place of the reason for the conflict; if empty, show the reason."""
         self.query_one("#resolve-why", Static).update(Content(escape_unsafe(text, keep="")) if text else self._why())
 
     def _why(self) -> Content:

@@ -1,4 +1,4 @@
-"""Help: what signoff is, the current keys and all commands, generated from the registry."""
+"""Help: the key bindings and all commands, generated from the registry of actions."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from textwrap import wrap
@@ -27,7 +27,7 @@ _SCOPE_TITLES: tuple[tuple[Scope, str], ...] = (
     ("chat", "Transcript"),
     ("app", "Everywhere"),
 )
-"""The order of the groups: what people look for first comes first."""
+"""The order of the groups: those that users look for most come first."""
 
 _IN_SHORT = """\
 The model proposes, you sign off: nothing on disk changes before you approve it.
@@ -44,11 +44,11 @@ _FRAME = 7
 
 
 class HelpScreen(Dialog[None]):
-    """All actions, searchable.
+    """A searchable list of all actions.
 
     Args:
-        keymap: The user's keys, by action id.
-        custom_commands: The user's own commands.
+        keymap: The user's key changes by action id.
+        custom_commands: The user's custom commands.
     """
 
     HEADING = "Help"
@@ -99,7 +99,7 @@ class HelpScreen(Dialog[None]):
         self._show(self.query_one(Input).value, event.size.width)
 
     def on_key(self, event: events.Key) -> None:
-        """Scroll the text while the field has the focus."""
+        """Scroll the text while the search field has the focus."""
         scroll = self.query_one("#help-text", VerticalScroll)
         steps = {"up": -1, "down": 1, "pageup": -(scroll.size.height - 1), "pagedown": scroll.size.height - 1}
         if event.key in steps:
@@ -118,7 +118,7 @@ class HelpScreen(Dialog[None]):
         self.query_one("#help-right", Static).update(_joined(right))
 
     def _groups(self, words: Sequence[str], width: int) -> list[list[Content]]:
-        """The lines of each group that has any."""
+        """Return the lines of each group with matching entries."""
         groups = [
             (
                 title,
@@ -163,7 +163,7 @@ class HelpScreen(Dialog[None]):
 
 
 def _parted(groups: list[list[Content]], two: bool) -> tuple[list[list[Content]], list[list[Content]]]:
-    """The groups in one column, or in two of about the same height."""
+    """Split the groups into two columns of about the same height, or return all in one."""
     if not two:
         return groups, []
     heights = [len(group) + 1 for group in groups]
@@ -176,7 +176,7 @@ def _joined(groups: Iterable[list[Content]]) -> Content:
 
 
 def _columns(left: str, right: str, width: int, indent: int, *, moved: bool = False) -> list[Content]:
-    """Two columns; the right one is wrapped within itself."""
+    """Return the lines of a two-column entry; the right column is wrapped."""
     if width < 2 * indent:
         indent = min(indent, _KEYS)
     lines: list[str] = [""]

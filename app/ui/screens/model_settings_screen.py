@@ -1,4 +1,4 @@
-"""Settings of one model: the current values, their origin, and the user's own values."""
+"""Settings of one model: the values in force with their origin, and the user's values."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,25 +33,25 @@ IMAGES_SETTING_PATH = ("profile", "images_supported")
 
 @dataclass(frozen=True, slots=True)
 class ModelSetting:
-    """A setting that a model can have."""
+    """A setting of one model."""
 
     value: Any
     """The value in force; None if unknown."""
     origin: str
-    """Where it is from, in words."""
+    """Where the value is from, for the screen."""
     own_value: Any = None
-    """The value in the user's file for this model; None if not set."""
+    """The value in the user's configuration file for this model; None if not set."""
 
 
 def current_model_settings(
     runtime: OpenWorkspace, settings: Settings, model: ListedModel
 ) -> dict[tuple[str, ...], ModelSetting]:
-    """Return the values in force for a model, by their key in the model's table.
+    """Return the settings in force for a model, by their path in the model's table.
 
     Args:
-        runtime: has the files, and what was learned.
+        runtime: The open workspace, with the configuration and the learned fields.
         settings: The current settings.
-        model: with what the list of the endpoint says of it.
+        model: The model, as in the endpoint's list.
     """
     settings = settings.model_copy(update={"model": model.id})
     origins = _Origins(runtime, settings)
@@ -86,7 +86,7 @@ def current_model_settings(
 
 
 class _Origins:
-    """Where the user or the workspace configures a setting."""
+    """Finds where the user or the workspace configures a setting."""
 
     def __init__(self, runtime: OpenWorkspace, settings: Settings) -> None:
         self._runtime = runtime
@@ -107,7 +107,7 @@ class _Origins:
         return ""
 
     def of_general(self, path: Sequence[str], value: Any) -> str:
-        """Return the file that has the setting for all models."""
+        """Return the origin of a setting that applies to all models."""
         origin = self._runtime.setting_origin(path[0])
         same = _inside(self.file, path) == value or path[0] in ("price", "request")
         if origin == self._runtime.dirs.config_file.name:
@@ -116,7 +116,7 @@ class _Origins:
 
 
 class _Known:
-    """Known values for settings that nobody has configured."""
+    """Values of settings that are not configured: learned, listed by the server, or built in."""
 
     def __init__(self, runtime: OpenWorkspace, settings: Settings, model: ListedModel) -> None:
         address = parse_address(find_base_url(settings)).url
@@ -131,7 +131,7 @@ class _Known:
         }
 
     def of(self, path: Sequence[str]) -> tuple[Any, str]:
-        """Value and origin."""
+        """Return the value and its origin; (None, "") if unknown."""
         field = path[-1]
         listed = self._listed.get(field)
         if (belief := self._beliefs.get(field)) is not None:
@@ -152,10 +152,10 @@ def _inside(table: Any, path: Sequence[str]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class ModelSettingRow:
-    """A setting on the screen."""
+    """A row of the screen."""
 
     path: tuple[str, ...]
-    """Its place in the model's table."""
+    """Path of the setting in the model's table."""
     title: str
     help: str
     kind: Literal["choice", "number", "table"]
@@ -173,17 +173,17 @@ MODEL_SETTING_ROWS = (
     ModelSettingRow(("request",), "Request fields", "as in TOML: temperature = 0.2, top_p = 0.9", "table"),
 )
 _TITLE, _ORIGIN, _FRAME = 18, 22, 6
-"""Columns of what stands beside a value."""
+"""Columns that a row needs beside the value."""
 
 
 class ModelSettingsScreen(ValuesDialog):
-    """A list of settings; Enter toggles one or opens it for writing.
+    """A list of a model's settings; Enter changes one or opens it in the field.
 
     Args:
-        model: With what the endpoint's list says of it.
-        preferences: The current settings.
-        runtime: Says where each comes from.
-        reconnect: Connects anew with these settings.
+        model: The model, as in the endpoint's list.
+        preferences: The settings in force.
+        runtime: The open workspace, which knows the origin of settings.
+        reconnect: Uses changed settings from the next request on.
     """
 
     KEYS = (
@@ -216,7 +216,7 @@ class ModelSettingsScreen(ValuesDialog):
         return f"Settings of {self._model.id}"
 
     def draw_list(self) -> None:
-        """Draw the list, with the cursor where it is."""
+        """Draw the list again; the cursor stays on its row."""
         self._facts = current_model_settings(self._runtime, self._preferences.settings, self._model)
         options = self.query_one(OptionList)
         at = options.highlighted
@@ -243,7 +243,7 @@ class ModelSettingsScreen(ValuesDialog):
         """Explain the setting under the cursor."""
         event.stop()
         row = self._row
-        # The list drawn anew tells of the same row again, which would hide what came of a change.
+        # Redrawing the list highlights the same row again: keep the message about the change then.
         if row is not self._explained and self.query_one(OptionList).has_focus:
             self._explained = row
             self.show_message(f"{row.title}: {row.help}")
@@ -256,14 +256,14 @@ class ModelSettingsScreen(ValuesDialog):
         if row.kind == "choice":
             self.action_turn(1)
             return
-        # Of request fields the model's own are written; those for all models stay what they are.
+        # For request fields, show only the model's own: those for all models are not changed here.
         begun = fact.own_value if row.path == ("request",) else fact.value
         text = "" if begun is None else _shown(begun)
         keys = "Enter saves · Esc cancels · empty unsets it for this model"
         self.open_field(text, f"{row.title}: {row.help}", keys)
 
     def action_turn(self, step: int) -> None:
-        """Change the setting to its next value, or to the one before with -1."""
+        """Change the setting to its next value, or to the previous one if `step` is -1."""
         row = self._row
         if self.is_field_open or row.kind != "choice":
             return
@@ -318,7 +318,7 @@ class ModelSettingsScreen(ValuesDialog):
 
 
 def _read(row: ModelSettingRow, text: str) -> Any:
-    """Return the value of an entered text; raises ValueError with a message that says how to write it."""
+    """Return the value of an entered text. Raises ValueError with a message that shows the format."""
     if row.kind == "number":
         if not (text.isascii() and text.isdigit()):
             raise ValueError(f"{row.title} takes a number.")
@@ -333,7 +333,7 @@ def _read(row: ModelSettingRow, text: str) -> Any:
 
 
 def _shown(value: Any) -> str:
-    """A value as the file holds it, a table without its braces."""
+    """Return a value as in the configuration file, a table without its braces."""
     if value in (None, {}):
         return "–"
     match value:

@@ -1,6 +1,6 @@
-"""Shows the output of programs on a proposal: its checks, the user's diff program.
+"""Screens with outputs for a proposal: of its checks, of the user's diff program, of the model's reads.
 
-What is on screen here does not count as seen: the diff program may leave out what it likes.
+Lines on these screens do not count as seen: the diff program may leave some out.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ _SIGNS = {
 
 
 class ChecksScreen(Dialog[None]):
-    """The kept output of all checks of a proposal, failed ones first."""
+    """The stored output of all checks of a proposal, failed ones first."""
 
     KEYS = (
         DialogKey("n", "next check", "next"),
@@ -67,7 +67,7 @@ class ChecksScreen(Dialog[None]):
         view.focus()
 
     def action_next(self) -> None:
-        """Go to the next check; after the last, to the first."""
+        """Go to the next check; after the last one, to the first."""
         view = self.query_one(TextView)
         heads = [number for number, line in enumerate(self._lines) if line.mark]
         following = [number for number in heads if number > view.first_line]
@@ -80,7 +80,7 @@ class ChecksScreen(Dialog[None]):
 
 
 def check_output_lines(checks: ProposalChecks) -> Iterator[TextLine]:
-    """Return the lines of the screen."""
+    """Yield the lines of the screen."""
     for result in sorted(checks.results, key=lambda one: (not one.has_new_failure, one.outcome is None)):
         yield TextLine(
             ((f"{result.name} {_SIGNS.get(result.state, '✗')} {result.summary}", "heading"),), mark="program"
@@ -105,7 +105,7 @@ def _printed(result: CheckResult) -> Iterator[TextLine]:
 
 
 class ModelReadsScreen(Dialog[None]):
-    """What the model had read before it wrote a proposal."""
+    """The files and lines that the model had read before it wrote a proposal."""
 
     KEYS = (DialogKey("g,G", "top, end"), DialogKey("escape", "close"))
     DEFAULT_CSS = """
@@ -132,7 +132,7 @@ class ModelReadsScreen(Dialog[None]):
 
 
 RunDiffProgram = Callable[[str, int], Awaitable[DiffOutput]]
-"""Runs the program on a file, by its path, for so many columns."""
+"""Runs the diff program on a file, given its path and the width in columns."""
 
 
 class ExternalDiffScreen(Dialog[None]):
@@ -152,7 +152,7 @@ class ExternalDiffScreen(Dialog[None]):
     """
 
     def __init__(self, name: str, paths: Sequence[str], at: int, run: RunDiffProgram) -> None:
-        """Show the files of `paths` from the one `at` on; `name` is what they are of, and by which program."""
+        """Open with file number `at` of `paths`; `name` is the title of the frame."""
         super().__init__(classes="-large")
         self._about = name
         self._paths = paths
@@ -186,7 +186,7 @@ class ExternalDiffScreen(Dialog[None]):
         self.show_status(place)
 
     def action_file(self, by: int) -> None:
-        """Show the next file, or the one before with -1."""
+        """Show the next file, or the previous one if `by` is -1."""
         self._at = (self._at + by) % len(self._paths)
         self._load()
 
@@ -194,7 +194,7 @@ class ExternalDiffScreen(Dialog[None]):
         self.query_one(SearchBar).open()
 
     def action_match(self, by: int) -> None:
-        """Go to the next line that matches, or to the one before."""
+        """Go to the next matching line, or to the previous one if `by` is -1."""
         found, of = self.query_one(TextView).go_to_match(by)
         if self.query_one(TextView).query_text:
             self.show_status(f"match {found} of {of}" if of else "no match")
@@ -213,10 +213,10 @@ class ExternalDiffScreen(Dialog[None]):
 
 
 class ExternalDiffController:
-    """Runs the configured diff program and opens the screen with its output.
+    """Runs the configured diff program and shows its output on a screen.
 
     Args:
-        review: Offers the key.
+        review: The review, which offers the key.
         runtime: The open workspace.
         app_context: Runs work, and notifies or asks the user.
     """
@@ -228,17 +228,17 @@ class ExternalDiffController:
         self._looked = False
 
     async def detect_program(self) -> None:
-        """Find out once whether there is a program, so that its key is offered."""
+        """Check once whether a diff program is configured, so that the review offers its key."""
         if not self._looked:
             await self._find()
             self._looked = True
 
     async def show_file(self, proposal_id: str, path: str) -> None:
-        """Show a file of a proposal by it; the others of the proposal are a key away."""
+        """Show a file of a proposal in the diff program; keys lead to the proposal's other files."""
         from app.git.diff_program import HOW_TO_SET
         from app.proposals.risk.edited_file import sort_in_path_order
 
-        # Of the proposal that was on the screen when the key was pressed; another may be by now.
+        # Look up the proposal by id: the review may show another one by now.
         proposal, by_path = self._review.state.get(proposal_id), self._review.preview.by_path
         if proposal is None or all(change.path != path for change in proposal.files):
             return

@@ -1,6 +1,6 @@
-"""Dialogs that report: findings about the endpoint, the reviews of commits, the skills, and the last request.
+"""Dialogs with reports: endpoint checks, verified commits, skills, and the last request.
 
-The view of the request has the program's own words and the ladder's decisions marked.
+The view of the request marks the program's messages and lists the ladder's decisions.
 """
 
 import asyncio
@@ -62,10 +62,11 @@ _TITLES = {
 
 
 class DoctorScreen(Dialog[bool]):
-    """Findings about the endpoint; the result is True if the next request should use something learned.
+    """Checks of the endpoint; the result is True if something new was learned for the next request.
 
     Args:
-        endpoint: Examined; what is learned of it goes into the runtime's store.
+        runtime: The open workspace; its store keeps the learned fields.
+        endpoint: The endpoint to examine.
     """
 
     HEADING = "Doctor"
@@ -102,7 +103,7 @@ class DoctorScreen(Dialog[bool]):
         self.action_again()
 
     def action_again(self) -> None:
-        """Examine from the start."""
+        """Run all checks again."""
         self._found = {}
         self.query_one("#doctor-summary", Static).update("")
         self._draw(busy=True)
@@ -168,7 +169,7 @@ class DoctorScreen(Dialog[bool]):
 
 
 def describe_diagnosis(diagnosis: Diagnosis) -> Content:
-    """Return the conclusion of the findings, in the words of the list."""
+    """Return the conclusion from the checks, with their titles as in the list."""
     if not diagnosis.usable:
         return Content.styled(escape_unsafe(diagnosis.summary, keep=""), "bold $text-error")
     unsure = [_TITLES.get(check.name, check.name) for check in diagnosis.checks if not check.ok]
@@ -185,17 +186,17 @@ _QUIET = "$foreground 65%"
 
 @dataclass(frozen=True, slots=True)
 class UnreviewedFiles:
-    """Changes of the branch that no review covers."""
+    """Changes of the branch that are not covered by a review."""
 
     base: str
     """The commit before the branch."""
     paths: Sequence[str]
-    """From the workspace."""
+    """Paths relative to the workspace."""
 
 
 class VerifyScreen(Dialog[UnreviewedFiles]):
-    """Shows the commits of the branch that its upstream lacks; the result is the files that the user wants to
-    review."""
+    """Shows the commits of the branch that its upstream lacks; the result is the uncovered files, if the user wants
+    to review them."""
 
     HEADING = "Verify"
     KEYS = (
@@ -225,7 +226,7 @@ class VerifyScreen(Dialog[UnreviewedFiles]):
         self._verify()
 
     def action_review(self) -> None:
-        """Close the screen and stage the uncovered changes, to be kept or reverted."""
+        """Close with the uncovered files; the caller stages them."""
         if self._unreviewed is not None:
             self.dismiss(self._unreviewed)
 
@@ -274,8 +275,8 @@ class SkillsScreen(Dialog[None]):
     """A read-only list of skills.
 
     Args:
-        skills: As their files are now.
-        model_skills: The skills that the model of the open session knows; None without a session.
+        skills: The skills in the files now.
+        model_skills: The skills that the open session uses; None without a session.
     """
 
     HEADING = "Skills"
@@ -360,7 +361,7 @@ class WireScreen(Dialog[None]):
         yield TextView()
 
     def on_mount(self) -> None:
-        """Lay it out on a thread, since a payload may be long."""
+        """Format the request on a thread, since it may be long."""
         self._show()
 
     @work(exit_on_error=False, description="lay out the payload")
@@ -374,7 +375,7 @@ class WireScreen(Dialog[None]):
         self.show_status(f"{len(lines)} lines")
 
     def action_next_system(self) -> None:
-        """Go to the next message of the program; after the last, to the first."""
+        """Go to the next message of the program; after the last one, to the first."""
         view = self.query_one(TextView)
         marked = view.marked_lines("program")
         top = view.first_line + 2
@@ -408,7 +409,7 @@ def ladder_moves_of_last_turn(events: Sequence[Event]) -> list[LadderMove]:
 
 
 def ladder_move_lines(moves: Sequence[LadderMove]) -> list[TextLine]:
-    """Return a heading and a line for each decision: time, rung, next action and facts."""
+    """Return a heading, and one line with the time for each decision."""
     if not moves:
         return []
     lines = [TextLine((("", ""),)), TextLine((("Decisions of the last turn", "key"),), "heading")]
@@ -419,20 +420,20 @@ def ladder_move_lines(moves: Sequence[LadderMove]) -> list[TextLine]:
 
 
 _SPOKEN = ("messages", "input")
-"""Names of the conversation's field, by wire."""
+"""Names of the field with the conversation, by wire."""
 _PROMPT = ("system", "instructions")
-"""Names of a separate field for the system prompt."""
+"""Names of the field with the system prompt, by wire."""
 
 
 def reorder_request_body(body: dict[str, Any]) -> dict[str, Any]:
-    """Return the body with long values after short ones and tools last; of images only the size."""
+    """Return the body with short values first, tools last, and image data replaced by its size."""
     body = _without_bytes(body)
     last = [name for name in (*_PROMPT, *_SPOKEN, "tools") if name in body]
     return {name: value for name, value in body.items() if name not in last} | {name: body[name] for name in last}
 
 
 _BYTES = ("url", "image_url", "data")
-"""Names of fields with image data."""
+"""Names of the fields with image data."""
 
 
 def _without_bytes(value: Any) -> Any:
@@ -448,7 +449,7 @@ def _without_bytes(value: Any) -> Any:
 
 
 def _bytes_left_out(text: str) -> str:
-    """Return Base64 data, with or without the head of a data URL, as its size."""
+    """Replace base64 data by its size; keep the head of a data URL."""
     head, comma, data = text.rpartition(",")
     return f"{head}{comma}[{format_bytes(len(data) * 3 // 4)} of base64]"
 
@@ -459,7 +460,7 @@ def format_request_body(body: dict[str, Any]) -> str:
 
 
 def request_summary(request: SentRequest, body: dict[str, Any]) -> Content:
-    """Return one line about a request: endpoint, model, size, tool choice."""
+    """Return one line about a request: wire, number of messages and tools, tool choice."""
     payload = request.payload
     spoken = sum(message.get("role") in _PROGRAM for message in payload.messages)
     apart = any(name in body for name in _PROMPT)

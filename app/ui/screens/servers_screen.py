@@ -38,8 +38,8 @@ class SignInScreen(Dialog[bool]):
     Args:
         server: Name of the server.
         request: The address to open, and its callback.
-        opened: The browser was told of it.
-        environment: Says whether the user is on another machine.
+        opened: Whether the browser was opened.
+        environment: Environment variables, which tell whether the user is connected by SSH.
     """
 
     KEYS = (
@@ -66,7 +66,7 @@ class SignInScreen(Dialog[bool]):
         return f"Sign in to {self._server}"
 
     def compose_body(self) -> Iterable[Widget]:
-        """Yield the address, instructions for a browser on another machine, and the field."""
+        """Yield the address, help for a browser on another machine, and the field."""
         first = "Your browser was opened at" if self._opened else "Open this address in your browser"
         yield Static(Content(f"{first}:"), classes="text")
         with VerticalScroll(can_focus=False):
@@ -79,7 +79,7 @@ class SignInScreen(Dialog[bool]):
         yield Input(placeholder=f"http://127.0.0.1:{self._invitation.port}/callback?…")
 
     def on_mount(self) -> None:
-        """Focus the field, so that a pasted address goes there."""
+        """Focus the field for a pasted address."""
         self.query_one(Input).focus()
 
     @on(Input.Submitted)
@@ -87,13 +87,13 @@ class SignInScreen(Dialog[bool]):
         self.show_status("One moment." if self._invitation.accept_pasted_address(event.value) else _WRONG)
 
     def action_copy(self) -> None:
-        """Copy the address, also to the clipboard of another machine, where the terminal does that."""
+        """Copy the address; over SSH, many terminals copy it to the clipboard of the user's machine."""
         self.app.copy_to_clipboard(self._invitation.address)
         self.show_status("Copied.")
 
 
 def ssh_forwarding_command(port: int, environment: Mapping[str, str]) -> str:
-    """Return the command that forwards a port to this machine; empty if the user is at this machine."""
+    """Return the ssh command that forwards a port to this machine; empty if the user is not connected by SSH."""
     connection = environment.get("SSH_CONNECTION", "").split()
     if len(connection) != 4:
         return ""
@@ -111,7 +111,7 @@ _MARKS = {
     McpServerState.SIGN_IN: ("?", "$text-warning"),
 }
 _DESCRIPTION = 100
-"""Characters of a tool's description that the list shows."""
+"""Characters of a tool's description in the list."""
 QUIET_STYLE = "$foreground 65%"
 
 
@@ -196,13 +196,13 @@ class ServersScreen(PreviewDialog[None]):
 
     @work(group="switch", exit_on_error=False, description="restart an MCP server")
     async def action_restart(self) -> None:
-        """Start the one under the cursor again."""
+        """Restart the highlighted server."""
         if (server := self._chosen) is not None and self._served.servers is not None:
             await self._served.servers.restart(server)
 
     @work(group="sign-in", exclusive=True, exit_on_error=False, description="sign in to an MCP server")
     async def action_sign_in(self) -> None:
-        """Sign in to the one under the cursor, in the browser."""
+        """Sign in to the highlighted server, in the browser."""
         server = self._chosen
         if server is None or not server.definition.is_remote:
             self.show_status("This server needs no sign-in.")
@@ -231,7 +231,7 @@ class ServersScreen(PreviewDialog[None]):
                     dialog.dismiss(True)
 
     async def _confirmed(self, server: McpServer, roles: Mapping[str, str]) -> bool:
-        """Ask whether to sign in at addresses of different origins."""
+        """Ask whether to sign in at these addresses, which have different origins."""
         named = "\n".join(f"  {purpose}: {origin}" for purpose, origin in roles.items())
         question = (
             f"These addresses take part in the sign-in:\n\n{named}\n\n"
@@ -241,13 +241,13 @@ class ServersScreen(PreviewDialog[None]):
         return await self.app.push_screen_wait(asking) is True
 
     def action_log(self) -> None:
-        """Toggle between the log and the tools of the server."""
+        """Toggle between the log and the tools of the highlighted server."""
         self._log = not self._log
         self._look()
 
 
 def _has_browser() -> bool:
-    """Whether there is one in a window: one for the terminal would draw over the app."""
+    """Return whether there is a graphical browser: one in the terminal would draw over the app."""
     return sys.platform == "darwin" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 

@@ -24,16 +24,17 @@ _NONE_YET = "No session here yet. One begins with your first message."
 _LAST_MESSAGES = 6
 _MARKED = re.compile(r"\*\*([^*\n]+)\*\*|`([^`\n]+)`")
 _LONGEST = 600
-"""Characters of a message in the preview."""
+"""Largest number of characters of a message in the preview."""
 _LOOK_BACK = 400
-"""Events at the end of a session that the preview looks at."""
+"""Number of last events that the preview reads."""
 
 
 class SessionPickerScreen(PreviewDialog[SessionRecord]):
-    """The sessions of the workspace: pinned ones first, then the latest.
+    """The sessions of the workspace: pinned ones first, then the latest; the result is the picked one.
 
     Args:
-        current: The id of the open session.
+        store: The sessions of the workspace.
+        current: Id of the open session.
     """
 
     HEADING = "Sessions"
@@ -77,7 +78,7 @@ class SessionPickerScreen(PreviewDialog[SessionRecord]):
 
     @on(SearchList.Highlighted)
     def preview_session(self, event: SearchList.Highlighted) -> None:
-        """Show how the conversation went on last."""
+        """Preview the end of the highlighted session."""
         record = self._records.get(event.choice.key) if event.choice else None
         if record is None:
             self.show_preview("")
@@ -86,7 +87,7 @@ class SessionPickerScreen(PreviewDialog[SessionRecord]):
 
     @work(group="preview", exclusive=True, exit_on_error=False, description="preview a session")
     async def _look(self, record: SessionRecord) -> None:
-        # Whoever runs down the list wants no preview of what is passed by.
+        # Skip previews while the user scrolls quickly.
         await asyncio.sleep(0.05)
         try:
             events = await asyncio.to_thread(self._store.last_events, record.id, _LOOK_BACK)
@@ -97,12 +98,12 @@ class SessionPickerScreen(PreviewDialog[SessionRecord]):
 
     @on(SearchList.Picked)
     def open_session(self, event: SearchList.Picked) -> None:
-        """Open it."""
+        """Close with the picked session."""
         if event.choice is not None and (record := self._records.get(event.choice.key)) is not None:
             self.dismiss(record)
 
     def action_delete(self) -> None:
-        """Delete the session under the cursor, after a question."""
+        """Delete the highlighted session, after a question."""
         choice = self.query_one(SearchList).highlighted
         if choice is not None and choice.key == self._current:
             self.show_status("this one is open")
@@ -126,13 +127,13 @@ class SessionPickerScreen(PreviewDialog[SessionRecord]):
 
     @work(group="pin", exclusive=True, exit_on_error=False, description="pin a session")
     async def action_pin(self) -> None:
-        """Pin the session under the cursor, so that pruning keeps it, or unpin it."""
+        """Pin or unpin the highlighted session; pruning keeps pinned ones."""
         if (choice := self.query_one(SearchList).highlighted) is not None:
             await self._change(self._store.pin, choice.key, not self._records[choice.key].pinned)
 
     @work(group="rename", exclusive=True, exit_on_error=False, description="rename a session")
     async def action_rename(self) -> None:
-        """Give the session under the cursor another title."""
+        """Let the user edit the title of the highlighted session."""
         if (choice := self.query_one(SearchList).highlighted) is not None:
             title = await self.app.push_screen_wait(SessionTitleScreen(self._records[choice.key].title))
             if title:
@@ -151,7 +152,7 @@ class SessionTitleScreen(Dialog[str]):
     """Edits the title of a session.
 
     Args:
-        title: The present one.
+        title: The present title.
     """
 
     HEADING = "Title"
@@ -169,13 +170,13 @@ class SessionTitleScreen(Dialog[str]):
 
     @on(Input.Submitted)
     def save_title(self, event: Input.Submitted) -> None:
-        """Save the title; an empty one removes it."""
+        """Close with the entered title."""
         event.stop()
         self.dismiss(event.value.strip())
 
 
 def session_preview(record: SessionRecord, events: Sequence[Event]) -> Content:
-    """Return the last messages of a session."""
+    """Return the last messages and proposals of a session."""
     parts: list[Content] = []
     for event in events:
         match event:
@@ -197,7 +198,7 @@ def _said(mark: str, style: str, text: str) -> Content:
 
 
 def _inline(text: str) -> Content:
-    """Text with the commonest of Markdown shown rather than spelt: bold and code."""
+    """Return a text with Markdown's bold and code styled."""
     parts: list[str | tuple[str, str]] = []
     position = 0
     for found in _MARKED.finditer(text):
@@ -234,9 +235,9 @@ def _when(moment: float) -> str:
 
 _WHAT_FOR = "Every message, proposal, file and side question of this workspace's sessions is searched."
 _SNIPPET, _BEFORE = 96, 24
-"""Characters of a place in the list, and how many of them may stand before the first word that was found."""
+"""Characters of an excerpt in the list, and at most how many of them precede the first match."""
 _PREVIEW, _ABOVE = 6_000, 1_500
-"""Characters in the preview, and how many of them may stand before the first word that was found."""
+"""Characters of the preview, and at most how many of them precede the first match."""
 _KINDS = {
     "you": ("❯", "$text-accent"),
     "model": ("●", "$text-primary"),
@@ -260,7 +261,7 @@ _NAMES = {
 
 
 class SessionSearchScreen(PreviewDialog[SearchHit]):
-    """Searches while the user types; the picked match is the result."""
+    """Searches all sessions while the user types; the result is the picked match."""
 
     HEADING = "Search"
     KEYS = (
@@ -275,7 +276,7 @@ class SessionSearchScreen(PreviewDialog[SearchHit]):
         self._search = search
         self._words = query
         self._found: dict[str, SearchHit] = {}
-        """By the keys of their choices; a key that comes late is of another search, and means nothing any more."""
+        """Matches by the key of their choice; keys of an earlier search are ignored."""
 
     def search_list(self) -> SearchList:
         return SearchList(
@@ -290,7 +291,7 @@ class SessionSearchScreen(PreviewDialog[SearchHit]):
 
     @on(SearchList.QueryChanged)
     def search(self, event: SearchList.QueryChanged) -> None:
-        """Search as soon as something was typed."""
+        """Start a search for the typed words."""
         self._look_for(event.text)
 
     @work(group="search", exclusive=True, exit_on_error=False, description="search the sessions")
@@ -314,13 +315,13 @@ class SessionSearchScreen(PreviewDialog[SearchHit]):
 
     @on(SearchList.Highlighted)
     def preview_hit(self, event: SearchList.Highlighted) -> None:
-        """Show the selected event."""
+        """Preview the highlighted match."""
         if event.choice is not None and (found := self._found.get(event.choice.key)) is not None:
             self.show_preview(_hit_preview(found, self._words))
 
     @on(SearchList.Picked)
     def return_hit(self, event: SearchList.Picked) -> None:
-        """Go there."""
+        """Close with the picked match."""
         if event.choice is not None and (found := self._found.get(event.choice.key)) is not None:
             self.dismiss(found)
 
@@ -344,7 +345,7 @@ def _hit_preview(found: SearchHit, words: str) -> Content:
 
 
 def _part(text: str, words: str, length: int, before: int) -> str:
-    """As much of a text as fits, around the first place that has one of the words."""
+    """Return an excerpt of a text around the first match."""
     first = next(_places(text, words), None)
     start = max(0, min(first.start() - before, len(text) - length)) if first else 0
     lead, end = "… " if start else "", " …" if start + length < len(text) else ""

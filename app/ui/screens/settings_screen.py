@@ -1,4 +1,4 @@
-"""The settings in force and their origin; a change takes effect at once and is saved."""
+"""The settings in force and their origin; a change is saved and takes effect at once."""
 
 import asyncio
 import re
@@ -67,7 +67,7 @@ class AllowedCommandsScreen(Dialog[None]):
         self.show_status(f"{len(texts)} allowed" if texts else "")
 
     def action_revoke(self) -> None:
-        """Ask again from now on, in every window."""
+        """Remove the highlighted command: it needs permission again, in every window."""
         if (choice := self.query_one(SearchList).highlighted) is not None:
             self._revoke(choice.key)
 
@@ -98,12 +98,12 @@ class ModelChooser(Protocol):
         """Use the endpoint and model of these settings from the next request on. Raises NotConnected."""
 
     async def pick_model(self, settings: "Settings") -> str | None:
-        """Let the user choose among the endpoint's models; return None if they choose none."""
+        """Let the user choose one of the endpoint's models; return None if they cancel."""
 
 
 @dataclass(frozen=True, slots=True)
 class SettingRow:
-    """A setting on the screen."""
+    """A row of the screen."""
 
     key: str
     title: str
@@ -160,13 +160,13 @@ SETTING_GROUPS: tuple[tuple[str, tuple[SettingRow, ...]], ...] = (
 
 
 class SettingsScreen(ValuesDialog):
-    """A list of settings; Enter toggles one or opens it for writing.
+    """A list of settings; Enter changes one or opens it in the field.
 
     Args:
         preferences: The settings in force.
-        runtime: Says where each comes from.
-        connector: Connects with another endpoint or model.
-        work: Runs that.
+        runtime: The open workspace, which knows the origin of settings.
+        connector: Connects to another endpoint or model.
+        work: Runs work in the background.
         pick_theme: Lets the user choose a theme.
     """
 
@@ -194,10 +194,10 @@ class SettingsScreen(ValuesDialog):
         self._choose_theme = pick_theme
         self._rows: list[SettingRow | None] = []
         self._writing: SettingRow
-        """The setting that the field edits; set once the field was open."""
+        """The setting that the field edits; set when the field is opened."""
 
     def draw_list(self) -> None:
-        """Draw the list, with the cursor where it is."""
+        """Draw the list again; the cursor stays on its row."""
         options = self.query_one(OptionList)
         at = options.highlighted
         self._rows = []
@@ -232,7 +232,7 @@ class SettingsScreen(ValuesDialog):
 
     @on(OptionList.OptionHighlighted)
     def show_explanation(self, event: OptionList.OptionHighlighted) -> None:
-        """Explain the setting under the cursor, where the list has no room for it."""
+        """Explain the highlighted setting below the list if the terminal is narrow."""
         event.stop()
         row = self._row
         if self.is_narrow and row is not None and not self.is_field_open and self.query_one(OptionList).has_focus:
@@ -263,7 +263,7 @@ class SettingsScreen(ValuesDialog):
                 self.action_turn(1)
 
     def action_turn(self, step: int) -> None:
-        """Change the setting to its next value, or to the one before with -1."""
+        """Change the setting to its next value, or to the previous one if `step` is -1."""
         row = self._row
         if row is None or row.kind == "commands" or self.is_field_open:
             return
@@ -334,7 +334,7 @@ class SettingsScreen(ValuesDialog):
 
 
 def _format_value(row: SettingRow, value: Any) -> str:
-    """Return a value as the user writes it; empty for None."""
+    """Return a value in the format that the user enters; empty for None."""
     if value is None:
         return ""
     match row.kind:
@@ -349,7 +349,7 @@ def _shown(row: SettingRow, value: Any) -> str:
     if row.kind == "switch":
         return "on" if value else "off"
     if row.key == "base_url":
-        # A password in it is nobody's who looks over the shoulder.
+        # Without user name and password, which others could read on the screen.
         value = parse_address(str(value or "")).url
     text = escape_unsafe(_format_value(row, value), keep="") if value not in (None, "") else "–"
     return text if len(text) <= 23 else text[:22] + "…"

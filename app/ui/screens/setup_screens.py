@@ -1,4 +1,4 @@
-"""Screens for setting up a model where none is configured."""
+"""Screens to set up a model if none is configured."""
 
 import asyncio
 import time
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 
 class ModelPickerScreen(Dialog[str]):
-    """A list of model names; a typed name counts too, since not every endpoint lists all its models.
+    """A list of model names; the user may also type one, since not every endpoint lists all its models.
 
     Args:
         load: Asks the endpoint for its models; may raise RequestError.
-        address: The endpoint, to say whose models these are.
+        address: Name of the endpoint, for the screen.
         current: The model in use.
-        make_settings_screen: Makes the screen of what is set for a model alone.
+        make_settings_screen: Returns the screen with the settings of one model.
     """
 
     HEADING = "Model"
@@ -112,10 +112,10 @@ class ModelPickerScreen(Dialog[str]):
 
     @on(SearchList.Picked)
     def return_model(self, event: SearchList.Picked) -> None:
-        """Take it."""
+        """Close with the picked or typed name."""
         name = event.choice.key if event.choice is not None else event.text
         if event.choice is None and len(name.split()) > 1:
-            # Words that were meant for the model, typed before this came up.
+            # Probably a message to the model, typed before this screen was shown.
             self.show_status("a name that is not listed has no spaces")
         elif name:
             self.dismiss(name)
@@ -130,7 +130,7 @@ class ModelPickerScreen(Dialog[str]):
 
 
 SettingChanges = dict[str, str | SecretStr]
-"""Settings by their keys."""
+"""New values of settings by their keys."""
 
 _ANTHROPIC_KEY, _ANTHROPIC_HOST = "sk-ant-", "api.anthropic.com"
 
@@ -138,12 +138,13 @@ _ANTHROPIC_KEY, _ANTHROPIC_HOST = "sk-ant-", "api.anthropic.com"
 class EndpointScreen(Dialog[bool]):
     """Asks for a key, an address, or both; the result is True once they are saved.
 
-    A key is neither shown nor part of a message that a handler here takes: what ends the app shows their values.
+    A key is never shown. Message handlers of this screen do not take it as an argument either, because a crash report
+    contains the values of arguments.
 
     Args:
         settings: The current settings.
         config_file: The file in which settings are saved.
-        save: Keeps them there; raises ConfigError.
+        save: Saves the changed settings; raises ConfigError.
     """
 
     HEADING = "Set up a model"
@@ -170,7 +171,7 @@ class EndpointScreen(Dialog[bool]):
         self._save = save
 
     def compose_body(self) -> Iterable[Widget]:
-        """Yield the fields for key and address, the host that gets requests, and the file that stores them."""
+        """Yield the fields, the host that gets requests, and the name of the configuration file."""
         yield Static("The key of a hosted model, the address of a server, or both.", classes="text")
         with Horizontal():
             yield Label("Key")
@@ -190,7 +191,7 @@ class EndpointScreen(Dialog[bool]):
 
     @property
     def _changes(self) -> SettingChanges:
-        """The settings that are written in the fields."""
+        """The settings that the fields contain."""
         key, address = (self.query_one(f"#endpoint-{name}", Input).value.strip() for name in ("key", "address"))
         changes: SettingChanges = {"base_url": address} if address else {}
         if key:
@@ -202,7 +203,7 @@ class EndpointScreen(Dialog[bool]):
         return changes
 
     def _fault(self, changes: SettingChanges) -> str:
-        """Why these can't be kept; empty if they can."""
+        """Return why these settings cannot be saved; empty if they can."""
         address = changes.get("base_url")
         if isinstance(address, str) and (fault := find_url_fault(address)):
             return f"The address cannot be used: {fault}."
@@ -210,7 +211,7 @@ class EndpointScreen(Dialog[bool]):
 
     @on(Input.Changed)
     def show_host(self) -> None:
-        """Show the host to which requests and the key would go."""
+        """Show the host that would get requests and the key."""
         from app.runtime.model_connection import find_base_url
 
         changes = self._changes
@@ -246,22 +247,22 @@ class EndpointScreen(Dialog[bool]):
 
 
 DEMO_CHOICE = ("", "demo")
-"""The result that stands for the demo model."""
+"""Result that means the demo model."""
 ENTER_ENDPOINT_CHOICE = ("", "written")
-"""The result that stands for a key or an address that the user is about to write."""
+"""Result that means that the user wants to enter a key or an address."""
 
 _KINDS = {"ollama": "Ollama", "lmstudio": "LM Studio", "llama.cpp": "llama.cpp", "vllm": "vLLM", "unknown": "server"}
 
 
 class SetupScreen(Dialog[tuple[str, str]]):
-    """Offers local servers that answer, an address or key to write, and the demo.
+    """Offers local servers that answer, the form for a key or address, and the demo.
 
-    Returns base URL and model of the endpoint that the user picked, `ENTER_ENDPOINT_CHOICE`, `DEMO_CHOICE`, or None
-    for none of these.
+    The result is base URL and model of the picked endpoint, `ENTER_ENDPOINT_CHOICE`, `DEMO_CHOICE`, or None if the
+    user cancels.
 
     Args:
-        missing: Says in one line what is not set up.
-        picked_before: Tells which model was picked at an address the last time.
+        missing: One line on the missing setting.
+        picked_before: Returns the model that was last picked for a base URL.
     """
 
     HEADING = "Welcome to signoff"
@@ -287,7 +288,7 @@ class SetupScreen(Dialog[tuple[str, str]]):
         self._choices = [ENTER_ENDPOINT_CHOICE, DEMO_CHOICE]
 
     def compose_body(self) -> Iterable[Widget]:
-        """Yield the missing settings, the servers that were found, and instructions."""
+        """Yield the missing setting, the choices, and instructions."""
         yield Static("The model proposes changes to this folder; you sign them off, or not.", classes="text")
         yield Static(Content(escape_unsafe(self._missing, keep="")), classes="text gap warning")
         yield Static(Content.styled("Pick a model", "bold $text-primary"), classes="text gap")
@@ -302,7 +303,7 @@ class SetupScreen(Dialog[tuple[str, str]]):
 
     @work(group="look", exclusive=True, exit_on_error=False, description="looking for local servers")
     async def action_look(self) -> None:
-        """Ask the usual ports of this machine."""
+        """Look for model servers on the usual ports of this machine."""
         from app.llm import endpoint_doctor
 
         self.show_status("looking for models on this machine …")
@@ -320,19 +321,19 @@ class SetupScreen(Dialog[tuple[str, str]]):
         )
 
     def _before(self, found: "Sequence[tuple[LocalServer, str]]") -> int:
-        """Which of them the user picked the last time, else the first."""
+        """Return the index of the model that the user picked the last time; 0 if there is none."""
         picked = (model == self._picked_before(server.base_url) for server, model in found)
         return next((number for number, before in enumerate(picked) if before), 0)
 
     @on(OptionList.OptionSelected)
     def return_choice(self, event: OptionList.OptionSelected) -> None:
-        """Hand the choice back."""
+        """Close with the chosen endpoint."""
         event.stop()
         self.dismiss(self._choices[event.option_index])
 
 
 def setup_instructions() -> Content:
-    """Return how to name a model on another machine."""
+    """Return how to configure a model on another machine."""
     return Content.assemble(
         ("Or set one, and start again\n", "bold $text-primary"),
         ("hosted     ", "$foreground 65%"),

@@ -1,1 +1,1 @@
-"""Dealings with the terminal besides drawing."""
+"""Terminal services: keys and colours, notifications, the external editor, garbage collection."""

@@ -1,9 +1,8 @@
-"""The terminal's driver, and what calls the user back to a terminal without the focus: a bell, or a notification.
+"""The terminal's driver, the window title, and notifications for a user whose focus is elsewhere.
 
-A terminal that knows OSC 9 (iTerm2, kitty, WezTerm, Windows Terminal, foot, Ghostty) or OSC 777 (urxvt, VTE) turns
-the sequence into a notification; every other one ignores an unknown OSC. The bell is for the rest: for consoles that
-would print what they do not know, and for tmux, which keeps such sequences to itself unless they are wrapped and
-`allow-passthrough` is on, but hands on a bell.
+Terminals that know OSC 9 (iTerm2, kitty, WezTerm, Windows Terminal, foot, Ghostty) or OSC 777 (urxvt, VTE) turn the
+sequence into a notification; most others ignore an unknown OSC. Consoles that would print unknown sequences get a
+bell. tmux gets a bell, too: it passes the notification on only if `allow-passthrough` is on, but always a bell.
 """
 
 import os
@@ -29,11 +28,11 @@ if TYPE_CHECKING:
 
 
 _SEQUENCE = re.compile(r"\x1b(?:\[[0-9:;<=>?]*[ -/]*[@-~]|O.|.)?")
-"""Escape sequences of keys without a character."""
+"""Escape sequences of keys that enter no character."""
 
 
 def make_key_events(lines: str) -> Iterator[events.Key]:
-    """Yield a key event for each letter, and Enter at the end of each line."""
+    """Yield a key event for each printable character, and Enter at the end of each line."""
     for letter in _SEQUENCE.sub("", lines):
         if letter == "\n":
             yield events.Key("enter", "\r")
@@ -50,21 +49,22 @@ def _name(letter: str) -> str:
 
 
 _NOT_DRAWING = re.compile(r"\x1b(?!\[[0-9;:]*[mH])(?:\[[0-9:;<=>?]*[ -/]*[@-~]|[\]P][^\x07\x1b]*(?:\x07|\x1b\\)|.)?")
-"""Every control sequence but those that set colours (SGR) or move the cursor (CUP)."""
+"""Every control sequence except those that set colours (SGR) or move the cursor (CUP)."""
 _ROW = re.compile(r"\x1b\[(\d+);1H")
-"""Where the paint of a row begins, with its number from 1."""
+"""The cursor movement before a painted row, with the row's number from 1."""
 _LONGEST = 200
 
 
 def desktop_notification_sequence(title: str, text: str) -> str:
-    """Return the escape sequence of a desktop notification; the text cannot end it early."""
+    """Return the escape sequence of a desktop notification; the texts are cleaned so that they cannot end it
+    early."""
     title, text = _plain(title), _plain(text)
-    # OSC 777 parts its fields by semicolons; OSC 9 has one field, but ConEmu reads `9;4;…` as something else.
+    # OSC 777 separates its fields by semicolons. OSC 9 has one field, but ConEmu reads `9;4;…` as a command.
     return f"\x1b]9;{title}: {text}\x1b\\" + f"\x1b]777;notify;{title};{text}\x1b\\"
 
 
 def attention_sequence(kind: str, text: str, environment: Mapping[str, str]) -> str:
-    """Return the bytes of a `bell` or `desktop` notification for the terminal of this environment."""
+    """Return the sequence of a `bell` or `desktop` notification for the terminal of this environment."""
     terminal = environment.get("TERM", "")
     if kind == "bell" or terminal in ("", "dumb", "linux") or "STY" in environment:
         return "\a"
@@ -80,18 +80,18 @@ _RESTORE_TITLE = "\x1b[23;2t"
 
 
 def window_title(needed: int, folder: str) -> str:
-    """Return the title of the terminal's window: `signoff (3) - folder`.
+    """Return the title of the terminal's window, such as `signoff (3) - folder`.
 
     Args:
         needed: Number of items that wait for the user.
-        folder: The name of the workspace's folder.
+        folder: Name of the workspace.
     """
     count = f" ({needed})" if needed else ""
     return f"signoff{count} - {_plain(folder)}"
 
 
 def _shows_titles(environment: Mapping[str, str]) -> bool:
-    """Return whether the terminal takes a title; consoles print what they do not know, and screen has none."""
+    """Return whether the terminal can set a title: consoles print unknown sequences, and screen has no titles."""
     return environment.get("TERM", "") not in ("", "dumb", "linux", "unknown") and "STY" not in environment
 
 
@@ -100,7 +100,7 @@ def _plain(text: str) -> str:
 
 
 class TerminalNotifier:
-    """Sends bells, notifications and titles to the terminal, through the queue that also draws."""
+    """Sends bells, notifications and window titles to the terminal, through Textual's driver."""
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
         self._environment = environment
@@ -108,12 +108,12 @@ class TerminalNotifier:
         self._title = ""
         self._driver: Driver | None = None
         self._has_screen = False
-        """Whether the alternate screen is shown when Textual asks for it."""
+        """Whether the alternate screen is already shown when Textual requests it."""
         self._is_recording = True
-        """Whether what is drawn still belongs to the first picture."""
+        """Whether output is recorded for the first picture of the next start."""
         self._painted: list[str] = []
         self.paused = False
-        """While another program has the terminal."""
+        """Set while another program uses the terminal."""
 
     def wrap_driver(self, base: type["Driver"]) -> type["Driver"]:
         """Return a subclass of the driver that registers itself here when it starts."""
@@ -123,7 +123,7 @@ class TerminalNotifier:
             """Textual's driver for this platform."""
 
             def start_application_mode(self) -> None:
-                # To what it finds here Textual goes back, for an editor too.
+                # Textual restores the state that it finds here at its end, and for an external editor.
                 restore_terminal()
                 for key in make_key_events(pop_typed_lines()):
                     self.process_message(key)
@@ -137,7 +137,7 @@ class TerminalNotifier:
 
             def process_message(self, message: Message) -> None:
                 if isinstance(message, events.Key):
-                    # What is painted from now on may show what the user types.
+                    # Later paints may contain text of the user.
                     attention._is_recording = False
                 super().process_message(message)
 
@@ -145,7 +145,7 @@ class TerminalNotifier:
                 if attention._is_recording:
                     attention._painted.append(data)
                 if not (attention._has_screen and data == ENTER_ALTERNATE_SCREEN):
-                    # xterm would clear the first picture.
+                    # Requesting the alternate screen again would make xterm clear the first picture.
                     super().write(data)
 
             def stop_application_mode(self) -> None:
@@ -157,12 +157,13 @@ class TerminalNotifier:
         return NotedDriver
 
     def take_first_picture(self) -> str:
-        """Return the sequences that draw the first picture; empty if the user typed before it was complete."""
+        """Stop recording; return the sequences that draw the first picture, or "" if the user typed before it was
+        complete."""
         drawn = _NOT_DRAWING.sub("", "".join(self._painted))
         self._is_recording, self._painted = False, []
         rows = set(_ROW.findall(drawn))
         tops = [row.start() for row in _ROW.finditer(drawn) if row[1] == "1"]
-        # Textual paints the screen several times; from the latest paint of all rows on is enough.
+        # Textual paints several times: the sequences from the latest full paint are enough.
         return next((drawn[top:] for top in reversed(tops) if set(_ROW.findall(drawn, top)) == rows), "")
 
     @property
@@ -171,7 +172,7 @@ class TerminalNotifier:
         return self._driver is not None
 
     def notify(self, kind: str, text: str) -> None:
-        """Call for attention.
+        """Send a notification, unless another program uses the terminal.
 
         Args:
             kind: `bell`, `desktop` or `off`.
@@ -183,7 +184,7 @@ class TerminalNotifier:
         self._driver.flush()
 
     def set_title(self, title: str) -> None:
-        """Set the title of the terminal's window; that of before comes back at the end."""
+        """Set the window title; the driver restores the former title at its end."""
         if title != self._title:
             self._title = title
             self._write_title()

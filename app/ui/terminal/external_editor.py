@@ -1,4 +1,4 @@
-"""Hands a text to the user's own editor and takes it back; the app sleeps meanwhile, the model does not."""
+"""Opens a text in the user's editor; the app is suspended meanwhile, the model continues."""
 
 import os
 import signal
@@ -17,11 +17,11 @@ class ExternalEditor:
     """The user's editor, for one app.
 
     Args:
-        app: Sleeps meanwhile.
-        attention: Does not call meanwhile.
-        configured: The editor's command as it is set, if it is.
-        folder: The folder in which the editor runs.
-        environment: Has it else.
+        app: Suspended while the editor runs.
+        attention: Sends no notification while the editor runs.
+        configured: Returns the configured editor command; empty if none is set.
+        folder: Working directory of the editor.
+        environment: Names the editor if none is configured.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class ExternalEditor:
         self._environment = environment
 
     async def edit(self, text: str, *, name: str = "message.md") -> str:
-        """Let the user edit a text in a file with this name; return it as saved.
+        """Let the user edit a text in a file with this name; return the saved text.
 
         Raises:
             EditorFailed: there is no editor, it cannot be started, or it ended with an error.
@@ -49,14 +49,15 @@ class ExternalEditor:
 
     @contextmanager
     def _asleep(self) -> Iterator[None]:
-        """Give the terminal away; nothing is drawn until it is back.
+        """Suspend the app: it draws nothing and leaves the terminal to the editor.
 
-        An error is raised once it is: Textual takes it back only where the body of `suspend` ends without one.
+        An exception of the body is raised after the app has resumed: Textual takes the terminal back only if the body
+        of `suspend` raises none.
         """
         failed: BaseException | None = None
         with ExitStack() as stack:
-            # The terminal's Ctrl+C goes to this process too; only the editor shall act on it. A handler, unlike
-            # "ignore", is not inherited by the editor.
+            # The terminal sends Ctrl+C to this process, too; only the editor must handle it. A handler is used
+            # because the editor would inherit SIG_IGN.
             before = signal.signal(signal.SIGINT, lambda *_: None)
             stack.callback(signal.signal, signal.SIGINT, before)
             self._attention.paused = True

@@ -1,4 +1,4 @@
-"""An app fitted to its terminal: the palette, safe output, and calls for attention."""
+"""Base class of the app, with colours fitted to the terminal, safe output and notifications."""
 
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -35,11 +35,11 @@ _CUBE = {
 _GREYS = {232 + step: (8 + 10 * step,) * 3 for step in range(24)}
 
 _LEAST_CHROMA = 0.04
-"""Below this a colour reads as grey."""
+"""Oklab chroma below which a colour looks grey."""
 
 
 class PaletteFilter(LineFilter):
-    """Draws everything with the 240 fixed colours of a terminal's palette."""
+    """Replaces all colours by the 240 fixed colours of a terminal with 256."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         """Return the segments in colours of the palette."""
@@ -61,7 +61,7 @@ def _in_palette(colour: RichColor) -> RichColor:
 
 @lru_cache(4096)
 def nearest_palette_colour(red: int, green: int, blue: int) -> int:
-    """Return the number of the colour of the palette that looks most like this one (each part 0 to 255)."""
+    """Return the number of the palette colour that looks most like this one (each part 0 to 255)."""
     wanted = _oklab(red, green, blue)
 
     def distance(number: int) -> float:
@@ -73,8 +73,8 @@ def nearest_palette_colour(red: int, green: int, blue: int) -> int:
 def add_tint_variables(variables: Mapping[str, str], theme: Theme) -> dict[str, str]:
     """Return the variables of a theme, changed so that tints stay visible in 256 colours.
 
-    A background that is only just tinted would become a grey by `nearest`, and say nothing any more: those of changed
-    lines and words are exchanged for colours of the palette that keep the hue.
+    `nearest_palette_colour` would turn a weakly tinted background into a grey. So the backgrounds of changed lines
+    and words are replaced by palette colours that keep the hue.
     """
     if theme.ansi:
         return dict(variables)
@@ -91,7 +91,8 @@ def add_tint_variables(variables: Mapping[str, str], theme: Theme) -> dict[str, 
 
 
 def _tint(hue_of: Color, like: Color, taken: Collection[Rgb]) -> Rgb:
-    """The colour of the cube with the hue of one colour and about the lightness of another."""
+    """Return the cube colour with the hue of one colour and about the lightness of another, except those in
+    `taken`."""
     _, a, b = _oklab(*hue_of.rgb)
     hue, (lightness, *_) = atan2(b, a), _oklab(*like.rgb)
 
@@ -100,7 +101,7 @@ def _tint(hue_of: Color, like: Color, taken: Collection[Rgb]) -> Rgb:
         chroma = hypot(a, b)
         if chroma < _LEAST_CHROMA:
             return inf
-        # In the dark there are only strong tints to choose from; in the light a strong one would shout.
+        # Dark tints in the cube are all strong; among light ones, prefer weak tints.
         return abs(light - lightness) + 1.5 * (1 - cos(atan2(b, a) - hue)) + lightness**2 * chroma
 
     return min((rgb for rgb in _CUBE.values() if rgb not in taken), key=distance)
@@ -108,12 +109,12 @@ def _tint(hue_of: Color, like: Color, taken: Collection[Rgb]) -> Rgb:
 
 @lru_cache(1)
 def _palette() -> dict[int, tuple[float, float, float]]:
-    """Number and Oklab of every fixed colour; the first sixteen are the user's own to set."""
+    """Return the fixed colours by number, in Oklab; the first sixteen are left out because users change them."""
     return {number: _oklab(*rgb) for number, rgb in {**_CUBE, **_GREYS}.items()}
 
 
 def _oklab(red: int, green: int, blue: int) -> tuple[float, float, float]:
-    """Lightness and the two colour axes of an sRGB colour."""
+    """Return lightness and the two colour axes of an sRGB colour."""
     r, g, b = (_linear(part / 255) for part in (red, green, blue))
     long = (0.4122214708 * r + 0.5363325363 * g + 0.0514459929 * b) ** (1 / 3)
     middle = (0.2119034982 * r + 0.6806995451 * g + 0.1073969566 * b) ** (1 / 3)
@@ -130,27 +131,28 @@ def _linear(part: float) -> float:
 
 
 class UnsafeTextFilter(LineFilter):
-    """Deletes characters that a terminal acts upon, or that reorder text, from everything that is drawn.
+    """Deletes from all output the characters that control a terminal or reorder text.
 
-    Widgets show such characters as glyphs; what a widget forgets ends here. They have no width, so nothing moves.
+    Widgets show these characters as glyphs; this filter catches those that a widget misses. They have no width, so
+    the layout stays the same.
     """
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """Return the segments, each without unsafe characters."""
+        """Return the segments without unsafe characters."""
         if all(is_plain(segment.text, keep="") for segment in segments):
             return segments
         return [Segment(strip_unsafe(segment.text, keep=""), segment.style, segment.control) for segment in segments]
 
 
 class _Together(LineFilter):
-    """Applies several filters in turn, so that a row is rebuilt once."""
+    """Applies several filters in turn, so that Textual rebuilds a row only once."""
 
     def __init__(self, filters: Sequence[LineFilter]) -> None:
         super().__init__()
         self._filters = filters
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """The segments as they may go to the terminal."""
+        """Return the segments after all filters."""
         for one in self._filters:
             segments = one.apply(segments, background)
         return segments
@@ -158,36 +160,37 @@ class _Together(LineFilter):
 
 @lru_cache(maxsize=8)
 def combine_filters(filters: tuple[LineFilter, ...]) -> LineFilter:
-    """Return a filter that applies these filters in turn; the same object for the same filters, for its cache."""
+    """Return a filter that applies these filters in turn; for the same filters the same object, as Textual caches by
+    it."""
     return _Together(filters)
 
 
 class TerminalApp(OrderedApp):
-    """Textual's hooks for the terminal, filled."""
+    """Base class of the app: fits colours, output and keys to the terminal."""
 
     def __init__(self, theme: Theme) -> None:
         _free_strips_at_once()
         self.notifier = TerminalNotifier()
         self._first_theme = theme
-        # There before Textual looks for one: with a theme that comes later all style sheets would be read twice.
+        # Set before Textual reads it: a later change of the theme would parse all style sheets a second time.
         self.set_reactive(App.theme, theme.name)
         super().__init__()
         self.register_theme(theme)
         self.theme = theme_for_colour_system(theme.name, self.console.color_system)
 
     def get_theme(self, theme_name: str) -> Theme | None:
-        """Return a theme by name; that of the first picture is known before it can be registered."""
+        """Return a theme by name; the first theme is found even before it is registered."""
         first = self._first_theme
         return super().get_theme(theme_name) or (first if theme_name == first.name else None)
 
     def get_driver_class(self) -> type[Driver]:
-        """Return the platform's driver, extended to mark keys of one read and to notify the user."""
+        """Return the platform's driver, extended to mark keys that were read together and to notify the user."""
         driver = super().get_driver_class()
         _join_reads(driver)
         return self.notifier.wrap_driver(driver)
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
-        """Return defaults of the variables that our own style sheets use, mixed from the theme."""
+        """Return defaults for the diff colours of our style sheets, derived from the theme."""
         theme = self.get_theme(self.theme)
         return make_diff_variable_defaults(theme) if theme is not None else {}
 
@@ -200,11 +203,11 @@ class TerminalApp(OrderedApp):
 
     @property
     def _has_palette(self) -> bool:
-        """Whether the terminal knows just 256 colours."""
+        """Return whether the terminal has just 256 colours."""
         return self.console.color_system == "256"
 
     def get_line_filters(self) -> list[LineFilter]:
-        """Return Textual's filters and our own, as one."""
+        """Return Textual's filters and ours as one filter."""
         return [combine_filters((*super().get_line_filters(), *self._line_filters))]
 
     @cached_property
@@ -217,14 +220,14 @@ class TerminalApp(OrderedApp):
 
 
 def _join_reads(driver: type[Driver]) -> None:
-    """Replace the parser of a driver's module by one that marks keys read together."""
+    """Replace the parser in a driver's module by one that marks keys that were read together."""
     module: Any = sys.modules[driver.__module__]
     parser = getattr(module, "XTermParser", None)
     if parser is None or getattr(parser, "joins", False):
         return
 
     class JoiningParser(parser):  # type: ignore[misc, valid-type]
-        """Textual's parser; it is fed with what one read returned."""
+        """Textual's parser; `data` is the result of one read."""
 
         joins = True
 
@@ -235,17 +238,17 @@ def _join_reads(driver: type[Driver]) -> None:
 
 
 original_strip_divide = Strip.divide
-"""`Strip.divide` as Textual has it."""
+"""Textual's `Strip.divide`."""
 
 
 def divide_strip(self: Strip, cuts: Iterable[int]) -> Sequence[Strip]:
-    """Divide a strip as `Strip.divide` does, but keep no result that is the strip itself.
+    """Divide a strip as `Strip.divide` does, but do not cache a result that is the strip itself.
 
-    Textual keeps it: a reference cycle in each row of a scroll bar, a diff and a status bar that was painted. Only
-    the garbage collector frees such a row, with the 35 objects of its caches, and what has survived two young
-    collections waits for a full one: that was nearly all garbage of a turn. Read and measured in Textual 8.2.8; a
-    test fails once Textual doesn't do it any more, and then this can go. No subclass would do, since Textual makes
-    these strips itself, in `StylesCache` and `Strip.apply_filter`.
+    Textual caches it: a reference cycle in each painted row of a scroll bar, a diff or a status bar. Only the garbage
+    collector frees such a row, with the 35 objects of its caches; rows that survive two young collections wait for a
+    full one. This was nearly all garbage of a turn. Measured in Textual 8.2.8; a test fails when Textual no longer
+    does it, and then this can be removed. A subclass would not help, since Textual makes these strips itself, in
+    `StylesCache` and `Strip.apply_filter`.
     """
     length = self.cell_length
     cuts = [cut for cut in cuts if cut <= length]

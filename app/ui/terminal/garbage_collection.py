@@ -1,13 +1,12 @@
-"""Keeps Python's garbage collector out of the user's way.
+"""Runs Python's garbage collector when it does not delay the user.
 
-Nearly all that is imported and built at the start stays until the end, so looking through it for garbage, again and
-again as it grows, takes a fifth of the time and finds nothing: it is frozen. Most of what is made later is freed at
-once. What is left for the collector (the styles of a widget whose focus has changed, a worker and its task) lives for
-a turn or more, so only a full collection finds it. Such a collection holds up whatever comes meanwhile, for a time
-that grows with all that is not frozen: so it comes when nothing happens, and if many objects have survived it, they
-are frozen, too, so that none ever takes long.
+Nearly all objects from the start live until the end. Collections that visit them again and again take a fifth of the
+start and find nothing, so these objects are frozen. Most later objects are freed at once by reference counting. The
+rest (the styles of a widget whose focus has changed, a worker and its task) lives for a turn or more, so that only a
+full collection frees it. A full collection blocks the event loop for a time that grows with the number of unfrozen
+objects. So it runs while the app is idle, and many surviving objects are frozen, which keeps each collection short.
 
-It is called before anything else is imported.
+`pause_collection` is called before anything else is imported.
 """
 
 import asyncio
@@ -20,19 +19,18 @@ from operator import attrgetter
 from typing import Any, ClassVar
 
 _THRESHOLDS = (2_000, 3, 1_000_000)
-"""New objects after which the youngest are looked at, and how many such looks until the next older ones are, too.
-The oldest are looked at by `_IdleCollection` alone."""
+"""Thresholds of the three generations; only `_IdleCollection` collects the oldest."""
 
 _INTERVAL = 0.25
-"""Seconds between two looks at whether nothing happens."""
+"""Seconds between two checks whether the app is idle."""
 _QUIET = 0.006
-"""Seconds of CPU in such an interval below which nothing happens: a cursor blinks, at most a key was pressed."""
+"""Seconds of CPU per interval below which the app is idle: the cursor blinks, at most a key was pressed."""
 _WORTHWHILE = 4
-"""Young collections since the last full one, each after 2,000 new objects, from which on another full one pays."""
+"""Young collections, each after 2,000 new objects, that make a full collection worthwhile."""
 _OVERDUE = 100
-"""The number from which on a full collection runs even while the app is busy: a model may write for an hour."""
+"""Young collections that require a full one even while the app is busy: a model may write for an hour."""
 _MANY = 25_000
-"""Objects that have survived a full collection from which on they are frozen."""
+"""Number of objects surviving a full collection from which they are frozen."""
 _CACHES = (
     ("rich.cells", "cached_cell_len"),
     ("rich.style", "Style._add"),
@@ -40,29 +38,29 @@ _CACHES = (
     ("textual.filter", "ANSIToTruecolor.truecolor_style"),
     ("textual.geometry", "Region.overlaps"),
 )
-"""Caches of Rich and Textual, by module and name, that keep results for thousands of texts, styles and regions. A
-line of the status bar, the style of a link, a row that was scrolled by: most are never asked for again."""
+"""Caches of Rich and Textual, by module and name, with results for thousands of texts, styles and regions, of which
+most are never used again."""
 _ARENA_MAX = -8
 _MMAP_THRESHOLD = -3
 _LARGE = 128 * 1024
-"""Bytes from which on a block of memory is mapped by itself, and so given back as soon as it is freed."""
+"""Bytes from which a block of memory is mapped separately, and so returned to the system when it is freed."""
 _LOOSE = 2 * 1024 * 1024
-"""Bytes that the allocator holds free, beyond those that it could not give back, from which on it is asked to."""
+"""Bytes of newly freed memory in the allocator from which it is asked to return memory to the system."""
 
 
 def pause_collection() -> None:
-    """Collect nothing until `resume_collection`."""
+    """Disable garbage collection until `resume_collection`."""
     gc.disable()
 
 
 def resume_collection(clear_caches: Callable[[], None] = lambda: None) -> None:
-    """Collect again if it was paused, without ever looking at present objects again
+    """Enable garbage collection if it was paused; freeze the present objects, so that it never visits them again
     (https://docs.python.org/3/library/gc.html#gc.freeze).
 
-    From then on all garbage is collected whenever nothing happens in the running event loop.
+    From then on, full collections run while the running event loop is idle.
 
     Args:
-        clear_caches: Called before each full collection; drops what can be found again.
+        clear_caches: Called before each full collection.
     """
     if not gc.isenabled():
         gc.freeze()
@@ -72,12 +70,11 @@ def resume_collection(clear_caches: Callable[[], None] = lambda: None) -> None:
 
 
 def limit_free_memory() -> None:
-    """Have the C library hold less free memory, as far as it is glibc: see M_ARENA_MAX and M_MMAP_THRESHOLD in
-    mallopt(3).
+    """Limit the free memory that glibc holds: see M_ARENA_MAX and M_MMAP_THRESHOLD in mallopt(3).
 
-    It would give each thread that comes later a heap of its own, and what lies free in one is of no use to another.
-    And with the first large block that is freed, such as the body of a request, it would begin to take blocks of that
-    size from the heap, where what lies above a freed one keeps it from being given back.
+    By default glibc gives each new thread a separate heap, whose free memory the other threads cannot use. And once a
+    large block such as the body of a request is freed, it allocates blocks of that size on the heap, where later
+    blocks above a freed one keep it from being returned to the system.
     """
     if (library := _c_library()) is not None:
         library.mallopt(_ARENA_MAX, 1)
@@ -85,14 +82,14 @@ def limit_free_memory() -> None:
 
 
 def freeze_loaded_objects() -> None:
-    """Freeze what was just imported, unless collection is paused: the next full collection would be long."""
+    """Freeze newly imported objects, so that the next full collection stays short; do nothing while paused."""
     if gc.isenabled():
         gc.collect(1)
         gc.freeze()
 
 
 class _IdleCollection:
-    """Collects all garbage, and gives memory back, while nothing happens in an event loop."""
+    """Collects garbage and returns memory to the system while an event loop is idle."""
 
     def __init__(self, clear_caches: Callable[[], None]) -> None:
         self._clear_caches = clear_caches
@@ -101,7 +98,7 @@ class _IdleCollection:
         self._free_memory = _FreeMemory()
 
     def look_again(self) -> None:
-        """Look after the next interval."""
+        """Check again after the next interval."""
         self._spent = time.thread_time()
         asyncio.get_running_loop().call_later(_INTERVAL, self._look)
 
@@ -118,13 +115,13 @@ class _IdleCollection:
 
 
 def _young_collections() -> int:
-    """How often only young objects were looked at so far."""
+    """Return how many collections of the two young generations have run."""
     return sum(generation["collections"] for generation in gc.get_stats()[:2])
 
 
 def _collect() -> None:
-    """Drop what libraries have cached, collect all garbage among objects that are not frozen, and freeze the
-    survivors if they are many."""
+    """Clear caches of libraries, collect the garbage among unfrozen objects, and freeze the survivors if they are
+    many."""
     for module, name in _CACHES:
         if module in sys.modules:
             attrgetter(name)(sys.modules[module]).cache_clear()
@@ -136,16 +133,16 @@ def _collect() -> None:
 class _FreeMemory:
     """Returns memory that glibc holds free to the system.
 
-    See mallinfo2(3) and malloc_trim(3). musl gives memory back by itself, and a glibc before 2.33 does not say how
-    much is free.
+    See mallinfo2(3) and malloc_trim(3). musl returns memory by itself, and glibc before 2.33 does not report how much
+    is free.
     """
 
     def __init__(self) -> None:
         self._left = 0
-        """Bytes that were free after the last time that they were given back."""
+        """Bytes that were still free after memory was last returned."""
 
     def give_back(self, *, at_once: bool) -> None:
-        """Give it back to the system if there is much more than was left the last time, or in any case `at_once`."""
+        """Return free memory to the system if it has grown much since the last time, or in any case if `at_once`."""
         library = _c_library()
         if library is not None and (at_once or library.mallinfo2().fordblks - self._left > _LOOSE):
             library.malloc_trim(0)
@@ -154,10 +151,10 @@ class _FreeMemory:
 
 @cache
 def _c_library() -> Any:
-    """The C library with `mallinfo2` and `malloc_trim`; None if it has them not."""
+    """Return the C library with `mallinfo2` and `malloc_trim`; None if it lacks them."""
     if sys.platform != "linux":
         return None
-    # Loaded where there is time for it.
+    # Imported late: the start has no time for it.
     import ctypes
 
     names = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"

@@ -1,1 +1,1 @@
-"""Themes: the first one, those of the user, and how they fit few colours."""
+"""Themes: the first theme, theme files of signoff and the user, and themes for few colours."""

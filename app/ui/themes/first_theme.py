@@ -1,7 +1,6 @@
-"""The theme of the first picture, read without the configuration proper, which takes longer to load than to paint.
+"""The theme of the first paint, read without the full configuration, which takes longer to load than to paint.
 
-What is read here is read again and checked as soon as the first picture is on the screen, so anything odd is simply
-passed over.
+The configuration is read again and checked after the first paint, so this module silently ignores invalid values.
 """
 
 import os
@@ -18,12 +17,12 @@ from app.storage.app_dirs import AppDirs
 from app.workspace.reading import read_file
 
 OWN_THEMES_FOLDER = Path(__file__).resolve().parents[3] / "themes"
-"""The folder of the themes that signoff brings."""
+"""The folder of signoff's own themes."""
 STANDARD_THEME = "signoff-dark"
-"""The theme where none, or none that exists, is configured."""
+"""The theme if none is configured, or the configured one does not exist."""
 _OF_16_COLOURS = "ansi-dark"
 _LARGEST = 8 * 1024
-"""Bytes of a workspace's file that is read before there is a picture; the theme of a longer one comes later."""
+"""Largest size in bytes of a workspace file that is read before the first paint; larger ones are read later."""
 _LARGEST_OWN = 1024 * 1024
 
 
@@ -56,17 +55,18 @@ def built_in_theme(name: str) -> Theme:
 def _theme(name: str, users: Path) -> Theme | None:
     if "/" in name:
         return None
-    # Values of a wrong kind fail anywhere inside Textual's colours; the check of the file names them later.
+    # Invalid values may fail anywhere in Textual's colours; the later check of the file reports them.
     with suppress(AttributeError, TypeError, ValueError, ColorParseError):
         theme = Theme(**_toml(users / f"{name}.toml"))
         theme.to_color_system().generate()
-        # A variable could hold anything, also what no style sheet takes.
+        # Leave out variables: their values are not checked yet, and may break the style sheets.
         return Theme(**{**vars(theme), "variables": {}})
     return built_in_theme(name) if (OWN_THEMES_FOLDER / f"{name}.toml").is_file() else None
 
 
 def _toml(path: Path, *, foreign: bool = False) -> dict[str, Any]:
-    """Return the content of a theme file; a link is followed unless it came with a workspace."""
+    """Return the content of a TOML file, {} if it cannot be read; links are not followed in a workspace
+    (`foreign`)."""
     try:
         content, _ = read_file(path, _LARGEST) if foreign else read_file(os.path.realpath(path), _LARGEST_OWN)
         return parse_toml(content)

@@ -1,4 +1,4 @@
-"""Theme files: data that becomes Textual themes, from signoff's own folder and the user's."""
+"""Theme files of signoff and the user, loaded as Textual themes."""
 
 import os
 import re
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 OWN_THEME_PREFIX = "signoff-"
-"""Prefix of the names of these themes."""
+"""Prefix of the names of signoff's own themes."""
 
 Colour = Annotated[str, Field(pattern=r"^(#[0-9a-fA-F]{3}|#[0-9a-fA-F]{6}|ansi_[a-z_]+)$")]
 """`#rgb`, `#rrggbb`, or one of Textual's `ansi_…` names."""
@@ -27,7 +27,7 @@ _VARIABLE_NAME = re.compile(r"^[a-z][a-z0-9-]*$")
 
 
 class ThemeFile(BaseModel):
-    """A theme as a file defines it; missing colours are derived from others."""
+    """A theme as defined in a file; Textual derives missing colours from others."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -46,7 +46,7 @@ class ThemeFile(BaseModel):
     dark: bool = True
     text_alpha: float = Field(default=0.95, ge=0, le=1)
     ansi: bool = False
-    """Whether the colours are the terminal's own sixteen."""
+    """Whether the colours are the terminal's sixteen ANSI colours."""
     variables: dict[str, str] = Field(default_factory=dict)
     """Further style variables, such as `diff-added-background`."""
 
@@ -59,7 +59,7 @@ class ThemeFile(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class LoadedThemes:
-    """The loaded themes, and a line for each bad file."""
+    """The loaded themes, and the problems with other files."""
 
     themes: tuple[ThemeFile, ...]
     problems: tuple[str, ...]
@@ -67,7 +67,7 @@ class LoadedThemes:
 
 
 def load_themes(folders: Iterable[Path]) -> LoadedThemes:
-    """Read all `*.toml` of these folders; of two themes with one name the later wins."""
+    """Read all `*.toml` files in these folders; if two themes have the same name, the later one wins."""
     found: dict[str, ThemeFile] = {}
     problems: list[str] = []
     for folder in folders:
@@ -87,7 +87,7 @@ def load_themes(folders: Iterable[Path]) -> LoadedThemes:
 
 
 def _check_variables(variables: dict[str, str]) -> None:
-    """Names and values go into style sheets: nothing that could end a declaration may pass."""
+    """Raise ValueError if a name or value could break out of its declaration in the style sheet."""
     for name, value in variables.items():
         if not _VARIABLE_NAME.fullmatch(name):
             raise ValueError(f"{name!r} is not a variable name")
