@@ -202,7 +202,7 @@ class ChatController:
             consequence: Beginning of the error message if an image cannot be sent, such as "Nothing was sent".
 
         Raises:
-            ImageNotAttached: one cannot be sent.
+            ImageNotAttached: an image cannot be sent.
         """
         if not mentions:
             # The import below would delay the first message by several frames.

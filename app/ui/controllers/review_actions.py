@@ -43,7 +43,7 @@ class ChatAccess(Protocol):
     """The parts of the chat that the review uses."""
 
     async def load_images(self, mentions: "Sequence[Mention]", consequence: str) -> "tuple[Image, ...]":
-        """Return the images among the files that the user has named. Raises ImageNotAttached."""
+        """Return the images among the mentioned files. Raises ImageNotAttached."""
         ...
 
     def show_chat(self) -> None:
