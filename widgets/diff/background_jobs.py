@@ -15,21 +15,21 @@ from widgets.diff.render_context import RenderContext
 from widgets.diff.white_space import find_hidden_whitespace
 
 _SMALL_CHANGE = 400
-"""Changed lines up to which moved lines are looked for at once rather than in a thread."""
+"""Maximum number of changed lines for which moved lines are found at once, without a thread."""
 
 _SHORT_LINES = 200
-"""Characters of such a line, on average."""
+"""Maximum average number of characters in these lines."""
 
 _PAUSE = 0.004
-"""Seconds left to keys and frames between two slices of a layout."""
+"""Pause between two steps of a layout, in seconds, for keys and frames."""
 
 
 class BackgroundJobs:
-    """Runs background work on the shown change, one job of a kind at a time.
+    """Runs background work on the shown change, with at most one job of each kind.
 
     Args:
-        model: The shown change.
-        view: Runs the jobs, and hears of their results.
+        model: The model of the shown change.
+        view: Runs the jobs, and is notified of their results.
     """
 
     def __init__(self, model: DiffModel, view: DiffViewAccess) -> None:
@@ -39,7 +39,7 @@ class BackgroundJobs:
         self._lexing: RenderContext | None = None
 
     def find_moved_lines(self) -> None:
-        """Find the moved lines of the shown change, at once where that is quick."""
+        """Find the moved lines of the shown change; at once for a small change, else in a job."""
         self._waiting.clear()
         scene = self._sheet.render_context
         if _is_small(scene.diffs):
@@ -49,7 +49,7 @@ class BackgroundJobs:
         self.find_space_changes()
 
     def find_space_changes(self) -> None:
-        """Find the hunks that change only white space, if these are folded; at once where that is quick."""
+        """Find the white space changes to hide; at once for a small change, else in a job."""
         sheet = self._sheet
         if sheet.shows_white_space or sheet.hidden_space is not None:
             return
@@ -59,13 +59,13 @@ class BackgroundJobs:
             self._waiting["spaces"] = partial(self._find_spaces, sheet.diffs)
 
     def finish_layout(self) -> None:
-        """Compute the rest of the current layout."""
+        """Request the rest of the current layout as a job."""
         self._waiting.pop("layout", None)
         if not self._sheet.is_short:
             self._waiting["layout"] = partial(self._lay_out_rest, self._sheet.rows)
 
     def has_work_after_frame(self) -> bool:
-        """Return whether a drawn frame left work to start, such as colours."""
+        """Return whether a job must start after this frame, such as one for syntax colours."""
         scene = self._sheet.render_context
         if scene.syntax.has_requests and self._lexing is not scene:
             self._lexing = scene
@@ -73,27 +73,27 @@ class BackgroundJobs:
         return bool(self._waiting and self._sheet.rows.row_count)
 
     def start_waiting_work(self) -> None:
-        """Start the waiting work."""
+        """Start the requested jobs."""
         for name, job in self._waiting.items():
             self._view.run_job(name, job)
         self._waiting.clear()
 
     async def _inspect(self, scene: RenderContext) -> None:
-        """Find the moved lines of a large change, in a thread."""
+        """Find the moved lines of a large change in a thread."""
         moved = await asyncio.to_thread(find_moved_lines, scene.diffs)
         if scene is self._sheet.render_context and moved:
             scene.marks.moved = moved
             self._view.redraw_lines()
 
     async def _find_spaces(self, diffs: Sequence[FileDiff]) -> None:
-        """Find the whitespace-only changes of a large diff, on a thread."""
+        """Find the whitespace-only changes of a large diff in a thread."""
         found = await asyncio.to_thread(find_hidden_whitespace, diffs)
         if diffs is self._sheet.diffs:
             self._sheet.hidden_space = found
             self._view.relayout()
 
     async def _lay_out_rest(self, layout: DiffLayout) -> None:
-        """Lay out invisible rows in small pieces on a thread, and measure the width of all rows."""
+        """Lay out the remaining rows in small steps on the event loop, and measure the width of all rows."""
         sheet = self._sheet
         while layout is sheet.rows and not layout.complete:
             layout.lay_out_more(seconds=LAYOUT_SLICE_SECONDS)
@@ -115,7 +115,7 @@ class BackgroundJobs:
 
 
 def _is_small(diffs: Sequence[FileDiff]) -> bool:
-    """Whether everything about a change is found out in a moment."""
+    """Return whether a change is small enough to examine without a thread."""
     texts = (text for diff in diffs for hunk in diff.change.hunks for text in hunk_texts(diff, hunk))
     few = sum(diff.change.added + diff.change.removed for diff in diffs) <= _SMALL_CHANGE
     return few and sum(sum(map(len, text)) for text in texts) <= _SMALL_CHANGE * _SHORT_LINES

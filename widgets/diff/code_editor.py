@@ -1,7 +1,7 @@
 """An editor for source text with the syntax colours of the diff preview.
 
-Textual colours its editor by compiled grammars, which are a dependency of their own. Here the lines on screen are
-coloured by Pygments in stretches of some fifty lines, so neither opening nor typing costs more in a longer file.
+Textual's editor needs compiled grammars, an extra dependency, for its colours. This editor colours the lines on
+screen with Pygments, in chunks of `CHUNK_LINES`. Opening and typing cost the same in a file of any length.
 """
 
 import re
@@ -28,23 +28,24 @@ if TYPE_CHECKING:
 
 
 CHUNK_LINES = 50
-"""Lines that are coloured at a time."""
+"""Number of lines that are coloured together."""
 LEAD_LINES = 60
-"""Lines above them that the lexer is shown, so that it knows when it begins inside of a string."""
+"""Number of lines above the chunk that the lexer also reads, so that it recognises an open string."""
 _KEPT = 60
 
 _SEPARATOR = re.compile("\r(?!\n)|[\v\f\x1c-\x1e\x85\u2028\u2029]")
-"""Line ends for Textual's editor that are no line ends in a file."""
+"""Line ends for Textual's editor that are not line ends in a file."""
 _GLYPHS = {"\r": "␍", "\v": "␋", "\f": "␌", "\x1c": "␜", "\x1d": "␝", "\x1e": "␞"}
 _PRIVATE = range(0xE000, 0xF900)
-"""Characters that stand for nothing (Unicode, private use area)."""
+"""Characters without a meaning (Unicode private use area)."""
 
 
 class CodeEditor(TextArea):
     """Text area with line numbers and syntax colours by file name, without wrapping.
 
     Args:
-        path: Tells the language.
+        text: The source text.
+        path: Path of the file; selects the lexer.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -82,13 +83,13 @@ class CodeEditor(TextArea):
         super().__init__(shown, show_line_numbers=True, tab_behavior="indent", soft_wrap=False)
         self._path = path
         self._lexed: OrderedDict[tuple[int, tuple[str, ...]], list[tuple[StyledStretch, ...]]] = OrderedDict()
-        """By the lines that the lexer was shown, so that only what was touched is coloured again."""
+        """By the lines that the lexer read, so that only changed chunks are coloured again."""
         self._colours: dict[str, Style] = {}
         self._vim: VimKeys | None = None
 
     @property
     def source(self) -> str:
-        """Return the text with the separators for which `text` has glyphs."""
+        """Return the text with the original separators instead of their glyphs."""
         text = self.text
         for separator, glyph in self._glyphs.items():
             text = text.replace(glyph, chr(separator))
@@ -109,7 +110,7 @@ class CodeEditor(TextArea):
 
     @property
     def mode(self) -> str:
-        """Return the mode of vim's keys for the status line; empty without vim."""
+        """Return the label of the vim mode for the status line; empty without vim or in a read-only editor."""
         return self._vim.mode_label if self._vim is not None and not self.read_only else ""
 
     def handle_escape(self) -> bool:
@@ -117,7 +118,7 @@ class CodeEditor(TextArea):
         return self._vim is not None and self._vim.handle_key(events.Key("escape", None))
 
     def on_key(self, event: events.Key) -> None:
-        """Offer a key to vim's keys first."""
+        """Offer the key to vim's keys first."""
         if self._vim is not None and not self.read_only and event.key != "escape" and self._vim.handle_key(event):
             event.stop()
             event.prevent_default()
@@ -131,7 +132,7 @@ class CodeEditor(TextArea):
         return line
 
     def get_component_rich_style(self, *names: str, partial: bool = False, default: Style | None = None) -> Style:
-        """Return a style; the cursor line keeps the colours of its code."""
+        """Return a style; for the cursor line, keep only the background, so that syntax colours stay."""
         style = super().get_component_rich_style(*names, partial=partial, default=default)
         return Style(bgcolor=style.bgcolor) if names == ("text-area--cursor-line",) else style
 
@@ -144,7 +145,7 @@ class CodeEditor(TextArea):
         self.move_cursor(self.document.end)
 
     def notify_style_update(self) -> None:
-        """Drop colours of the previous theme."""
+        """Forget the colours of the previous theme."""
         self._colours = {}
         super().notify_style_update()
 
@@ -171,7 +172,7 @@ class CodeEditor(TextArea):
 
 
 def _glyphs_for(text: str) -> dict[int, str]:
-    """A character for each separator in a text that the text does not have itself."""
+    """Return a glyph for each separator in a text; the text does not contain the glyphs."""
     found: dict[int, str] = {}
     for separator in sorted(set(_SEPARATOR.findall(text))):
         candidates = (_GLYPHS.get(separator, "␤"), *map(chr, _PRIVATE))
@@ -217,7 +218,7 @@ class ConflictEditor(CodeEditor):
         self.highlight_cursor_line = False
         self._conflict = conflict
         self._known: tuple[str, int] | None = None
-        """The text and the line of the cursor for which the styles below hold."""
+        """The text and the cursor line for which the styles below are computed."""
         self._blocks: list[ConflictMarkerBlock] = []
         self._roles: dict[int, str] = {}
         """The component class of each line in a block."""
@@ -237,7 +238,7 @@ class ConflictEditor(CodeEditor):
 
     @property
     def current_block(self) -> ConflictMarkerBlock | None:
-        """Return the open conflict at the cursor, else the next one, else the one before."""
+        """Return the open conflict at the cursor, else the next one, else the last one."""
         row = self.cursor_location[0]
         blocks = self.blocks
         return next((block for block in blocks if block.end >= row), blocks[-1] if blocks else None)
@@ -285,7 +286,7 @@ class ConflictEditor(CodeEditor):
         """Return a line in the colour of its side."""
         line = super().get_line(line_index)
         if (role := self._roles.get(line_index)) is not None:
-            # The cursor may stand behind the last character.
+            # The cursor may be behind the last character.
             line.pad_right(1)
             line.stylize(self._style_of(role))
         return line
@@ -302,9 +303,9 @@ class ConflictEditor(CodeEditor):
         return Strip([*strip.crop(0, max(0, used)), rest]).adjust_cell_length(strip.cell_length)
 
     def _style_of(self, role: str) -> Style:
-        """The style of a component class, which leaves the colours of the syntax where the background is enough."""
+        """Return the style of a component class; keep syntax colours if the background marks the side."""
         found = self.get_component_rich_style(role)
-        # What is behind a transparent background is the editor's own.
+        # A transparent background would show the background of the editor.
         background = found.bgcolor if self.get_component_styles(role).background.a else None
         keeps_colours = role in ("conflict--disk", "conflict--proposed") and background is not None
         colour = None if keeps_colours else found.color

@@ -25,16 +25,16 @@ from widgets.diff.syntax_tokens import (
 )
 
 RIGHT_SIDE_OFFSET = 1 << 20
-"""Added to the selection offsets of the right half, so that the two halves are told apart."""
+"""Added to the selection offsets of the right half, to distinguish them from the left half."""
 
 BEFORE_EDGE, BEYOND_EDGE = "←", "→"
-"""Stand in the first or last cell of a line that goes on there."""
+"""Shown in the first or last cell if the line continues there."""
 
 UNCOVERED_SIGN = "!"
-"""Stands before the sign of a line that no test runs."""
+"""Shown before the sign of a line that no test runs."""
 
 _CONTINUED = " ↳ "
-"""Stands in the place of the sign where a wrapped line goes on."""
+"""Shown instead of the sign on the continuation of a wrapped line."""
 
 _MATCH, _CURRENT, _UNSAFE, _TRAILING, _SELECTED, _LEFT_OUT = 1, 2, 4, 8, 16, 32
 
@@ -46,20 +46,20 @@ _FLAG_CLASSES = (
     (_CURRENT, "diff--match-current"),
     (_SELECTED, "screen--selection"),
 )
-"""Marks that lie over everything else, in this order."""
+"""Component classes of the marks over all other styles, from bottom to top."""
 
 
 class CodeStyle(NamedTuple):
-    """Look of a line of source."""
+    """Style of a line of source."""
 
     kind: str
     """`added`, `removed`, `moved`, or empty for context."""
     sign: str
-    """Three cells: a mark for what no test runs, is moved or differs in whitespace alone, + or -, and a space."""
+    """Three cells: a mark (no test runs the line, only whitespace differs, or moved), `+` or `-`, and a space."""
     changed_words: Sequence[tuple[int, int]]
-    """Changed characters of the source."""
+    """Ranges of changed characters in the source."""
     dim: bool
-    """Whether an approval would not write it."""
+    """Whether an approval would not write the line."""
 
 
 class CodePosition(NamedTuple):
@@ -76,7 +76,7 @@ class CodePosition(NamedTuple):
     cursor: tuple[str, ...]
     selection: Selection | None
     offsets: bool
-    """Whether every piece tells where it stands, for the mouse; drawing does without, it is dear."""
+    """Whether each segment carries its text position for the mouse; slow, so it is off while drawing."""
 
 
 class CodePainter:
@@ -145,7 +145,7 @@ class CodePainter:
         selection: Selection | None,
         offsets: bool,
     ) -> list[Segment]:
-        """Line numbers, sign and code of one side, or of both in the unified view."""
+        """Return line numbers, sign and code of one side; in the unified view, the numbers of both sides."""
         number = row.old if side == "old" else row.new
         if number is None:
             filler = self.style(("diff--plain", "diff--filler", *cursor))
@@ -184,7 +184,7 @@ class CodePainter:
         return CodeStyle(kind, f" {sign} ", words, dim)
 
     def _code(self, at: CodePosition, line: DrawnLine, looks: CodeStyle) -> list[Segment]:
-        """The visible cells of a line, with tokens, changed words, matches and the selection."""
+        """Return the visible cells of a line, with tokens, changed words, matches and the selection."""
         width = self.scene.code_width
         shown = line.text
         first, last, blank, before, after = self.scene.cut_wrapped_line(line, at.part)
@@ -221,7 +221,7 @@ class CodePainter:
     def _stretches(
         self, shown: DisplayText, at: CodePosition, looks: CodeStyle, first: int, last: int
     ) -> Sequence[StyledStretch]:
-        """The tokens and changed words among the visible characters, counted from the first of these."""
+        """Return the visible tokens and changed words; positions count from the first visible character."""
         side, number = at.side, at.number
         if at.row.hunk is None and at.row.new is not None and self._is_same(at.row):
             side, number = "new", at.row.new
@@ -237,7 +237,7 @@ class CodePainter:
         return [(begin - first, end - first, name) for begin, end, name in clip_stretches(tokens, first, last)]
 
     def _is_same(self, row: LineRow) -> bool:
-        """Return whether both texts are equal on a context row; with hidden white space they may not be."""
+        """Return whether both texts are equal on a context row; with hidden white space they may differ."""
         file, _, _ = row.newest
         return (
             row.old is None
@@ -248,7 +248,7 @@ class CodePainter:
     def _flags(
         self, shown: DisplayText, at: CodePosition, looks: CodeStyle, first: int, last: int
     ) -> list[FlaggedStretch]:
-        """The marks among the visible characters, counted from the first of these."""
+        """Return the visible marks; positions count from the first visible character."""
         flags: list[FlaggedStretch] = []
 
         def mark(begin: int, end: int, flag: int) -> None:
@@ -276,7 +276,7 @@ class CodePainter:
     def _segments(
         self, text: str, pieces: Iterable[StyledRun], base: list[str], at: CodePosition, column: int
     ) -> list[Segment]:
-        """Runs of equal looks as Rich knows them."""
+        """Return the runs of equal style as Rich segments."""
         segments: list[Segment] = []
         for start, end, name, marked in pieces:
             classes = (*base, name, *at.cursor) if name else (*base, *at.cursor)
@@ -296,27 +296,27 @@ class CodePainter:
 
 
 def _placed(style: Style, column: int, at: CodePosition) -> Style:
-    """Return a style that tells the mouse at which character and line a piece begins."""
+    """Return a style that carries the text position of a segment for the mouse, if `at.offsets` is set."""
     return style + Style.from_meta({"offset": (column, at.y)}) if at.offsets else style
 
 
 def _before(segment: Segment, column: int, y: int) -> Segment:
-    """Return the text before the code of a terminal line; the mouse sees it as left of the code.
+    """Return the cells before the code, with a text position to the left of the code.
 
-    A selection that begins there takes the line from its start. It ends two characters before `column` at the latest,
-    since Textual adds one to the end of a selection, and an end of -1 means the end of the line.
+    A selection that begins there takes the line from its start. The position ends at least two characters before
+    `column`: Textual adds one to the end of a selection, and an end of -1 would mean the end of the line.
     """
     placed = Style.from_meta({"offset": (column - 2 - len(segment.text), y)})
     return Segment(segment.text, segment.style + placed if segment.style else placed)
 
 
 def is_right_half(column: int) -> bool:
-    """Return whether a selection offset lies in the right half, or left of its code."""
+    """Return whether a selection offset is in the right half or its gutter."""
     return column >= RIGHT_SIDE_OFFSET // 2
 
 
 def selected_range(selection: Selection, y: int, split: bool, side: Side) -> tuple[int, int] | None:
-    """Return the range of selected characters of a terminal line; -1 stands for its end."""
+    """Return the range of selected characters of a terminal line, or None; -1 means the end of the line."""
     span = selection.get_span(y)
     if span is None:
         return None
@@ -333,7 +333,7 @@ def selected_range(selection: Selection, y: int, split: bool, side: Side) -> tup
 
 
 def find_occurrences(text: str, query: str) -> list[int]:
-    """Return where a query occurs; upper-case letters in the query make it case-sensitive."""
+    """Return the positions of a query in a text; upper-case letters in the query make it case-sensitive."""
     if query == query.lower():
         text = text.lower()
     found: list[int] = []

@@ -1,6 +1,6 @@
-"""Arranges file diffs into a layout: stretches that are shown, folded or opened, and comments.
+"""Arranges file diffs into a layout: shown, folded and opened stretches, and comments.
 
-Nothing here makes a list of the whole change: a segment is made when the layout asks for it.
+No function makes a list of the whole change: a segment is made when the layout requests it.
 """
 
 import sys
@@ -40,42 +40,42 @@ from widgets.diff.white_space import HiddenWhitespace
 
 @dataclass(frozen=True, slots=True)
 class DiffFoldState:
-    """Which parts of a diff are folded and opened; immutable."""
+    """The folded and opened parts of a diff; immutable."""
 
     split: bool = False
     whole: bool = False
-    """All unchanged stretches are open."""
+    """Whether all unchanged stretches are open."""
     opened: frozenset[tuple[int, int]] = frozenset()
     """Folds whose state differs from `whole`: (file, gap)."""
     collapsed: frozenset[int] = frozenset()
-    """Files of which only the head is shown."""
+    """Files that are folded to their heading."""
     lines: frozenset[SourceLine] = frozenset()
-    """Long lines of which nothing is left out."""
+    """Long lines that are shown in full."""
     spaces: frozenset[str] = frozenset()
-    """Ids of hunks that are shown with their white space, whatever the others are."""
+    """Ids of hunks whose white space changes are shown while the others are hidden."""
 
     def toggle_gap(self, file: int, gap: int) -> "DiffFoldState":
-        """Return the shape with an unchanged stretch opened or folded."""
+        """Return a copy with an unchanged stretch opened or folded."""
         return replace(self, opened=self.opened ^ {(file, gap)})
 
     def toggle_all(self) -> "DiffFoldState":
-        """Return the shape that shows whole files, or only the surroundings of hunks."""
+        """Return a copy that shows whole files, or only the hunks with their context."""
         return replace(self, whole=not self.whole, opened=frozenset())
 
     def toggle_file(self, file: int) -> "DiffFoldState":
-        """Return the shape with a file folded to its head, or shown."""
+        """Return a copy with a file folded to its heading, or unfolded."""
         return replace(self, collapsed=self.collapsed ^ {file})
 
     def toggle_long_lines(self, lines: frozenset[SourceLine]) -> "DiffFoldState":
-        """Return the shape with long lines shown whole, or shortened to what changed."""
+        """Return a copy with long lines shown in full, or shortened to their changes."""
         return replace(self, lines=self.lines - lines if self.lines & lines else self.lines | lines)
 
     def reveal_spaces(self, hunk: str) -> "DiffFoldState":
-        """Return the shape that shows the white space changes of a hunk, by its id."""
+        """Return a copy that shows the white space changes of a hunk, by its id."""
         return replace(self, spaces=self.spaces | {hunk})
 
     def renumber_files(self, numbers: Mapping[int, int]) -> "DiffFoldState":
-        """Return the shape for files in another order: new numbers by old ones."""
+        """Return a copy for another order of files; `numbers` maps old to new numbers."""
         return replace(
             self,
             opened=frozenset((numbers[file], gap) for file, gap in self.opened if file in numbers),
@@ -84,28 +84,28 @@ class DiffFoldState:
         )
 
     def unfold_file(self, file: int) -> "DiffFoldState":
-        """Return the shape with a file unfolded."""
+        """Return a copy with a file unfolded."""
         return replace(self, collapsed=self.collapsed - {file})
 
     def reveal_unchanged_line(self, line: SourceLine, hunks: Sequence[Hunk]) -> "DiffFoldState":
-        """Return the shape in which an unchanged line of the new text is visible."""
+        """Return a copy in which an unchanged line of the new text is visible."""
         fold = {(line.file, sum(hunk.new_start <= line.line for hunk in hunks))}
         return replace(self, opened=self.opened - fold if self.whole else self.opened | fold).unfold_file(line.file)
 
 
 CONTEXT_LINES = 3
-"""Unchanged lines shown at each side of a hunk."""
+"""Number of unchanged lines shown on each side of a hunk."""
 
 MIN_FOLD_LINES = 3
-"""Shorter unchanged stretches are shown."""
+"""Shorter unchanged stretches are not folded."""
 
 _MEASURED_ROWS = 250
-"""Rows in a segment, at most, where rows have to be measured one by one."""
+"""Maximum rows in a segment whose rows are measured one by one."""
 
 
 @dataclass(frozen=True, slots=True)
 class DiffComment:
-    """A comment on a line of the shown diff: by the user, or by a check."""
+    """A comment on a line of the shown diff, from the user or from a check."""
 
     line: SourceLine
     text: str
@@ -113,13 +113,13 @@ class DiffComment:
 
 
 class _Comments:
-    """Places of the user's comments."""
+    """Finds comments by line."""
 
     def __init__(self, comments: Sequence[DiffComment]) -> None:
         self.at: dict[SourceLine, list[CommentRow]] = defaultdict(list)
-        """The remarks on each line."""
+        """Comments below each line."""
         self.above: dict[SourceLine, list[CommentRow]] = {}
-        """What stands above the hunk that begins with a line."""
+        """Comments above the hunk that begins with a line."""
         self._lines: dict[tuple[int, Side], list[int]] = {}
         for number, comment in enumerate(comments):
             row = CommentRow(comment.line.file, number, comment.text, comment.kind)
@@ -131,13 +131,13 @@ class _Comments:
             self._lines.setdefault((file, side), []).append(line)
 
     def lines(self, file: int, side: Side, among: range) -> Sequence[int]:
-        """The lines with remarks among some, in order."""
+        """Return the lines of a range that have comments, in order."""
         lines = self._lines.get((file, side), ())
         return lines[bisect_left(lines, among.start) : bisect_left(lines, among.stop)]
 
 
 class _Stretch(NamedTuple):
-    """Lines that are the same in both texts."""
+    """Lines that are equal in both texts."""
 
     file: int
     gap: int
@@ -146,12 +146,12 @@ class _Stretch(NamedTuple):
     new: int
     lines: int
     spaces: bool
-    """Whether some of them are so but for white space."""
+    """Whether some of the lines differ in white space."""
 
 
 @dataclass(slots=True)
 class _Builder:
-    """Makes the segments of a change, in order."""
+    """Yields the segments of a change, in order."""
 
     diffs: Sequence[FileDiff]
     shape: DiffFoldState
@@ -161,13 +161,13 @@ class _Builder:
     notes: Mapping[int, Sequence[NoteRow]]
 
     def words(self, row: NoteRow | CommentRow, new_start: int, hunk: int | None = None) -> SingleSegment:
-        """A note or a remark, wrapped."""
+        """Return the segment of a note or comment, with its wrapped height."""
         segment = SingleSegment(row, new_start, hunk)
         segment.set_row_heights(self.measure)
         return segment
 
     def change(self) -> Iterator[Segment]:
-        """The segments of all files."""
+        """Yield the segments of all files."""
         for number in range(len(self.diffs)):
             if number:
                 yield SingleSegment(BlankRow(number - 1), sys.maxsize)
@@ -186,7 +186,7 @@ class _Builder:
         for index, hunk in enumerate(change.hunks):
             parts: Sequence[Hunk | HunkRange] = left_out.get((number, index)) or (hunk,)
             for part in parts:
-                # What is left out of a hunk is context, in one stretch with the unchanged lines beside it.
+                # Hidden changes of a hunk are shown as context, in one stretch with the unchanged lines beside them.
                 gap, first = (index, not index) if part is parts[0] else (-1 - new, False)
                 stretch = _Stretch(
                     number, gap, old, new, part.new_start - new, spaces or part.new_start > hunk.new_start
@@ -200,7 +200,7 @@ class _Builder:
             yield from self._unchanged(_Stretch(number, gap, old, new, rest, spaces), first=not gap, last=True)
 
     def _unchanged(self, stretch: _Stretch, *, first: bool, last: bool) -> Iterator[Segment]:
-        """The stretch before a hunk, or after the last."""
+        """Yield the segments of a stretch before a hunk or after the last hunk, folded if it is long."""
         file, gap, old, new, count, spaces = stretch
         head = 0 if first else CONTEXT_LINES
         tail = 0 if last else CONTEXT_LINES
@@ -225,7 +225,7 @@ class _Builder:
             yield ContextSegment(file, old + start - new, start, new + count - start, gap)
 
     def _hunk(self, file: int, index: int, hunk: Hunk | HunkRange, above: int) -> Iterator[Segment]:
-        """A hunk or a part of it, which may have others `above`."""
+        """Yield the segments of a hunk or of its part; `above` is the number of parts above it."""
         if not hunk.old_count and not hunk.new_count:
             return
         if self.left_out.parts.get((file, index)) == ():
@@ -256,7 +256,7 @@ class _Builder:
         return pair_lines(*hunk_texts(self.diffs[file], hunk))
 
     def _commented(self, file: int, hunk: Hunk | HunkRange, whole: Segment) -> Iterator[tuple[int, SourceLine]]:
-        """Yield the rows of a hunk with comments below them, from the top, with the commented lines."""
+        """Yield the rows of a hunk that have comments below them, from the top, with the commented lines."""
 
         def on(side: Side) -> Iterator[tuple[int, SourceLine]]:
             for line in self.comments.lines(file, side, hunk_line_numbers(hunk, side)):
@@ -278,16 +278,20 @@ def arrange_diffs(
     measure: Callable[[Row], int],
     fits: Callable[[Segment], bool] | None = None,
 ) -> DiffLayout:
-    """Return the layout of a change; it has no rows before `DiffLayout.lay_out_more`.
+    """Return the layout of a change; it has no rows before `DiffLayout.lay_out_more` is called.
 
     Args:
+        diffs: The files of the change.
+        fold_state: The folded and opened parts.
         notes_above: Notes above the first file.
-        hidden_space: The white space changes that are not shown.
-        notes: Notes under the heads of files, by the index of the file.
-        measure: Returns how many terminal lines a row takes. It is called for notes and comments, and for lines of
+        comments: Comments to show at their lines.
+        hidden_space: The white space changes to hide.
+        notes: Notes under the headings of files, by the index of the file.
+        measure: Returns the number of terminal lines of a row. It is called for notes and comments, and for lines of
             source only if these wrap.
-        fits: Returns whether every line of a stretch of source fits on one terminal line; None if lines do not wrap.
-            Only the lines of other stretches are measured one by one.
+        fits: Returns whether every line of a source segment fits on one terminal line; None if lines do not wrap.
+            Only
+            segments that do not fit are measured row by row.
     """
     builder = _Builder(
         diffs, fold_state, _Comments(comments), measure, hidden_space or HiddenWhitespace(), notes or {}
@@ -302,7 +306,7 @@ def arrange_diffs(
 def _wrapped(
     segments: Iterator[Segment], measure: Callable[[Row], int], fits: Callable[[Segment], bool]
 ) -> Iterator[Segment]:
-    """Yield segments whose lines take as many rows as they need; long ones in pieces."""
+    """Yield the segments with their heights for wrapped lines; long segments are split."""
     for segment in segments:
         for start in range(0, segment.rows, _MEASURED_ROWS):
             piece = segment

@@ -1,7 +1,7 @@
-"""The colours of the diff preview: component classes, and the theme variables behind them.
+"""The colours of the diff preview: component classes, and the theme variables for them.
 
-Every variable has a default that is mixed from the theme's own palette, so any theme works, and a theme file can
-set each of them. `App.get_theme_variable_defaults` returns `make_diff_variable_defaults(self.current_theme)`.
+Every variable has a default that is mixed from the theme's palette. So any theme works, and a theme file can set each
+variable. `App.get_theme_variable_defaults` returns `make_diff_variable_defaults(self.current_theme)`.
 """
 
 from typing import Final
@@ -165,11 +165,11 @@ DiffView {
 }
 """
 )
-"""Structure and colours of the view."""
+"""The CSS of the diff view."""
 
 
 def make_diff_variable_defaults(theme: Theme | None = None) -> dict[str, str]:
-    """Return the default of every variable that the diff preview uses, mixed from a theme's palette."""
+    """Return the defaults of all diff variables, mixed from a theme's palette."""
     theme = theme or BUILTIN_THEMES["textual-dark"]
     palette = theme.to_color_system().generate()
     if theme.ansi:

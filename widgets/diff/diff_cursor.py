@@ -1,6 +1,6 @@
-"""The cursor of the diff preview: its row, how the view scrolls with it, and the lines that are picked out with it.
+"""The cursor of the diff preview: its row, scrolling with it, and the lines that the user picks.
 
-Lines are picked from where the picking began to the cursor, or by a selection with the mouse.
+The user picks lines with keys, from a start row to the cursor, or with a mouse selection.
 """
 
 import re
@@ -26,15 +26,15 @@ _SCROLL_MARGIN = 3
 """Lines kept visible above and below the cursor."""
 
 _NO_LINES = 20
-"""More rows than ever follow each other without a line of a file among them: heads, folds, notes."""
+"""More than the maximum number of successive rows without source: headings, folds, notes."""
 
 
 Job = Callable[[], Awaitable[None]]
-"""Background work, as a function that begins it."""
+"""Background work, as a function that starts it."""
 
 
 class CursorView(Protocol):
-    """The view that a cursor moves in."""
+    """The view in which the cursor moves."""
 
     @property
     def scroll_offset(self) -> Offset:
@@ -42,7 +42,7 @@ class CursorView(Protocol):
 
     @property
     def visible_lines(self) -> int:
-        """Return the visible terminal lines; while hidden, the number before."""
+        """Return the number of visible terminal lines; while the view is hidden, the last known number."""
 
     def scroll_to(
         self, x: float | None = None, y: float | None = None, *, animate: bool = True, immediate: bool = False
@@ -60,25 +60,25 @@ class CursorView(Protocol):
 
 
 class DiffViewAccess(Protocol):
-    """The view of a diff as its search, its picked lines and its background work see it."""
+    """The interface of the diff view for its search, line selection and background jobs."""
 
     def handle_search_change(self) -> None:
-        """Called when a search begins or has its result."""
+        """Called when a search starts or has its result."""
 
     def run_job(self, name: str, job: Job) -> None:
-        """Run a job in the place of the one before under that name."""
+        """Run a job; cancel a running job with the same name."""
 
     def redraw_lines(self) -> None:
-        """Draw the lines again, which look different now."""
+        """Redraw the lines, because their look has changed."""
 
     def redraw_and_report_position(self) -> None:
-        """Draw everything again."""
+        """Redraw everything."""
 
     def handle_layout_growth(self) -> None:
         """Called when the layout has more lines, or wider ones."""
 
     def relayout(self) -> None:
-        """Lay out again: other lines are to be shown."""
+        """Lay out again, because other lines must be shown."""
 
 
 class CursorBookmark(NamedTuple):
@@ -86,7 +86,7 @@ class CursorBookmark(NamedTuple):
 
     row: Row | None
     above: int
-    """Terminal lines of the view above it."""
+    """Number of visible terminal lines above the row."""
 
 
 class DiffCursor:
@@ -96,13 +96,13 @@ class DiffCursor:
         self._sheet = model
         self._view = view
         self.number = 0
-        """The row that the keys act on."""
+        """The row of the cursor."""
 
-    # What it is on
+    # Position
 
     @property
     def row(self) -> Row | None:
-        """Return the row under the cursor."""
+        """Return the row under the cursor; None if there are no rows."""
         rows = self._sheet.rows
         return rows.row_at(self.number) if self.number < rows.row_count else None
 
@@ -114,7 +114,7 @@ class DiffCursor:
 
     @property
     def hunk(self) -> Hunk | None:
-        """Return the hunk under the cursor, if there is one."""
+        """Return the hunk under the cursor; None if there is none."""
         rows = self._sheet.rows
         if not rows.row_count:
             return None
@@ -123,7 +123,7 @@ class DiffCursor:
 
     @property
     def gap(self) -> tuple[int, int] | None:
-        """Return the file and number of the unchanged stretch under the cursor, folded or open."""
+        """Return (file, gap) of the unchanged stretch under the cursor, folded or open; None if there is none."""
         rows, row = self._sheet.rows, self.row
         if isinstance(row, FoldRow):
             return row.file, row.gap
@@ -132,7 +132,7 @@ class DiffCursor:
 
     @property
     def source_line(self) -> SourceLine | None:
-        """Return the line that a comment would be attached to; on a comment, the line that it is about."""
+        """Return the line for a new comment; on a comment, its line; None elsewhere."""
         match self.row:
             case CommentRow(comment=comment):
                 return self._sheet.comments[comment].line
@@ -142,15 +142,15 @@ class DiffCursor:
                 return None
 
     def next_line(self) -> LineRow | None:
-        """Return the first line of a file at or below the cursor."""
+        """Return the first line of source at or below the cursor; None if there is none nearby."""
         rows = self._sheet.rows
         below = map(rows.row_at, range(self.number, min(rows.row_count, self.number + _NO_LINES)))
         return next((row for row in below if isinstance(row, LineRow)), None)
 
-    # Where it goes
+    # Movement
 
     def find_row(self, row: Row) -> int | None:
-        """Return the number of a row, and lay out that far if needed."""
+        """Return the number of a row, or None; lay out that far."""
         number = self._sheet.rows.find_equal_row(row)
         self._view.update_scroll_range()
         return number
@@ -178,7 +178,7 @@ class DiffCursor:
         self._view.handle_cursor_moved()
 
     def go_to(self, row: int, *, at_top: bool = False) -> None:
-        """Move to a landmark, with a small margin if it must be scrolled to, or at the top."""
+        """Move to a landmark and scroll if needed: with a small margin above it, or with `at_top` to the top."""
         rows, room, first = self._sheet.rows, self._room, self._view.scroll_offset.y
         line = rows.first_line_of_row(row)
         segment = rows.segments[rows.segment_index_of(row)]
@@ -189,7 +189,7 @@ class DiffCursor:
         self.move_to(row, above=0 if at_top else 1)
 
     def go_to_file(self, file: int) -> None:
-        """Move to the head of a file, by its index."""
+        """Move to the heading of a file, by its index."""
         row = self._sheet.rows.row_of_file(file)
         self._view.update_scroll_range()
         if row is not None:
@@ -208,7 +208,7 @@ class DiffCursor:
             self.go_to(row, at_top=kind == "files")
 
     def move_row(self, by: int) -> None:
-        """Move one row down or up; scroll through a row that is taller than the view first."""
+        """Move one row down or up; if the row is taller than the view, scroll through it first."""
         rows, first = self._sheet.rows, self._view.scroll_offset.y
         if self._sheet.plain_text:
             self.scroll_lines(by)
@@ -273,21 +273,21 @@ class DiffCursor:
         self._view.scroll_to(y=line, animate=False, immediate=True)
 
     def lay_out_all(self) -> None:
-        """Complete the layout at once, for a move that needs all of it."""
+        """Complete the layout at once, for a move that needs all rows."""
         if not self._sheet.rows.complete:
             self._sheet.rows.lay_out_more()
             self._view.update_scroll_range()
 
 
 _WORD = re.compile(r"\w+|[^\w\s]+")
-"""A name, a number, or signs that stand together."""
+"""A name, a number, or adjacent punctuation."""
 
 
 def copied_text(layout: DiffLayout, context: RenderContext, selection: Selection) -> str:
     """Return the text of the selected terminal lines, with wrapped lines joined again.
 
-    Tabs stay tabs. An unsafe character is copied as the glyph that was seen: what is pasted into a shell holds no
-    escape sequence.
+    Tabs stay tabs. An unsafe character is copied as its glyph, so that text pasted into a shell contains no escape
+    sequence.
     """
     first = selection.start.y if selection.start is not None else 0
     last = selection.end.y if selection.end is not None else layout.height - 1
@@ -329,7 +329,7 @@ def _selected_text(scene: RenderContext, row: Row, part: int, selection: Selecti
 
 
 def _source(scene: RenderContext, row: LineRow, side: Side, number: int, part: int, span: tuple[int, int]) -> str:
-    """The selected characters of a line, or of one part of it where lines are wrapped; `span` counts drawn ones."""
+    """Return the selected characters of a line or of its wrapped part; `span` counts characters of the drawn text."""
     source = scene.line_text(row.file, side, number)
     drawn = scene.drawn_line(row, side, number)
     shown, starts = drawn.text, drawn.starts
@@ -343,7 +343,7 @@ def _source(scene: RenderContext, row: LineRow, side: Side, number: int, part: i
 
 
 def word_selection_at(layout: DiffLayout, context: RenderContext, offset: Offset) -> Selection | None:
-    """Return the word at a mouse offset: drawn character and terminal line."""
+    """Return the word at a mouse offset (drawn character, terminal line); None if there is none."""
     found = _source_at(layout, context, offset)
     if found is None:
         return None
@@ -355,7 +355,7 @@ def word_selection_at(layout: DiffLayout, context: RenderContext, offset: Offset
 
 
 def line_selection_at(layout: DiffLayout, context: RenderContext, offset: Offset) -> Selection | None:
-    """Return the whole source line at a mouse offset, over all terminal lines that it is wrapped to."""
+    """Return the whole source line at a mouse offset, with all its terminal lines; None if there is none."""
     found = _source_at(layout, context, offset)
     if found is None:
         return None
@@ -369,7 +369,7 @@ def line_selection_at(layout: DiffLayout, context: RenderContext, offset: Offset
 
 
 def _source_at(layout: DiffLayout, scene: RenderContext, offset: Offset) -> tuple[int, str] | None:
-    """The selection offset of the first character of a line of source, and the line as it is drawn."""
+    """Return the selection offset of the first character of a source line, and the line as drawn."""
     row = layout.part_at(offset.y).row if 0 <= offset.y < layout.height else None
     if not isinstance(row, LineRow):
         return None
@@ -383,28 +383,28 @@ def _source_at(layout: DiffLayout, scene: RenderContext, offset: Offset) -> tupl
 
 @dataclass(frozen=True, slots=True)
 class PickedLines:
-    """Changed lines that were picked, of one file."""
+    """The picked changed lines of one file."""
 
     lines: SelectedLines
     hunks: frozenset[str]
-    """Ids of the hunks that they are of."""
+    """Ids of the hunks that contain the lines."""
     whole: frozenset[str]
-    """Ids of the hunks whose lines were all picked."""
+    """Ids of the hunks whose lines are all picked."""
 
 
 class LineSelection:
-    """The picked lines, which the next Space takes in or out."""
+    """The lines that the user picks; the next toggle key includes or excludes them."""
 
     def __init__(self, model: DiffModel, cursor: DiffCursor, view: DiffViewAccess) -> None:
         self._sheet = model
         self._cursor = cursor
         self._view = view
         self.start: int | None = None
-        """The row from which on lines are picked, up to the cursor."""
+        """The row at which picking started; None if the user does not pick lines by key."""
 
     @property
     def picked_rows(self) -> range:
-        """Return the rows that are picked, from the start to the cursor."""
+        """Return the picked rows, from the start to the cursor."""
         rows = self._sheet.rows
         if self.start is None or not rows.row_count:
             return range(0)
@@ -412,23 +412,23 @@ class LineSelection:
         return range(first, last + 1)
 
     def set_pick_start(self, row: int | None) -> None:
-        """Begin to pick at a row, or stop it."""
+        """Start picking at a row, or stop if it is None."""
         if row != self.start and self._sheet.diffs:
             self.start = row
             self._view.redraw_and_report_position()
 
     def toggle(self) -> None:
-        """Begin to pick at the cursor, or stop it."""
+        """Start picking at the cursor, or stop."""
         self.set_pick_start(None if self.start is not None else self._cursor.number)
 
     def extend(self, step: int) -> None:
-        """Extend the selection to the next line, or to the one before (-1)."""
+        """Extend the picked lines to the next row, or to the previous one with -1."""
         if self.start is None:
             self.set_pick_start(self._cursor.number)
         self._cursor.move_to(self._cursor.number + step)
 
     def picked_lines(self, selection: Selection | None) -> PickedLines | None:
-        """Return the changed lines, of one file, that are picked by key or lie in a selection."""
+        """Return the changed lines of one file that are picked by key or else selected; None if there are none."""
         sheet = self._sheet
         rows = self.picked_rows or self._rows_in(selection)
         file = self._cursor.file_index if self.picked_rows else sheet.rows.row_at(rows[0]).file if rows else -1
@@ -452,7 +452,7 @@ class LineSelection:
         )
 
     def _rows_in(self, selection: Selection | None) -> range:
-        """The rows that a selection with the mouse lies on."""
+        """Return the rows in a mouse selection."""
         rows = self._sheet.rows
         if selection is None or selection.start is None or selection.end is None or not rows.row_count:
             return range(0)

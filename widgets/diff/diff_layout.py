@@ -1,7 +1,7 @@
-"""Positions of the rows of a diff, computed only as far down as somebody looks.
+"""Positions of the rows of a diff, computed only as far down as needed.
 
-A layout takes its segments from an iterator, a few screens of them at first and the rest later, so that the first
-frame costs the same for ten changed lines and for a hundred thousand.
+A layout takes its segments from an iterator: first a few screens, later the rest. So the first frame costs the same
+for ten changed lines and for a hundred thousand.
 """
 
 import time
@@ -24,14 +24,14 @@ from widgets.diff.diff_rows import (
 )
 
 _STEP = 2_000
-"""Terminal lines taken at a time on the way to a row."""
+"""Number of terminal lines that are laid out at a time in the search for a row."""
 
 
 class RowPart(NamedTuple):
     """The part of a row on one terminal line."""
 
     number: int
-    """The row, from 0."""
+    """Number of the row, from 0."""
     row: Row
     part: int
     """Index of the terminal line within a wrapped row, from 0."""
@@ -42,16 +42,16 @@ class Landmarks:
 
     def __init__(self) -> None:
         self.hunks: list[int] = []
-        """First row of each hunk that is shown."""
+        """First row of each shown hunk."""
         self.hunk_keys: list[tuple[int, int]] = []
-        """The same hunks, by the index of the file and the index in the file."""
+        """The same hunks as (index of the file, index in the file)."""
         self.files: list[int] = []
-        """Row of each file's head."""
+        """Row of each file's heading."""
         self.comments: list[int] = []
-        """Row of each remark."""
+        """Row of each comment."""
 
     def add_segment(self, row: int, segment: Segment) -> None:
-        """Add the landmarks of a segment at a row."""
+        """Add the landmarks of a segment that begins at a row."""
         if type(segment) is SingleSegment:
             if type(segment.content) is FileRow:
                 self.files.append(row)
@@ -65,19 +65,19 @@ class Landmarks:
 
     @staticmethod
     def landmark_below(rows: Sequence[int], row: int) -> int | None:
-        """Return the next landmark below a row."""
+        """Return the next landmark below a row; None if there is none."""
         index = bisect_right(rows, row)
         return rows[index] if index < len(rows) else None
 
     @staticmethod
     def landmark_above(rows: Sequence[int], row: int) -> int | None:
-        """Return the landmark above a row; inside a hunk or file, its own start."""
+        """Return the landmark above a row; inside a hunk or file, its start; None if there is none."""
         index = bisect_left(rows, row)
         return rows[index - 1] if index else None
 
 
 class DiffLayout:
-    """Segments with their offsets; until it is `complete`, only the computed rows count."""
+    """Segments with their offsets; until it is `complete`, all counts are of the rows laid out so far."""
 
     def __init__(self, source: Iterable[Segment] = ()) -> None:
         self.segments: list[Segment] = []
@@ -88,7 +88,7 @@ class DiffLayout:
         self._lines = [0]
 
     def lay_out_more(self, *, lines: float = inf, seconds: float = inf) -> None:
-        """Compute more rows, up to a number of terminal lines or seconds; without a limit, all."""
+        """Lay out more rows, up to a number of terminal lines or seconds; without a limit, all."""
         if self._lines[-1] >= lines or self.complete:
             return
         segments, rows, heights, note = self.segments, self._rows, self._lines, self.landmarks.add_segment
@@ -115,7 +115,11 @@ class DiffLayout:
         return self._lines[-1]
 
     def row_at(self, number: int) -> Row:
-        """Return a row by its number. Raises `IndexError`."""
+        """Return a row by its number.
+
+        Raises:
+            IndexError: There is no such row.
+        """
         index = self.segment_index_of(number)
         return self.segments[index].row_at(number - self._rows[index])
 
@@ -124,13 +128,21 @@ class DiffLayout:
         return max(0, min(number, self.row_count - 1))
 
     def segment_index_of(self, number: int) -> int:
-        """Return the index of the segment that holds a row."""
+        """Return the index of the segment that contains a row.
+
+        Raises:
+            IndexError: There is no such row.
+        """
         if not 0 <= number < self.row_count:
             raise IndexError(number)
         return bisect_right(self._rows, number) - 1
 
     def part_at(self, line: int) -> RowPart:
-        """Return the part of a row on a terminal line. Raises `IndexError`."""
+        """Return the part of a row on a terminal line.
+
+        Raises:
+            IndexError: There is no such line.
+        """
         if not 0 <= line < self.height:
             raise IndexError(line)
         index = bisect_right(self._lines, line) - 1
@@ -155,7 +167,7 @@ class DiffLayout:
         return end - self.first_line_of_row(number)
 
     def segments_with_lines(self, first: int, last: int) -> Iterator[tuple[int, int, Segment]]:
-        """Return the segments on these terminal lines, each with its first line and the line after its last."""
+        """Yield the segments on these terminal lines, each with its first line and the line after its last."""
         low, high = self._between(first, last)
         for index in range(low, high):
             yield self._lines[index], self._lines[index + 1], self.segments[index]
@@ -166,13 +178,13 @@ class DiffLayout:
         return self.segments[low:high]
 
     def _between(self, first: int, last: int) -> tuple[int, int]:
-        """The numbers of the segments on these terminal lines, from, to."""
+        """Return the range of segment indices on these terminal lines."""
         return bisect_right(self._lines, max(0, first)) - 1, bisect_right(self._lines, min(last, self.height) - 1)
 
     # Finding
 
     def row_of_hunk(self, file: int, hunk: int) -> int | None:
-        """Return the first row of a hunk."""
+        """Return the first row of a hunk, or None if it is not shown; lay out that far."""
         known = self.landmarks
         while not self.complete and (not known.hunk_keys or known.hunk_keys[-1] < (file, hunk)):
             self.lay_out_more(lines=self.height + _STEP)
@@ -181,17 +193,18 @@ class DiffLayout:
         return known.hunks[index] if found else None
 
     def row_of_file(self, file: int) -> int | None:
-        """Return the row of a file's head."""
+        """Return the row of a file's heading, or None if there is none; lay out that far."""
         files = self.landmarks.files
         while not self.complete and len(files) <= file:
             self.lay_out_more(lines=self.height + _STEP)
         return files[file] if file < len(files) else None
 
     def find_equal_row(self, row: Row) -> int | None:
-        """Return the number of the row that equals a row of another layout of the same change.
+        """Return the number of the row that equals a row of another layout of the same change; None if there is none.
 
-        A line that is folded here is found at its fold, a fold that is open here at its first line, and anything else
-        that is gone at the head of its file. A line of a hunk may be context, or in one row with all of the hunk.
+        If the row is not shown here, the result is: for a folded line, its fold; for an opened fold, its first line;
+        for any other row, the heading of its file. A line of a hunk may be context here, or part of a row for the
+        whole hunk.
         """
         match row:
             case LineRow(hunk=int(hunk)):
@@ -213,7 +226,7 @@ class DiffLayout:
         if start is None:
             return None
         _, side, line = row.newest
-        # What of the hunk is context begins above it, and stands between its parts and below them.
+        # Context lines of the hunk begin above its first row, and continue between and below its parts.
         for index in count(max(0, self.segment_index_of(start) - 1)):
             if index == len(self.segments):
                 self.lay_out_more(lines=self.height + _STEP)
@@ -244,7 +257,7 @@ class DiffLayout:
         return None
 
     def _segments_of(self, file: int, line: int | None) -> tuple[int, int]:
-        """The segments of a file, from, to, worked out at least as far as a line of the new text; None is its end."""
+        """Return the range of a file's segments; lay out down to a line of the new text, or to the file's end."""
         while not self.complete and not self._is_past(file, line):
             self.lay_out_more(lines=self.height + _STEP)
         files = self.landmarks.files
@@ -260,12 +273,12 @@ class DiffLayout:
 
 
 def _is_beyond(segment: Segment, file: int, hunk: int) -> bool:
-    """Whether a segment is below a hunk and the context that follows it."""
+    """Return whether a segment is below a hunk and the context after it."""
     return segment.file != file if segment.hunk is None else (segment.file, segment.hunk) > (file, hunk)
 
 
 def _is_same(shown: Row, row: Row) -> bool:
-    """Whether it is the same row; a note that can be ticked off stays itself."""
+    """Return whether both rows are the same; notes with a key are compared by key."""
     if isinstance(shown, NoteRow) and isinstance(row, NoteRow) and row.key:
         return shown.key == row.key
     return shown == row

@@ -18,15 +18,15 @@ from widgets.diff.syntax_tokens import SyntaxTokens
 from widgets.diff.white_space import HiddenWhitespace
 
 MIN_SPLIT_WIDTH = 140
-"""From this many columns on, the two sides stand side by side unless the user chose otherwise."""
+"""Minimum width in columns for side-by-side view, unless the user chose a view."""
 
 _UNDECIDED = (ProposalState.PENDING, ProposalState.PARTLY_APPROVED)
 
 _LINES_AT_ONCE = 2_000
-"""Terminal lines, at most, that are laid out and measured before the first frame; the rest follows it."""
+"""Maximum number of terminal lines that are laid out and measured before the first frame."""
 
 LAYOUT_SLICE_SECONDS = 0.004
-"""Seconds that a layout is worked out for at a time."""
+"""Seconds per step of a layout."""
 
 
 class DiffModel:
@@ -46,28 +46,28 @@ class DiffModel:
         """Notes above the first file, below those of the proposal."""
         self.fold_state = DiffFoldState()
         self.split_wanted: bool | None = None
-        """Whether the two sides shall stand side by side; None goes by the width."""
+        """Whether the user wants side-by-side view; None means that the width decides."""
         self.wrap = False
-        """Whether long lines take several rows."""
+        """Whether long lines wrap."""
         self.shows_white_space = True
-        """Whether changes in white space that says nothing are shown."""
+        """Whether changes of white space without meaning are shown."""
         self.space_key = ""
-        """The key that turns that, as notes name it."""
+        """Name of the key that toggles `shows_white_space`, for notes."""
         self.hidden_space: HiddenWhitespace | None = None
-        """Changes that can be hidden; None as long as they are not computed."""
+        """Changes that can be hidden; None until they are computed."""
         self.active_hidden_space = HiddenWhitespace()
         """Changes that are hidden now."""
         self.render_context = RenderContext()
         self.rows = DiffLayout()
         self._numbers: Mapping[int, int] = {}
-        """For each file of the diffs before, its number now."""
+        """New file number for each old file number of the previous diffs."""
         self._top: tuple[NoteRow, ...] = ()
         self._widest = 0
 
-    # What is shown
+    # Content
 
     def show_change(self, proposal: Proposal, diffs: Sequence[FileDiff], *, versions: bool) -> None:
-        """Show a change; folds and position are kept, even if its files are in another order."""
+        """Show a change; keep folds and position, even if the order of files differs."""
         places = {diff.change.path: number for number, diff in enumerate(diffs)}
         self._numbers = {
             number: places[diff.change.path] for number, diff in enumerate(self.diffs) if diff.change.path in places
@@ -94,20 +94,20 @@ class DiffModel:
         self._widest = 0
 
     def fold_generated(self) -> None:
-        """Fold files that nobody writes by hand, unless there are no others."""
+        """Fold generated files and lock files, unless there are no others."""
         last = frozenset(number for number, diff in enumerate(self.diffs) if diff.is_sorted_last)
         if len(last) < len(self.diffs):
             self.fold_state = replace(self.fold_state, collapsed=self.fold_state.collapsed | last)
 
     def show_message(self, message: str = "", plain_text: Sequence[NoteRow] | None = None) -> None:
-        """Show a message or plain lines in place of a change."""
+        """Show a message or plain lines instead of a change."""
         self.proposal, self.diffs, self.is_comparing_versions = None, (), False
         self.message, self.plain_text = message, plain_text is not None
         self._top, self.notes = (), tuple(plain_text or ())
         self.forget_view_state()
 
     def forget_view_state(self) -> None:
-        """Forget folds and position of the previous change."""
+        """Forget the folds, comments and render state of the previous change."""
         self.comments = ()
         self.fold_state = DiffFoldState()
         self.render_context = RenderContext()
@@ -118,7 +118,7 @@ class DiffModel:
         return self.proposal is not None and self.proposal.id == proposal.id and bool(self.diffs)
 
     def row_in_new_diffs(self, row: Row | None) -> Row | None:
-        """Return a row of the previous diffs in the current ones, whose numbers may differ."""
+        """Return the row in the current diffs for a row of the previous ones; None if its file is gone."""
         if row is not None and row.file >= 0:
             if row.file not in self._numbers:
                 return None
@@ -131,7 +131,7 @@ class DiffModel:
         return row
 
     def long_lines_of(self, row: LineRow) -> frozenset[SourceLine]:
-        """Return the lines of a row that are shortened, or were until the user opened them."""
+        """Return the lines of a row that are shortened, or that the user has opened."""
         lines = frozenset(SourceLine(row.file, side, line) for side, line in row.lines)
         left_out = any(self.render_context.shown_spans(row, side, line) for _, side, line in lines)
         return lines if left_out or lines & self.fold_state.lines else frozenset()
@@ -139,13 +139,13 @@ class DiffModel:
     # Layout
 
     def is_split(self, width: int) -> bool:
-        """Return whether the sides are shown side by side at a width."""
+        """Return whether the view is side by side at a width."""
         return width >= MIN_SPLIT_WIDTH if self.split_wanted is None else self.split_wanted
 
     def lay_out(self, size: Size, row: Row | None) -> int:
-        """Compute a new layout as far as visible, and down to a row if given; return that row's number."""
+        """Lay out again, as far as visible and down to `row` if given; return the number of that row, else 0."""
         if not size.width:
-            # There is nothing to draw on yet; the first resize lays out.
+            # Without a width, nothing can be drawn; the first resize lays out.
             self.rows = DiffLayout()
             return 0
         scene = self.render_context
@@ -164,7 +164,7 @@ class DiffModel:
             measure=scene.height_of,
             fits=scene.all_fit_on_one_row if self.wrap else None,
         )
-        # What is on view has to be there; some more makes short changes complete, if it doesn't take long.
+        # Lay out the visible rows first; then continue for a short time, which completes short changes.
         self.rows.lay_out_more(lines=2 * size.height)
         self.rows.lay_out_more(lines=_LINES_AT_ONCE, seconds=LAYOUT_SLICE_SECONDS)
         number = 0 if row is None else self.rows.find_equal_row(row) or 0
@@ -173,14 +173,14 @@ class DiffModel:
         return number
 
     def _active_hidden_space(self) -> HiddenWhitespace:
-        """Return what the view hides, except in hunks that the user has opened or commented."""
+        """Return the changes to hide; hunks that the user has opened or commented on are shown."""
         if self.shows_white_space or self.hidden_space is None:
             return HiddenWhitespace()
         remarked = [comment.line for comment in self.comments if comment.kind not in HUNK_HEAD_KINDS]
         return self.hidden_space.without_hunks(self.diffs, self.fold_state.spaces, remarked)
 
     def is_hidden_space_change(self, line: SourceLine, hunk: int) -> bool:
-        """Return whether a changed line of a hunk is shown as context, or folded into one line."""
+        """Return whether a changed line of a hunk is shown as context, or folded into one row."""
         parts = self.active_hidden_space.parts.get((line.file, hunk))
         return parts is not None and not any(line.line in hunk_line_numbers(part, line.side) for part in parts)
 
@@ -193,11 +193,11 @@ class DiffModel:
 
     @property
     def is_short(self) -> bool:
-        """Return whether the change is laid out and measured before the first frame."""
+        """Return whether the change was laid out and measured completely before the first frame."""
         return self.rows.complete and self.rows.row_count <= _LINES_AT_ONCE
 
     def measure_line_widths(self) -> None:
-        """Measure the width of the lines that are laid out at once."""
+        """Measure the width of the lines that are laid out before the first frame."""
         if self.wrap or self.is_short:
             self._widest = 0
         if not self.wrap:

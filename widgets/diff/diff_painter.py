@@ -1,4 +1,4 @@
-"""Paints rows as strips: heads of files, folds, notes and comments; `CodePainter` paints source."""
+"""Paints rows as strips: headings of files, folds, notes and comments; `CodePainter` paints source."""
 
 from collections.abc import Iterable
 from textwrap import wrap
@@ -29,7 +29,7 @@ _NOTES = {
     "folded": ("▸", "diff--plain"),
     "unfolded": ("▾", "diff--plain"),
 }
-"""A sign and a colour for each kind of note."""
+"""Sign and component class for each level of note."""
 
 _COMMENTS = {
     "remark": "comment",
@@ -42,7 +42,7 @@ _COMMENTS = {
 }
 
 _SEARCHED_LINES = 400
-"""How far above the end of a fold its definition is looked for."""
+"""How many lines above the end of a fold are searched for a definition."""
 
 _LONGEST_DEFINITION = 400
 
@@ -70,8 +70,13 @@ class DiffPainter:
     ) -> Strip:
         """Return one terminal line as a strip.
 
-        `part` counts the lines of a wrapped row, `y` is the line in the whole diff (for text selection), `cursor` is
-        the component class of the cursor or empty. With `offsets`, code tells the mouse which characters it is.
+        Args:
+            row: The row.
+            part: Index of the terminal line within a wrapped row.
+            y: Terminal line in the whole diff, for text selection.
+            cursor: Component class of the cursor; empty if the cursor is on another row.
+            selection: The mouse selection.
+            offsets: Whether segments of code carry their text positions for the mouse.
         """
         over = (cursor,) if cursor else ()
         match row:
@@ -95,7 +100,7 @@ class DiffPainter:
                 return self._full([], ("diff--plain", *over))
 
     def _full(self, pieces: Iterable[StyledPiece], classes: tuple[str, ...]) -> Strip:
-        """Pieces cropped and padded to the width of the row."""
+        """Return pieces as a strip, cropped and padded to the width of the row."""
         segments = [Segment(text, self.style(over)) for text, over in pieces if text]
         return Strip(segments).adjust_cell_length(self.scene.width, self.style(classes))
 
@@ -112,13 +117,13 @@ class DiffPainter:
         )
 
     def _definition(self, row: FoldRow) -> str:
-        """The definition that the code after a fold belongs to, as in Git's hunk headers."""
+        """Return the definition that contains the code after a fold, like Git's hunk headers; empty if none."""
         lines = self.scene.diffs[row.file].new
         end = row.new_start + row.lines
         if end >= len(lines):
             return ""
         for line in reversed(lines[max(0, end - _SEARCHED_LINES) : end]):
-            # Most lines are indented or empty, which is quickly seen.
+            # Cheap check first: most lines are indented or empty.
             if line[:1] > " " and (line[0].isalpha() or line[0] in "_$@#") and len(line) < _LONGEST_DEFINITION:
                 return f"  {display_text(line).text.rstrip(' {:')}"
         return ""
@@ -159,7 +164,7 @@ class DiffPainter:
 
 
 _KEPT_STRIPS = 256
-"""Some screens of them."""
+"""A few screens."""
 
 
 class FrameState(NamedTuple):
@@ -172,9 +177,9 @@ class FrameState(NamedTuple):
     row: int
     """The row of the cursor."""
     cursor: str
-    """The component class of the cursor; empty where there is none."""
+    """The component class of the cursor; empty if there is none."""
     lit: range
-    """Rows that are shown as the cursor's, beside its own."""
+    """Picked rows, which are highlighted like the cursor."""
     selection: Selection | None
 
 
@@ -182,21 +187,22 @@ class LineRenderer:
     """Renders the lines of a diff view.
 
     Args:
-        look_up: Knows the style of component classes laid over each other.
+        model: The model of the view.
+        look_up: Returns the style of component classes laid over each other.
     """
 
     def __init__(self, model: DiffModel, look_up: StyleOf) -> None:
         self._sheet = model
         self._look_up = look_up
         self._painter = DiffPainter(model.render_context, self.style)
-        # The links of an LRUCache refer to each other: what is cleared of it would stay.
+        # Entries of an LRUCache form reference cycles, so that cleared strips would stay in memory.
         self._strips: FIFOCache[tuple[int, int, int, str], Strip] = FIFOCache(_KEPT_STRIPS)
         self._styles: dict[tuple[str, ...], Style] = {}
         self._in_doubt = False
-        """The styles may be others by now."""
+        """Whether the cached styles may be outdated."""
 
     def style(self, classes: tuple[str, ...]) -> Style:
-        """Return the styles of component classes laid over each other."""
+        """Return the style of component classes laid over each other."""
         self._resolve_doubt()
         style = self._styles.get(classes)
         if style is None:
@@ -204,9 +210,9 @@ class LineRenderer:
         return style
 
     def recheck_styles(self) -> None:
-        """Compare the styles with the theme again at the next frame.
+        """Compare the cached styles with the theme at the next frame.
 
-        Whenever the focus moves, they may; as good as always they are the same.
+        They may change whenever the focus moves, but are nearly always the same.
         """
         self._in_doubt = True
 
@@ -244,7 +250,7 @@ class LineRenderer:
         return strip
 
     def _words_at(self, y: int, message: str, frame: FrameState) -> Strip | None:
-        """Return the line of a message in the middle of the view; None elsewhere."""
+        """Return the line of a message in the middle of the view; None for other lines."""
         lines = wrap(display_text(message).text, max(1, frame.width - 2))
         at = y - (frame.height // 2 - len(lines) // 2)
         if not 0 <= at < len(lines):

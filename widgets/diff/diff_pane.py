@@ -30,14 +30,14 @@ from widgets.diff.writing_field import WritingField
 
 _ADDED, _REMOVED, _MATCH, _COMMENT, _REASON = 1, 2, 4, 8, 16
 _MAX_SEGMENTS = 500
-"""Segments that are looked at for one cell."""
+"""Maximum number of segments examined for one cell."""
 _MAX_MATCHES = 2_000
-"""Matches that are put on the map; of more, evenly chosen ones."""
+"""Maximum number of matches on the map; more matches are sampled evenly."""
 _GLYPHS = {_ADDED: "▐", _REMOVED: "▌", _ADDED | _REMOVED: "█"}
 
 
 def minimap_cells(layout: DiffLayout, height: int) -> list[int]:
-    """Return the content of each of `height` cells: bits for added and removed lines and for comments."""
+    """Return the content of each of `height` cells as bits: added lines, removed lines, comments."""
     total = max(layout.height, height)
     if not height:
         return []
@@ -49,7 +49,7 @@ def minimap_cells(layout: DiffLayout, height: int) -> list[int]:
 
 
 def rows_needing_attention(layout: DiffLayout, diffs: Sequence["FileDiff"]) -> Iterator[int]:
-    """Yield the rows at which something begins that deserves eyes: a hunk, or a file as a whole."""
+    """Yield the rows of hunks, or of whole files, that need attention."""
     known = layout.landmarks
     rows = dict(zip(known.hunk_keys, known.hunks, strict=True))
     for file, diff in enumerate(diffs[: len(known.files)]):
@@ -62,7 +62,7 @@ def rows_needing_attention(layout: DiffLayout, diffs: Sequence["FileDiff"]) -> I
 
 
 def _changes(layout: DiffLayout, low: int, high: int) -> int:
-    """Whether lines are added or removed on the terminal lines `low` to `high`; looked at only until it is both."""
+    """Return as bits whether the terminal lines `low` to `high` show added or removed lines."""
     bits = 0
     for first, last, segment in islice(layout.segments_with_lines(low, high), _MAX_SEGMENTS):
         if isinstance(segment, UnifiedSegment):
@@ -79,7 +79,7 @@ def _changes(layout: DiffLayout, low: int, high: int) -> int:
 
 
 class MiniMap(Widget):
-    """Shows where the changes are; a click or a drag goes there."""
+    """Shows the positions of changes; a click or a drag scrolls there."""
 
     DEFAULT_CSS = """
     MiniMap {
@@ -115,7 +115,7 @@ class MiniMap(Widget):
     def _is_old(self) -> bool:
         view = self.view
         if not view.layout_rows.complete and self._shown is view.diffs:
-            # Folds of a long change were opened or closed: the picture stays until there is a whole new one.
+            # Folds of a long change were opened or closed: keep the old map until the new layout is complete.
             return False
         made = self._made_for
         return (
@@ -128,12 +128,12 @@ class MiniMap(Widget):
 
     @property
     def _colourless(self) -> bool:
-        """Return whether the theme shows no difference behind the visible part."""
+        """Return whether the theme has no background colour for the visible part."""
         return self.view.has_pseudo_class("ansi") or self.view.has_pseudo_class("nocolor")
 
     @property
     def _visible(self) -> tuple[int, int]:
-        """Return the cells of the visible part, from and to; none if everything is visible."""
+        """Return the range of cells of the visible part; empty if everything is visible."""
         view, height = self.view, self.size.height
         if view.layout_rows.height <= view.size.height:
             return 0, 0
@@ -180,7 +180,7 @@ class MiniMap(Widget):
         return Strip([Segment(glyph, self._styles[key])], 1)
 
     def _add_reasons(self) -> None:
-        """Mark reasons for attention, as far as the diff is laid out."""
+        """Mark rows that need attention, in the part that is laid out."""
         layout, height = self.view.layout_rows, self.size.height
         total = max(layout.height, height)
         for row in rows_needing_attention(layout, self.view.diffs):
@@ -195,7 +195,7 @@ class MiniMap(Widget):
                 self._cells[layout.first_line_of_row(row) * height // total] |= _MATCH
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Go there."""
+        """Scroll to the clicked position."""
         self._dragging = True
         self.capture_mouse()
         self._go(event.y)
@@ -219,7 +219,7 @@ class MiniMap(Widget):
 
 _GAP = "  "
 _LONGEST_QUERY = 20
-"""Characters of what was searched for that are repeated beside the count."""
+"""Maximum characters of the query that are shown beside the count."""
 
 
 class PositionBar(Widget):
@@ -249,15 +249,15 @@ class PositionBar(Widget):
             count = "searching …" if view.search.running else _count(view)
             parts.append(LinePart(9, Content.styled(f"“{_quoted(view.search.query)}” {count}", "$text-warning")))
         self._parts = [part for part in parts if part.content.plain]
-        # One line whatever it says, so nothing has to be laid out anew.
+        # The bar always has one line, so no new layout is needed.
         self.refresh()
 
     def render(self) -> Content:
-        """Render as much as fits; the search query and the file come first."""
+        """Render the parts that fit; the search query and the file have the highest priority."""
         return join_parts(select_fitting_parts(self._parts, self.content_size.width, _GAP), _GAP)
 
     def _place(self, view: DiffView) -> list[LinePart]:
-        """File, line, hunk, and how far down."""
+        """Return the parts about file, line, hunk, and scroll position."""
         row = view.cursor.row
         diff = view.diffs[min(view.cursor.file_index, len(view.diffs) - 1)]
         line = ""
@@ -269,16 +269,16 @@ class PositionBar(Widget):
             parts.append(LinePart(3, Content(f"file {view.cursor.file_index + 1} of {len(view.diffs)}")))
         hunks = view.layout_rows.landmarks.hunks
         if hunks:
-            # As long as not everything is laid out, it isn't known how many are in files that are closed.
+            # While the layout is incomplete, the number of hunks in folded files is unknown.
             total = len(hunks) if view.layout_rows.complete else sum(len(diff.change.hunks) for diff in view.diffs)
             place, hunk = max(1, bisect_right(hunks, view.cursor.number)), view.cursor.hunk
-            # Files may stand in another order than that by which their hunks are numbered, and named everywhere else.
+            # Files may be sorted in another order than the hunk numbers, which are used everywhere else.
             differs = hunk is not None and hunk.number != place
             named = f"hunk {hunk.number:,}, " if hunk is not None and differs else "hunk "
             from_top = " from the top" if differs else ""
             parts.append(LinePart(4, Content(f"{named}{place:,} of {total:,}{from_top}")))
         missing, of = view.seen_recorder.unseen.count_unseen(min(view.cursor.file_index, len(view.diffs) - 1))
-        # Of a single file the approvals say it.
+        # For a single file, the approval pane shows it.
         several = len(view.diffs) > 1
         if (
             several
@@ -301,7 +301,7 @@ class PositionBar(Widget):
 
 
 def _moved(view: DiffView, row: LineRow) -> str:
-    """From where to where a line was moved, if it was."""
+    """Return the source or target of a moved line as text; empty if the line was not moved."""
     line = row.newest
     other = view.model.render_context.marks.moved.get(line) if row.hunk is not None else None
     if other is None:
@@ -347,14 +347,14 @@ class DiffPane(Column):
 
     @dataclass
     class CommentEdited(Message):
-        """The user wrote a remark on a line; an empty one takes it back."""
+        """The user wrote a comment on a line; an empty text removes the comment."""
 
         proposal: str
         path: str
         line: SourceLine
         text: str
         saved: bool
-        """Whether it is as it shall be; else it is still being written, or was put aside."""
+        """Whether the comment is complete; otherwise it is a draft."""
 
     def __init__(self) -> None:
         super().__init__(id="diff-pane")
@@ -365,7 +365,7 @@ class DiffPane(Column):
         self._findings: tuple[DiffComment, ...] = ()
         self._asked: tuple[DiffComment, ...] = ()
         self._commented: tuple[str, str, SourceLine] | None = None
-        """Proposal, path and line of the comment that is being written; the view may show something else by then."""
+        """Proposal, path and line of the comment in the field; the view may show another proposal meanwhile."""
 
     def compose(self) -> ComposeResult:
         yield PositionBar()
@@ -377,7 +377,7 @@ class DiffPane(Column):
         yield WritingField("save the comment", id="comment")
 
     def on_resize(self) -> None:
-        """Share the width with the list of files, and keep the commented line in view."""
+        """Adapt the position and the file list, and keep the commented line in view."""
         self._draw_position()
         if self.commented_proposal:
             self._keep_line_in_view()
@@ -388,7 +388,7 @@ class DiffPane(Column):
         self._draw_position()
 
     def set_drafts(self, drafts: Sequence[DiffComment]) -> None:
-        """Set the unsaved comments, to be restored in the field."""
+        """Set the unsaved comments, which the field restores."""
         self._drafts = tuple(drafts)
 
     def set_comments(self, comments: Sequence[DiffComment]) -> None:
@@ -440,7 +440,7 @@ class DiffPane(Column):
 
     @on(DiffView.SearchWanted)
     def _open_search(self) -> None:
-        # Whatever was found before, the search begins at the cursor.
+        # A new search starts at the cursor, not at the last match.
         self.view.search.current = None
         self.query_one(SearchBar).open()
 
@@ -460,7 +460,7 @@ class DiffPane(Column):
 
     @property
     def commented_proposal(self) -> str:
-        """Return the proposal that a comment is being written on; empty if none is."""
+        """Return the id of the proposal for which a comment is being written; empty if none is."""
         is_open = self.query_one("#comment", WritingField).is_open
         return self._commented[0] if is_open and self._commented is not None else ""
 
@@ -480,7 +480,7 @@ class DiffPane(Column):
         self._keep_line_in_view()
 
     def _keep_line_in_view(self) -> None:
-        """The line stays in view above the field, which takes its room from the diff."""
+        """Keep the line in view above the field, which makes the diff shorter."""
         self.call_after_refresh(lambda: self.view.cursor.move_to(self.view.cursor.number))
 
     @on(WritingField.Typed, "#comment")

@@ -1,7 +1,6 @@
 """Rows of a diff, computed from segments: a stretch of context, a fold, or a hunk.
 
-A row is made when it is drawn. Rows are what the cursor moves over; a row is one terminal line high unless it is
-wrapped.
+Rows are created when they are drawn. The cursor moves by rows. A row is one terminal line high unless it is wrapped.
 """
 
 from abc import ABC, abstractmethod
@@ -29,12 +28,12 @@ class LineRow(NamedTuple):
     file: int
     """Index of the file."""
     old: int | None
-    """Line of the old text from 0, where this row shows it."""
+    """Line of the old text, from 0; None if the row does not show it."""
     new: int | None
     hunk: int | None
     """Index of the hunk in its file; None for context."""
     position: int
-    """Row in the hunk, from 0."""
+    """Number of the row in the hunk, from 0."""
 
     @property
     def lines(self) -> list[tuple[Side, int]]:
@@ -44,7 +43,7 @@ class LineRow(NamedTuple):
 
     @property
     def newest(self) -> SourceLine:
-        """Return the line that identifies the row: of the new text if it shows one."""
+        """Return the line that identifies the row: the new one if it is shown, else the old one."""
         if self.new is not None:
             return SourceLine(self.file, "new", self.new)
         return SourceLine(self.file, "old", self.old or 0)
@@ -57,7 +56,7 @@ def row_of_line(line: SourceLine, hunk: int | None) -> LineRow:
 
 
 class FileRow(NamedTuple):
-    """The head of a file."""
+    """The heading of a file."""
 
     file: int
 
@@ -69,13 +68,13 @@ class NoteRow(NamedTuple):
     """-1 for the whole change."""
     text: str
     level: Literal["note", "warning", "error", "plain", "done", "open", "folded", "unfolded"]
-    """Of what is `folded` the beginning is shown, on one terminal line."""
+    """A `folded` note shows only its beginning, on one terminal line."""
     key: str = ""
-    """What a click or Enter on it toggles, for a note that can be ticked off or unfolded."""
+    """Key of a note that the user can toggle with a click or Enter; else empty."""
 
 
 class SpaceRow(NamedTuple):
-    """A hunk that changes only white space, in one line."""
+    """A hunk that changes only white space, in one row."""
 
     file: int
     hunk: int
@@ -88,23 +87,24 @@ class FoldRow(NamedTuple):
 
     file: int
     gap: int
-    """Which stretch of its file: the number of the hunk after it, from 0, or for a stretch within a hunk a number
-    below 0; the fold's identity."""
+    """Identity of the stretch in its file: the index of the hunk after it, or a negative number inside a hunk."""
     new_start: int
     lines: int
     spaces: bool = False
-    """Whether some of them are unchanged but for white space, which is left out."""
+    """Whether some of the lines have hidden white space changes."""
 
 
 CommentKind = Literal["remark", "finding", "known", "asked", "held", "unheld", "untold"]
-"""The user's remark; what a check found; what it found without the proposal too; what the user asked aside; and at
-the head of a hunk what notices if it is missing, that nothing does, or that it can't be told."""
+"""The source of a comment: `remark` is the user's comment, `finding` is from a check, `known` is a finding that
+exists without the proposal too, and `asked` is a side question. At the start of a hunk, `held` means that a test
+notices if the hunk is missing, `unheld` that no test does, and `untold` that this is unknown.
+"""
 HUNK_HEAD_KINDS: tuple[CommentKind, ...] = ("held", "unheld", "untold")
-"""Those that stand above the hunk on whose first line they are."""
+"""Kinds that are shown above the hunk that begins with the commented line."""
 
 
 class CommentRow(NamedTuple):
-    """A comment below a line."""
+    """A comment at a line."""
 
     file: int
     comment: int
@@ -132,10 +132,11 @@ class Segment(ABC):
     hunk: int | None
     """Index of the hunk in its file."""
     new_start: int
-    """Where it stands in the new text: the number, from 0, of its own first line or of one close by. It never falls
-    from one segment of a file to the next."""
+    """Position in the new text: the number, from 0, of the first line or of a line nearby. It never decreases from
+    one segment of a file to the next.
+    """
     heights: list[int] | None
-    """Terminal lines up to and including each row; None where each row is one."""
+    """Cumulative number of terminal lines up to each row; None if each row has one line."""
 
     @property
     def height(self) -> int:
@@ -144,7 +145,7 @@ class Segment(ABC):
 
     @property
     def lines(self) -> tuple[range, range]:
-        """Return the lines of source that it shows, of the old and the new text; context counts as new."""
+        """Return the shown lines of source, of the old and the new text; context counts as new."""
         return range(0), range(0)
 
     @abstractmethod
@@ -152,22 +153,22 @@ class Segment(ABC):
         """Return a row by its number in the segment."""
 
     def find_row(self, side: Side, line: int) -> int | None:
-        """Return the number of the row that shows a line of source."""
+        """Return the number of the row that shows a line of source; None if there is none."""
         return None
 
     def slice_rows(self, start: int, rows: int) -> "Segment":
-        """Return some of its rows as a new segment."""
+        """Return some of the rows as a new segment."""
         return self
 
     def set_row_heights(self, measure: Callable[[Row], int]) -> None:
-        """Let rows take the number of terminal lines that `measure` returns."""
+        """Set the heights of the rows to the numbers of terminal lines that `measure` returns."""
         self.heights = list(accumulate(measure(self.row_at(number)) for number in range(self.rows)))
         if self.heights and self.heights[-1] == self.rows:
             self.heights = None
 
 
 class SingleSegment(Segment):
-    """A segment of one row that is not source."""
+    """A segment with one row that is not source."""
 
     __slots__ = ("content",)
 
@@ -186,7 +187,7 @@ class ContextSegment(Segment):
     __slots__ = ("gap", "old_start")
 
     def __init__(self, file: int, old_start: int, new_start: int, rows: int, gap: int) -> None:
-        # Every hunk brings a few segments: they are made without a call to the base class, which halves their cost.
+        # Each hunk creates a few segments: without the call to the base class, creating one takes half the time.
         self.file, self.rows, self.hunk, self.heights = file, rows, None, None
         self.old_start = old_start
         self.new_start = new_start
@@ -208,14 +209,14 @@ class ContextSegment(Segment):
 
 
 class UnifiedSegment(Segment):
-    """Rows of a hunk, old lines above new ones."""
+    """Rows of a hunk in the unified view, old lines above new ones."""
 
     __slots__ = ("_edit", "above", "offset", "old_count", "old_start")
 
     def __init__(
         self, file: int, index: int, hunk: Hunk | HunkRange, offset: int = 0, rows: int | None = None, above: int = 0
     ) -> None:
-        """`offset` is the first of its rows in the hunk, or the part of it, that has so many rows `above`."""
+        """`offset` is the first row within the hunk or part; `above` is the number of the hunk's rows above it."""
         self.file, self.hunk, self.heights = file, index, None
         self.old_start = hunk.old_start
         self.old_count = hunk.old_count
@@ -251,7 +252,7 @@ class UnifiedSegment(Segment):
 
 
 class SplitSegment(Segment):
-    """Rows of a hunk, old lines left of new ones."""
+    """Rows of a hunk in the side-by-side view, old lines left of new ones."""
 
     __slots__ = ("_edit", "above", "new_count", "offset", "old_count", "old_start", "pairs")
 
@@ -265,7 +266,7 @@ class SplitSegment(Segment):
         rows: int | None = None,
         above: int = 0,
     ) -> None:
-        """`pairs`: which lines stand side by side; None pairs them in order. `above` is as in `UnifiedSegment`."""
+        """`pairs` are the lines side by side; None pairs them in order. `above` is as in `UnifiedSegment`."""
         whole = max(hunk.old_count, hunk.new_count) if pairs is None else len(pairs)
         self.file, self.hunk, self.heights = file, index, None
         self.rows = whole if rows is None else rows
@@ -280,7 +281,7 @@ class SplitSegment(Segment):
     def lines(self) -> tuple[range, range]:
         first, last = self.offset, self.offset + self.rows
         if self.pairs is not None:
-            # Hunks whose lines are aligned are small, so a piece may as well stand for the whole.
+            # Hunks with aligned lines are small, so the lines of the whole hunk are good enough.
             first, last = 0, max(self.old_count, self.new_count)
         return (
             range(self.old_start + min(first, self.old_count), self.old_start + min(last, self.old_count)),

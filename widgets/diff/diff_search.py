@@ -1,4 +1,4 @@
-"""Search in a change."""
+"""Search in the shown change."""
 
 import asyncio
 from bisect import bisect_left
@@ -53,14 +53,14 @@ class SearchBar(Horizontal):
         query: str
 
     class Finished(Message):
-        """Back to the diff; `query` is empty if the search is over."""
+        """The user returns to the diff; `query` is empty if the search is over."""
 
         def __init__(self, query: str) -> None:
             super().__init__()
             self.query = query
 
     def compose(self) -> ComposeResult:
-        """Compose the label, the field and the close keys."""
+        """Compose the label, the field and the key hints."""
         yield Static(Content.styled("Search", "bold $text-accent"))
         yield Input(select_on_focus=True)
         yield Static(Content("Enter goes there · Esc ends"), id="search-keys")
@@ -71,7 +71,7 @@ class SearchBar(Horizontal):
         return self.query_one(Input)
 
     def open(self) -> None:
-        """Open the field for typing."""
+        """Show the field and focus it."""
         self.add_class("shown")
         self.screen.set_focus(self.field)
 
@@ -93,7 +93,7 @@ class SearchBar(Horizontal):
 
 
 MAX_LINES_WITHOUT_THREAD = 20_000
-"""Lines up to which a search is done at once rather than in a thread."""
+"""Maximum number of lines that are searched at once, without a thread."""
 
 
 class SearchMatch(NamedTuple):
@@ -109,10 +109,10 @@ class SearchMatch(NamedTuple):
 
 
 def _first_from(found: Sequence[SearchMatch], diffs: Sequence[FileDiff], row: LineRow) -> int:
-    """Which of the found lines is the first at a row or below it; the first of all if there is none."""
+    """Return the index of the first match at or below a row; 0 if there is none."""
 
     def order(hit: SearchMatch) -> tuple[int, int, bool, int]:
-        # Removed lines stand above the new lines of their hunk.
+        # Removed lines are shown above the new lines of their hunk.
         file, side, line = hit.line
         is_new = side == "new"
         return file, line if is_new else diffs[file].change.hunks[hit.hunk or 0].new_start, is_new, line
@@ -123,9 +123,9 @@ def _first_from(found: Sequence[SearchMatch], diffs: Sequence[FileDiff], row: Li
 def find_matches(
     diffs: Sequence[FileDiff], query: str, is_wanted: Callable[[], bool] = lambda: True
 ) -> list[SearchMatch]:
-    """Return the lines that contain a query in display order; context counts once.
+    """Return the lines that contain a query, in display order; context lines count once.
 
-    `is_wanted` is asked before every hunk; where it says no, the search ends with what it has.
+    `is_wanted` is called before each hunk; if it returns False, the search stops with the matches so far.
     """
     found: list[SearchMatch] = []
     if not query:
@@ -153,19 +153,19 @@ def find_matches(
 
 
 def _count(diffs: Sequence[FileDiff], found: Sequence[SearchMatch], query: str) -> int:
-    """Occurrences on the found lines."""
+    """Return the number of occurrences on the matching lines."""
     return sum(
         len(find_occurrences(side_text(diffs[hit.line.file], hit.line.side)[hit.line.line], query)) for hit in found
     )
 
 
 class DiffSearch:
-    """The query, its matches, and the match that the cursor was last moved to.
+    """The query, its matches, and the match to which the cursor last moved.
 
     Args:
         model: Model of the searched change; its render context gets the current match.
-        cursor: From it on the first is looked for.
-        view: Runs the search of a large change, and hears of the result.
+        cursor: The first match is searched from its row.
+        view: Runs the search of a large change, and is notified of the result.
     """
 
     def __init__(self, model: DiffModel, cursor: DiffCursor, view: DiffViewAccess) -> None:
@@ -178,15 +178,15 @@ class DiffSearch:
         """Clear the search."""
         self.query = ""
         self.found_matches: list[SearchMatch] = []
-        """Lines that match."""
+        """The matching lines."""
         self.matches = 0
-        """Occurrences on them."""
+        """Number of occurrences on these lines."""
         self.running = False
-        """Whether a thread is at it."""
+        """Whether a search runs in a thread."""
         self.current: int | None = None
-        """Index of the match that the cursor was moved to last."""
+        """Index of the match to which the cursor last moved."""
         self.wanted_step = 0
-        """The step that was wanted before there was a result."""
+        """The step that the user requested before the result was available."""
 
     def start(self, query: str) -> None:
         """Search all files for a query; clear the search if it is empty."""
@@ -202,7 +202,7 @@ class DiffSearch:
         self._view.handle_search_change()
 
     async def _search_beside(self, diffs: Sequence[FileDiff], query: str) -> None:
-        """Search in a thread, which ends early if something else is searched for meanwhile."""
+        """Search in a thread; the thread stops early if the query or the diffs change."""
 
         def wanted() -> bool:
             return self.running and self.query == query and self._sheet.diffs is diffs
@@ -213,7 +213,7 @@ class DiffSearch:
             self._view.handle_search_change()
 
     def next_match(self, by: int) -> SearchMatch | None:
-        """Return the next match, or the one before with -1; at first, the next from the cursor on."""
+        """Return the next match, or the previous one with -1; the first call searches from the cursor."""
         self.wanted_step = by if self.running else 0
         if not self.found_matches:
             return None

@@ -40,7 +40,7 @@ from widgets.diff.diff_search import DiffSearch
 from widgets.diff.seen_lines import SeenRecorder, go_to_unseen
 
 SIDE_SCROLL_CELLS = 8
-"""Cells scrolled to the side at a time."""
+"""Cells per horizontal scroll step."""
 
 _NEEDS_DIFF = frozenset(
     {
@@ -55,16 +55,16 @@ _NEEDS_DIFF = frozenset(
         "external_diff",
     }
 )
-"""Of the actions that the user is offered, those that mean nothing before there is a diff."""
+"""Actions that need a diff; without one, their keys are hidden."""
 _STATE_CELLS = 2
-"""Cells before a line that say what becomes of its hunk."""
+"""Cells before a line that show the state of its hunk."""
 
 
 class _LatestMessage(Message):
-    """A message of which only the newest counts."""
+    """A message that replaces waiting messages of the same type."""
 
     def can_replace(self, message: Message) -> bool:
-        """Whether it is of the same kind."""
+        """Return whether both messages have the same type."""
         return type(message) is type(self)
 
 
@@ -82,7 +82,7 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
         """Some lines were on the screen for the first time."""
 
     class NothingUnseen(Message):
-        """There is no unseen place to go to."""
+        """No unseen place is left."""
 
     @dataclass
     class HunkClicked(Message):
@@ -92,7 +92,7 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
 
     @dataclass
     class NoteClicked(Message):
-        """The user clicked or opened a note that can be ticked."""
+        """The user clicked or opened a note that can be toggled."""
 
         key: str
 
@@ -109,25 +109,25 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
         """The user wants to search."""
 
     class OrderWanted(Message):
-        """The user wants the files in the other order: by risk or by path."""
+        """The user wants to toggle the order of files: by risk or by path."""
 
     class FilesWanted(Message):
         """The user wants to focus, show or hide the list of files."""
 
     @dataclass
     class ExternalDiffWanted(Message):
-        """The user wants to see a file in their own diff program."""
+        """The user wants to open a file in an external diff program."""
 
         proposal: str
         path: str
 
     class ComparisonWanted(Message):
-        """The user wants to compare with the version before, or to go back."""
+        """The user wants to compare with the previous version, or to end the comparison."""
 
     has_external_diff = False
-    """Whether a diff program of the user's is known."""
+    """Whether an external diff program is configured."""
     _held: tuple[int, bool] | None = None
-    """The row on which the mouse button went down, and whether it did so on the state of its hunk."""
+    """The row on which the mouse button was pressed, and whether the mouse was on the hunk's state."""
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id)
@@ -138,17 +138,17 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
         self.search = DiffSearch(self.model, self.cursor, self)
         self.seen_recorder = SeenRecorder(self.model, self)
         self.drawn: Callable[[], None] = lambda: None
-        """Called whenever some of it has been painted."""
+        """Called after each drawn frame."""
         self._background = BackgroundJobs(self.model, self)
         self._frame: FrameState | None = None
         self._size_in_sight = Size(0, 0)
         """The last size that was not empty."""
         self._to_read = 0
-        """How many of the plain lines have to be read."""
+        """Number of plain lines that the user must see."""
         self._goes_to_hunk = False
-        """Whether the cursor is to go to the first hunk once there is a layout."""
+        """Whether the cursor moves to the first hunk when the layout is available."""
 
-    # What is shown
+    # Content
 
     @property
     def layout_rows(self) -> DiffLayout:
@@ -162,12 +162,12 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
 
     @property
     def proposal(self) -> Proposal | None:
-        """Return the proposal that is shown."""
+        """Return the shown proposal; None if there is none."""
         return self.model.proposal
 
     @property
     def visible_lines(self) -> int:
-        """Return the number of visible terminal lines; while hidden, the number before."""
+        """Return the number of visible terminal lines; while the view is hidden, the last known number."""
         return self.scrollable_content_region.height or self._size_in_sight.height
 
     @property
@@ -177,7 +177,7 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
 
     @property
     def first_unread_line(self) -> int | None:
-        """Return the first terminal line never on screen, of the plain lines that must be read; None if none."""
+        """Return the first terminal line of the required plain lines that is unseen; None if there is none."""
         if not self.model.plain_text:
             return None
         last = (
@@ -196,11 +196,16 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
         versions: bool = False,
         seen: SeenLines | None = None,
     ) -> None:
-        """Show a change. Position, folds, search and seen lines are kept if the same proposal is shown.
+        """Show a change; if the same proposal is shown already, keep position, folds, search and seen lines.
 
-        `extra` are notes that stand above the first file. With `versions`, the change is between two versions of the
-        proposal: there is nothing in it to choose or to comment on. `seen` is what of the proposal was on screen
-        before; it is added to.
+        Args:
+            proposal: The proposal of the change.
+            diffs: The files of the change.
+            extra: Notes above the first file.
+            versions: Whether the change is between two versions of the proposal; then the user can neither choose
+                hunks nor
+                comment.
+            seen: The lines of the proposal that were on screen before; newly seen lines are added to it.
         """
         same = self.model.is_showing(proposal)
         bookmark = self.cursor.bookmark() if same else CursorBookmark(None, 0)
@@ -222,12 +227,12 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
             self.search.start(self.search.query)
 
     def show_message(self, message: str = "") -> None:
-        """Show nothing but a line of words in the middle."""
+        """Show only a message in the middle."""
         self.model.show_message(message)
         self._show_no_diff()
 
     def show_text(self, notes: Sequence[NoteRow], to_read: int) -> None:
-        """Show plain lines instead of a diff (a command that asks to be run); `to_read` of them must be seen."""
+        """Show plain lines instead of a diff, such as a command; the user must see the first `to_read` of them."""
         self._to_read = to_read
         self.model.show_message(plain_text=notes)
         self._show_no_diff()
@@ -239,7 +244,7 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
         self._lay_out(CursorBookmark(None, 0))
 
     def _forget(self) -> None:
-        """Forget everything that belongs to the change that was shown before."""
+        """Forget all state of the previous change."""
         self.model.forget_view_state()
         self.search.clear()
         self.line_selection.start = None
@@ -252,7 +257,7 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
             self.cursor.number = self.model.first_hunk_row()
 
     def go_to_waiting(self) -> None:
-        """Put the cursor on the next hunk that waits, unless it is on one; from the end on to the first."""
+        """Move the cursor to the next pending hunk, unless it is on one; wrap around at the end."""
         hunk = self.cursor.hunk
         if hunk is not None and hunk.state is HunkState.PENDING:
             return
@@ -273,7 +278,7 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
         self.redraw_and_report_position()
 
     def set_comments(self, comments: Sequence[DiffComment]) -> None:
-        """Show these remarks under their lines."""
+        """Show these comments at their lines."""
         if tuple(comments) != self.model.comments:
             self.model.comments = tuple(comments)
             self.relayout()
@@ -287,7 +292,7 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
             self.scroll_to(y=0, animate=False, immediate=True)
 
     def set_split(self, split: bool | None) -> None:
-        """Show the sides side by side or not, whatever the width; None decides by the width."""
+        """Show the sides side by side or not; None means that the width decides."""
         self.model.split_wanted = split
         self.relayout()
 
@@ -298,7 +303,7 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
         self.relayout()
 
     def set_white_space(self, shown: bool) -> None:
-        """Show whitespace-only changes, or hide those without meaning."""
+        """Show all white space changes, or hide those without meaning."""
         self.model.shows_white_space = shown
         self.model.fold_state = replace(self.model.fold_state, spaces=frozenset())
         self._background.find_space_changes()
@@ -307,21 +312,22 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
     # Layout
 
     def apply_fold_state(self, fold_state: DiffFoldState) -> None:
-        """Show more of the change, or less."""
+        """Fold and open parts of the change, and lay out again."""
         self.model.fold_state = fold_state
         self.relayout()
 
     def reveal_space_changes(self, file: int, hunk: int) -> None:
-        """Show a hunk whole that is without its white space, by its indices."""
+        """Show the white space changes of a hunk, by its indices."""
         self.apply_fold_state(self.model.fold_state.reveal_spaces(self.diffs[file].change.hunks[hunk].id))
 
     def relayout(self) -> None:
-        """Lay out again, with the cursor on the same line at the same height."""
+        """Lay out again; keep the cursor on the same line at the same height."""
         self._lay_out(self.cursor.bookmark())
 
     def _lay_out(self, bookmark: CursorBookmark) -> None:
         self.line_selection.start = None
-        # Out of sight it is laid out as it was: it comes back with that width, and keys right behind find their rows.
+        # While hidden, keep the last width: the view comes back with it, and keys that follow at once find their
+        # rows.
         size = self.size if self.size.width else self._size_in_sight
         number = self.model.lay_out(size, bookmark.row)
         self.seen_recorder.reset_layout()
@@ -337,16 +343,16 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
         self.redraw_and_report_position()
 
     def update_scroll_range(self) -> None:
-        """Set the scroll range to the present lines and their width."""
+        """Update the scroll range to the current lines and their width."""
         self.virtual_size = self.model.size
 
     def handle_layout_growth(self) -> None:
-        """Take more lines, or wider ones, into the scroll range."""
+        """Update the scroll range after the layout got more or wider lines."""
         self.update_scroll_range()
         self.post_message(self.ViewMoved())
 
     def on_resize(self, event: events.Resize) -> None:
-        """Fit the rows to the new width."""
+        """Lay out again if the width has changed."""
         self._size_in_sight = event.size
         if event.size.width != self.model.render_context.width:
             self.relayout()
@@ -359,7 +365,7 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
         return self.get_visual_style(*classes).rich_style
 
     def notify_style_update(self) -> None:
-        """Drop drawn rows after a change of colours."""
+        """Drop the drawn rows if the colours have changed."""
         super().notify_style_update()
         self.canvas.recheck_styles()
 
@@ -385,7 +391,7 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
         return strips
 
     def _look(self) -> FrameState:
-        """The state that the next lines are drawn in."""
+        """Return the state for the next lines to draw."""
         (x, y), (width, height) = self.scroll_offset, self.size
         self.model.render_context.scroll = 0 if self.model.wrap else x
         cursor = "" if self.model.plain_text else "diff--cursor" if self.has_focus else "diff--cursor-blurred"
@@ -394,14 +400,13 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
         )
 
     def render_line(self, y: int) -> Strip:
-        """Return one terminal line of the view; for the mouse, outside of drawing, its segments carry their
-        positions."""
+        """Return one line of the view; outside of a frame, its segments carry text positions for the mouse."""
         if self._frame is None:
             return self.canvas.render_line(y, self._look(), offsets=True)
         return self.canvas.render_line(y, self._frame)
 
     def _after_drawing(self, first: int, last: int) -> None:
-        """Record what was on the screen, and start work that must not delay the first frame."""
+        """Record the drawn lines, and start work that must not delay the first frame."""
         if self.seen_recorder.record_frame(first, last, self.scroll_offset.y):
             self.post_message(self.CameOnScreen())
         if self._background.has_work_after_frame():
@@ -416,13 +421,13 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
         return copied_text(self.layout_rows, self.model.render_context, selection), "\n"
 
     def run_job(self, name: str, job: Job) -> None:
-        """Run a job in the place of the one before under that name."""
+        """Run a job; cancel a running job with the same name."""
         self.run_worker(job, group=name, exclusive=True, exit_on_error=False, description=name)
 
     # Cursor
 
     def handle_cursor_moved(self) -> None:
-        """Redraw the selection up to the cursor, and report the new position."""
+        """Redraw the picked lines, and report the new position."""
         if self.line_selection.start is not None:
             self.redraw_lines()
         self.post_message(self.ViewMoved())
@@ -437,19 +442,19 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
         self.cursor.redraw_row()
 
     def on_blur(self) -> None:
-        """Show the cursor as resting."""
+        """Show the cursor as inactive."""
         self.cursor.redraw_row()
 
     # Search
 
     def handle_search_change(self) -> None:
-        """Show the state of the search, and go to the wanted match."""
+        """Show the state of the search, and go to the requested match."""
         self.redraw_and_report_position()
         if not self.search.running and self.search.wanted_step:
             self.go_to_match(self.search.wanted_step)
 
     def go_to_match(self, by: int) -> None:
-        """Go to the next line that was found (1), or to the one before (-1)."""
+        """Go to the next match, or to the previous one with -1; unfold it if needed."""
         hit = self.search.next_match(by)
         if hit is None:
             return
@@ -502,7 +507,7 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
         self.cursor.go_to_next("files", -1)
 
     def action_next_unseen(self) -> None:
-        """Go to the next place that was never on screen, from the end on to the first."""
+        """Go to the next place that was never on screen; after the last one, to the first."""
         if self.first_unread_line is not None:
             self.scroll_to(y=self.first_unread_line, animate=False, immediate=True)
             return
@@ -524,40 +529,40 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
             go_to_unseen(place, self.seen_recorder.seen, sheet, self.cursor, self)
 
     def action_scroll_code_left(self) -> None:
-        """Show the beginning of long lines."""
+        """Scroll the code to the left."""
         self.scroll_to(x=max(0, self.scroll_offset.x - SIDE_SCROLL_CELLS), animate=False, immediate=True)
 
     def action_scroll_code_right(self) -> None:
-        """Show the end of long lines."""
+        """Scroll the code to the right."""
         self.scroll_to(x=self.scroll_offset.x + SIDE_SCROLL_CELLS, animate=False, immediate=True)
 
-    # How much is shown
+    # Folds and layout
 
     def action_toggle_layout(self) -> None:
-        """Switch between unified and side by side."""
+        """Toggle between unified and side-by-side view."""
         self.set_split(not self.is_split)
 
     def action_toggle_wrap(self) -> None:
-        """Wrap long lines or scroll them."""
+        """Toggle between wrapping and scrolling long lines."""
         self.set_wrap(not self.model.wrap)
 
     def action_toggle_white_space(self) -> None:
-        """Leave out changes in white space alone, or show them."""
+        """Hide changes of white space without meaning, or show them."""
         self.set_white_space(not self.model.shows_white_space)
 
     def action_toggle_folds(self) -> None:
-        """Open or close the unchanged stretch at the cursor; from a hunk, all of them."""
+        """Open or fold the unchanged stretch at the cursor; on a hunk, open or fold all stretches."""
         gap = self.cursor.gap
         self.apply_fold_state(
             self.model.fold_state.toggle_all() if gap is None else self.model.fold_state.toggle_gap(*gap)
         )
 
     def action_toggle_all_folds(self) -> None:
-        """Show the whole files, or only the surroundings of the hunks."""
+        """Toggle between whole files and only the hunks with their context."""
         self.apply_fold_state(self.model.fold_state.toggle_all())
 
     def action_open(self) -> None:
-        """Open or close the item under the cursor: a fold, a long line, a file, a comment."""
+        """Open or close the item under the cursor: a fold, a long line, a file, a note, a comment."""
         shape = self.model.fold_state
         match self.cursor.row:
             case FoldRow():
@@ -578,7 +583,7 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
             case _:
                 pass
 
-    # What the pane is asked for
+    # Requests to the pane
 
     def action_comment(self) -> None:
         """Comment on the line at the cursor."""
@@ -588,12 +593,11 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
 
     @property
     def _takes_comments(self) -> bool:
-        """Return whether the model will read comments on what is shown: on a waiting proposal, not on a
-        comparison."""
+        """Return whether the user can comment: on a pending proposal, but not on a comparison of versions."""
         return self.proposal is not None and self.proposal.state.is_pending and not self.model.is_comparing_versions
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Return whether a key works now, so that only useful keys are offered."""
+        """Return whether an action is possible now, so that only useful keys are shown."""
         if action == "comment":
             return self._takes_comments
         return (
@@ -607,22 +611,22 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
         self.post_message(self.FilesWanted())
 
     def action_toggle_order(self) -> None:
-        """Sort the files by need, or by path."""
+        """Sort the files by risk, or by path."""
         self.post_message(self.OrderWanted())
 
     def action_external_diff(self) -> None:
-        """Show the file at the cursor in the user's own diff program."""
+        """Open the file at the cursor in the external diff program."""
         if self.proposal is not None and self.diffs:
             self.post_message(
                 self.ExternalDiffWanted(self.proposal.id, self.diffs[self.cursor.file_index].change.path)
             )
 
     def title_of(self, action: str) -> str | None:
-        """Return the title of an action at this moment; None where no diff program is set."""
+        """Return a special title of an action; None if the action is not available."""
         return None if action == "external_diff" and not self.has_external_diff else ""
 
     def action_toggle_versions(self) -> None:
-        """Compare with the version before, or go back."""
+        """Compare with the previous version, or end the comparison."""
         self.post_message(self.ComparisonWanted())
 
     # Search
@@ -640,15 +644,15 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
     # Picking lines
 
     def action_pick_lines(self) -> None:
-        """Begin to pick lines at the cursor, or stop it."""
+        """Start picking lines at the cursor, or stop."""
         self.line_selection.toggle()
 
     def action_pick_down(self) -> None:
-        """Extend the selection to the next line."""
+        """Extend the picked lines to the next row."""
         self.line_selection.extend(1)
 
     def action_pick_up(self) -> None:
-        """Extend the selection to the line before."""
+        """Extend the picked lines to the previous row."""
         self.line_selection.extend(-1)
 
     def picked_lines(self) -> PickedLines | None:
@@ -656,7 +660,7 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
         return self.line_selection.picked_lines(self.text_selection)
 
     def end_picking(self) -> None:
-        """Pick nothing any more."""
+        """Clear the picked lines and the mouse selection."""
         self.line_selection.set_pick_start(None)
         if self.text_selection is not None:
             self.screen.clear_selection()
@@ -675,10 +679,10 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
         self._held = self._under(event)
 
     def on_click(self, event: events.Click) -> None:
-        """Put the cursor on a line; toggle a hunk by its state; open a fold, a file or a comment.
+        """Move the cursor to a line, toggle a hunk on its state, or open a fold, a file, a note or a comment.
 
-        What a click does, it does where it began and ended; to drag from one line to another selects text. A double
-        click selects the word, a triple click the line.
+        A click must begin and end on the same row; dragging over several lines selects text. A double click selects a
+        word, a triple click a line.
         """
         event.prevent_default()
         under, self._held = self._held, None
@@ -707,7 +711,7 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
             self.screen.selections = {} if selection is None else {self: selection}
 
     def _under(self, event: events.MouseEvent) -> tuple[int, bool] | None:
-        """The row under the mouse, and whether the state of its hunk is."""
+        """Return the row under the mouse and whether the mouse is on the hunk's state; None outside of all rows."""
         offset = event.get_content_offset(self)
         if offset is None or offset.y + self.scroll_offset.y >= self.layout_rows.height:
             return None

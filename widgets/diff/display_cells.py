@@ -1,8 +1,8 @@
-"""Lines as the terminal shows them: tabs expanded, unsafe characters replaced, and columns that stay aligned.
+"""Lines as the terminal shows them: tabs expanded, unsafe characters replaced, columns aligned.
 
-A line of source is addressed in three ways: by character (what a tokeniser or a word diff counts), by character
-of the text that is drawn, and by terminal cell. `DisplayText` keeps the three together. It stores only the
-stops at which they part, so half a megabyte on one line costs little more than a few regular expressions.
+A position in a line of source has three forms: index of the source character (from a tokeniser or a word diff), index
+of the drawn character, and terminal cell. `DisplayText` converts between them. It stores only the stops at which they
+diverge, so half a megabyte on one line costs little more than a few regular expressions.
 """
 
 import re
@@ -20,14 +20,14 @@ from app.text.safe_text import escape_unsafe
 from widgets.diff.diff_rows import Segment
 
 _LONG_TEXT = 2_000
-"""From this many characters on, a string is told from others by identity."""
+"""Minimum length, in characters, of strings that are compared by identity."""
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
 
 class _Same:
-    """A long string as a key that is equal only to the very same one."""
+    """A long string as a cache key that is equal only to the same object."""
 
     __slots__ = ("text",)
 
@@ -42,10 +42,10 @@ class _Same:
 
 
 def recent_results_cache(size: int) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:
-    """Keep the `size` results of a function that were used last.
+    """Return a decorator that caches the `size` most recently used results of a function.
 
-    A file that was read again has equal lines that are other objects. `functools.lru_cache` would compare a long one
-    with its twin at every look-up, which costs more than drawing it; here it is worked out again, once.
+    A file that is read again has equal lines in new objects. `functools.lru_cache` would compare a long line with its
+    equal at each look-up, which costs more than drawing it. This cache computes the result for the new object once.
     """
 
     def decorate(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
@@ -70,7 +70,7 @@ TAB_SIZE = 4
 """Cells between tab stops."""
 
 _NARROW = r"\x20-\x7e\xa0-\xac\xae-\u02ff\u0370-\u0482\u21e0-\u21e2\u2400-\u2424\u2500-\u25fc\ufffd"
-"""One cell each: Latin, Greek and Cyrillic letters, boxes, and the glyphs that stand for unsafe characters."""
+"""One cell each: Latin, Greek and Cyrillic letters, boxes, and the glyphs for unsafe characters."""
 
 _WIDE = r"\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fff\uac00-\ud7a3\uff01-\uff60"
 """Two cells each: kana, the common Han characters, Hangul syllables, full-width forms."""
@@ -78,27 +78,28 @@ _WIDE = r"\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fff\uac00-\ud7a3\uff01-\uff60"
 _NOT_NARROW = re.compile(f"[^{_NARROW}]+")
 
 _WIDE_OR_NOT = re.compile(f"([{_WIDE}]+(?![^{_WIDE}]))|.[^{_WIDE}]*", re.DOTALL)
-"""In a run that is not narrow: wide characters, or what has to be looked at closely, together with the character
-before it, which a combining mark changes."""
+"""In a run that is not narrow: wide characters, or other characters with the character before them, because a
+combining mark changes that.
+"""
 
 _TAB = re.compile(r"(\t)")
 
 
 Span = tuple[int, int]
-"""Characters, from, to."""
+"""Range of characters: (start, end)."""
 
 Spans = tuple[Span, ...]
-"""In order, apart from each other."""
+"""In order and not adjacent."""
 
 
 class CellStop(NamedTuple):
-    """Start of a stretch whose characters all take the same number of cells, or of a single grapheme."""
+    """Start of a stretch whose characters all have the same width, or of a single grapheme."""
 
     source: int
     drawn: int
     cell: int
     step: int
-    """Cells of each character from here to the next stop; 0 for a single grapheme."""
+    """Cells of each character up to the next stop; 0 for a single grapheme."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +109,11 @@ class DisplayText:
     text: str
     """Safe for a terminal, without tabs."""
     width: int
-    """Cells."""
+    """In cells."""
     stops: tuple[CellStop, ...] = ()
-    """Empty where character, drawn character and cell are the same number; else the last is the end of the line."""
+    """Empty if source index, drawn index and cell are equal everywhere; else the last stop is the end of the line."""
     gaps: Spans = ()
-    """Of `text`, what stands for what is left out of the line."""
+    """Ranges of `text` that stand for hidden parts of the line."""
 
     def drawn_index(self, source: int) -> int:
         """Return the index in `text` of a character of the source line."""
@@ -124,7 +125,7 @@ class DisplayText:
         return min(stop.drawn + source - stop.source, end)
 
     def source_index(self, drawn_index: int) -> int:
-        """Return the index in the source line for a character of `text`."""
+        """Return the index in the source line of a character of `text`."""
         if not self.stops:
             return drawn_index
         number = bisect_right(self.stops, drawn_index, key=lambda stop: stop.drawn) - 1
@@ -133,7 +134,7 @@ class DisplayText:
         return min(source, self.stops[number + 1].source) if number + 1 < len(self.stops) else source
 
     def first_column_of(self, drawn_index: int) -> int:
-        """Return the column at which a character of `text` begins."""
+        """Return the first cell of a character of `text`."""
         if not self.stops:
             return drawn_index
         number = bisect_right(self.stops, drawn_index, key=lambda stop: stop.drawn) - 1
@@ -141,9 +142,9 @@ class DisplayText:
         return stop.cell + (drawn_index - stop.drawn) * stop.step
 
     def slice_cells(self, start: int, end: int) -> tuple[int, int, int]:
-        """Return first and end index of the characters wholly inside some cells, and the blank cells before them.
+        """Return first and end index of the characters completely inside some cells, and the blank cells before.
 
-        A wide character that `start` would halve is left out and counted as one blank cell.
+        A wide character that `start` would cut in half is omitted and counts as one blank cell.
         """
         if not self.stops:
             return min(start, len(self.text)), min(end, len(self.text)), 0
@@ -152,11 +153,11 @@ class DisplayText:
         return first, max(first, last), blank
 
     def index_at_cell(self, cell: int) -> int:
-        """Return the character of `text` that takes this cell."""
+        """Return the index of the character of `text` at this cell."""
         return min(cell, len(self.text)) if not self.stops else self._at(cell, up=False)[0]
 
     def _at(self, cell: int, up: bool) -> tuple[int, int]:
-        """The character at a cell, and how many cells further it begins."""
+        """Return the index of the character at a cell, and the number of cells to its start if it begins later."""
         if cell >= self.width:
             return len(self.text), 0
         number = bisect_right(self.stops, cell, key=lambda stop: stop.cell) - 1
@@ -172,20 +173,20 @@ class DisplayText:
 
 @recent_results_cache(2048)
 def display_text(line: str) -> DisplayText:
-    """Return how a line is drawn; `line` is source text of any origin, without its line ending."""
+    """Return the drawn form of a line; `line` is untrusted source text without its line ending."""
     if line.isascii() and line.isprintable():
         return DisplayText(line, len(line))
     return _compose(line)
 
 
 def _size_of(grapheme: tuple[int, int, int]) -> tuple[int, int]:
-    """Return characters and cells of the result of `split_graphemes`."""
+    """Return characters and cells of an item of `split_graphemes`."""
     start, end, cells = grapheme
     return end - start, cells
 
 
 def _compose(line: str) -> DisplayText:
-    # Each unsafe character becomes exactly one glyph, so the two texts are counted alike.
+    # Each unsafe character becomes exactly one glyph, so the indices of both texts are equal.
     safe = escape_unsafe(line, keep="\t")
     pieces: list[str] = []
     stops: list[CellStop] = []
@@ -202,7 +203,7 @@ def _compose(line: str) -> DisplayText:
             put(safe[source:end], end - source, (end - source) * step, step)
 
     def put_rest(end: int) -> None:
-        """Tabs, and graphemes one by one."""
+        """Add tabs, and the graphemes one by one."""
         for run in _TAB.split(safe[source:end]):
             if run == "\t":
                 gap = TAB_SIZE - cell % TAB_SIZE
@@ -229,24 +230,25 @@ def _compose(line: str) -> DisplayText:
 
 
 _BESIDE = 12
-"""Unchanged characters kept at each side of a change, where a line is cut at the edge."""
+"""Unchanged characters shown at each side of a change, if lines do not wrap."""
 _LEAST = 60
-"""Shorter unchanged runs stay there."""
+"""Minimum length of an unchanged stretch that is hidden."""
 
 _WRAPPED_BESIDE = 120
 _WRAPPED_LEAST = 600
 """The same for wrapped lines."""
 
 _HEAD = 400
-"""Characters kept of an unchanged line that wraps."""
+"""Shown characters of a long unchanged line that wraps."""
 _LONG = 2_000
-"""From this many characters on, unchanged lines are cut there."""
+"""Minimum length of an unchanged line that is shortened to `_HEAD`."""
 
 
 @recent_results_cache(1024)
 def shown_stretches_of_change(line: str, changed: Spans, width: int, wrap: bool) -> Spans | None:
     """Return the shown stretches of a line in a hunk; None for the whole line, if it is new or fits into `width`
-    cells."""
+    cells.
+    """
     if not changed:
         return None
     shown = display_text(line)
@@ -256,7 +258,7 @@ def shown_stretches_of_change(line: str, changed: Spans, width: int, wrap: bool)
     kept: list[Span] = []
     at = 0
     for start, end in (*changed, (len(line), len(line))):
-        # At the ends of the line there is a change on one side of the run only.
+        # At both ends of the line, the unchanged stretch has a change on one side only.
         before = beside if at else 0
         after = beside if start < len(line) else 0
         if start - at > least + before + after:
@@ -273,13 +275,13 @@ def shown_stretches_of_change(line: str, changed: Spans, width: int, wrap: bool)
 
 
 def shown_stretches_of_context(line: str, wrap: bool) -> Spans | None:
-    """Return the shown stretches of an unchanged line."""
+    """Return the shown stretches of an unchanged line; None for the whole line."""
     return ((0, _HEAD),) if wrap and len(line) > _LONG else None
 
 
 @recent_results_cache(1024)
 def display_stretches(line: str, stretches: Spans) -> DisplayText:
-    """Return how a line is drawn of which only some stretches are shown; the gaps say how much is hidden."""
+    """Return the drawn form of a line of which only some stretches are shown; the gaps show how much is hidden."""
     texts: list[str] = []
     stops: list[CellStop] = []
     gaps: list[Span] = []
@@ -303,7 +305,7 @@ def display_stretches(line: str, stretches: Spans) -> DisplayText:
 
 
 def _pieces(line: str, kept: Spans) -> Iterator[tuple[int, int, DisplayText | None]]:
-    """The stretches of a line, shown or (None) left out."""
+    """Yield the stretches of a line; the text is None for hidden ones."""
     at = 0
     for start, end in (*kept, (len(line), len(line))):
         if at < start:
@@ -318,7 +320,7 @@ _INDENT = re.compile(" *(?! |$)")
 _LETTERS = re.compile(r"\w+")
 
 _NAME_START = re.compile(r".*\W(?=\w)", re.DOTALL)
-"""Up to the last place where a name or a number begins behind a sign."""
+"""Up to the last place where a name or number begins after punctuation."""
 
 _IDEOGRAPH = "\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
 
@@ -327,32 +329,32 @@ _IDEOGRAPHS = re.compile(f"[{_IDEOGRAPH}]")
 _BESIDE_IDEOGRAPH = re.compile(
     rf".*(?:[{_IDEOGRAPH}\u3001-\u3003\uff01-\uff60](?=\w)|\w(?=[{_IDEOGRAPH}]))", re.DOTALL
 )
-"""Up to the last place where Japanese or Chinese text may break; the next row begins with no sign."""
+"""Up to the last place where Japanese or Chinese text may break; the next row never begins with punctuation."""
 
 _CHARACTERS_OF_WORD = 4
-"""For each cell of a row, how many characters a word may have that is looked at, marks that take no cell included."""
+"""Maximum characters examined of a word per cell of a row; includes marks without width."""
 
 
 class LineBreaks(NamedTuple):
     """Break positions of a source line."""
 
     starts: Sequence[int]
-    """The characters of the drawn text at which its terminal lines begin."""
+    """Index of the first drawn character of each terminal line."""
     hang: int
-    """Cells left free at the left of all of these but the first, so that they stand below the code of the first."""
+    """Blank cells at the left of all terminal lines but the first, to align them with the code of the first."""
 
 
 @recent_results_cache(512)
 def line_breaks(line: str, width: int, stretches: Spans | None = None) -> LineBreaks:
-    """Return where a line of source breaks in this many cells; its own spaces stay at the ends of the rows.
+    """Return the break positions of a source line; its own spaces stay at the ends of the rows.
 
-    Breaks are behind spaces and between ideographs. A word that is longer than a row goes on in the same row, and
-    breaks where a name begins in it, if there is such a place.
+    Lines break after spaces and between ideographs. A word that is longer than a row starts in the same row, and
+    breaks at the start of a name in it if possible.
 
     Args:
-        line: it, without its line ending.
-        width: cells of a terminal line.
-        stretches: the stretches of it that are shown, if that is not all of it.
+        line: The line, without its line ending.
+        width: Cells of a terminal line.
+        stretches: The shown stretches of the line; None for the whole line.
     """
     shown = display_text(line) if stretches is None else display_stretches(line, stretches)
     text, plain = shown.text, not shown.stops
@@ -366,21 +368,21 @@ def line_breaks(line: str, width: int, stretches: Spans | None = None) -> LineBr
         start = _break(shown, start, end, room, ideographs)
         starts.append(start)
         if plain and start == end and (letters := _LETTERS.match(text, start)) and letters.end() - start > room:
-            # A line of megabytes may be a single word.
+            # A line of several megabytes can be a single word.
             starts += range(start + room, letters.end(), room)
             start = starts[-1]
     return LineBreaks(tuple(starts), hang)
 
 
 def _break(shown: DisplayText, start: int, end: int, room: int, ideographs: bool) -> int:
-    """Return where a row breaks.
+    """Return the index at which a row breaks.
 
     Args:
-        shown: the line.
-        start: the character with which the row begins.
-        end: the first that it has no room for.
-        room: cells of the next row.
-        ideographs: whether there are any in the line.
+        shown: The drawn line.
+        start: Index of the first character of the row.
+        end: Index of the first character that does not fit.
+        room: Cells of the next row.
+        ideographs: Whether the line contains ideographs.
     """
     text = shown.text
     cut = text.rfind(" ", start, end) + 1
@@ -402,12 +404,12 @@ def _break(shown: DisplayText, start: int, end: int, room: int, ideographs: bool
 
 
 def _whole(shown: DisplayText, character: int) -> int:
-    """A character of the drawn text, or the one with which its grapheme begins."""
+    """Return the index of the grapheme that contains a drawn character."""
     return character if not shown.stops else min(character, shown.index_at_cell(shown.first_column_of(character)))
 
 
 def wrapped_row_count(line: str, width: int, stretches: Spans | None = None) -> int:
-    """Return how many terminal lines a wrapped source line takes; `stretches` as in `line_breaks`."""
+    """Return the number of terminal lines of a wrapped source line; `stretches` as in `line_breaks`."""
     if stretches is None and len(line) <= width and line.isascii() and line.isprintable():
         return 1
     return len(line_breaks(line, width, stretches).starts)
@@ -433,7 +435,7 @@ def wrap_words(text: str, width: int) -> list[str]:
 
 
 def widest_line_width(diffs: Sequence[FileDiff], segments: Iterable[Segment]) -> int:
-    """Return the width in cells of the longest source line in these segments; folded lines don't count."""
+    """Return the width in cells of the longest source line in these segments; folded lines do not count."""
     best = 0
     for segment in segments:
         old, new = segment.lines
@@ -448,7 +450,7 @@ def _widest_of(lines: Sequence[str], start: int, end: int, best: int) -> int:
     stretch = lines[start:end]
     joined = "".join(stretch)
     if joined.isascii() and "\t" not in joined:
-        # All at once: a change may have 50,000 such lines.
+        # All in one step, because a change may have 50,000 lines.
         best = max([best, *map(len, stretch)])
     else:
         for line in stretch:

@@ -1,4 +1,4 @@
-"""Facts about a file in one line: its sign, its name, and what an approval would do to it."""
+"""Facts about a file in one line: its sign, its name, and the effect of an approval."""
 
 from collections.abc import Iterable, Iterator
 
@@ -23,13 +23,13 @@ from widgets.diff.render_context import RenderContext
 
 _MAX_WARNINGS = 5
 _OWN = (OriginKind.MODEL, OriginKind.PATCH, OriginKind.COMMAND)
-"""Origins of which the line above the diff and the summary say enough."""
+"""Origins that need no note, because the line above the diff and the summary show them."""
 
 _SAID_BELOW = (ReasonKind.DELETED, ReasonKind.INEXACT, ReasonKind.MODE)
-"""Reasons of which a caution says more."""
+"""Reasons for which a caution gives more details."""
 
 _CONFLICT_LINES = 3
-"""Lines shown of each side of a conflict."""
+"""Maximum lines shown of each side of a conflict."""
 
 _STATE_WORDS = {
     ProposalState.STALE: "Stale",
@@ -39,7 +39,7 @@ _STATE_WORDS = {
 
 
 def warning_notes(changes: Iterable[FileChange]) -> Iterator[NoteRow]:
-    """Yield one line for each file whose added lines or name contain invisible or misleading text."""
+    """Yield a note for each of the first warnings about invisible or misleading text; count the others."""
     warned = [(change.path, words) for change in changes for words in change.warnings]
     for path, words in warned[:_MAX_WARNINGS]:
         yield NoteRow(-1, f"{path}: {words}", "warning")
@@ -99,14 +99,14 @@ _OPS = {
 
 _LAST = {ReasonKind.LOCK: "lock file", ReasonKind.GENERATED: "generated"}
 REASON_RANKS = {kind: number for number, kind in enumerate(ReasonKind)}
-"""The gravest first."""
+"""Most serious first."""
 
 StyledFact = tuple[str, str]
 """Safe text and its component class."""
 
 
 def file_sign(change: FileChange) -> StyledFact:
-    """Return the operation on the file as one character."""
+    """Return the sign of the operation on a file, and its component class."""
     glyph = _OPS[change.op][0]
     return glyph, {"+": "diff--file-added", "-": "diff--file-removed"}.get(glyph, "diff--file")
 
@@ -120,12 +120,12 @@ def file_name(change: FileChange, room: int) -> str:
 
 
 def attention_sign(diff: FileDiff) -> str:
-    """Return a sign for a file that needs attention; spaces of the same width for others."""
+    """Return a sign for a file that needs attention; a space for others."""
     return "!" if any(reason.kind.is_risk for reason in diff.reasons) else " "
 
 
 def format_first_reason(diff: FileDiff) -> list[StyledFact]:
-    """Return the most serious reason why a file needs attention, and the number of further ones."""
+    """Return the most serious reason why a file needs attention, with the number of other reasons; empty if none."""
     marks = sorted(
         (reason for reason in diff.reasons if reason.kind.is_risk), key=lambda reason: REASON_RANKS[reason.kind]
     )
@@ -134,13 +134,13 @@ def format_first_reason(diff: FileDiff) -> list[StyledFact]:
 
 
 def file_facts(diff: FileDiff, context: RenderContext) -> list[StyledFact]:
-    """Return the facts at the right of a name: hunks, kind of change, and the counts of the chosen part."""
+    """Return the facts to the right of a name: hunks, kind of change, and the counts of the chosen part."""
     change = diff.change
     facts: list[StyledFact] = []
     if diff.is_sorted_last:
         facts.append((_LAST[diff.reasons[0].kind], "diff--file-quiet"))
     added, removed = change.added, change.removed
-    # Only where something is left out are the hunks gone through: there may be many, and this is drawn often.
+    # Examine the hunks only if some are excluded: there may be many, and this function is called often.
     choosing = context.undecided and bool(context.left_out)
     waiting = [hunk for hunk in change.hunks if hunk.state is HunkState.PENDING] if choosing else []
     chosen = [hunk for hunk in waiting if hunk.id not in context.left_out]
@@ -161,7 +161,7 @@ def file_facts(diff: FileDiff, context: RenderContext) -> list[StyledFact]:
 
 
 def _last_cells(text: str, width: int) -> str:
-    """The end of a text, at most `width` cells."""
+    """Return the end of a text, at most `width` cells."""
     while cell_len(text) > width:
         text = text[1:]
     return text

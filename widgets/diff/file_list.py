@@ -1,4 +1,4 @@
-"""The list of changed files above the diff: the operation on each, and whether it was looked at."""
+"""The list of changed files above the diff: the operation on each file, and whether the user has seen it."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -18,15 +18,15 @@ from widgets.diff.diff_view import DiffView
 from widgets.diff.file_facts import attention_sign, file_facts, file_name, file_sign, format_first_reason
 
 MIN_LISTED_FILES = 3
-"""From this many files on, the list is shown unless the user has put it away."""
+"""Minimum number of files for the list, unless the user shows or hides it."""
 
 _MAX_LINES = 8
 _LEAST_DIFF = 3
-"""The diff keeps at least so many times the lines of the list."""
+"""Minimum height of the diff, as a multiple of the list's height."""
 
 
 class FileList(ScrollView, can_focus=True):
-    """Lists the files of the shown diff; the one at the cursor is highlighted."""
+    """Lists the files of the shown diff; the file at the cursor is highlighted."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*make_bindings("files")]
     DEFAULT_CSS = """
@@ -43,24 +43,24 @@ class FileList(ScrollView, can_focus=True):
     ALLOW_SELECT: ClassVar[bool] = False
 
     class FocusLeft(Message):
-        """The user has found the file and wants to go on in the diff."""
+        """The user returns to the diff."""
 
     def __init__(self, view: DiffView) -> None:
         super().__init__(id="files")
         self.view = view
         self.wanted: bool | None = None
-        """Whether the user wants the list; None leaves it to the number of files."""
+        """Whether the user wants the list; None means that the number of files decides."""
         self._shown: Sequence[FileDiff] = ()
         self._marked = 0
-        """Cells that tell which files are marked."""
+        """Cells for the attention signs; 0 if no file has one."""
         self._current = 0
         self._height = 0
         self._drawn: tuple[object, ...] = ()
 
-    # What is shown
+    # Content
 
     def update_from_view(self, room: int) -> None:
-        """Bring the list in line with the view; `room` is the height of view and list together."""
+        """Update the list from the view; `room` is the height of view and list together."""
         files = len(self.view.diffs)
         if self.view.diffs is not self._shown:
             self._shown, self._current = self.view.diffs, 0
@@ -83,7 +83,7 @@ class FileList(ScrollView, can_focus=True):
             self.refresh()
 
     def notify_style_update(self) -> None:
-        """Draw with the new colours."""
+        """Redraw with the new colours."""
         super().notify_style_update()
         self.refresh()
 
@@ -108,7 +108,7 @@ class FileList(ScrollView, can_focus=True):
             facts.insert(0, (f"  {missing:,} of {of:,} unseen" if missing < of else "  unseen", "diff--file-warning"))
         taken = sum(cell_len(text) for text, _ in facts) + 6 + self._marked
         for words, kind in format_first_reason(diff):
-            # Why it is marked is told where all of the name stays.
+            # Show the reason only if the complete file name still fits.
             if taken + cell_len(words) + 2 + cell_len(file_name(change, width)) <= width:
                 facts.insert(0, (f"  {words}", kind))
                 taken += cell_len(words) + 2
@@ -122,7 +122,7 @@ class FileList(ScrollView, can_focus=True):
             piece(name, *(() if seen else ("diff--strong",))),
             piece(" " * (room - cell_len(name)), "diff--file-quiet"),
             *(piece(text, kind) for text, kind in facts),
-            # All of it was on screen; to a file that was denied the same sign would say yes.
+            # "✓" means that the whole file was on screen; on a denied file it would look like an approval.
             piece(" ✗ " if change.state is HunkState.DENIED else " ✓ " if seen else "   ", "diff--file-quiet"),
         ]
         return Strip(segments).adjust_cell_length(width, self.rich_style)
@@ -136,7 +136,7 @@ class FileList(ScrollView, can_focus=True):
         self.view.cursor.go_to_file(max(0, self._current - 1))
 
     def action_hide(self) -> None:
-        """Put the list away, for good."""
+        """Hide the list until the user shows it again."""
         self.wanted = False
         self.post_message(self.FocusLeft())
 
@@ -152,9 +152,9 @@ class FileList(ScrollView, can_focus=True):
             self.post_message(self.FocusLeft())
 
     def on_focus(self) -> None:
-        """Show the line of the file as active."""
+        """Highlight the file of the cursor as active."""
         self.refresh()
 
     def on_blur(self) -> None:
-        """Show it as resting."""
+        """Highlight the file of the cursor as inactive."""
         self.refresh()

@@ -1,4 +1,4 @@
-"""Marks within lines beyond added and removed: changed words, whitespace only, moved, deceptive."""
+"""Marks on lines beyond added and removed: changed words, whitespace only, moved, deceptive."""
 
 import re
 from bisect import bisect_left
@@ -22,18 +22,18 @@ from widgets.diff.diff_rows import SourceLine
 from widgets.diff.display_cells import DisplayText, Span, Spans, recent_results_cache
 
 MovedLines = Mapping[SourceLine, SourceLine]
-"""Each moved line, and the one that it was or has become."""
+"""For each moved line, its counterpart: the old line of a new one, and the reverse."""
 
 _CHARACTERS = 20
-"""Letters and digits that a block needs before it counts as moved; shorter ones are coincidence."""
+"""Minimum letters and digits of a moved block; shorter equal blocks are coincidence."""
 _MAX_LINES = 200_000
 """Larger changes are not searched."""
 _SOURCES = 8
-"""Places of a line that are looked at."""
+"""Maximum number of places that are examined for a line."""
 _GAP = 6
-"""Lines on either side, at most, between two runs of one block."""
+"""Maximum lines on either side between two runs of one block."""
 _EDGE = 3
-"""Lines above and below a block that may have moved with it."""
+"""Maximum lines above and below a block that may have moved with it."""
 
 
 class _Changed(NamedTuple):
@@ -51,7 +51,7 @@ class _Changed(NamedTuple):
 
 
 class _Run(NamedTuple):
-    """Equal lines on both sides, by their numbers among all removed and all added lines."""
+    """Equal lines on both sides; `source` and `target` are indices in all removed and all added lines."""
 
     source: int
     target: int
@@ -59,14 +59,14 @@ class _Run(NamedTuple):
 
     @property
     def pairs(self) -> Iterator[tuple[int, int]]:
-        """Each of its lines on both sides."""
+        """Yield the index pairs of its lines."""
         return zip(
             range(self.source, self.source + self.length), range(self.target, self.target + self.length), strict=True
         )
 
 
 def find_moved_lines(diffs: Sequence[FileDiff]) -> MovedLines:
-    """Return the moved lines of a change; call it on a thread for a large one."""
+    """Return the moved lines of a change; call it in a thread for a large change."""
     removed, added = _changed(diffs, "old"), _changed(diffs, "new")
     if len(removed) + len(added) > _MAX_LINES:
         return {}
@@ -84,7 +84,7 @@ def find_moved_lines(diffs: Sequence[FileDiff]) -> MovedLines:
                 note(source, target)
     for block in blocks:
         if removed[block[0].source].hunk == added[block[0].target].hunk and _in_one_file(block, removed, added):
-            # What was changed where it stands is told by the hunk.
+            # The hunk itself shows lines that were changed in place.
             continue
         for source, target in _changed_inside(block, removed, added):
             if removed[source].line not in moved and added[target].line not in moved:
@@ -93,7 +93,7 @@ def find_moved_lines(diffs: Sequence[FileDiff]) -> MovedLines:
 
 
 def _changed(diffs: Sequence[FileDiff], side: Side) -> list[_Changed]:
-    """Every removed or added line."""
+    """Return all removed or added lines."""
     found: list[_Changed] = []
     for file, diff in enumerate(iterate_cooperatively(diffs)):
         lines = diff.old if side == "old" else diff.new
@@ -110,7 +110,7 @@ def _in_one_file(block: Sequence[_Run], removed: Sequence[_Changed], added: Sequ
 
 
 def _runs(removed: Sequence[_Changed], added: Sequence[_Changed]) -> Iterator[_Run]:
-    """The longest run from each added line on that is in none before."""
+    """Yield the longest run from each added line that is not in a previous run."""
     sources: dict[str, list[int]] = {}
     for number, changed in enumerate(removed):
         if changed.text:
@@ -125,13 +125,13 @@ def _runs(removed: Sequence[_Changed], added: Sequence[_Changed]) -> Iterator[_R
 
 
 def _near(sources: Sequence[int], following: int) -> Sequence[int]:
-    """A few places of a line, first those from where the run before has ended."""
+    """Return a few indices of a line: first those after the end of the previous run."""
     first = bisect_left(sources, following)
     return (*sources[first : first + _SOURCES // 2], *sources[: min(first, _SOURCES // 2)])
 
 
 def _longest(removed: Sequence[_Changed], added: Sequence[_Changed], at: int, sources: Sequence[int]) -> _Run:
-    """The longest run of removed lines equal to those from `at` on; of equally long ones the first."""
+    """Return the longest run of removed lines equal to the added lines from `at` on; of equal lengths, the first."""
     best, longest = 0, 0
     for source in sources:
         length = 0
@@ -149,7 +149,7 @@ def _longest(removed: Sequence[_Changed], added: Sequence[_Changed], at: int, so
 
 
 def _blocks(removed: Sequence[_Changed], added: Sequence[_Changed]) -> Iterator[list[_Run]]:
-    """Runs that follow each other closely on both sides."""
+    """Yield groups of runs that follow each other closely on both sides."""
     block: list[_Run] = []
     for run in _runs(removed, added):
         if block and not _follows(run, block[-1], removed, added):
@@ -171,7 +171,7 @@ def _follows(run: _Run, before: _Run, removed: Sequence[_Changed], added: Sequen
 
 
 def _accepted(block: list[_Run], added: Sequence[_Changed]) -> Iterator[list[_Run]]:
-    """Yield the block, if it is significant and at least half of it is equal; else its significant runs."""
+    """Yield the block if it is significant and at least half of it is equal; else its significant runs."""
     same = sum(run.length for run in block)
     last, first = block[-1], block[0]
     lines = last.length + max(last.source - first.source, last.target - first.target)
@@ -190,7 +190,7 @@ def _characters(block: Sequence[_Run], added: Sequence[_Changed]) -> int:
 def _changed_inside(
     block: Sequence[_Run], removed: Sequence[_Changed], added: Sequence[_Changed]
 ) -> Iterator[tuple[int, int]]:
-    """Lines of a block that were changed on the way: between its runs, and at its edges."""
+    """Yield the lines of a block that were moved and changed: between its runs and at its edges."""
     for before, run in pairwise(block):
         source, target = before.source + before.length, before.target + before.length
         old = [changed.text for changed in removed[source : run.source]]
@@ -206,7 +206,7 @@ def _changed_inside(
 def _edge(
     removed: Sequence[_Changed], added: Sequence[_Changed], source: int, target: int, by: int
 ) -> Iterator[tuple[int, int]]:
-    """Lines beyond the edge of a block, as long as they are similar."""
+    """Yield the lines beyond the edge of a block, as long as they are similar."""
     for step in range(by, by * (_EDGE + 1), by):
         here, there = source + step, target + step
         if not (0 <= here < len(removed) and 0 <= there < len(added)):
@@ -219,25 +219,25 @@ def _edge(
 
 
 _LONGEST_LINE = 2_000
-"""Longer lines are marked from the first to the last difference."""
+"""In longer lines, everything from the first to the last difference is marked."""
 
 _REWRITTEN = 0.75
-"""From this share of changed characters on both sides, a line counts as rewritten and nothing in it is marked."""
+"""If at least this share of characters differs on both sides, the line counts as rewritten and has no marks."""
 
 _NOT_PLAIN = re.compile(r"[^\x20-\x7e\t]")
 
 _LONGEST_WORD = 500
-"""How far beyond the view the letters of a word are looked for."""
+"""Maximum characters beyond the visible range that are examined for the letters of a word."""
 
 
 class LineMarks:
-    """The marks of the lines on view, each computed when it is first drawn."""
+    """The marks of lines; each is computed when it is first drawn."""
 
     def __init__(self, diffs: Sequence[FileDiff]) -> None:
         self._diffs = diffs
         self._partners: dict[tuple[int, int], dict[tuple[Side, int], int]] = {}
         self.moved: MovedLines = {}
-        """Lines that were taken away here and put elsewhere, as far as they have been searched for."""
+        """Moved lines, as far as they have been found."""
         self._parts: Mapping[tuple[int, int], Sequence[HunkRange]] = {}
         self.uncovered = frozenset(
             SourceLine(file, "new", line) for file, diff in enumerate(diffs) for line in uncovered_line_numbers(diff)
@@ -245,13 +245,13 @@ class LineMarks:
         """Lines that no test runs."""
 
     def limit_to_parts(self, parts: Mapping[tuple[int, int], Sequence[HunkRange]]) -> None:
-        """Mark only these parts of some hunks as changed; a line is compared within its part."""
+        """Mark only these parts of hunks as changed; a line is compared within its part."""
         if parts != self._parts:
             self._parts = parts
             self._partners.clear()
 
     def paired_line(self, file: int, hunk: int, side: Side, line: int) -> int | None:
-        """Return the line of the other side that a changed line is compared with."""
+        """Return the line of the other side that a changed line is compared with; None if there is none."""
         edit = self._diffs[file].change.hunks[hunk]
         if (file, hunk) not in self._parts and is_paired_in_order(edit.old_count, edit.new_count):
             here, there = hunk_line_numbers(edit, side), hunk_line_numbers(edit, "new" if side == "old" else "old")
@@ -282,7 +282,7 @@ class LineMarks:
         return (before if side == "old" else after), spaces
 
     def words_changed_by_move(self, line: SourceLine) -> Spans:
-        """Return the changed stretches of a moved line, compared with its former or new place without indentation."""
+        """Return the changed characters of a moved line, compared with its counterpart; ignore indentation."""
         here, there = self._text(line), self._text(self.moved[line])
         if here.strip() == there.strip():
             return ()
@@ -297,7 +297,7 @@ class LineMarks:
 def changed_spans(old: str, new: str) -> tuple[Spans, Spans, bool]:
     """Return the differing characters of both versions of a line, and whether only whitespace differs.
 
-    There are none where the two have too little in common.
+    The result is empty if the versions have too little in common.
     """
     if max(len(old), len(new)) > _LONGEST_LINE:
         return *_between(old, new), False
@@ -309,7 +309,7 @@ def changed_spans(old: str, new: str) -> tuple[Spans, Spans, bool]:
 
 
 def _share(line: str, ranges: Sequence[tuple[int, int]]) -> float:
-    """Return the share of a line, without whitespace, that lies in these ranges."""
+    """Return the share of a line's characters, without whitespace, in these ranges."""
     letters = len("".join(line.split()))
     return sum(len("".join(line[start:end].split())) for start, end in ranges) / letters if letters else 0.0
 
@@ -325,10 +325,10 @@ def _range(start: int, end: int) -> Spans:
 
 
 def suspicious_spans(line: str, shown: DisplayText, first: int, last: int) -> list[Span]:
-    """Return stretches to look at twice: glyphs of invisible characters, and words with look-alike letters.
+    """Return suspicious ranges: glyphs of invisible characters, and words with look-alike letters.
 
-    They are stretches of the drawn text that overlap the given range: only the visible part is examined, so that a
-    line of any length costs the same.
+    The ranges are in the drawn text. Only the characters from `first` to `last` are examined, so the cost does not
+    depend on the length of the line.
     """
     start, end = shown.source_index(first), shown.source_index(last)
     if line[start:end].isascii() and line[start:end].isprintable():

@@ -1,4 +1,4 @@
-"""Drawing context of a diff: everything that a row's look depends on, apart from the row."""
+"""The render context of a diff: everything that affects how a row looks, except the row."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -25,11 +25,11 @@ from widgets.diff.line_marks import LineMarks
 from widgets.diff.syntax_tokens import SyntaxTokens
 
 StyleOf = Callable[[tuple[str, ...]], Style]
-"""The Rich style of component classes laid over each other."""
+"""Returns the Rich style of component classes laid over each other."""
 
 
 _MAX_LONG_LINES = 512
-"""Lines that have no room on one terminal line of which it is kept how they are drawn."""
+"""Maximum number of cached lines that do not fit on one terminal line."""
 
 
 class DrawnLine(NamedTuple):
@@ -37,29 +37,29 @@ class DrawnLine(NamedTuple):
 
     text: DisplayText
     starts: Sequence[int]
-    """The characters of the drawn text at which the terminal lines begin that it is wrapped to."""
+    """Index of the first drawn character of each terminal line of the wrapped line."""
     hang: int
-    """Cells left free at the left of all of these but the first."""
+    """Blank cells at the left of all terminal lines but the first."""
     changed: Spans
-    """Of a line that has no room on one terminal line, the characters that its counterpart doesn't have."""
+    """The characters that its counterpart lacks; only for a line that does not fit on one terminal line."""
 
 
 class LineCut(NamedTuple):
-    """The part of a line on one terminal line, in characters of its drawn text."""
+    """The part of a line on one terminal line, as indices of drawn characters."""
 
     first: int
     last: int
     blank: int
-    """Cells left free before them, where a wide character was halved or a wrapped line is indented."""
+    """Blank cells before the part, because a wide character is cut or a wrapped line is indented."""
     before: bool
-    """Whether the line has more at the left, which the edge says in its first cell."""
+    """Whether the line continues to the left; the first cell shows it."""
     after: bool
-    """Whether it goes on at the right."""
+    """Whether the line continues to the right."""
 
 
 @dataclass(slots=True)
 class RenderContext:
-    """Everything that a row's look depends on, apart from the row itself."""
+    """Everything that affects how a row looks, except the row."""
 
     diffs: Sequence[FileDiff] = ()
     marks: LineMarks = field(default_factory=lambda: LineMarks(()))
@@ -75,12 +75,12 @@ class RenderContext:
     left_out: frozenset[str] = frozenset()
     """Ids of hunks that an approval would not write."""
     undecided: bool = True
-    """Whether the proposal still waits."""
+    """Whether the proposal is undecided."""
     undone: bool = False
-    """Whether what was applied of it was taken back."""
+    """Whether the applied proposal was undone."""
     collapsed: frozenset[int] = frozenset()
     opened: frozenset[SourceLine] = frozenset()
-    """Lines that are shown whole, however long they are."""
+    """Long lines that are shown in full."""
     query: str = ""
     """The search query; lower-case text matches both cases."""
     found: SourceLine | None = None
@@ -90,7 +90,7 @@ class RenderContext:
 
     @property
     def gutter(self) -> int:
-        """Return the cells before the code; before the left code, when side by side."""
+        """Return the cells before the code; in the side-by-side view, before the left code."""
         return self.digits + 5 if self.split else 2 * self.digits + 6
 
     @property
@@ -106,11 +106,11 @@ class RenderContext:
         return max(8, self.width - 8)
 
     def would_be_written(self, hunk: Hunk) -> bool:
-        """Return whether an approval would write a hunk, or has; its unseen lines matter then."""
+        """Return whether an approval would write a hunk, or the proposal is decided; then its unseen lines count."""
         return not self.undecided or (hunk.state is HunkState.PENDING and hunk.id not in self.left_out)
 
     def is_left_out_row(self, row: LineRow) -> bool:
-        """Return whether an approval would not write this row, because its hunk is left out or was denied."""
+        """Return whether an approval would not write this row, because its hunk is excluded or denied."""
         if row.hunk is None:
             return False
         hunk = self.diffs[row.file].change.hunks[row.hunk]
@@ -122,15 +122,15 @@ class RenderContext:
         return side_text(self.diffs[file], side)[number]
 
     def fits_on_one_row(self, line: str) -> bool:
-        """Return whether a line is quickly seen to have room on one terminal line."""
+        """Return whether a fast check shows that a line fits on one terminal line."""
         return len(line) <= self.code_width and line.isascii() and "\t" not in line
 
     def changed_spans(self, row: LineRow, side: Side, number: int) -> Spans:
-        """Return the characters of a line that its counterpart lacks; none if the whole line is new."""
+        """Return the characters of a line that its counterpart lacks; empty if the whole line is new."""
         return () if row.hunk is None else self.marks.changed_words(row.file, row.hunk, side, number)[0]
 
     def shown_spans(self, row: LineRow, side: Side, number: int) -> Spans | None:
-        """Return the stretches of a long line that are shown; None for all of it."""
+        """Return the shown stretches of a long line; None for the whole line."""
         line = self.line_text(row.file, side, number)
         if self.fits_on_one_row(line) or (row.file, side, number) in self.opened:
             return None
@@ -139,7 +139,7 @@ class RenderContext:
         return shown_stretches_of_change(line, self.changed_spans(row, side, number), self.code_width, self.wrap)
 
     def drawn_line(self, row: LineRow, side: Side, number: int) -> DrawnLine:
-        """Return a line as it is drawn."""
+        """Return a line as it is drawn; cache long lines."""
         line = self.line_text(row.file, side, number)
         if self.fits_on_one_row(line):
             return DrawnLine(display_text(line), (0,), 0, ())
@@ -155,7 +155,7 @@ class RenderContext:
         return self._long_lines[key]
 
     def height_of(self, row: Row) -> int:
-        """Return how many terminal lines a row takes where source lines wrap."""
+        """Return the number of terminal lines of a row if source lines wrap."""
         match row:
             case LineRow():
                 drawn: list[tuple[Side, int]] = (
@@ -175,11 +175,11 @@ class RenderContext:
         )
 
     def all_fit_on_one_row(self, segment: Segment) -> bool:
-        """Return whether no line of a stretch of source is longer than there is room."""
+        """Return whether every line of a source segment fits on one terminal line."""
         return widest_line_width(self.diffs, (segment,)) <= self.code_width
 
     def cut_wrapped_line(self, drawn: DrawnLine, part: int) -> LineCut:
-        """Return the part of a line that is drawn on one of its terminal lines."""
+        """Return the part of a line for one of its terminal lines."""
         text, starts = drawn.text, drawn.starts
         if self.wrap:
             if part >= len(starts):

@@ -1,6 +1,6 @@
-"""Records which changed lines were on the screen: rows as a whole, long lines by the drawn characters.
+"""Records which changed lines were on the screen: whole rows, or ranges of characters of long lines.
 
-A line is known by its hunk and its number in it, the removed lines before the added ones, so that what was seen stays
+A line is identified by its hunk and its number in the hunk, where removed lines come before added ones. So lines stay
 seen when a re-base moves the hunk.
 """
 
@@ -21,30 +21,33 @@ _BESIDE = 4
 
 
 class UnseenLine(NamedTuple):
-    """A changed line that was not wholly on screen, or the head of a file without hunks."""
+    """A changed line that was not completely on screen, or the heading of a file without hunks."""
 
     file: int
     hunk: int
-    """Index in the file; -1 for the head of a file."""
+    """Index in the file; -1 for the heading of a file."""
     number: int
-    """Of the line in the hunk."""
+    """Number of the line in the hunk."""
 
 
 class UnseenLines:
     """Counts and finds the unseen lines of a diff.
 
-    Hunks that are left out, and those that were decided while others wait, don't count.
+    Excluded hunks, and hunks that were decided while others are pending, do not count.
+
+    Args:
+        context: The render context of the diff.
+        seen: The seen lines. If it grows, call `record_seen`; if other hunks are excluded, make a new object.
     """
 
     def __init__(self, context: RenderContext, seen: SeenLines) -> None:
-        """`seen` may grow, if `note` is told; where something else is left out, begin anew."""
         self._scene = context
         self._seen = seen
         self._counted: dict[int, tuple[int, int]] = {}
-        """By file, which may have many hunks."""
+        """By file, because a file may have many hunks."""
 
     def count_unseen(self, file: int) -> tuple[int, int]:
-        """Return how many changed lines of a file were never on screen, and how many there are."""
+        """Return how many changed lines of a file were never on screen, and how many it has."""
         change = self._scene.diffs[file].change
         if not change.hunks:
             return int(change.path not in self._seen.files), 1
@@ -81,7 +84,7 @@ class UnseenLines:
             start_hunk = start_number = 0
 
     def _place_of(self, file: int, row: Row | None) -> tuple[int, int]:
-        """The hunk that a row is in or above, and the number of its line in it."""
+        """Return the index of the hunk at or below a row, and the number of the row's line in it."""
         hunks = self._scene.diffs[file].change.hunks
         if not isinstance(row, LineRow):
             return 0, 0
@@ -91,7 +94,7 @@ class UnseenLines:
 
 
 def go_to_unseen(unseen: UnseenLine, seen: SeenLines, model: DiffModel, cursor: DiffCursor, view: CursorView) -> None:
-    """Bring the first unseen character of a line into view, and the cursor with it."""
+    """Scroll to the first unseen character of a line, and move the cursor there."""
     hunk, scene = model.diffs[unseen.file].change.hunks[unseen.hunk], model.render_context
     side, line = changed_line_at(hunk, unseen.number)
     row = row_of_line(SourceLine(unseen.file, side, line), unseen.hunk)
@@ -112,45 +115,44 @@ def go_to_unseen(unseen: UnseenLine, seen: SeenLines, model: DiffModel, cursor: 
 
 
 _PROBES = 3
-"""Cells of a line, evenly spread, that have to be the widget's own for the line to count as visible."""
+"""Number of cells of a line, evenly spread, that the widget must own for the line to count as visible."""
 
 
 class SeenRecorder:
-    """Records what a widget draws of a diff."""
+    """Records which lines of a diff a widget draws."""
 
     def __init__(self, model: DiffModel, widget: Widget) -> None:
         self._sheet = model
         self._widget = widget
         self._painted = bytearray()
-        """The terminal lines of the layout that were on the terminal, at one position of the view to the side."""
+        """For each terminal line of the layout, 1 if it was on screen at the current horizontal position."""
         self._painted_at = 0
-        """How far that was scrolled to the side."""
+        """The horizontal scroll position of `_painted`."""
         self.seen = SeenLines()
-        """Of what is shown, as far as it waits for a decision."""
+        """The seen lines of the shown change."""
         self.unseen = UnseenLines(model.render_context, self.seen)
 
     def start_recording_change(self, seen_before: SeenLines | None = None) -> None:
-        """Begin to record a change; `seen_before` are its lines that were on the screen before, None for none."""
+        """Start recording a change; `seen_before` are its lines that were on the screen before, None for none."""
         self.seen = SeenLines() if seen_before is None else seen_before
         self.reset_layout()
         self.update_counted_lines()
 
     def update_counted_lines(self) -> None:
-        """Count again: other hunks are left out now."""
+        """Count again, because other hunks are excluded now."""
         self.unseen = UnseenLines(self._sheet.render_context, self.seen)
 
     def reset_layout(self) -> None:
-        """Forget the drawn lines: the layout has changed."""
+        """Forget the drawn lines, because the layout has changed."""
         self._painted = bytearray()
 
     def first_unseen_line(self, last: int) -> int | None:
-        """Return the first terminal line before `last` that was never on screen as it is laid out now."""
+        """Return the first terminal line before `last` that is unseen in this layout; None if there is none."""
         line = self._painted.find(0, 0, last)
         return line if line >= 0 else len(self._painted) if len(self._painted) < last else None
 
     def record_frame(self, first: int, last: int, top: int) -> bool:
-        """Record a frame whose first line is `top`, of which these lines were drawn; return whether any was
-        unseen."""
+        """Record the drawn lines of a frame whose first line is `top`; return whether any line was unseen."""
         sheet, seen = self._sheet, self.seen
         if self._painted_at != sheet.render_context.scroll:
             self._painted_at = sheet.render_context.scroll
@@ -164,8 +166,8 @@ class SeenRecorder:
     def _newly_visible(self, first: int, last: int, top: int) -> list[int]:
         """Return the lines that are visible for the first time.
 
-        Textual draws a whole widget although another covers a part of it (a toast, a scrollbar), although only a
-        strip of it is on the screen, and dimmed behind a dialog.
+        Textual draws a whole widget even if another widget (a toast, a scrollbar) covers a part, if only a part is on
+        the screen, or if a dialog dims it.
         """
         lines, widget = self._painted, self._widget
         if len(lines) < last:
@@ -184,7 +186,7 @@ class SeenRecorder:
         return visible
 
     def _note_line(self, line: int) -> None:
-        """Record the line on a terminal line."""
+        """Record the source lines of a row on a terminal line as seen."""
         _, row, part = self._sheet.rows.part_at(line)
         if isinstance(row, FileRow):
             change = self._sheet.diffs[row.file].change
@@ -215,6 +217,6 @@ class SeenRecorder:
 
 
 def _is_top(widget: Widget, x: int, y: int) -> bool:
-    """Whether nothing lies over a cell of a widget."""
+    """Return whether no other widget covers a cell of a widget."""
     top = next(iter(widget.screen.get_widgets_at(x, y)), None)
     return top is not None and top[0] is widget

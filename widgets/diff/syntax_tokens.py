@@ -1,7 +1,7 @@
-"""Syntax colours, computed near the viewport, off the event loop.
+"""Syntax colours, computed near the viewport, outside of the event loop.
 
-A file of moderate size is lexed once, as a whole; a long one in chunks that begin at an unindented line some way
-above, so that strings and comments of several lines are nearly always right and the cost doesn't depend on the
+A file of moderate size is lexed once, as a whole. A long file is lexed in chunks that begin at an unindented line
+above them. So strings and comments of several lines are nearly always correct, and the cost does not depend on the
 size of the file. Pygments is imported when the first line is lexed.
 """
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 StyledStretch = tuple[int, int, str]
-"""Characters from, to, and a component class. Those of a line are in order and don't overlap."""
+"""(start, end, component class); the stretches of a line are in order and do not overlap."""
 
 FlaggedStretch = tuple[int, int, int]
-"""Characters from, to, and marks, one a bit; in any order, over each other and over stretches."""
+"""(start, end, marks as bits); in any order, may overlap each other and the stretches."""
 
 StyledRun = tuple[int, int, str, int]
-"""Characters from, to, the class of the stretch that they are in or nothing, and their marks."""
+"""(start, end, class of the stretch or empty, marks as bits)."""
 
 
 def clip_stretches(stretches: Sequence[StyledStretch], first: int, last: int) -> list[StyledStretch]:
@@ -39,7 +39,7 @@ def clip_stretches(stretches: Sequence[StyledStretch], first: int, last: int) ->
 def overlay_stretches(
     stretches: Sequence[StyledStretch], upper: Sequence[tuple[int, int]], name: str
 ) -> list[StyledStretch]:
-    """Return the stretches with others, all of one class, laid over them."""
+    """Return the stretches with other ranges of one class laid over them."""
     found: list[StyledStretch] = []
     at = 0
     for begin, end in upper:
@@ -54,7 +54,7 @@ def overlay_stretches(
 def style_runs(
     length: int, stretches: Sequence[StyledStretch], flags: Sequence[FlaggedStretch]
 ) -> Iterator[StyledRun]:
-    """Yield the runs of a line between changes of its look, in order."""
+    """Yield the runs of a line with equal style, in order."""
     edges = sorted({edge for begin, end, _ in flags for edge in (begin, end)})
     for start, end, name, _ in _plain_runs(length, stretches):
         cuts = [start, *(edge for edge in edges if start < edge < end), end]
@@ -81,22 +81,22 @@ WHOLE_FILE_LINES = 1_500
 """Files up to this length are lexed as a whole."""
 
 CHUNK_LINES = 200
-"""Lines lexed at a time in longer files."""
+"""Number of lines that are lexed together in longer files."""
 
 LEAD_LINES = 120
-"""How far above a chunk the lexer begins, at most twice this."""
+"""Minimum number of lines above a chunk at which the lexer begins; the maximum is twice this."""
 
 MAX_LINE_CHARACTERS = 2_000
-"""Longer lines stay plain."""
+"""Longer lines have no syntax colours."""
 
 _CHUNKS_AT_ONCE = 4
-"""Chunks lexed between two repaints."""
+"""Number of chunks that are lexed between two repaints."""
 
 _KEPT_CHUNKS = 400
 
 
 class ChunkKey(NamedTuple):
-    """A stretch of one side of a file."""
+    """A chunk of one side of a file."""
 
     file: int
     side: Side
@@ -105,7 +105,7 @@ class ChunkKey(NamedTuple):
 
 
 class SyntaxTokens:
-    """The tokens of the files on view."""
+    """The tokens of the shown files."""
 
     def __init__(self, path: Callable[[int], str], lines: Callable[[int, Side], Sequence[str]]) -> None:
         self._path = path
@@ -114,7 +114,7 @@ class SyntaxTokens:
         self._wanted: OrderedDict[ChunkKey, None] = OrderedDict()
 
     def line_tokens(self, file: int, side: Side, line: int) -> tuple[StyledStretch, ...]:
-        """Return the tokens of a line; if it is not lexed yet, none, and request it."""
+        """Return the tokens of a line; if it is not lexed yet, request it and return none."""
         whole = len(self._lines(file, side)) <= WHOLE_FILE_LINES
         key = ChunkKey(file, side, -1 if whole else line // CHUNK_LINES)
         chunk = self._chunks.get(key)
@@ -125,11 +125,11 @@ class SyntaxTokens:
 
     @property
     def has_requests(self) -> bool:
-        """Return whether anything was asked for that isn't there."""
+        """Return whether requested chunks are not lexed yet."""
         return bool(self._wanted)
 
     async def lex_requested_parts(self) -> bool:
-        """Lex the requested parts, the latest first, on a thread; return whether there were any."""
+        """Lex the latest requested chunks in a thread; return whether there were any."""
         if not self._wanted:
             return False
         keys = [self._wanted.popitem()[0] for _ in range(min(_CHUNKS_AT_ONCE, len(self._wanted)))]
@@ -143,7 +143,7 @@ class SyntaxTokens:
 
 
 def _lex_chunk(path: str, lines: Sequence[str], chunk: int) -> list[tuple[StyledStretch, ...]]:
-    """The tokens of each line of a chunk; empty ones if no lexer knows the file."""
+    """Return the tokens of each line of a chunk; empty if no lexer knows the file."""
     if chunk < 0:
         return lex_lines(path, lines)
     start = chunk * CHUNK_LINES
@@ -171,7 +171,8 @@ def lex_lines(path: str, lines: Sequence[str]) -> list[tuple[StyledStretch, ...]
             if piece and name:
                 line = found[row]
                 if line and line[-1][1:] == (column, name):
-                    # Quotes, escapes and the text between them are one to the eye, and cheaper to draw.
+                    # Join quotes, escapes and the text between them: they look the same, and fewer stretches are
+                    # faster to draw.
                     line[-1] = (line[-1][0], end, name)
                 else:
                     line.append((column, end, name))
@@ -180,7 +181,7 @@ def lex_lines(path: str, lines: Sequence[str]) -> list[tuple[StyledStretch, ...]
 
 
 def preload_lexers() -> None:
-    """Load the search for lexers by file name: the first one takes a tenth of a second."""
+    """Preload the search for lexers by file name, because the first search takes a tenth of a second."""
     _lexer_for("preload.py")
 
 
@@ -199,7 +200,7 @@ def _lexer_for(path: str) -> "Lexer | None":
 
 @cache
 def _class_of(kind: object) -> str:
-    """Our name for a kind of token; empty for plain text."""
+    """Return the component class for a kind of token; empty for plain text."""
     from pygments.token import Comment, Generic, Keyword, Literal, Name, Number, Operator, String, Token
 
     names = {

@@ -1,9 +1,9 @@
-"""Hides whitespace changes in the view, hunk by hunk.
+"""Hides white space changes in the view, hunk by hunk.
 
-Only the view changes: hunks, numbers, the choice and what is written stay the same. Hidden lines count as not seen,
-and so does a hunk that is folded into one row: the row tells how much there is, not what it is, and white space can
-do harm in a text of several lines or in a language other than the file's name says. So an approval asks about them,
-and the key that goes to the next unseen line shows them.
+Only the view changes: hunks, line numbers, the chosen hunks and the written text stay the same. Hidden lines count as
+unseen, and also a hunk that is folded into one row: the row shows how many lines it has, but not their content. White
+space can do harm in a string of several lines, or if the file's name does not match its language. So an approval asks
+about hidden lines, and the key for the next unseen line shows them.
 """
 
 import re
@@ -19,16 +19,18 @@ from app.text.quantities import format_count
 from widgets.diff.diff_rows import NoteRow, SourceLine
 
 _SPACE = " \t\r\f"
-"""Of all that Unicode calls space, what stands in source on purpose."""
+"""White space that is used in source on purpose; Unicode has more."""
 
 _PIECE = re.compile(
     r"""(?P<quoted>"(?:[^"\\]|\\.|\\$)*"?|'(?:[^'\\]|\\.|\\$)*'?|`[^`]*`?)|(?P<space>[ \t\r\f]+)|[^"'` \t\r\f]+"""
 )
-"""A quoted text, which may not end on the line; space; anything else."""
+"""A quoted text, which may be open at the end of the line; space; anything else."""
 
 _BRACKETS = frozenset("()[]{},;")
 _OPERATORS = frozenset("=+-*<>&|^!?:%")
-"""Beside a word or a bracket, where `a+b` is read as `a + b`. Not among them is what joins: `1 .5`, `// go:embed`."""
+"""Space between these and a word or bracket has no meaning: `a+b` equals `a + b`. Characters where it has a meaning
+are not included: `1 .5`, `// go:embed`.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +38,11 @@ class WhitespaceRules:
     """Meaning of white space in the lines of a file."""
 
     language: str = ""
-    """In which indentation has meaning, as people call it; empty if that is not known."""
+    """Name of the language if indentation has a meaning in it; empty if that is unknown."""
     indentation: bool = True
     trailing: bool = False
     joins: bool = False
-    """Whether an operator and a word are the same with and without space between them."""
+    """Whether space between an operator and a word has no meaning."""
     exact: bool = False
     """Whether every space is data."""
 
@@ -80,7 +82,7 @@ _BY_SUFFIX = {
     ),
     **dict.fromkeys(
         (
-            # What is called JavaScript may hold markup, where space between a tag and a word is read.
+            # JavaScript may contain markup, where space between a tag and a word has a meaning.
             *("js", "mjs", "cjs", "jsx", "tsx", "vue", "svelte", "html", "htm", "xml", "svg", "css", "scss", "less"),
             *("php", "rb", "lua", "pl", "pm", "swift", "tf", "hcl", "clj", "cljs", "lisp", "el", "scm", "sql"),
             *("toml", "r", "jl", "ex", "exs", "erl", "groovy"),
@@ -110,7 +112,7 @@ def are_equal_ignoring_space(old: str, new: str, rules: WhitespaceRules) -> bool
         return False
     if rules.trailing and old[len(old.rstrip(_SPACE)) :] != new[len(new.rstrip(_SPACE)) :]:
         return False
-    # A directive of the C preprocessor is told apart by the space before its parentheses.
+    # In a C preprocessor directive, a space before parentheses has a meaning.
     joins = rules.joins and not inner.startswith("#")
     return inner == other or _spoken(inner, joins=joins) == _spoken(other, joins=joins)
 
@@ -133,7 +135,7 @@ def _pieces(text: str, *, joins: bool) -> Iterator[str]:
 
 
 def _needless(before: str, after: str) -> bool:
-    """Whether the space between two characters may as well not be there."""
+    """Return whether a space between two characters has no meaning."""
     if _BRACKETS & {before, after}:
         return True
     words = (before.isalnum() or before == "_"), (after.isalnum() or after == "_")
@@ -144,24 +146,24 @@ class NonSpaceChanges(NamedTuple):
     """The changes of a hunk other than white space."""
 
     changes: Sequence[LineChange]
-    """By the numbers of its lines, from 0; none if it changes nothing else."""
+    """Line numbers from 0; empty if the hunk changes only white space."""
     left_out: int
-    """Lines that differ in white space that says nothing."""
+    """Number of lines that differ only in white space without meaning."""
     indented: int
-    """Lines that differ in their indentation alone, which has meaning there or may have."""
+    """Number of lines that differ only in indentation, which has or may have a meaning."""
 
 
 def find_non_space_changes(old: Sequence[str], new: Sequence[str], rules: WhitespaceRules) -> NonSpaceChanges | None:
-    """Return the changes in these lines apart from white space; None if there are none.
+    """Return the other changes in these lines; None if there is no white space change to hide or report.
 
-    Lines are matched without any white space, and then looked at one pair by one.
+    Lines are matched without white space, and then compared pair by pair.
     """
     if not old or not new or rules.exact:
         return None
     changes: list[LineChange] = []
     left_out = indented = 0
     at_old = at_new = 0
-    """The first lines that are in no change yet, and say the same as far as was looked."""
+    """The first lines that are not in a change yet."""
     for change in (*diff_lines(_bare(old), _bare(new)), LineChange(len(old), len(old), len(new), len(new))):
         for line in range(change.old_start - at_old):
             here, there = at_old + line, at_new + line
@@ -183,7 +185,7 @@ def _bare(lines: Sequence[str]) -> list[str]:
 
 
 def _append(changes: list[LineChange], change: LineChange) -> None:
-    """Add a change; one that directly follows the last is joined to it."""
+    """Add a change; if it directly follows the last change, join both."""
     if changes and changes[-1].old_end == change.old_start and changes[-1].new_end == change.new_start:
         last = changes.pop()
         change = LineChange(last.old_start, change.old_end, last.new_start, change.new_end)
@@ -191,24 +193,24 @@ def _append(changes: list[LineChange], change: LineChange) -> None:
 
 
 HunkKey = tuple[int, int]
-"""A hunk by the index of its file and its own index in the file."""
+"""(index of the file, index of the hunk in the file)."""
 
 
 @dataclass(frozen=True, slots=True)
 class HiddenWhitespace:
-    """The hunks that change white space, with their other changes."""
+    """The hunks with white space changes to hide, and their other changes."""
 
     parts: Mapping[HunkKey, tuple[HunkRange, ...]] = field(default_factory=dict)
     """The parts of a hunk to show; empty for a hunk that changes only white space."""
     lines: Mapping[HunkKey, int] = field(default_factory=dict)
-    """How many of its lines are left out."""
+    """Number of hidden lines of each hunk."""
     indented: Mapping[int, int] = field(default_factory=dict)
-    """By file, how many lines change in their indentation alone and stay, since it has meaning there or may have."""
+    """By file, the number of lines that differ only in indentation and stay visible, as it may have a meaning."""
 
     def without_hunks(
         self, diffs: Sequence[FileDiff], shown: Collection[str], lines: Collection[SourceLine]
     ) -> "HiddenWhitespace":
-        """Return a copy without the hunks with these ids or lines, which are shown whole."""
+        """Return a copy without the hunks that have one of these ids or lines; they are shown completely."""
         whole = {(file, index) for file, index in self.parts if diffs[file].change.hunks[index].id in shown}
         whole |= {(line.file, _hunk_of(diffs[line.file].change.hunks, line)) for line in lines}
         return HiddenWhitespace(
@@ -223,7 +225,7 @@ class HiddenWhitespace:
         return sum(self.lines.values())
 
     def notes(self, diffs: Sequence[FileDiff], key: str) -> dict[int, list[NoteRow]]:
-        """Return the notes under the headings of files: how much is hidden, which key shows it, and what stays."""
+        """Return notes for the headings of files: how much is hidden, the key to show it, and what stays visible."""
         found: dict[int, list[NoteRow]] = {}
         counts: dict[int, int] = {}
         for (file, _), count in self.lines.items():
@@ -242,18 +244,18 @@ class HiddenWhitespace:
 
 
 def _hunk_of(hunks: Sequence[Hunk], line: SourceLine) -> int:
-    """The index of the hunk that a line is in; -1 if it is in none. There may be many of both."""
+    """Return the index of the hunk that contains a line; -1 if there is none."""
     at = bisect_right(hunks, line.line, key=lambda hunk: hunk_line_numbers(hunk, line.side).start) - 1
     return at if at >= 0 and line.line in hunk_line_numbers(hunks[at], line.side) else -1
 
 
 def describe_space_lines(lines: int) -> str:
-    """Return `12 lines differ in white space only`."""
+    """Return for example `12 lines differ in white space only`."""
     return f"{format_count(lines, 'line')} {'differs' if lines == 1 else 'differ'} in white space only"
 
 
 def find_hidden_whitespace(diffs: Sequence[FileDiff]) -> HiddenWhitespace:
-    """Return the hidden whitespace changes of a diff; call it on a thread for a large one."""
+    """Return the white space changes that can be hidden; call it in a thread for a large diff."""
     parts: dict[HunkKey, tuple[HunkRange, ...]] = {}
     lines: dict[HunkKey, int] = {}
     indented: dict[int, int] = {}

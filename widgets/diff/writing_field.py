@@ -1,4 +1,4 @@
-"""A field to write in: a comment on a line, feedback for a denial. Nothing typed in it decides anything."""
+"""A field for a comment on a line or for feedback. No key in it decides on a proposal."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from widgets.common.key_hints import KeyHint, KeyHints
 from widgets.common.workbench_bars import HasKeyTitles
 
 TransformPaste = Callable[[str], Awaitable[str]]
-"""Tells what is inserted for a pasted text."""
+"""Returns the text to insert for a pasted text."""
 
 
 async def _as_it_is(text: str) -> str:
@@ -43,11 +43,11 @@ class WritingArea(TextArea, HasKeyTitles):
         self.pasted: TransformPaste = _as_it_is
 
     def title_of(self, action: str) -> str:
-        """Return the title of a key here; empty for the usual title of its action."""
+        """Return a special title of a key; empty for the default title of the action."""
         return self._send_title if action == "send" else ""
 
     async def on_key(self, event: events.Key) -> None:
-        """Send on Enter, before the text gets it; an Enter that was read together with other keys is text."""
+        """Send on Enter before the text area handles it; an Enter that arrived together with other keys is text."""
         if event.key != "enter" or isinstance(event, JoinedKey):
             return
         bound = self.screen.active_bindings.get(event.key)
@@ -57,7 +57,7 @@ class WritingArea(TextArea, HasKeyTitles):
             await self.app.run_action(bound.binding.action, bound.node)
 
     async def on_paste(self, event: events.Paste) -> None:
-        """Keep keys typed during the examination of a paste behind it."""
+        """Insert the transformed paste; keys that are typed during the transformation come after it."""
         event.prevent_default()
         event.stop()
         text = (await self.pasted(event.text)).replace("\r\n", "\n").replace("\r", "\n")
@@ -65,7 +65,7 @@ class WritingArea(TextArea, HasKeyTitles):
         self.move_cursor(result.end_location)
 
     def action_send(self) -> None:
-        """Hand the text on."""
+        """Request that the field sends the text."""
         self.post_message(self.SendPressed())
 
     def action_newline(self) -> None:
@@ -73,7 +73,7 @@ class WritingArea(TextArea, HasKeyTitles):
         self.replace("\n", start, end, maintain_selection_offset=False)
 
     def action_close(self) -> None:
-        """Go away without deciding."""
+        """Request that the field closes."""
         self.post_message(self.ClosePressed())
 
 
@@ -81,7 +81,7 @@ class WritingField(Vertical):
     """A titled text area, with the keys that send the text and close the field.
 
     Args:
-        verb: Says what sending does, for the hint.
+        verb: The action of the send key, for the hint.
     """
 
     DEFAULT_CSS = """
@@ -124,7 +124,7 @@ class WritingField(Vertical):
 
     @dataclass
     class Typed(FieldMessage):
-        """The text is different now."""
+        """The text has changed."""
 
         text: str
 
@@ -136,7 +136,7 @@ class WritingField(Vertical):
 
     @dataclass
     class Closed(FieldMessage):
-        """The user closed the field; the listener keeps the draft."""
+        """The user closed the field; the receiver keeps the draft."""
 
         draft: str
 
@@ -157,7 +157,7 @@ class WritingField(Vertical):
         self.query_one(WritingArea).pasted = transform_paste
 
     def override_keys(self, keys: Mapping[str, str]) -> None:
-        """Override the keys that the hints name, by action id."""
+        """Override the keys in the hints, by action id."""
         self.query_one(KeyHints).hints = self._hints(keys)
         self.query_one(KeyHints).refresh(layout=True)
 
@@ -171,11 +171,11 @@ class WritingField(Vertical):
 
     @property
     def is_open(self) -> bool:
-        """Return whether it is shown."""
+        """Return whether the field is shown."""
         return self.has_class("shown")
 
     def open(self, subject: str, title: Content, draft: str = "", context: Sequence[Content] = ()) -> None:
-        """Show the field, empty or with a draft, and focus it."""
+        """Show the field with a draft, and focus it."""
         self.subject = subject
         self.query_one(".writing--title", Static).update(title)
         lines = self.query_one(".writing--context", Static)
@@ -188,7 +188,7 @@ class WritingField(Vertical):
         self.screen.set_focus(area)
 
     def close(self) -> str:
-        """Hide the field; return its text."""
+        """Hide the field and return its text."""
         draft = self.query_one(WritingArea).text
         self.remove_class("shown")
         return draft
