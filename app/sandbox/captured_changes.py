@@ -1,4 +1,4 @@
-"""Values of the sandbox: pending changes that are applied before a command, and changes that it made."""
+"""Values of the sandbox: pending changes that are applied before a command, and changes that the command made."""
 
 import stat
 from collections.abc import Mapping, Sequence
@@ -13,11 +13,11 @@ class FileOrLink:
     """A file, or a symbolic link."""
 
     data: bytes
-    """The bytes of a file; of a link, its target."""
+    """The bytes of a file, or the target of a link."""
     mode: int
-    """Permission bits; of a link, `stat.S_IFLNK` and all of them."""
+    """Permission bits; for a link, `LINK_MODE`."""
     modified_time: float = field(default=0.0, compare=False)
-    """The mtime to set, in Unix seconds; 0 for the time at which the file is written."""
+    """The mtime to set, in Unix seconds; 0 keeps the time at which the file is written."""
 
     @property
     def is_link(self) -> bool:
@@ -35,7 +35,7 @@ class PathChange:
 
     path: str
     before: FileOrLink | None
-    """The state that the command found."""
+    """The state before the command."""
     after: FileOrLink | None
 
 
@@ -45,7 +45,7 @@ class TouchedPath:
 
     path: str
     size: int
-    """Bytes now; 0 if it was deleted."""
+    """Current size in bytes; 0 if the path was deleted."""
     is_deleted: bool = False
 
 
@@ -58,17 +58,17 @@ class CapturedChanges:
     unsupported: tuple[str, ...] = ()
     """Paths that can't be staged, each with the reason: `a/pipe: not a regular file`."""
     ignored_paths: tuple[str, ...] = ()
-    """Paths that git ignores, the topmost of each tree, sorted."""
+    """Paths that git ignores, sorted; for an ignored folder only the folder itself."""
 
     @property
     def size(self) -> int:
-        """Return the size of all touched paths together, in bytes."""
+        """Return the total size of all touched paths in bytes."""
         return sum(each.size for each in self.touched)
 
 
 @dataclass(frozen=True, slots=True)
 class IgnoredPath:
-    """An ignored file that a command has written, or an ignored folder with everything that it has written in it."""
+    """An ignored file that a command has written, or an ignored folder in which a command has written files."""
 
     path: str
     """The topmost path that git ignores; a folder ends with a slash."""
@@ -85,7 +85,7 @@ class IgnoredPath:
 
 
 IGNORED_FILES_LABEL = "also written, ignored by git"
-"""Label before a list of such paths."""
+"""Label before a list of ignored paths."""
 
 
 def describe_ignored_paths(ignored: Sequence[IgnoredPath], limit: int = 10) -> str:
@@ -98,7 +98,7 @@ def describe_ignored_paths(ignored: Sequence[IgnoredPath], limit: int = 10) -> s
 
 
 def join_first_with_semicolons(items: Sequence[str], limit: int = 3) -> str:
-    """Join the first items with semicolons, and say how many more there are."""
+    """Join the first `limit` items with semicolons, followed by the number of other items."""
     more = f" and {len(items) - limit:,} more" if len(items) > limit else ""
     return f"{'; '.join(items[:limit])}{more}"
 
@@ -109,7 +109,7 @@ class WriteBackReport:
 
     written: tuple[IgnoredPath, ...] = ()
     skipped: Mapping[str, str] = field(default_factory=dict)
-    """Paths that were left alone because another program changed or uses them, each with the reason."""
+    """Paths that were not written because another program changed or uses them, each with the reason."""
     failed: Mapping[str, str] = field(default_factory=dict)
     """Paths that could not be written completely, each with the reason."""
     kept_folder: Path | None = None

@@ -1,4 +1,4 @@
-"""The modes in which commands run on a workspace, the interface of a run, and what the kernel confines in place."""
+"""The modes in which commands run on a workspace, the interface of a run, and the kernel's restrictions in place."""
 
 import ctypes
 import os
@@ -19,33 +19,33 @@ class SandboxMode(StrEnum):
     """The ways in which commands run, the best first."""
 
     OVERLAY = "overlay"
-    """On a layer that is mounted over the workspace."""
+    """On an overlay that is mounted over the workspace."""
     IN_PLACE = "in place"
     """On the user's own files."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """The mode that the system allows, and what it enforces."""
+    """The mode that the system allows, and the restrictions that it enforces."""
 
     mode: SandboxMode
     why_not: str = ""
-    """Why a better mode is not possible; empty for the best one."""
+    """Why a better mode is not possible; empty if this is the best one."""
     landlock: int = 0
-    """The version of Landlock, which keeps a command in place from files; 0 without."""
+    """Landlock's version; 0 if it can't be used. In place, Landlock keeps a command from other files."""
     filters_syscalls: bool = False
-    """In place: whether the system calls of a command are filtered."""
+    """In place: whether a command's system calls are filtered."""
     refusal: str = ""
-    """Why no command may run here; empty if commands may."""
+    """Why no command may run here; empty if commands may run."""
 
     @property
     def is_confined(self) -> bool:
-        """Return whether a command is kept from writing outside the workspace, apart from some places."""
+        """Return whether a command can't write outside the workspace, except for a few paths."""
         return self.mode is SandboxMode.OVERLAY or self.landlock > 0
 
     @property
     def can_block_abstract_sockets(self) -> bool:
-        """Return whether a command can be kept from abstract sockets, such as that of an X11 display."""
+        """Return whether a command can be kept from abstract sockets, for example that of an X11 display."""
         return self.landlock > 5 or (self.mode is SandboxMode.IN_PLACE and self.filters_syscalls)
 
 
@@ -54,26 +54,26 @@ class CommandPermissions:
     """The resources that the user's configuration lets commands use."""
 
     writable: tuple[str, ...] = ()
-    """Paths that they may write in place; `~` is the home."""
+    """Paths that commands may write in place; `~` is the home."""
     sockets: tuple[str, ...] = ()
-    """Programs that they may reach: names of `outside_access.SOCKET_SERVICES`, or absolute paths of sockets."""
+    """Programs that commands may connect to: names in `SOCKET_SERVICES`, or absolute paths of sockets."""
     variables: tuple[str, ...] = ()
-    """Environment variables that they get besides the usual ones."""
+    """Environment variables that commands get besides the usual ones."""
 
 
 class ChangedMeanwhile(Exception):
-    """Another program changed a file on disk while a command ran that has changed it too."""
+    """A command and another program have both changed a file while the command ran."""
 
 
 class WorkspaceWrites(Protocol):
-    """Reads what programs have written to the workspace with pending changes."""
+    """Reads the changes that programs made to the workspace with pending changes applied."""
 
     async def find_changes(self) -> CapturedChanges:
         """Return the changes so far. Raises OSError."""
         ...
 
     def read_change(self, path: str, limit: int) -> PathChange:
-        """Return one of the changes with its contents; raises OSError and ChangedMeanwhile."""
+        """Return one of the changes with its contents. Raises OSError and ChangedMeanwhile."""
         ...
 
     async def write_back(self, paths: Sequence[str], *, dry_run: bool = False) -> WriteBackReport:
@@ -86,10 +86,10 @@ class WorkspaceWrites(Protocol):
 
 
 class SandboxRun(WorkspaceWrites, Protocol):
-    """The workspace with pending changes, for commands."""
+    """The workspace with pending changes applied, in which commands run."""
 
     async def execute(self, program: Sequence[str], *, folder: str, seconds: float, output: Output) -> ProcessResult:
-        """Run a program (absolute path, arguments) in a folder of the workspace; raises StartFailed."""
+        """Run a program (absolute path and arguments) in a folder of the workspace. Raises StartFailed."""
         ...
 
 
@@ -104,7 +104,7 @@ _SCOPED = 6
 
 @cache
 def landlock_version() -> int:
-    """Return the kernel's Landlock version; 0 where it has none or a version too old to be used."""
+    """Return the kernel's Landlock version; 0 if it has none, or one before `_WORKABLE`."""
     if sys.platform != "linux":
         return 0
     libc = ctypes.CDLL(None, use_errno=True)
@@ -120,7 +120,7 @@ def can_block_abstract_sockets() -> bool:
 
 @cache
 def can_filter_syscalls() -> bool:
-    """Return whether seccomp with user notification works; tried in another process."""
+    """Return whether seccomp with user notification works; a subprocess tries it."""
     if sys.platform != "linux":
         return False
     trial = [sys.executable, "-I", "-S", str(Path(__file__).with_name("syscall_filter.py"))]
@@ -144,12 +144,12 @@ def confinement_steps(
 
     Args:
         writable: Folders and files that it may write.
-        devices: Further paths that it may write, but not change the permissions of.
-        unreadable: Paths that it may not read, wherever they lie.
-        sockets: Whether it may use Unix sockets, by which programs of the user can be reached.
+        devices: Further paths that it may write, but whose permissions it may not change.
+        unreadable: Paths that it may not read, even inside `writable`.
+        sockets: Whether it may connect to Unix sockets of the user's other programs.
 
     Raises:
-        OSError: It could start processes without bound.
+        OSError: The number of its processes can't be limited.
     """
     if why := process_limit_problem():
         raise OSError(why)
@@ -163,6 +163,6 @@ def confinement_steps(
 
 @cache
 def hide_process_memory() -> None:
-    """Make memory and environment of this process, which hold the API key, unreadable for other processes."""
+    """Make the memory and environment of this process, with the API key in it, unreadable for other processes."""
     if sys.platform == "linux" and os.geteuid():
         ctypes.CDLL(None).prctl(_DUMPABLE, 0, 0, 0, 0)

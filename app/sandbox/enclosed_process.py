@@ -1,4 +1,4 @@
-"""Starts commands and servers through `sandbox_init.py`, and ends them with all that they have started."""
+"""Starts commands and servers through `sandbox_init.py`, and ends them together with all their descendants."""
 
 import asyncio
 import os
@@ -31,7 +31,7 @@ class ProcessLimits:
     """Resource limits of one program and all its descendants."""
 
     memory: int
-    """Bytes, of all its processes together."""
+    """Bytes, for all its processes together."""
     processes: int
     """Processes and threads."""
 
@@ -40,11 +40,11 @@ class ProcessLimits:
         return ["limits", str(self.memory), str(self.processes)]
 
     def describe_reached_limit(self, name: str, code: int) -> str:
-        """Describe the limit that a program has reached; empty if none.
+        """Return a description of the limit that a program has reached; empty if it has reached none.
 
         Args:
-            name: As `sandbox_init.py` reports it.
-            code: The program's exit code, a signal's number below zero.
+            name: The limit's name in the report of `sandbox_init.py`.
+            code: The program's exit code; minus the signal number if a signal ended it.
         """
         match name:
             case "memory":
@@ -58,10 +58,11 @@ class ProcessLimits:
 
 
 def process_limits(megabytes: int | None = None, processes: int = DEFAULT_MAX_PROCESSES) -> ProcessLimits:
-    """Return the configured limits, with defaults for what is not set.
+    """Return the configured limits, with defaults for those that are not set.
 
     Args:
-        megabytes: Of memory; three quarters of the machine's if not given.
+        megabytes: Limit of the memory; by default three quarters of the machine's memory.
+        processes: Limit of processes and threads.
     """
     machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     memory = machine * 3 // 4 if megabytes is None else min(megabytes * _MEGABYTE, machine)
@@ -73,14 +74,14 @@ def _size(number: int) -> str:
 
 
 GRACE_SECONDS = 1.0
-"""Seconds between asking processes to end and killing them; signoff itself may be given no more than two."""
+"""Seconds between SIGTERM and SIGKILL; a system that ends signoff may itself wait only two seconds."""
 KILL_SECONDS = 15.0
-"""Seconds in which the watcher ends all processes, even if the program starts new ones without end."""
+"""Seconds in which the watcher ends all processes, even if the program keeps starting new ones."""
 _LOADER = (
     f"import sys; sys.path.append({str(Path(__file__).parent)!r}); "
     "from sandbox_init import main; sys.exit(main(sys.argv[1:]))"
 )
-"""Imports `sandbox_init.py`, so that Python caches its bytecode: a script would be compiled for each command."""
+"""Imports `sandbox_init.py` as a module, so that Python caches its bytecode; a script is compiled at each start."""
 
 
 class StepFailed(StartFailed):
@@ -92,14 +93,14 @@ class StepFailed(StartFailed):
 
 
 def make_sandbox_command(report: int, steps: Sequence[str], program: Sequence[str]) -> list[str]:
-    """Return the command line that takes the steps of `sandbox_init.py` and runs a program.
+    """Return the command line that executes steps of `sandbox_init.py` and then runs a program.
 
     Args:
-        report: Descriptor to which its report goes.
-        steps: As its arguments.
+        report: Descriptor to which `sandbox_init.py` writes its report.
+        steps: Steps and their arguments, as `sandbox_init.py` reads them.
         program: The absolute path of the program, and its arguments.
     """
-    # Without the user's site, without the environment's wishes: it starts in a few milliseconds.
+    # -I and -S ignore Python's environment variables and site-packages: it starts in a few milliseconds.
     return [sys.executable, "-I", "-S", "-c", _LOADER, str(report), str(os.getpid()), *steps, "--", *program]
 
 
@@ -116,14 +117,15 @@ async def run_enclosed(
     """Run a program after the steps of `sandbox_init.py`, and wait for its end.
 
     Args:
-        steps: As its arguments.
+        steps: Steps and their arguments, as `sandbox_init.py` reads them.
         program: The absolute path of the program, and its arguments.
-        environment: All of its variables, the marker among them.
-        keep_open: Descriptors that stay open until nothing of the program is left, whatever becomes of signoff.
+        environment: All of its variables, including `MARKER_VARIABLE`.
+        keep_open: Descriptors that stay open until all processes of the program have ended, even if signoff ends
+            first.
 
     Raises:
-        StepFailed: A step was refused.
-        StartFailed: There is no such program.
+        StepFailed: A step failed.
+        StartFailed: The program could not be started.
     """
     reader, writer = os.pipe()
     try:
@@ -139,7 +141,7 @@ async def run_enclosed(
             )
         finally:
             os.close(writer)
-        # All who could write there have ended.
+        # All processes that could write the report have ended.
         report = os.read(reader, 4096).decode("utf-8", "replace").split()
     finally:
         os.close(reader)
@@ -151,13 +153,13 @@ async def run_enclosed(
         case ["failed", step, number]:
             raise StepFailed(step, int(number))
         case _:
-            # The watcher was killed: without a filter and Landlock's sixth version the program can do that.
+            # Without a filter and with a Landlock older than version 6, the program can kill the watcher.
             await asyncio.to_thread(kill_marked_processes, environment[MARKER_VARIABLE])
             return ProcessResult(-signal.SIGKILL, started.seconds, started.timed_out, True)
 
 
 async def end_enclosed_process(process: asyncio.subprocess.Process) -> bool:
-    """Send SIGTERM to all processes, then kill them; return, once all are dead, whether it was still running."""
+    """Send SIGTERM to all processes, later SIGKILL, and wait until all are dead; return whether it was running."""
     if process.returncode is not None:
         return False
     try:
@@ -165,7 +167,7 @@ async def end_enclosed_process(process: asyncio.subprocess.Process) -> bool:
         with suppress(TimeoutError):
             await asyncio.wait_for(process.wait(), GRACE_SECONDS)
     finally:
-        # A second cancellation must not keep anything alive: the signal needs no `await`.
+        # A second cancellation must not leave a process running: sending the signal needs no `await`.
         if process.returncode is None:
             _signal(process.pid, signal.SIGUSR1)
     with suppress(TimeoutError):
@@ -182,13 +184,13 @@ def _signal(number_of: int, number: signal.Signals, *, group: bool = False) -> N
 
 
 _MAX_BUFFERED_BYTES = 64 * 1024
-"""Bytes of its output that are buffered; with more, its writes block."""
+"""Buffer size for the program's output in bytes; the program blocks while the buffer is full."""
 PAUSE_SECONDS = 5.0
-"""Seconds to wait until a layer is remounted or a program is stopped; usually a millisecond."""
+"""Seconds to wait until a layer is remounted or a program is paused; usually it takes a millisecond."""
 
 
 class PersistentProcess:
-    """A program that keeps running between calls, until `terminate`, and the pipes to it."""
+    """A program that keeps running until `terminate`, and the pipes to it."""
 
     def __init__(
         self,
@@ -206,7 +208,7 @@ class PersistentProcess:
 
     @property
     def pid(self) -> int:
-        """Return the id of the process that signoff started, the ancestor of all others of the program."""
+        """Return the id of the process that signoff started; all other processes of the program descend from it."""
         return self._process.pid
 
     async def remount_layer(self) -> None:
@@ -218,7 +220,7 @@ class PersistentProcess:
         """Stop all processes of the program for the `with` block, so that its files don't change while they are read.
 
         Raises:
-            OSError: It has ended, or can't be stopped.
+            OSError: The program has ended, or can't be stopped.
         """
         await run_shielded(self._signal_watcher(signal.SIGRTMIN, b"still"))
         try:
@@ -228,7 +230,7 @@ class PersistentProcess:
                 await run_shielded(self._signal_watcher(signal.SIGRTMIN + 1, b"going"))
 
     async def _signal_watcher(self, number: int, word: bytes) -> None:
-        """Send a signal to the watcher of `sandbox_init.py`, and wait for its answer. Raises OSError."""
+        """Send a signal to the watcher in `sandbox_init.py`, and wait for its answer. Raises OSError."""
         if self._report is None or self._process.returncode is not None:
             raise ProcessLookupError("it has ended")
         os.kill(self._process.pid, number)
@@ -242,20 +244,20 @@ class PersistentProcess:
             raise OSError(code, os.strerror(code))
 
     async def terminate(self) -> None:
-        """End the program with all its processes; it may have ended already."""
+        """End the program with all its processes; does nothing if it has ended already."""
         if not self.stdin.transport.is_closing():
-            # It need not read its input to the end.
+            # Input that the program has not read yet is discarded.
             self.stdin.transport.abort()
         if PLATFORM == "linux":
             await end_enclosed_process(self._process)
             if (self._process.returncode or 0) < 0:
-                # Without a namespace, the program itself can kill the watcher.
+                # Without a namespace, the program can kill the watcher.
                 await asyncio.to_thread(kill_marked_processes, self._marker)
         else:
             await end_process_tree(self._process, self._marker)
 
     async def discard_output(self) -> None:
-        """Read and discard the rest of its output, after it has ended."""
+        """Read and discard the rest of its output; call it after the program has ended."""
         with suppress(TimeoutError):
             async with asyncio.timeout(PAUSE_SECONDS):
                 for pipe in (self.stdout, self.stderr):
@@ -263,7 +265,7 @@ class PersistentProcess:
                         continue
 
     async def wait_for_end(self) -> str:
-        """Wait for the end of the program, and describe how it ended."""
+        """Wait for the end of the program; return a description of how it ended."""
         code = await self._process.wait()
         if self._report is None:
             return f"exit code {code}"
@@ -289,12 +291,13 @@ async def start_persistent(
     """Start a program that keeps running, with pipes to it.
 
     Args:
-        steps: The steps of `sandbox_init.py`; without any it runs without a namespace.
+        steps: Steps and their arguments, as `sandbox_init.py` reads them; without any, the program gets no namespace.
         program: The absolute path of the program, and its arguments.
-        environment: All of its variables, the marker among them.
+        folder: Its working directory.
+        environment: All of its variables, including `MARKER_VARIABLE`.
 
     Raises:
-        StartFailed: The system would not start it.
+        StartFailed: The program could not be started.
     """
     marker = environment[MARKER_VARIABLE]
     if PLATFORM != "linux":
@@ -303,13 +306,13 @@ async def start_persistent(
     report = asyncio.StreamReader()
     pipe = os.fdopen(reader, "rb", buffering=0)
     try:
-        # Before the start: an error after it would leave a program that nobody ends.
+        # Connect the pipe before the start: an error after the start would leave a program that is never ended.
         connecting = asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(report), pipe)
         await connecting
         enclosed = make_sandbox_command(writer, [*limits.steps(), *steps, "folder", str(folder)], program)
         process = await _start(enclosed, Path("/"), environment, (writer,))
     finally:
-        # If nothing was started this closes the pipe, and the reader sees its end.
+        # If the start failed, this closes the last writer, and `report` reaches its end.
         os.close(writer)
     return PersistentProcess(process, marker, report, limits)
 

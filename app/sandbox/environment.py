@@ -1,7 +1,7 @@
 """The environment of programs that signoff runs: an allow-list of the user's variables, without secrets.
 
-An unknown variable can lead to a program that acts for the user (the socket of an editor or a terminal), or hold a
-key. The user names further variables for commands in `command_environment`.
+Other variables may hold a key, or the address of a program that acts for the user (the socket of an editor or a
+terminal). The user can add variables for commands in `command_environment`.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ _SECRET_VALUE = re.compile(
     r"|^(?:sk-|gh[pousr]_|github_pat_|glpat-|xox[abprs]-|AKIA|eyJ[\w-]+\.eyJ)\w|-----BEGIN [A-Z ]*PRIVATE KEY"
 )
 OWN_KEYS = frozenset({"OPENAI_API_KEY", "ANTHROPIC_API_KEY", "SIGNOFF_API_KEY"})
-"""Variables with the keys of signoff's own endpoints, which no program gets."""
+"""Variables with the API keys of signoff's own endpoints; no program gets them."""
 _NO_SECRETS = frozenset({"XDG_SESSION_ID", "PWD", "OLDPWD"})
 _NAMES = frozenset(
     {
@@ -54,12 +54,12 @@ _FAMILIES = (
     *("OMP_", "OPENBLAS_", "MKL_", "MISE_", "ASDF_", "HOMEBREW_", "NIX_", "GUIX_", "GIT_CONFIG_"),
     *("GIT_AUTHOR_", "GIT_COMMITTER_", "PRE_COMMIT_"),
 )
-"""Prefixes of further names: of languages, their tools, and locales."""
+"""Prefixes of further variables that a command gets: of languages, their tools, and locales."""
 _DESKTOP = frozenset({"DISPLAY", "XAUTHORITY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS"})
 """Variables that a program needs to show a notification."""
 _VOLATILE = frozenset({"PWD", "OLDPWD", "SHLVL", "COLUMNS", "LINES", "XDG_SESSION_ID", MARKER_VARIABLE})
 _STARTS_CODE = frozenset({"BASH_ENV", "ENV", "PROMPT_COMMAND"})
-"""Variables by which a shell would run something that the user has not approved."""
+"""Variables that make a shell run code that the user has not approved."""
 
 _PLAIN = {
     "TERM": "dumb",
@@ -69,24 +69,26 @@ _PLAIN = {
     "MANPAGER": "cat",
     "GIT_TERMINAL_PROMPT": "0",
 }
-"""Settings that stop programs from printing colours, starting a pager, and asking questions."""
+"""Settings that stop programs from printing colours, starting a pager and asking questions."""
 
 
 def command_environment(
     environment: Mapping[str, str], marker: str, extra_variables: Collection[str] = ()
 ) -> dict[str, str]:
-    """Return the variables for a command.
+    """Return the environment variables for a command.
 
     Args:
+        environment: signoff's own environment.
         marker: Unique text that identifies the processes of this command.
-        extra_variables: Names of further variables to pass on, also of secrets; a `*` at the end makes one a prefix.
+        extra_variables: Names of further variables to pass on, even if they hold secrets; a `*` at the end makes a
+            name a prefix.
     """
     passed = {name: value for name, value in environment.items() if _is_passed(name, value, extra_variables)}
     return {**passed, **_PLAIN, MARKER_VARIABLE: marker}
 
 
 def environment_digest(environment: Mapping[str, str], extra_variables: Collection[str] = ()) -> str:
-    """Return the SHA-256 of the variables that a command gets and of the system, without what each terminal changes.
+    """Return the SHA-256 of a command's variables and of the system, without variables that differ between terminals.
 
     Args:
         extra_variables: As for `command_environment`.
@@ -99,7 +101,7 @@ def environment_digest(environment: Mapping[str, str], extra_variables: Collecti
 
 
 def user_program_environment(environment: Mapping[str, str], marker: str) -> dict[str, str]:
-    """Return the variables for a program that the user has set up, such as a hook: it may show notifications."""
+    """Return the variables for a program that the user has configured (a hook); it may show notifications."""
     return command_environment(environment, marker, _DESKTOP)
 
 
@@ -113,12 +115,15 @@ def _is_passed(name: str, value: str, named: Collection[str]) -> bool:
 
 
 def remove_signoff_api_keys(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return all variables but signoff's keys, for a program that needs other secrets, as a git credential helper."""
+    """Return all variables except signoff's API keys, for git's credential helpers, which need other secrets."""
     return {name: value for name, value in environment.items() if name not in OWN_KEYS}
 
 
 def add_git_settings(environment: Mapping[str, str]) -> dict[str, str]:
-    """Add settings with which git doesn't write the index and doesn't report all files of an overlay as changed."""
+    """Return the environment with settings for git on an overlay.
+
+    git then doesn't refresh the index, and compares only sizes and times of files, because an overlay changes inodes.
+    """
     count = environment.get("GIT_CONFIG_COUNT", "0")
     number = int(count) if count.isdecimal() else 0
     return {
@@ -131,7 +136,7 @@ def add_git_settings(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def is_secret_variable(name: str, value: str) -> bool:
-    """Return whether a variable holds a key, a password or a token, by its name or by its value."""
+    """Return whether a variable's name or value looks like a key, a password or a token."""
     if name in _NO_SECRETS:
         return False
     return _SECRET_NAME.search(name.upper()) is not None or _SECRET_VALUE.search(value) is not None

@@ -16,14 +16,14 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 _HERE = -100
 _NO_REPLACE, _EXCHANGE = 1, 2
 _MISSING = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP)
-"""Errors of file systems and C libraries that don't know renameat2(2) or its flag."""
+"""Errors of file systems and C libraries that don't support renameat2(2) or its flag."""
 
 
 def rename_without_replacing(source: Path, folder_descriptor: int, name: str) -> None:
     """Move a file or folder to a name in an open folder.
 
     Raises:
-        FileExistsError: There is something of this name.
+        FileExistsError: The name exists already.
         OSError: As by rename(2).
     """
     if _rename(source, folder_descriptor, name, _NO_REPLACE):
@@ -40,8 +40,8 @@ def exchange_files(source: Path, folder_descriptor: int, name: str) -> None:
     """Exchange two files.
 
     Raises:
-        FileNotFoundError: One of them is gone.
-        FileExistsError: Only where the system can't do it in one step: somebody else has made the second one anew.
+        FileNotFoundError: One of them does not exist.
+        FileExistsError: The system has no atomic exchange, and another program created the second file meanwhile.
         OSError: As by rename(2).
     """
     if _rename(source, folder_descriptor, name, _EXCHANGE):
@@ -59,7 +59,7 @@ def exchange_files(source: Path, folder_descriptor: int, name: str) -> None:
 
 
 def _rename(source: Path, folder: int, name: str, flags: int) -> bool:
-    """Call renameat2(2); return whether the system supports it and its flag. Raises OSError."""
+    """Call renameat2(2); return False if the system does not support it or its flag. Raises OSError."""
     if not hasattr(_LIBC, "renameat2"):
         return False
     if not _LIBC.renameat2(_HERE, os.fsencode(source), folder, os.fsencode(name), ctypes.c_uint(flags)):
@@ -81,8 +81,8 @@ class FileLease:
         exclusive: Fail also if another program reads the file.
 
     Raises:
-        FileInUse: Another program has it open, or, if exclusive, that can't be found out.
-        OSError: The file is gone.
+        FileInUse: Another program has the file open; with `exclusive`, also if this can't be found out.
+        OSError: The file does not exist.
     """
 
     def __init__(self, folder_descriptor: int, name: str, *, exclusive: bool) -> None:
@@ -106,7 +106,7 @@ class FileLease:
 
     @property
     def is_unbroken(self) -> bool:
-        """Return whether no other program has tried to open the file; always true where there are no leases."""
+        """Return whether no other program has tried to open the file; always True on file systems without leases."""
         return self._kind == fcntl.F_UNLCK or fcntl.fcntl(self._descriptor, fcntl.F_GETLEASE) == self._kind
 
     def close(self) -> None:
@@ -117,7 +117,7 @@ class FileLease:
 
 
 def _is_open(facts: os.stat_result) -> bool:
-    """Whether another process of this user has a file open; for file systems without leases."""
+    """Return whether another process of this user has a file open; for file systems without leases."""
     own = str(os.getpid())
     for process in filter(str.isdigit, (each.name for each in Path("/proc").iterdir())):
         if process == own:
@@ -132,10 +132,10 @@ def _is_open(facts: os.stat_result) -> bool:
 
 
 def read_file_or_link(path: Path, limit: int) -> FileOrLink | None:
-    """Read the file or link at a path; None for anything else.
+    """Return the file or link at a path; None for anything else.
 
     Raises:
-        OSError: It can't be read; EFBIG for one with more bytes than `limit`.
+        OSError: It can't be read; EFBIG if it has more than `limit` bytes.
     """
     try:
         facts = path.lstat()
@@ -150,7 +150,7 @@ def read_file_or_link(path: Path, limit: int) -> FileOrLink | None:
 
 
 def write_file_or_link(path: Path, content: FileOrLink) -> None:
-    """Create the file or link at a path that does not exist. Raises OSError."""
+    """Write a file, which may exist, or create a link at a path that does not exist. Raises OSError."""
     if content.is_link:
         path.symlink_to(os.fsdecode(content.data))
     else:
@@ -161,13 +161,13 @@ def write_file_or_link(path: Path, content: FileOrLink) -> None:
 
 
 def set_mode(path: Path, mode: int) -> None:
-    """Set the permission bits of a file or folder if they differ: it may belong to another user. Raises OSError."""
+    """Set the permission bits of a file or folder, only if they differ: another user may own it. Raises OSError."""
     if stat.S_IMODE(path.stat().st_mode) != stat.S_IMODE(mode):
         path.chmod(stat.S_IMODE(mode))
 
 
 def has_same_content(path: Path, other: FileOrLink | Path | None) -> bool:
-    """Return whether two files, links or missing paths are the same; times are not compared."""
+    """Return whether two files or links have equal content and mode, or both are missing; times are not compared."""
     kinds = _kind(path), _kind(other)
     if kinds[0] != kinds[1]:
         return False
@@ -178,12 +178,12 @@ def has_same_content(path: Path, other: FileOrLink | Path | None) -> bool:
             return path.lstat().st_size == len(other.data) and read_file_or_link(path, len(other.data)) == other
         return path.readlink() == other.readlink() if path.is_symlink() else have_same_bytes(path, other)
     except PermissionError:
-        # What its own owner can't read has no content to compare; its times would have to do.
+        # A file that its own owner can't read is treated as equal; its content can't be compared.
         return True
 
 
 def _kind(what: FileOrLink | Path | None) -> int | None:
-    """Return the mode of a file or link; None where there is neither."""
+    """Return the mode of a file or link; None for anything else."""
     if what is None:
         return None
     if isinstance(what, FileOrLink):

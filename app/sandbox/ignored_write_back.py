@@ -1,9 +1,9 @@
 """Writes ignored files of a layer back to the workspace, except those that another program has changed or opened.
 
-A file is written where it differs from the one in the workspace, and where that one has not changed since the layer
-was filled: by its ctime, which no program can set. It replaces the other in one step. The replaced file is checked
-once more before it is removed, and put back if a program has written to it. Versions that can't be written are kept
-elsewhere.
+A file is written if it differs from the workspace's version, and if that version has not changed since the layer was
+filled. The check uses its ctime, which no program can set. The new file replaces the old one atomically. The old file
+is checked once more before it is removed, and put back if a program has written to it. Versions that can't be written
+are kept in another folder.
 """
 
 import errno
@@ -40,32 +40,32 @@ _IN_USE = "open in another program"
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A folder of the layer, and the folder of the workspace below it."""
+    """A folder of the layer, and the corresponding folder of the workspace."""
 
     layer: Path
-    """The folder of the layer; it may be missing, or another kind of file."""
+    """The folder of the layer; the path may be missing, or not be a folder."""
     folder: int
-    """An open descriptor of the folder in the workspace; -1 if it is missing and is not made."""
+    """Open descriptor of the workspace's folder; -1 if it is missing and not created."""
     path: str
     """Its workspace path."""
     merged: bool
-    """Whether the entries of the workspace show through the layer."""
+    """Whether entries of the workspace are visible through the layer."""
     top: str
-    """The ignored path that it is part of, under which it is counted."""
+    """The ignored path that contains this folder; changed files are counted under it."""
 
     def join(self, name: str) -> str:
-        """Return the workspace path of a name in it."""
+        """Return the workspace path of an entry."""
         return f"{self.path}/{name}" if self.path else name
 
     def stat(self, name: str) -> os.stat_result | None:
-        """Return the stat result of a name in the workspace; None if it is missing."""
+        """Return the stat result of an entry in the workspace; None if it is missing."""
         try:
             return os.stat(name, dir_fd=self.folder, follow_symlinks=False) if self.folder >= 0 else None
         except FileNotFoundError:
             return None
 
     def fd_path(self, name: str) -> Path:
-        """Return a path to a name in the workspace that stays valid when folders above are moved."""
+        """Return a path to an entry in the workspace that stays valid when a parent folder is moved."""
         return Path(f"/proc/self/fd/{self.folder}", name)
 
 
@@ -77,47 +77,50 @@ class _Leaf:
     source: Path
     """Path of the command's version."""
     ours: os.stat_result | None
-    """The command's version; None where the command has removed it, or the layer has no entry."""
+    """The command's version; None if the command has removed the file, or the layer has no entry."""
     there: os.stat_result | None
     """The workspace's version; None if it is missing."""
     differs: bool
-    """Whether the two have different contents."""
+    """Whether the two versions have different contents."""
     copied: bool
-    """Whether the kernel copied it from the workspace: the command opened it, but need not have written to it."""
+    """Whether the kernel copied it from the workspace: the command opened it, but may not have written to it."""
     lease: FileLease | None = None
     replaced: Path | None = None
     """Path to which the workspace's version was moved."""
     put: int = -1
-    """Open descriptor of the command's version in the workspace: while it is open, no new file gets its inode."""
+    """Open descriptor of the command's version in the workspace; meanwhile no new file can get its inode."""
 
     def is_put(self, path: Path) -> bool:
-        """Whether the file at a path is the command's version that was put in the workspace."""
+        """Return whether the file at a path is the command's version that was put in the workspace."""
         return self.put >= 0 and os.path.samestat(path.lstat(), os.fstat(self.put))
 
     @property
     def is_unchanged(self) -> bool:
-        """Return whether the replaced file was not written to."""
+        """Return whether no program has written to or opened the replaced file since it was compared."""
         if self.lease is not None and not self.lease.is_unbroken:
             return False
         if self.replaced is None or self.there is None:
             return True
-        # The move has changed the ctime.
+        # Ignore the ctime, which the move has changed.
         now, then = path_stat(self.replaced.lstat()), path_stat(self.there)
         return replace(now, changed=then.changed) == then
 
 
 @dataclass(slots=True)
 class IgnoredFileWriter:
-    """Writes ignored paths of a layer to the workspace; for one call, since it moves files out of the layer."""
+    """Writes ignored paths of a layer to the workspace.
+
+    An instance serves one call of `write`, because it moves files out of the layer.
+    """
 
     root: Path
     """The workspace."""
     layer: Path
     """Upper folder of the overlay over it."""
     since: int
-    """The ctime in nanoseconds after which a change of the workspace was made by another program."""
+    """ctime in nanoseconds; a workspace file with a later ctime was changed by another program."""
     new_kept_folder: Callable[[], Path]
-    """Makes the folder for versions that can't be written."""
+    """Creates the folder for versions that can't be written."""
     dry: bool = False
     """Change nothing, and only count."""
     _written: Counter[str] = field(default_factory=Counter)
@@ -128,10 +131,10 @@ class IgnoredFileWriter:
     _number: int = 0
 
     def write(self, paths: Iterable[str]) -> WriteBackReport:
-        """Write paths to the workspace as the layer shows them.
+        """Write paths to the workspace with the content that they have in the layer.
 
         Args:
-            paths: Ignored paths, the uppermost of each tree; no folder above one is a link.
+            paths: Ignored paths, none of them inside another one; no parent folder is a link.
         """
         tops = {path: any(_is_folder(place / path) for place in (self.layer, self.root)) for path in paths}
         folders: dict[str, dict[str, str]] = {}
@@ -169,12 +172,12 @@ class IgnoredFileWriter:
         """Write the entries of a folder.
 
         Args:
-            tops: The names to write, each with the ignored path that it is part of; None for all names.
+            tops: The names to write, each with the ignored path that contains it; None for all names.
         """
         _check_depth(at.path)
         theirs = set(os.listdir(at.folder)) if at.folder >= 0 else set()  # noqa: PTH208 - an open folder
         if not self.dry and _is_folder(at.layer):
-            # The command may have made it unwritable, and entries are moved out of it.
+            # Entries are moved out of it, and the command may have made it unwritable.
             at.layer.chmod(stat.S_IMODE(at.layer.lstat().st_mode) | stat.S_IRWXU)
         ours = {entry.name for entry in list_folder(at.layer, unlock=True)} if _is_folder(at.layer) else set()
         names = tops if tops is not None else dict.fromkeys(ours if at.merged else ours | theirs, at.top)
@@ -196,7 +199,7 @@ class IgnoredFileWriter:
                 self._fail(names[name], error)
 
     def _database(self, at: _Place, name: str, ours: set[str], theirs: set[str]) -> list[str]:
-        """The names of the SQLite database that a name belongs to; empty if it belongs to none."""
+        """Return the files of the SQLite database that `name` belongs to; empty if it belongs to none."""
         base = next((name.removesuffix(end) for end in SQLITE_SUFFIXES if name.endswith(end)), name)
         names = [each for each in (base, *(base + end for end in SQLITE_SUFFIXES)) if each in ours or each in theirs]
         if base not in names or (len(names) < 2 and not (base in theirs and _is_sqlite(at.fd_path(base)))):
@@ -205,7 +208,7 @@ class IgnoredFileWriter:
         return [] if any(map(_is_folder, places)) else names
 
     def _entry(self, at: _Place, name: str) -> bool:
-        """Write one name of the layer; returns whether the workspace is now as the layer."""
+        """Write one entry of the layer; return whether the workspace now matches the layer."""
         source, there = at.layer / name, at.stat(name)
         facts = _facts(source)
         if facts is None and at.merged:
@@ -241,7 +244,7 @@ class IgnoredFileWriter:
         return True
 
     def _move_new(self, at: _Place, name: str, facts: os.stat_result) -> bool:
-        """Move a new folder to the workspace as a whole; False if another one exists by now."""
+        """Move a new folder to the workspace as a whole; return False if the name exists there."""
         source = at.layer / name
         count = _clean(source, at.join(name))
         source.chmod(stat.S_IMODE(facts.st_mode) | stat.S_IRWXU)
@@ -254,7 +257,7 @@ class IgnoredFileWriter:
         return True
 
     def _merge(self, at: _Place, name: str, facts: os.stat_result, *, merged: bool) -> None:
-        """Write the contents of a folder, which is made if it is missing."""
+        """Write the contents of a folder; create the folder if it is missing."""
         source, mode, inner, made = at.layer / name, stat.S_IMODE(facts.st_mode), -1, False
         if not self.dry:
             with suppress(FileExistsError):
@@ -264,7 +267,7 @@ class IgnoredFileWriter:
             inner = os.open(name, _FOLDER, dir_fd=at.folder) if at.folder >= 0 else -1
         try:
             if not self.dry:
-                # The command may have made it writable, and unwritable again.
+                # The command may have made it writable and then unwritable again.
                 _set_mode(inner, mode | stat.S_IRWXU)
                 source.chmod(mode | stat.S_IRWXU)
             self._contents(_Place(source, inner, at.join(name), merged, at.top))
@@ -274,12 +277,12 @@ class IgnoredFileWriter:
             if inner >= 0:
                 os.close(inner)
         if made:
-            # Somebody else has removed it, and nothing may have been written to it.
+            # The folder was created here; remove it if nothing was written to it.
             with suppress(OSError):
                 os.rmdir(name, dir_fd=at.folder)
 
     def _remove_folder(self, at: _Place, name: str) -> bool:
-        """Remove a folder that the command has removed, but for files in it that somebody else has changed."""
+        """Remove a folder that the command has removed; files in it that another program has changed stay."""
         inner = os.open(name, _FOLDER, dir_fd=at.folder)
         try:
             self._contents(_Place(at.layer / name, inner, at.join(name), merged=False, top=at.top))
@@ -297,14 +300,14 @@ class IgnoredFileWriter:
     # Files
 
     def _leaves(self, at: _Place, names: list[str], *, exclusive: bool = False, gone: bool = False) -> bool:
-        """Write files to the workspace as they are in the layer, all of them or none.
+        """Write files to the workspace with the content of the layer, all of them or none.
 
         Args:
             exclusive: Write only if no other program has one of them open, even for reading.
-            gone: Remove them, whatever the layer has at these names.
+            gone: Remove them, even if the layer has entries with these names.
 
         Returns:
-            Whether they are in the workspace as in the layer.
+            Whether the workspace matches the layer.
         """
         leaves = [self._leaf(at, name, gone=gone) for name in names]
         changed = [leaf for leaf in leaves if leaf.differs]
@@ -333,17 +336,17 @@ class IgnoredFileWriter:
         return _Leaf(name, source, ours, there, differs=differs, copied=at.merged and _is_copy(source))
 
     def _conflict_reason(self, leaf: _Leaf) -> str:
-        """Return why a file must not be written: another program has changed it; empty if it can be."""
+        """Return how another program has changed a file, which must not be written then; empty if unchanged."""
         if leaf.there is None:
             return "removed by someone else meanwhile" if leaf.copied else ""
         return _CHANGED if leaf.there.st_ctime_ns > self.since else ""
 
     def _is_only_copied(self, leaf: _Leaf) -> bool:
-        """Whether the command only opened a file for writing: the copy then keeps the original's mtime."""
+        """Return whether the command only opened a file for writing: the copy then keeps the original's mtime."""
         return leaf.copied and leaf.ours is not None and leaf.ours.st_mtime_ns < self.since
 
     def _take_time(self, at: _Place, leaf: _Leaf) -> None:
-        """Set the mtime of a file with equal content to that of the command's version: build tools compare it."""
+        """Give a file with equal content the mtime of the command's version, because build tools compare it."""
         ours, there = leaf.ours, leaf.there
         if (
             ours is None
@@ -358,7 +361,7 @@ class IgnoredFileWriter:
             os.utime(leaf.name, ns=times, dir_fd=at.folder, follow_symlinks=False)
 
     def _replace(self, at: _Place, leaves: list[_Leaf], changed: list[_Leaf], *, exclusive: bool) -> str:
-        """Replace files; return why not if another program uses one of them: then all are as before."""
+        """Replace files. If another program uses or changes one of them, undo all, and return the reason."""
         done: list[_Leaf] = []
         with ExitStack() as stack:
             try:
@@ -391,7 +394,7 @@ class IgnoredFileWriter:
             return _CHANGED
 
     def _swap(self, at: _Place, leaf: _Leaf, stack: ExitStack) -> None:
-        """Put the command's version in place of the workspace's, which is moved aside."""
+        """Put the command's version into the workspace, and move the workspace's version to `leaf.replaced`."""
         if leaf.ours is None:
             leaf.replaced = self._move_out(at, leaf.name)
             return
@@ -409,7 +412,7 @@ class IgnoredFileWriter:
         self._move_or_copy(at, leaf.source, move)
 
     def _undo(self, at: _Place, done: list[_Leaf]) -> None:
-        """Put replaced files back; where somebody has made or removed a file, that stands and the old one is kept."""
+        """Put replaced files back; a file that another program has put there stays, and the old one is kept."""
         for leaf in reversed(done):
             if leaf.put >= 0 and leaf.replaced is not None:
                 self._exchange_back(at, leaf, leaf.replaced)
@@ -422,7 +425,7 @@ class IgnoredFileWriter:
                     self._move_back(at, leaf.name, out)
 
     def _exchange_back(self, at: _Place, leaf: _Leaf, place: Path) -> None:
-        """Exchange the command's version with the one that it replaced, only while it is still in the workspace."""
+        """Exchange the command's version with the file that it replaced, only if it is still in the workspace."""
         expected = os.fstat(leaf.put)
         with suppress(FileNotFoundError, FileExistsError):
             while (there := at.stat(leaf.name)) is not None and os.path.samestat(there, expected):
@@ -430,7 +433,7 @@ class IgnoredFileWriter:
                 exchange_files(place, at.folder, leaf.name)
                 if os.path.samestat(place.lstat(), expected):
                     break
-                # Somebody has replaced it just before: that file goes back.
+                # Another program has replaced it just before: put that file back.
                 expected = given
         if leaf.is_put(place):
             leaf.source = place
@@ -458,7 +461,7 @@ class IgnoredFileWriter:
         return aside
 
     def _move_or_copy(self, at: _Place, source: Path, move: Callable[[Path], None]) -> None:
-        """Move a file or folder of the layer, or, where that is on another file system, a copy beside the target."""
+        """Call `move` with a file or folder of the layer; on another file system, with a copy beside the target."""
         try:
             move(source)
         except OSError as error:
@@ -473,7 +476,7 @@ class IgnoredFileWriter:
                 raise
 
     def _free_path(self, at: _Place) -> Path:
-        """Return a free path beside the target."""
+        """Return an unused path beside the target."""
         while True:
             self._number += 1
             place = at.fd_path(f".signoff-{os.getpid()}-{self._number}.tmp")
@@ -489,7 +492,7 @@ class IgnoredFileWriter:
                 self._keep(self.layer / path, path)
 
     def _skip(self, at: _Place, name: str, source: Path | None, why: str) -> None:
-        """Leave a path of the workspace as it is, and keep the command's version."""
+        """Leave a path of the workspace as it is, and keep the command's version in another folder."""
         self._left[at.join(name)] = why
         if source is not None and not self.dry:
             self._keep(source, at.join(name))
@@ -505,7 +508,7 @@ class IgnoredFileWriter:
 
 
 def _enter(above: int, name: str, *, make: bool) -> int:
-    """Open a folder in an open one, which is closed; -1 if it is missing and not made."""
+    """Open a folder in an open one and close the outer one; return -1 if it is missing and not created."""
     if above < 0:
         return -1
     try:
@@ -520,7 +523,7 @@ def _enter(above: int, name: str, *, make: bool) -> int:
 
 
 def _copy(source: Path, target: Path) -> bool:
-    """Copy a file, link or folder of the layer; False for anything else, such as a pipe, which is left out."""
+    """Copy a file, link or folder of the layer; return False for other kinds (a pipe), which are not copied."""
     facts = source.lstat()
     if stat.S_ISLNK(facts.st_mode):
         target.symlink_to(source.readlink())
@@ -530,7 +533,7 @@ def _copy(source: Path, target: Path) -> bool:
         for each in list_folder(source, unlock=True):
             _copy(Path(each.path), target / each.name)
     elif stat.S_ISREG(facts.st_mode):
-        # The layer is signoff's, so files that a command has made unreadable can be read.
+        # signoff owns the files of the layer, so it can make files readable that a command has made unreadable.
         source.chmod(facts.st_mode | stat.S_IRUSR)
         shutil.copyfile(source, target)
     else:
@@ -548,7 +551,7 @@ def _remove(path: Path) -> None:
 
 
 def _clean(folder: Path, path: str, *, dry: bool = False) -> int:
-    """Remove the overlay's own attributes and whiteouts, and all bytecode, from a new folder of the layer.
+    """Remove overlay attributes, whiteouts and bytecode from a new folder of the layer.
 
     Args:
         dry: Only count.
@@ -557,7 +560,7 @@ def _clean(folder: Path, path: str, *, dry: bool = False) -> int:
         The number of its files and links.
 
     Raises:
-        OSError: ENAMETOOLONG where folders are nested too deep.
+        OSError: ENAMETOOLONG if folders are nested too deep.
     """
     _check_depth(path)
     mode, count = folder.lstat().st_mode, 0
@@ -595,7 +598,7 @@ def _strip(path: Path) -> None:
 
 
 def _is_copy(path: Path) -> bool:
-    """Whether the kernel copied a file from the workspace, and the command did not create it."""
+    """Return whether the kernel copied a file from the workspace, that is, the command did not create it."""
     try:
         os.getxattr(path, _COPIED_UP, follow_symlinks=False)
     except OSError:

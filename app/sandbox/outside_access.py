@@ -13,19 +13,19 @@ from app.sandbox.confinement import CommandPermissions
 from app.sandbox.run_folders import cache_folders
 
 _SOCKET_TABLE = Path("/proc/net/unix")
-"""The kernel's list of Unix sockets of this network namespace, with the path of each that has one (proc(5))."""
+"""The kernel's list of Unix sockets in this network namespace, with their paths (proc(5))."""
 _PATH_IN_VALUE = re.compile(r"^(?:[a-z0-9+]+:)?(?:path=)?(?://)?(/[^,;:]*)")
 """The path in `/run/a.sock`, `unix:///run/a.sock`, `unix:path=/run/a,guid=0`, `/tmp/tmux-1000/default,12,0`."""
 
 
 @dataclass(frozen=True, slots=True)
 class SocketService:
-    """A kind of program that acts for the user, as `command_sockets` names it."""
+    """A kind of program that acts for the user; `command_sockets` names it."""
 
     variables: tuple[str, ...]
-    """Environment variables with its address, or with a key to it."""
+    """Environment variables that hold its address, or a key to it."""
     places: tuple[str, ...] = ()
-    """Its usual paths: `~` is the home, `{user}` the user's number."""
+    """Its usual paths: `~` is the home, `{user}` the user's id."""
 
 
 SOCKET_SERVICES: Mapping[str, SocketService] = {
@@ -78,7 +78,7 @@ def find_opened_sockets(environment: Mapping[str, str], opened: Sequence[str]) -
     found: list[Path] = []
     for name in opened:
         if service := SOCKET_SERVICES.get(name):
-            # The runtime folder holds the sockets of all services, and is not opened for one of them.
+            # XDG_RUNTIME_DIR holds the sockets of all services, so it is not opened for a single one.
             named = (each for each in service.variables if each != "XDG_RUNTIME_DIR")
             found += [*_named_by(environment, named), *_expanded(service.places)]
         else:
@@ -87,7 +87,7 @@ def find_opened_sockets(environment: Mapping[str, str], opened: Sequence[str]) -
 
 
 def variables_of_services(services: Iterable[str]) -> frozenset[str]:
-    """Return the variables that commands get with these opened services."""
+    """Return the variables that commands get if these services are opened."""
     return frozenset(
         variable for name in services if name in SOCKET_SERVICES for variable in SOCKET_SERVICES[name].variables
     )
@@ -98,7 +98,7 @@ def _expanded(places: Iterable[str]) -> list[Path]:
 
 
 def _named_by(environment: Mapping[str, str], variables: Iterable[str]) -> list[Path]:
-    """The paths that variables hold; a bare name is one in the folder of the user's sockets."""
+    """Return the paths that variables hold; a bare name is a file in XDG_RUNTIME_DIR."""
     found = []
     for variable in variables:
         value = environment.get(variable, "")
@@ -106,7 +106,7 @@ def _named_by(environment: Mapping[str, str], variables: Iterable[str]) -> list[
             found.append(Path(match[1]))
         elif value and "/" not in value and (folder := environment.get("XDG_RUNTIME_DIR")):
             found.append(Path(folder) / value)
-    # A variable can name one of these by mistake; hiding it would hide everything in it.
+    # If a variable names one of these by mistake, hiding it would hide everything in it.
     return [path for path in found if path not in (Path("/"), Path.home(), Path("/run"), Path("/tmp"))]
 
 
@@ -131,11 +131,12 @@ def _sockets_of_user() -> list[Path]:
 
 
 _PROC = ("/proc",) if os.geteuid() else ()
-"""Not for root, who sets there how the kernel works, for instance which program it starts at a crash."""
+"""Root gets no `/proc`: root can change kernel settings there, for example the program that handles crashes."""
 WRITABLE_DEVICES = tuple(map(Path, (*_PROC, "/dev/null", "/dev/zero", "/dev/full", "/dev/tty")))
-"""Devices that may be opened for writing, which changes no file.
+"""Paths that may be opened for writing because that changes no file.
 
-Not all of `/dev`: the workspace may lie in `/dev/shm`. Not the terminals: a command could write to the user's.
+Not all of `/dev`, because the workspace may lie in `/dev/shm`. No terminals, because a command could write to the
+user's terminal.
 """
 
 
@@ -144,17 +145,17 @@ class OutsideAccess:
     """The paths outside the workspace that a command sees differently; all are resolved and exist."""
 
     writable: tuple[Path, ...]
-    """Paths that the user lets commands write in place; an outer one before those in it."""
+    """Paths that the user lets commands write in place; an outer path comes before the paths in it."""
     caches: tuple[Path, ...]
-    """Folders whose contents are seen, and writes to which go to a layer."""
+    """Folders that commands can read, and whose changes go to a layer."""
     temporary: tuple[Path, ...]
-    """Folders in place of which a command sees a private one."""
+    """Folders that are replaced by private ones."""
     shown: tuple[Path, ...]
-    """Paths in a temporary folder that are seen read-only: the home, folders of programs, and files of a server."""
+    """Paths in temporary folders that stay visible, read-only: the home, programs, and files of a server."""
     hidden: tuple[Path, ...]
     """signoff's own folders, and sockets of other programs."""
     opened: tuple[Path, ...] = ()
-    """Paths in a hidden or temporary folder that the user lets commands reach."""
+    """Paths inside hidden or temporary folders that the user lets commands reach."""
 
 
 def find_outside_access(
@@ -168,19 +169,20 @@ def find_outside_access(
     """Find the paths outside the workspace that a command sees differently.
 
     Args:
-        permissions: The user's configuration; a path in it is never hidden.
-        layered: Whether this system can lay an overlay over caches.
+        permissions: The user's configuration; its writable paths are never hidden.
+        own_folders: signoff's own folders, which are hidden.
+        layered: Whether this system can mount overlays over caches.
         environment: signoff's own environment, whose variables name caches and sockets.
-        files: Files of a program of the user's (`files_in_command`), which it sees in a temporary folder, too.
+        files: Files of a configured program (`files_in_command`), which stay visible in temporary folders.
     """
     named = {_resolved(Path(each).expanduser()) for each in permissions.writable}
-    # By lexists, for which a path in a folder that this user can't enter is missing: Path.exists() raises.
+    # lexists returns False for a path in a folder that this user can't enter; Path.exists() raises.
     writable = sorted(path for path in named if os.path.lexists(path) and path != Path("/"))
     usual = {_resolved(Path(each)) for each in ("/tmp", "/var/tmp", "/dev/shm", tempfile.gettempdir())}
     kept = {Path("/"), _resolved(Path.home()), *writable}
     temporary = sorted(path for path in usual - kept if path.is_dir())
     programs = {_resolved(Path(each)) for each in environment.get("PATH", "").split(os.pathsep) if each}
-    # Of a virtual environment all of it, not only its programs.
+    # For a virtual environment, show all of it, not only its programs.
     programs = {path.parent if os.path.lexists(path.parent / "pyvenv.cfg") else path for path in programs}
     programs.add(_resolved(Path(sys.prefix)))
     shown = {
@@ -210,9 +212,9 @@ def find_outside_access(
 
 
 def files_in_command(command_line: Sequence[str], folder: Path) -> Iterator[Path]:
-    """Yield the files that a command line names, also as `--option=path`; of a program in a virtual environment, all.
+    """Yield the files that a command line names, also as `--option=path`, and the virtual environment of its program.
 
-    Folders and sockets are left out: somebody could put a socket into a folder.
+    Folders and sockets are left out: another program could create a socket in a folder.
     """
     for number, word in enumerate(command_line):
         for text in (word, word.partition("=")[2]):
@@ -232,7 +234,7 @@ def files_in_command(command_line: Sequence[str], folder: Path) -> Iterator[Path
 
 
 def is_in_any_folder(path: Path, folders: Iterable[Path]) -> bool:
-    """Return whether a path is one of the folders, or lies in one of them."""
+    """Return whether a path is one of the folders or lies in one of them."""
     return any(path.is_relative_to(each) for each in folders)
 
 

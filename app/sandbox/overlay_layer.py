@@ -1,7 +1,7 @@
-"""A layer over a workspace, in the mount namespace of a program, and what programs have written to it.
+"""A layer over a workspace, in the mount namespace of a program, and the changes that programs made in it.
 
-Mounts are made from the outermost path inwards. The source of each is opened before the first one, since that may
-cover it: the workspace may lie in `/tmp`, in place of which a command sees a private folder.
+Mounts are made from the outermost path inwards. The source of each mount is opened before the first mount, which may
+cover it: for example, the workspace may lie in `/tmp`, which is replaced by a private folder.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from app.workspace.git_repository import find_repository
 from app.workspace.paths import Workspace
 
 NEW_CACHES_PATH = "/tmp/.signoff-caches"
-"""Path at which a command sees the folder for bytecode, and for caches that the user doesn't have."""
+"""Path in a command's namespace of the folder for bytecode and for caches that the user doesn't have."""
 _SHARED_MEMORY = Path("/dev/shm")
 _MOUNTS = Path("/proc/self/mountinfo")
 _ESCAPED = re.compile(rb"\\([0-7]{3})")
@@ -38,11 +38,11 @@ class LayerFolders:
     """The folders behind one overlay of a workspace; all of them lie in signoff's state folder."""
 
     run: Path
-    """Folder of the run; has an empty folder `empty` and an empty file `nothing` in it."""
+    """Folder of the run; contains an empty folder `empty` and an empty file `nothing`."""
     upper: Path
     """Upper folder of the overlay over the workspace."""
     temporary: Path
-    """Parent of the private folders that a command sees in place of the temporary folders."""
+    """Parent of the private folders that replace the temporary folders for a command."""
     caches: CacheLayers
 
 
@@ -51,11 +51,12 @@ def mount_steps(root: Path, folders: LayerFolders, access: OutsideAccess, policy
 
     Args:
         root: The resolved path of the workspace.
-        access: The places outside the workspace that a command may write or see.
-        policy: Tells which mounts inside the workspace are ignored, and so writable.
+        folders: The folders of the run; missing private folders are created.
+        access: The paths outside the workspace that a command may write or see.
+        policy: Decides which mounts inside the workspace are ignored by git, and thus writable.
 
     Raises:
-        OSError: A folder can't be made.
+        OSError: A folder can't be created.
     """
     mounts = dict.fromkeys(_mounts(root, folders, access, policy))
     ordered = sorted(mounts, key=lambda mount: len(mount.target.parts))
@@ -74,11 +75,11 @@ class _Mount:
     target: Path
     step: tuple[str, ...]
     sources: tuple[Path, ...] = ()
-    """Paths to open before anything is mounted."""
+    """Paths to open before the first mount."""
 
 
 def _mounts(root: Path, folders: LayerFolders, access: OutsideAccess, policy: PathPolicy) -> Iterator[_Mount]:
-    # New each time: the kernel refuses a used work folder of a volatile overlay, as after a crash.
+    # A new one each time: the kernel refuses a used work folder of a volatile overlay, for example after a crash.
     work = Path(tempfile.mkdtemp(prefix="work-", dir=folders.run))
     yield _Mount(root, ("overlay", str(root), str(folders.upper), str(work)), (root, folders.upper, work))
     for mounted in mount_points_below(root):
@@ -102,7 +103,7 @@ def _mounts(root: Path, folders: LayerFolders, access: OutsideAccess, policy: Pa
             yield _shown(path, "read-only")
     for protected in (root, *repositories, *access.hidden):
         for above in protected.parents:
-            # A command could move a folder above away, with all that is in it; a mount point it can't.
+            # A command could move a parent folder away with everything in it, unless it is a mount point.
             if any(above != each and above.is_relative_to(each) for each in access.writable):
                 yield _shown(above, "writable")
     for inside in _read_only_inside(root):
@@ -151,7 +152,7 @@ def _show_lower(root: Path, inside: str, mode: str) -> _Mount:
 
 
 def _git_folders(root: Path) -> list[Path]:
-    """Return the resolved `.git` folders of the repository that the workspace is part of, wherever they lie."""
+    """Return the resolved `.git` folders of the workspace's repository, inside or outside the workspace."""
     found = find_repository(root)
     if found is None:
         return []
@@ -160,7 +161,7 @@ def _git_folders(root: Path) -> list[Path]:
 
 
 def _read_only_inside(root: Path) -> list[str]:
-    """Return the workspace paths of git's folders in it: files written there, such as hooks, would be run."""
+    """Return the workspace paths of git's folders inside it: git would run files written there, for example hooks."""
     found = {path.relative_to(root).as_posix() for path in _git_folders(root) if path.is_relative_to(root)}
     entry = root / ".git"
     if os.path.lexists(entry) and not entry.is_symlink():
@@ -170,7 +171,7 @@ def _read_only_inside(root: Path) -> list[str]:
 
 
 def mount_points_below(root: Path) -> list[str]:
-    """Return the paths in a folder that are mount points, the outer ones first."""
+    """Return the mount points below a folder, as relative paths, without those inside another one."""
     try:
         lines = _MOUNTS.read_bytes().splitlines()
     except OSError:
@@ -180,7 +181,7 @@ def mount_points_below(root: Path) -> list[str]:
         point = Path(os.fsdecode(_ESCAPED.sub(lambda code: bytes([int(code[1], 8)]), line.split(b" ")[4])))
         if point != root and point.is_relative_to(root):
             found.add(point.relative_to(root).as_posix())
-    # A mount inside another one is bound with it.
+    # A mount point inside another one is bound together with it.
     return sorted(path for path in found if not any(path.startswith(f"{other}/") for other in found))
 
 
@@ -189,9 +190,12 @@ class OverlayLayer:
 
     Args:
         workspace: The folder below.
-        folders: The empty folders that the layer is made of.
+        folders: The empty folders that the layer uses.
         access: Paths outside the workspace that programs may write and see.
+        variables: The environment of programs in the layer, without a marker.
         kept_versions: Receives versions of ignored files that can't be written back.
+        limits: Resource limits of each program.
+        pending: The pending changes that `write_pending` applies.
     """
 
     def __init__(
@@ -231,17 +235,18 @@ class OverlayLayer:
         return await asyncio.to_thread(self._upper.find_changes, self._policy)
 
     def read_change(self, path: str, limit: int) -> PathChange:
-        """Return one of the changes with its contents; raises as `UpperLayer.read_change` does."""
+        """Return one of the changes with its contents. Raises like `UpperLayer.read_change`."""
         return self._upper.read_change(path, limit)
 
     async def write_back(self, paths: Sequence[str], *, dry_run: bool = False) -> WriteBackReport:
-        """Write ignored paths back to the workspace, except for what somebody else has changed there.
+        """Write ignored paths back to the workspace, except for files that another program has changed there.
 
         Args:
+            paths: Ignored paths, as in `CapturedChanges.ignored_paths`.
             dry_run: Change nothing, and only report what would be written.
         """
         writer = IgnoredFileWriter(self._root, self._layer, self._upper.filled_at, self._kept.new_folder, dry=dry_run)
-        # Not cancelled half-way: a program that stays could go on meanwhile and make a link of a folder.
+        # Not cancelled half-way: a program that keeps running could replace a folder by a link meanwhile.
         return await run_shielded(asyncio.to_thread(writer.write, paths))
 
 
@@ -249,10 +254,11 @@ class OverlayRun(OverlayLayer):
     """A layer for commands that run to their end, one after the other."""
 
     async def execute(self, program: Sequence[str], *, folder: str, seconds: float, output: Output) -> ProcessResult:
-        """Run a program.
+        """Run a program and wait for its end.
 
         Args:
             program: The absolute path of the program, and its arguments.
+            folder: Its working directory, as a workspace path.
 
         Raises:
             StartFailed: It could not be started.
@@ -265,12 +271,12 @@ class OverlayRun(OverlayLayer):
 
 
 class PersistentOverlay(OverlayLayer):
-    """A layer for one program that keeps running while pending changes come and go."""
+    """A layer for one program that keeps running while pending changes are added and removed."""
 
     _seen: Mapping[str, PathStat] = MappingProxyType({})
 
     def replace_contents(self, pending: PendingFiles) -> None:
-        """Replace the contents of the layer by these changes; the program must be remounted. Raises OSError."""
+        """Replace the contents of the layer by these changes; the caller must remount the program. Raises OSError."""
         for each in list(self._layer.iterdir()):
             if each.is_dir() and not each.is_symlink():
                 remove_tree(each)
@@ -281,7 +287,7 @@ class PersistentOverlay(OverlayLayer):
         self._seen = {}
 
     def mark_seen(self) -> None:
-        """Mark all changes so far as seen. Raises OSError."""
+        """Mark all current changes as seen. Raises OSError."""
         self._seen = self._written()
 
     def unseen_paths(self) -> list[str]:
@@ -294,7 +300,7 @@ class PersistentOverlay(OverlayLayer):
 
 
 def _path_stat(path: Path) -> PathStat:
-    """Return the stat of a path of the layer; all zero where it, or a folder above it, is missing."""
+    """Return the stat of a path of the layer; all fields are 0 if the path or a parent folder is missing."""
     try:
         return path_stat(path.lstat())
     except (FileNotFoundError, NotADirectoryError):

@@ -1,4 +1,4 @@
-"""Walks a workspace, and judges which paths that a command has written are kept, written back, or left out."""
+"""Walks a workspace, and decides which paths that a command has written are staged, written back or dropped."""
 
 import os
 import re
@@ -26,14 +26,14 @@ from app.workspace.reading import read_file
 
 _LARGEST = 1 << 30
 _ENTRY = 62
-"""Bytes of an entry before its name, with SHA-1; 74 with SHA-256."""
+"""Bytes of an index entry before its name, with SHA-1; 74 with SHA-256."""
 _EXTENDED, _LENGTH = 0x4000, 0x0FFF
 
 
 def tracked_paths(root: Path) -> list[str]:
     """Return the paths that git tracks below a folder, relative to it and sorted.
 
-    Nothing where there is no repository, or its index can't be read.
+    Returns an empty list if there is no repository, or if its index can't be read.
     """
     found = find_repository(root)
     if found is None:
@@ -71,7 +71,7 @@ def _names(data: bytes, sha256: bool) -> list[bytes]:
             length = flags & _LENGTH
             end = start + length if length < _LENGTH else data.index(b"\0", start)
             name = data[start:end]
-            # Padded with one to eight zeros, so that the entry is a multiple of eight long.
+            # Padded with one to eight zeros to a multiple of eight bytes.
             at += (end - at + 8) // 8 * 8
         names.append(name)
     return names
@@ -123,13 +123,13 @@ class GitIgnoreRules:
         return (IgnoreFile(compile_ignore_patterns(patterns), len(folder) + 1 if folder else 0),) if patterns else ()
 
     def freeze(self) -> Mapping[str, str]:
-        """Read no more rules: folders whose rules were not read yet have none from now on.
+        """Stop reading rules: folders whose rules were not read yet have none from now on.
 
         Returns:
-            The rules of each folder that has some, for `restore_rules`.
+            The rules of each folder that has some, for `restore`.
         """
         self._rules_in("")
-        # Read now, whenever it is asked for.
+        # Read the index before it can change; the result is cached.
         self.is_tracked("")
         self._fixed = True
         return self._patterns
@@ -139,7 +139,7 @@ class GitIgnoreRules:
 
         Args:
             patterns: The result of `freeze`.
-            tracked: All that it did not ignore.
+            tracked: All paths that the rules did not ignore at that time.
         """
         self._patterns, self._fixed = dict(patterns), True
         self._tracked = sorted(tracked)
@@ -158,7 +158,7 @@ class GitIgnoreRules:
 
     @cached_property
     def _user_rules(self) -> Rules:
-        """Return the user's rules for all repositories (`core.excludesFile`), found as git finds them."""
+        """Return the user's rules for all repositories (`core.excludesFile`), found in the same files as by git."""
         home = Path.home()
         configs = Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config") / "git"
         named = configs / "ignore"
@@ -188,10 +188,10 @@ _CACHES = frozenset(
         ".gradle",
     }
 )
-"""Cache folders of tools: not reviewed, even where git does not ignore them."""
+"""Cache folders of tools: not reviewed, even if git does not ignore them."""
 _BYTECODE_FOLDER = "__pycache__"
 SQLITE_SUFFIXES = ("-wal", "-shm", "-journal")
-"""Suffixes of the files that SQLite keeps beside a database and needs."""
+"""Suffixes of the files that SQLite creates beside a database and needs."""
 
 
 def is_bytecode(path: str, *, is_folder: bool) -> bool:
@@ -200,10 +200,11 @@ def is_bytecode(path: str, *, is_folder: bool) -> bool:
 
 
 class PathPolicy:
-    """Judges the paths of one workspace, by the ignore rules on disk; proposed rules do not count.
+    """Decides about the paths of one workspace, by the ignore rules on disk; proposed rules do not count.
 
     Args:
-        pending: The pending changes, which are never written back as ignored.
+        workspace: The workspace.
+        pending: The pending changes; their paths never count as ignored.
     """
 
     def __init__(self, workspace: Workspace, pending: PendingFiles) -> None:
@@ -222,19 +223,19 @@ class PathPolicy:
         return found and path.rpartition("/")[2] != IGNORE_FILE_NAME
 
     def freeze_rules(self) -> Mapping[str, str]:
-        """Use only the rules read so far, whatever is written from now on; return them for `restore_rules`."""
+        """Use only the rules read so far, even if rules are written later; return them for `restore_rules`."""
         return self._git.freeze()
 
     def restore_rules(self, rules: Mapping[str, str], known_paths: Iterable[str]) -> None:
-        """Use frozen rules again: those that `freeze_rules` returned, and all paths that they did not ignore."""
+        """Restore rules that `freeze_rules` returned, together with all paths that they did not ignore."""
         self._git.restore(rules, known_paths)
 
     def is_tracked_or_pending(self, path: str) -> bool:
-        """Return whether the path, or a path below it, is tracked by git or pending: then no rule ignores it."""
+        """Return whether git tracks the path or a path below it, or one is pending: then no rule ignores it."""
         return has_path_at_or_below(self._pending, path) or self._git.is_tracked(path)
 
     def is_untracked_bytecode(self, path: str, *, is_folder: bool) -> bool:
-        """Return whether the path is bytecode that git does not track, which is dropped after a command."""
+        """Return whether the path is bytecode that git does not track; it is dropped after a command."""
         return is_bytecode(path, is_folder=is_folder) and not self.is_tracked_or_pending(path)
 
     def is_forbidden(self, path: str) -> bool:
@@ -248,7 +249,7 @@ class PathPolicy:
         if is_nested_too_deep(path):
             return "nested too deep"
         if in_ignored:
-            # There git and its like may do as they please, as in a package that was checked out.
+            # Ignored folders may contain any names, for example the `.git` of a package that was checked out.
             return ""
         try:
             check_path_component(path.rpartition("/")[2])
@@ -257,7 +258,7 @@ class PathPolicy:
         return ""
 
     def is_tool_cache(self, path: str) -> bool:
-        """Return whether a folder is the cache of a tool that git neither tracks nor ignores."""
+        """Return whether a folder is the cache of a tool, and git neither tracks nor ignores it."""
         return (
             path.rpartition("/")[2] in _CACHES
             and not self.is_ignored(path, is_folder=True)
@@ -272,7 +273,7 @@ _OBJECTS = ".git/objects"
 
 @dataclass(frozen=True, slots=True)
 class PathStat:
-    """The fields of lstat(2) by which a change is detected; times in nanoseconds."""
+    """The fields of lstat(2) that are compared to detect a change; times in nanoseconds."""
 
     mode: int
     size: int
@@ -282,7 +283,7 @@ class PathStat:
 
     @property
     def is_folder(self) -> bool:
-        """Return whether this is a folder, of which only the mode is compared."""
+        """Return whether this is a folder."""
         return stat.S_ISDIR(self.mode)
 
     @property
@@ -299,12 +300,13 @@ def path_stat(result: os.stat_result) -> PathStat:
 def walk_watched_entries(
     root: Path, policy: PathPolicy, locked: set[int], ignored: set[str], *, unlock: bool = False
 ) -> Iterator[tuple[str, PathStat]]:
-    """Yield all files and folders that git does not ignore, the parts of `.git` that refer to commits, and bytecode.
+    """Yield all files and folders that git does not ignore, `.git` without its objects, and bytecode.
 
     Args:
-        locked: Inodes of folders that are not entered, wherever they are by now. Folders that can't be read are
-            added.
-        ignored: Receives the paths that git ignores, the topmost of each tree.
+        root: The workspace.
+        policy: Decides which paths are ignored.
+        locked: Inodes of folders that are not entered, even if they were moved. Folders that can't be read are added.
+        ignored: Receives the ignored paths; for an ignored folder only the folder itself.
         unlock: Make unreadable folders readable, after their stat was taken.
 
     Raises:
@@ -317,11 +319,13 @@ def find_changed_files(root: Path, path: str, since: int, max_names: int) -> tup
     """Count the files that have changed at an ignored path and below it.
 
     Args:
+        root: The workspace.
+        path: The ignored path.
         since: Nanoseconds since the epoch.
-        max_names: Limit of the names that are looked at.
+        max_names: Limit of the number of names to examine.
 
     Returns:
-        The changed files, None if there are none; and how many names were looked at.
+        The changed files, None if there are none; and the number of examined names.
     """
     written, looked, folders, is_changed = 0, 1, [root / path], False
     try:
@@ -351,7 +355,7 @@ def list_folder(folder: Path, *, unlock: bool) -> list[os.DirEntry[str]]:
         OSError: The folder can't be read; PermissionError if it stays locked.
     """
     try:
-        # To know the names is not enough: without the right to search it, nothing in it has facts.
+        # A folder may be listable but not searchable: its entries can't be read then. stat() raises in that case.
         os.stat(f"{folder}/.")  # noqa: PTH116 - a Path has no dot at its end
         with os.scandir(folder) as scan:
             return sorted(scan, key=lambda entry: entry.name)
@@ -383,7 +387,7 @@ def _below(
         elif policy.is_forbidden(path):
             continue
         elif inside or policy.is_ignored(path, is_folder=is_folder):
-            # Bytecode would run in place of the sources that are reviewed.
+            # Bytecode is not skipped: Python would run it in place of the sources that are reviewed.
             if not policy.is_tracked_or_pending(path) and not is_bytecode(path, is_folder=is_folder):
                 ignored.add(path)
                 continue

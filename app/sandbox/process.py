@@ -1,4 +1,4 @@
-"""Runs one program to its end, its time limit or its cancellation, and ends everything that it has started."""
+"""Runs one program to its end, its time limit or its cancellation, and ends all processes that it has started."""
 
 import asyncio
 import os
@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import IO, Any, TypeVar
 
 MARKER_VARIABLE = "SIGNOFF_COMMAND_ID"
-"""Variable that every process of a command inherits, by which processes that it left running are found."""
+"""Variable that every process of a command inherits; processes that the command left running are found by it."""
 
 Result = TypeVar("Result")
 
 
 async def run_shielded(work: Coroutine[Any, Any, Result]) -> Result:
-    """Complete the coroutine even if the caller is cancelled; then raise its own error, or CancelledError."""
+    """Complete the coroutine even if the caller is cancelled; then raise the coroutine's error, or CancelledError."""
     doing = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(doing)
@@ -31,11 +31,11 @@ async def run_shielded(work: Coroutine[Any, Any, Result]) -> Result:
 
 
 DRAIN_SECONDS = 0.5
-"""How long output is awaited once the program has ended but something it started keeps the pipe open."""
+"""Seconds to wait for more output after the program has ended, while another process keeps the pipe open."""
 _CHUNK = 64 * 1024
 
 Output = Callable[[bytes], None]
-"""Receives the bytes that a program prints, in pieces."""
+"""Receives the bytes that a program prints, in chunks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class ProcessResult:
     had_running_children: bool = False
     """Whether processes that it started were still running, and were ended."""
     limit: str = ""
-    """Description of the limit that it reached, other than the time limit; empty for none."""
+    """Description of the limit that it reached, other than the time limit; empty if it reached none."""
     refused_socket: bool = False
     """In place: whether it was refused a Unix socket."""
 
@@ -73,13 +73,13 @@ async def run_process(
 
     Args:
         program: The absolute path of the program, and its arguments.
-        output: Takes both outputs, on the event loop.
-        end_process: Ends whatever is left of it; returns whether anything was.
+        output: Receives stdout and stderr, on the event loop.
+        end_process: Ends all remaining processes of the program; returns whether there were any.
         keep_open: Descriptors that it inherits.
-        stdin: A descriptor that is its standard input; without one there is none.
+        stdin: Descriptor of its standard input; by default the null device.
 
     Raises:
-        StartFailed: There is no such program, or the system would not start it.
+        StartFailed: The program could not be started.
     """
     started = time.monotonic()
     reader, writer = os.pipe()
@@ -91,7 +91,7 @@ async def run_process(
         reading = asyncio.ensure_future(_read(pipe, output))
         timed_out = left_running = False
         try:
-            # The end of the process, not of its output: what it leaves running may hold the pipe open.
+            # Don't wait for the end of the output: processes that it leaves running may hold the pipe open.
             await asyncio.wait_for(process.wait(), seconds)
             await asyncio.wait({reading}, timeout=DRAIN_SECONDS)
         except TimeoutError:
@@ -102,7 +102,7 @@ async def run_process(
                 await asyncio.wait({reading}, timeout=DRAIN_SECONDS)
             finally:
                 reading.cancel()
-                # The reader must let go of the pipe before the pipe is closed.
+                # The reader must release the pipe before it is closed.
                 await asyncio.wait({reading})
     return ProcessResult(process.returncode or 0, time.monotonic() - started, timed_out, left_running)
 
@@ -131,7 +131,7 @@ async def _start(
     try:
         return await asyncio.shield(starting)
     except asyncio.CancelledError:
-        # The process may exist by now, so wait until there is something to end.
+        # The process may exist already: wait for the start, then end it.
         await asyncio.wait({starting})
         if not starting.exception():
             await end(starting.result())
@@ -152,26 +152,27 @@ async def _read(pipe: IO[bytes], output: Output) -> None:
 
 
 PLATFORM: str = sys.platform
-"""`sys.platform`; on `linux` strays are found below `PROC_FOLDER`."""
+"""`sys.platform`; on `linux`, remaining processes are searched below `PROC_FOLDER`."""
 PROC_FOLDER = Path("/proc")
 GRACE_SECONDS = 1.0
-"""Seconds between asking processes to end and killing them; signoff itself may be given no more than two."""
+"""Seconds between SIGTERM and SIGKILL; a system that ends signoff may itself wait only two seconds."""
 _ROUNDS = 5
-"""How often strays are searched for again, as one may start another meanwhile."""
+"""How often remaining processes are searched for again, because one may start another meanwhile."""
 _BEGINNING, _LOOK = 0.5, 0.001
-"""Seconds in which a new process shows its environment, even on a busy machine, and between two reads of it."""
+"""Seconds in which a new process must show its environment on a busy machine, and seconds between two reads."""
 _SIZE, _ENVIRONMENT_END = 23 - 3, 51 - 3
-"""Indexes of fields of `/proc/PID/stat` after the name, which is field 2 of proc(5)."""
+"""Indexes of fields of `/proc/PID/stat` after the name, which is field 2 in proc(5)."""
 
 
 async def end_process_tree(process: asyncio.subprocess.Process, marker: str) -> bool:
-    """Send SIGTERM to the process group, then SIGKILL to it and to strays; return once no process is left.
+    """Send SIGTERM to the process group, then SIGKILL to it and to processes that left it; return once all have
+    ended.
 
-    The process must be the leader of its own group. Where `/proc` exists, processes that left the group are found by
-    the marker in their environment.
+    The process must be the leader of its own group. If `/proc` exists, processes that left the group are found by the
+    marker in their environment.
 
     Returns:
-        Whether anything was still running.
+        Whether any process was still running.
     """
     alive = _signal_group(process.pid, signal.SIGTERM)
     try:
@@ -179,7 +180,7 @@ async def end_process_tree(process: asyncio.subprocess.Process, marker: str) -> 
             with suppress(TimeoutError):
                 await asyncio.wait_for(process.wait(), GRACE_SECONDS)
     finally:
-        # A second cancellation must not keep anything alive: the signal needs no `await`, and a thread ends its work.
+        # A second cancellation must not leave a process running: the signal needs no `await`, and a thread goes on.
         _signal_group(process.pid, signal.SIGKILL)
         strays = await asyncio.to_thread(kill_marked_processes, marker)
     await process.wait()
@@ -196,7 +197,7 @@ def _signal_group(group: int, number: signal.Signals) -> bool:
 
 
 def kill_marked_processes(marker: str) -> bool:
-    """Kill every process with the marker in its environment; does nothing where there is no `/proc`."""
+    """Kill every process with the marker in its environment; return whether there was any, False without `/proc`."""
     if PLATFORM != "linux":
         return False
     wanted = f"{MARKER_VARIABLE}={marker}".encode()
@@ -222,9 +223,9 @@ def kill_marked_processes(marker: str) -> bool:
 
 
 def _is_starting(folder: Path) -> bool:
-    """Whether a process is inside execve(2): the old memory is released and the new one not set up yet.
+    """Return whether a process is inside execve(2): the old memory is released and the new one not set up yet.
 
-    Its parent may run on by then. Kernel threads have no memory at all.
+    Its parent may already continue at that time. Kernel threads have no memory at all.
     """
     fields = (folder / "stat").read_bytes().rpartition(b")")[2].split()
     return fields[_SIZE] != b"0" and fields[_ENVIRONMENT_END] == b"0"

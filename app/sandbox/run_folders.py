@@ -1,11 +1,10 @@
-"""Folders for the runs of commands: those that exist as long as a run, and the caches that are kept between runs.
+"""Creates the folders of a run, removes them at its end, and keeps the layers over caches between runs.
 
-What a crash has left of a run's folders is removed by the next process. Commands read the caches of the user's
-package managers and compilers, and write to a layer that signoff keeps: other programs of the user would run or
-build from what a command writes to a cache in place. So each cache gets an overlay whose upper folder lies in
-signoff's state folder. It is kept between commands, never merged back, and removed when it is too large or too old,
-and after a restart of the machine (the overlay is mounted without flushing, so a power cut could leave torn files in
-it).
+The next process removes the folders that a crash has left behind. Commands read the caches of the user's package
+managers and compilers, but write to a layer that signoff keeps: if a command wrote to a cache in place, other
+programs of the user would run or build from it. Each cache gets an overlay whose upper folder lies in signoff's state
+folder. This layer is kept between commands, and never merged back. It is removed if it is too large or too old, and
+after a restart of the machine (the overlay is mounted without flushing, so a power cut can leave torn files in it).
 """
 
 import fcntl
@@ -29,13 +28,13 @@ _OLD = 60.0
 
 @contextmanager
 def temporary_run_folder(parent: Path) -> Iterator[Path]:
-    """Make a new folder, and remove it at the end. Raises OSError."""
+    """Create a new folder, and remove it at the end. Raises OSError."""
     parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     folder = Path(tempfile.mkdtemp(prefix=_NEW, dir=parent))
     lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        # Only now: one without a lock would be taken for what a crash has left.
+        # Rename only now: another process would remove a run folder without a lock as stale.
         folder = folder.rename(parent / folder.name.replace(_NEW, _RUN, 1))
         yield folder
     finally:
@@ -66,14 +65,14 @@ def remove_stale_folders(parent: Path) -> None:
 
 
 def remove_tree(folder: Path) -> None:
-    """Remove a folder whatever its permissions say: those of the kernel's own folders, or a command's."""
+    """Remove a folder even if permissions forbid it, as those of the kernel's work folders and of commands may."""
     for unlock in (False, True):
         with suppress(OSError, RecursionError):
             if unlock:
                 _unlock(folder)
             shutil.rmtree(folder)
             return
-    # Folders in folders without end are too much for Python, and for the longest path that the system takes.
+    # The folders are nested too deep for Python's recursion limit or the longest path that the system allows.
     for words in (["/bin/chmod", "-R", "u+rwx"], ["/bin/rm", "-rf"]):
         subprocess.run([*words, "--", folder], stderr=subprocess.DEVNULL, check=False)
 
@@ -88,25 +87,28 @@ def _unlock(folder: Path) -> None:
 
 
 MAX_KEPT_BYTES = 1024**3
-"""Bytes that are kept for one workspace; the newest folder stays, whatever its size."""
+"""Bytes that are kept for one workspace; the newest folder stays even if it is larger."""
 MAX_KEPT_SECONDS = 30 * 86_400.0
-"""Seconds for which anything is kept."""
+"""Seconds for which file versions are kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeptFileVersions:
-    """The versions of one workspace: a folder for each command, with the files at their workspace paths."""
+    """Versions of one workspace's files that could not be written back: a folder for each command.
+
+    In it the files have their workspace paths.
+    """
 
     folder: Path
 
     def new_folder(self) -> Path:
-        """Make a folder for a command, and remove those that are too old or too large. Raises OSError."""
+        """Create a folder for a command, and remove old folders and those beyond the size limit. Raises OSError."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._remove_excess()
         return Path(tempfile.mkdtemp(prefix=time.strftime("%Y%m%d-%H%M%S-"), dir=self.folder))
 
     def list_folders(self) -> list[tuple[float, int, Path]]:
-        """Return time (Unix), size in bytes and path of each folder, the newest first."""
+        """Return the time (Unix), size in bytes and path of each folder, the newest first."""
         found = []
         with suppress(OSError):
             for each in self.folder.iterdir():
@@ -115,7 +117,7 @@ class KeptFileVersions:
         return sorted(found, reverse=True)
 
     def prune(self, before: float) -> int:
-        """Remove folders made before a time (Unix); returns how many."""
+        """Remove folders made before a time (Unix); return how many."""
         old = [place for made, _, place in self.list_folders() if made < before]
         for place in old:
             remove_tree(place)
@@ -136,17 +138,20 @@ def kept_file_versions(root: Path, folder: Path) -> KeptFileVersions:
 
 
 def move_to_workspace_path(source: Path, folder: Path, path: str) -> None:
-    """Move a file, link or folder to its workspace path below a folder. Raises OSError."""
+    """Move a file, link or folder to its workspace path below a folder. Raises OSError.
+
+    Adds a number to the path if it exists.
+    """
     place = folder / path
     number = 1
     while os.path.lexists(place):
-        # A replaced file of the workspace can be kept at the same path.
+        # A replaced file of the workspace may be kept at the same path.
         number += 1
         place = folder / f"{path}.{number}"
     place.parent.mkdir(parents=True, exist_ok=True)
     mode = source.lstat().st_mode
     if stat.S_ISDIR(mode) or stat.S_ISREG(mode):
-        # The user has to be able to read it.
+        # The user must be able to read it.
         source.chmod(stat.S_IMODE(mode) | (stat.S_IRWXU if stat.S_ISDIR(mode) else stat.S_IRUSR))
     shutil.move(source, place)
 
@@ -159,11 +164,11 @@ def _sizes(folder: Path) -> Iterator[int]:
 
 
 MAX_LAYER_BYTES = 8 * 1024**3
-"""Bytes of a kept layer above which the next command starts with an empty one."""
+"""Size of a kept layer in bytes above which the next command starts with an empty one."""
 MAX_LAYER_DAYS = 14
 """Days after which a kept layer is emptied."""
 _MEASURED_AGAIN = 600.0
-"""Seconds between two measurements of a layer, each of which walks through all of it."""
+"""Seconds between two measurements of a layer; each one walks the whole layer."""
 CACHE_FOLDER = "caches"
 """Folder of all kept layers, in the folder of the runs: `caches/WORKSPACE/USE`."""
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -172,14 +177,14 @@ _LOCK, _MADE, _BOOT, _MEASURED = "lock", "made", "boot", "measured"
 
 @dataclass(frozen=True, slots=True)
 class ToolCache:
-    """A cache of one program."""
+    """The cache of one program."""
 
     variable: str
     """Environment variable with its path; empty if there is none."""
     default: str
-    """Its path without the variable; `~` is the home."""
+    """Its path if the variable is not set; `~` is the home."""
     inner: tuple[str, ...] = ("",)
-    """The folders in it with downloads and builds: the others may hold settings and programs."""
+    """The folders in it with downloads and builds; other folders may hold settings and programs."""
 
 
 _TOOL_CACHES = (
@@ -211,12 +216,12 @@ _TOOL_CACHES = (
 
 
 def cache_folders(environment: Mapping[str, str]) -> list[Path]:
-    """Return the resolved paths of the user's caches that exist, without those inside another one."""
+    """Return the resolved paths of the user's existing caches, without those inside another one."""
     found = set()
     for cache in _TOOL_CACHES:
         place = Path(environment.get(cache.variable) or cache.default).expanduser()
         for each in cache.inner:
-            # Not by Path.is_dir(), which raises where this user can't enter a folder above.
+            # Path.is_dir() raises if this user can't enter a parent folder; os.path.isdir() doesn't.
             if os.path.isdir(place / each):  # noqa: PTH112
                 found.add(Path(os.path.realpath(place / each)))
     existing = sorted(found - {Path("/"), Path.home()})
@@ -228,8 +233,8 @@ def cache_variables(new_caches: str, environment: Mapping[str, str], layered: Co
 
     Args:
         new_caches: Path of that folder in the command's namespace.
-        environment: Variables that move a cache already.
-        layered: The caches with a layer.
+        environment: The user's variables, which may set paths of caches.
+        layered: The caches that have a layer.
     """
     moved = {}
     for cache in _TOOL_CACHES:
@@ -254,7 +259,7 @@ class CacheLayers:
         return self.folder / _MADE
 
     def upper_folder(self, cache: Path) -> Path:
-        """Return the upper folder of the overlay over one cache; make it if it is missing. Raises OSError."""
+        """Return the upper folder of the overlay over one cache; create it if it is missing. Raises OSError."""
         name = hashlib.sha256(os.fsencode(cache)).hexdigest()[:16]
         upper = self.folder / name
         if not upper.is_dir():
@@ -263,7 +268,7 @@ class CacheLayers:
         return upper
 
     def make_work_folder(self) -> Path:
-        """Make a work folder for an overlay; a volatile overlay can't use one twice. Raises OSError."""
+        """Create a work folder for an overlay; a volatile overlay can't use one twice. Raises OSError."""
         return Path(tempfile.mkdtemp(prefix="work-", dir=self.folder))
 
     def clear_work(self) -> None:
@@ -273,19 +278,19 @@ class CacheLayers:
 
 
 def make_cache_layers(folder: Path) -> CacheLayers:
-    """Make layers in a new folder, which the caller removes. Raises OSError."""
+    """Create layers in a new folder, which the caller removes. Raises OSError."""
     (folder / _MADE).mkdir(parents=True)
     return CacheLayers(folder)
 
 
 @contextmanager
 def open_kept_cache_layers(folder: Path, fallback: Path) -> Iterator[CacheLayers]:
-    """Lock and yield the layers that are kept in a folder; empty ones in `fallback` while another command uses them.
+    """Lock and yield the layers that are kept in a folder; while another command uses them, empty ones in `fallback`.
 
     The kernel allows one mount of an upper folder at a time; a file lock ensures that.
 
     Raises:
-        OSError: The folder can't be made.
+        OSError: The folder can't be created.
     """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -309,7 +314,7 @@ def open_kept_cache_layers(folder: Path, fallback: Path) -> Iterator[CacheLayers
 
 
 def prune_cache_layers(folder: Path, *, everything: bool) -> int:
-    """Empty kept layers that no command uses, the outdated ones or all; return the number of bytes freed."""
+    """Empty kept layers that no command uses: all, or the outdated ones. Return the number of bytes freed."""
     freed = 0
     for each in folder.glob("*/*"):
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Probes how commands can run on a workspace, on an overlay or in place, and opens the runs."""
+"""Probes whether commands can run on an overlay or only in place, and opens their runs."""
 
 import asyncio
 import hashlib
@@ -56,8 +56,12 @@ class InPlaceRun:
 
     Args:
         backup: The backup: locked, with all files copied and pending changes written.
+        policy: Decides which changes are staged.
         writable: Paths besides the workspace that programs may write, by Landlock.
-        unreadable: Paths that they may not read, by Landlock.
+        unreadable: Paths that programs may not read, by Landlock.
+        variables: The environment of programs, without a marker.
+        limits: Resource limits of each program.
+        sockets: Whether programs may use Unix sockets.
     """
 
     def __init__(
@@ -80,7 +84,7 @@ class InPlaceRun:
         self._sockets = sockets
 
     async def execute(self, program: Sequence[str], *, folder: str, seconds: float, output: Output) -> ProcessResult:
-        """Run a program; raises StartFailed, and OSError where the system can't bound it."""
+        """Run a program and wait for its end. Raises StartFailed, and OSError if its processes can't be limited."""
         marker = uuid.uuid4().hex
         environment = {**self._variables, MARKER_VARIABLE: marker}
         where = self._guard.root / folder
@@ -115,7 +119,7 @@ class InPlaceRun:
         return self._guard.read_change(path, limit)
 
     async def write_back(self, paths: Sequence[str], *, dry_run: bool = False) -> WriteBackReport:
-        """Report the ignored paths that have changed; they are written already."""
+        """Return the ignored paths that have changed; they are in the workspace already, so nothing is written."""
         return (
             WriteBackReport()
             if dry_run
@@ -130,6 +134,7 @@ class Sandbox:
     """Runs the commands of one workspace; used on one event loop.
 
     Args:
+        workspace: The workspace.
         state: A folder for the files of runs, and for the layers over caches.
         own_folders: signoff's own folders, which are hidden from commands.
         permissions: Resources that the user opens to commands.
@@ -150,7 +155,7 @@ class Sandbox:
         limits: ProcessLimits | None = None,
     ) -> None:
         self._workspace = workspace
-        # Resolved, since Landlock's rules in place must not end at a link on the way.
+        # Resolved, because `sandbox_init.py` compares these paths, and adds no Landlock rule for a link.
         self._state = Path(os.path.realpath(state))
         self._own = tuple(own_folders)
         self.permissions = permissions
@@ -166,7 +171,7 @@ class Sandbox:
         """Removes the temporary folder of the session's commands."""
 
     async def probe(self) -> ProbeResult:
-        """Return how commands run here; the probe runs at the first call."""
+        """Return how commands can run here; the result of the first call is cached."""
         async with self._probing:
             if self._probed is None:
                 await asyncio.to_thread(self._remove_stale_folders)
@@ -178,11 +183,12 @@ class Sandbox:
         """Open the workspace with pending changes applied; changes that were not read are removed at the end.
 
         Args:
-            keep: Use the temporary folder of the session's commands, and the layers over caches of this workspace's
-                commands, so that programs see what earlier ones wrote there; else both are new and empty.
+            pending: The pending changes.
+            keep: Use the session's temporary folder and this workspace's layers over caches, so that programs see
+                what earlier ones wrote there; otherwise both are new and empty.
 
         Raises:
-            OSError: There is no room for it.
+            OSError: The folders can't be created, or the files can't be written.
         """
         is_layer = (await self.probe()).mode is SandboxMode.OVERLAY
         opened: AbstractAsyncContextManager[SandboxRun] = (
@@ -199,16 +205,16 @@ class Sandbox:
         environment: Mapping[str, str] = os.environ,
         files: Iterable[Path] = (),
     ) -> AsyncIterator[PersistentOverlay]:
-        """Open a layer for a program that keeps running; only where commands run on an overlay.
+        """Open a layer for a program that keeps running; only in mode `SandboxMode.OVERLAY`.
 
         Args:
-            name: Name of the program; the next one of this name sees what it wrote to caches.
+            name: Name of the program; the next program with this name sees what it wrote to caches.
             writable: Further paths outside the workspace that it may write.
-            environment: The variables from which it gets those that commands get.
-            files: As of `find_outside_access`.
+            environment: The variables to choose its environment from.
+            files: As for `find_outside_access`.
 
         Raises:
-            OSError: There is no room for it.
+            OSError: The folders can't be created, or the files can't be written.
         """
         async with self._folders(f"server-{name}") as folders:
             may = self._outside_access(writable, files)
@@ -224,25 +230,25 @@ class Sandbox:
         """Yield the steps and variables for a program that can't write to the workspace, by Landlock.
 
         Args:
-            name: As of `open_persistent`.
-            writable: As of `open_persistent`.
-            environment: As of `open_persistent`.
+            name: As for `open_persistent`.
+            writable: As for `open_persistent`.
+            environment: As for `open_persistent`.
 
         Raises:
-            OSError: There is no room for it.
+            OSError: The folders can't be created, or the number of its processes can't be limited.
         """
         async with self._folders(f"server-{name}") as folders:
             root = self._workspace.root
             named = self._outside_access(writable).writable
             kept = [path for path in named if not root.is_relative_to(path) and not path.is_relative_to(root)]
             places = (*kept, *self._writable_folders(folders))
-            # The user has chosen the program: it may use sockets.
+            # The user has configured the program, so it may use sockets.
             steps = confinement_steps(places, WRITABLE_DEVICES, self._unreadable, sockets=True)
             yield steps, self._confined_variables(folders, environment)
 
     @property
     def _unreadable(self) -> tuple[Path, ...]:
-        """Paths that a program without a namespace may not read: signoff's own folders."""
+        """Return the paths that a program without a namespace may not read: signoff's own folders."""
         return tuple(Path(os.path.realpath(path)) for path in self._own if path.exists())
 
     @asynccontextmanager
@@ -266,13 +272,13 @@ class Sandbox:
                     await run_shielded(asyncio.to_thread(guard.restore_files, policy))
 
     def restore_after_crash(self, *, wait_for_lock: bool = True) -> str:
-        """Undo the changes of a command in place that was killed together with signoff.
+        """Restore the files after a command in place that was killed together with signoff.
 
         Args:
             wait_for_lock: Wait for a command that is just ending.
 
         Returns:
-            A line for the user; empty if there was no such command.
+            A line for the user; empty if no command was killed.
 
         Raises:
             WorkspaceInUse: A command is running.
@@ -296,7 +302,7 @@ class Sandbox:
 
     @asynccontextmanager
     async def _folders(self, kept: str, *, keep: bool = False) -> AsyncIterator[LayerFolders]:
-        """Make the folders of a run, and remove them at its end.
+        """Create the folders of a run, and remove them at its end.
 
         Args:
             kept: The name under which its layers over caches are kept; empty for new ones.
@@ -307,7 +313,7 @@ class Sandbox:
             try:
                 yield folders
             finally:
-                # There may be much of it to remove.
+                # In a thread, because there may be many files to remove.
                 await run_shielded(asyncio.to_thread(stack.close))
 
     def _make_folders(self, stack: ExitStack, kept: str, keep: bool) -> LayerFolders:
@@ -342,8 +348,10 @@ class Sandbox:
         """Return the environment of a command, without its marker.
 
         Args:
-            made: Path of the folder for caches without a layer in the command's namespace.
-            bytecode: Have Python keep bytecode in that folder; else it reads the bytecode beside the sources.
+            may: The paths outside the workspace that the command may write and see.
+            made: Path in the command's namespace of the folder for caches without a layer.
+            environment: The variables to choose from.
+            bytecode: Make Python store bytecode in that folder; otherwise it reads the bytecode beside the sources.
         """
         named = (*self.permissions.variables, *variables_of_services(self.permissions.sockets))
         variables = add_git_settings(command_environment(environment, "", named))

@@ -1,21 +1,22 @@
 """The program between signoff and a command: makes namespaces and mounts, step by step, then runs the command.
 
 Its arguments are `REPORT PARENT STEP [ARGUMENT...] ... -- PROGRAM ARGUMENT...`; the steps are the functions in
-`_STEPS`. It imports as little as possible, since a user waits for it.
+`_STEPS`. It imports as little as possible, because each command waits for it.
 
-There are three processes. signoff starts the *watcher*. When the *first* of the PID namespace ends, the kernel kills
-all others in it. The third is the command. Each dies with its parent: nothing outlives signoff, also if that is
-killed. Without namespaces there are watcher and command. The watcher becomes the parent of processes that the command
-leaves, and kills them. Landlock and a filter of system calls protect files and processes outside, as far as the
-kernel has them.
+With namespaces there are three processes. signoff starts the *watcher*. The watcher forks the *first* process of the
+PID namespace; when it ends, the kernel kills all others in the namespace. The third is the command. Each is killed
+when its parent ends: no process outlives signoff, even if signoff is killed. Without namespaces there are the watcher
+and the command. The watcher becomes the parent of processes that the command leaves, and kills them. Landlock and a
+filter of system calls protect files and processes outside, as far as the kernel supports them.
 
-To the descriptor REPORT goes one line at the end: `exit STATUS LEFT LIMIT REFUSED`, with the wait status, whether
-anything was still running, the limit at which all was ended (`memory`, `processes`; `machine` if the kernel ended a
-process because the machine had no memory left; else `none`), and whether a Unix socket was refused; or `failed STEP
-ERRNO`. SIGUSR1 ends everything at once; SIGTERM is for the command alone. SIGUSR2 has the overlay read again the
-folders that it is made of, which somebody has changed from outside; each time a line `fresh ERRNO` reports that it
-has. SIGRTMIN stops everything in the namespace, and the signal after it lets it go on; lines `still ERRNO` and
-`going ERRNO` report that.
+At the end one line is written to the descriptor REPORT: `exit STATUS LEFT LIMIT REFUSED` or `failed STEP ERRNO`.
+STATUS is the wait status. LEFT is 1 if other processes were still running. LIMIT is the limit at which all was ended
+(`memory`, `processes`), `machine` if the kernel ended a process because the machine had no memory left, or `none`.
+REFUSED is 1 if a Unix socket was refused.
+
+SIGUSR1 ends all processes at once; SIGTERM is passed to the command only. SIGUSR2 remounts the overlay, so that
+changes in its folders from outside become visible; a line `fresh ERRNO` reports the result. SIGRTMIN stops all
+processes in the namespace, and SIGRTMIN + 1 continues them; lines `still ERRNO` and `going ERRNO` report the result.
 """
 
 import ctypes
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     from app.sandbox.syscall_filter import SyscallResponder
 else:
-    # Without the enums of `signal`, which take as long as all the rest.
+    # `signal` defines enums; importing it takes as long as all other imports.
     import _signal as signal
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -45,28 +46,31 @@ _READ_ONLY, _ALL_BELOW = 1, 0x8000
 _STAND_STILL, _GO_ON = signal.SIGRTMIN, signal.SIGRTMIN + 1
 _AWAITED = {signal.SIGUSR1, signal.SIGUSR2, _STAND_STILL, _GO_ON, signal.SIGCHLD}
 _SHORTEST, _LONGEST, _FASTEST = 0.05, 1.0, 4e9
-"""Seconds between two measurements of a command's resources, and bytes per second that it can fill at most."""
+"""Minimum and maximum seconds between two measurements of a command's memory, and the bytes per second that a command
+can allocate at most.
+"""
 _LAST = 1000
 """Value of `oom_score_adj` with which the kernel kills a process first when memory runs out."""
 _LARGEST_FILE = 100 * 10**9
 _MARGIN = 50
-"""Processes that the kernel allows beyond the limit, so that the watcher can see that the limit was reached."""
+"""Processes that the kernel allows beyond the limit, so that the watcher can detect that the limit was reached."""
 _AT_ONCE = 100
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _TRIES, _LOOKS, _PAUSE = 20, 50, 0.002
-"""Number of stop attempts, of checks after each attempt, and seconds between two checks."""
+"""Number of attempts to stop all processes, number of checks after each attempt, and seconds between two checks."""
 _DEATH_SIGNAL, _DUMPABLE, _DROP_BOUNDING, _SUBREAPER, _NO_NEW_PRIVILEGES = 1, 4, 24, 36, 38
 _OF_FILES = 0b11011
-"""Capabilities that root keeps in place, where other users may own files of the workspace: CAP_CHOWN,
-CAP_DAC_OVERRIDE, CAP_FOWNER and CAP_FSETID."""
+"""Capabilities that root keeps in place, because other users may own files of the workspace: CAP_CHOWN,
+CAP_DAC_OVERRIDE, CAP_FOWNER and CAP_FSETID.
+"""
 _LANDLOCK_WRITES = 0x1FF2
-"""Write rights of Landlock's first version: file contents, and creating and removing each kind of name."""
+"""Write rights of Landlock's first version: writing files, and creating and removing each kind of file."""
 _LANDLOCK_FILE = 0x2
 _READ_FILE = 0x4
 _REFER, _TRUNCATE = 0x2000, 0x4000
-"""Rights of its second and third version: moving between folders, truncating."""
+"""Rights added by its second and third version: moving between folders, truncating."""
 _ABSTRACT_SOCKETS_INSIDE, _SIGNALS_INSIDE = 0x1, 0x2
-"""Scopes of its sixth version: abstract sockets and signals reach no process outside."""
+"""Scopes of its sixth version: no abstract sockets of, and no signals to, processes outside."""
 
 
 def main(arguments: list[str]) -> int:
@@ -77,7 +81,7 @@ def main(arguments: list[str]) -> int:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
-    # The command must not write there, whatever the number of the descriptor.
+    # The command must not write to the report, so it must not inherit the descriptor.
     os.set_inheritable(report, False)
     step = "steps"
     try:
@@ -111,7 +115,7 @@ def _namespaces() -> None:
 
 
 def _read_only() -> None:
-    """Make all mounts read-only; later steps make single ones writable."""
+    """Make all mounts read-only; later steps make some of them writable."""
     _set_attributes(b"/", _READ_ONLY, 0, _ALL_BELOW)
 
 
@@ -122,7 +126,7 @@ def _writable(path: bytes) -> None:
 
 
 def _keep(path: bytes) -> None:
-    """Open a path for later steps, which may mount something over it; a missing one is skipped."""
+    """Open a path for later steps, which may mount something over it; skip a missing one."""
     try:
         _kept[path] = os.open(path, os.O_PATH)
     except FileNotFoundError:
@@ -137,7 +141,7 @@ def _overlay(root: bytes, upper: bytes, work: bytes) -> None:
 
 
 def _cache_layer(cache: bytes, upper: bytes, work: bytes) -> None:
-    """Mount an overlay over a cache of the user; later steps don't use it."""
+    """Mount an overlay over a cache of the user; unlike `_overlay`, it is not remounted."""
     _mount_overlay(cache, upper, work)
 
 
@@ -154,7 +158,7 @@ def _memory(target: bytes) -> None:
 
 
 def _show(path: bytes, mode: bytes) -> None:
-    """Mount a kept path at its own place again, over whatever covers it; a missing one stays missing."""
+    """Mount a kept path at its own path again, over mounts that cover it; do nothing if it was missing."""
     if path not in _kept:
         return
     _make_mount_point(path, is_folder=os.path.isdir(_kept_path(path)))
@@ -166,7 +170,7 @@ def _show(path: bytes, mode: bytes) -> None:
 
 
 def _through(path: bytes, target: bytes, mode: bytes) -> None:
-    """Mount a path of the lower folder itself, not through the overlay."""
+    """Mount a path of the lower folder directly, not through the overlay."""
     _mount(b"/proc/self/fd/%d/%s" % (_below[0], path), target, None, _BIND | _RECURSIVE)
     if mode == b"read-only":
         _set_attributes(target, _READ_ONLY, 0, _ALL_BELOW)
@@ -182,17 +186,17 @@ def _hide(path: bytes, empty: bytes) -> None:
 
 
 def _terminals() -> None:
-    """Mount a new devpts, so that other terminals can't be written to; where the kernel allows it."""
+    """Mount a new devpts, so that other terminals can't be written to, if the kernel allows it."""
     _LIBC.mount(b"devpts", b"/dev/pts", b"devpts", _NOSUID | _NOEXEC, b"newinstance,ptmxmode=0666,mode=620")
 
 
 def _no_abstract_sockets() -> None:
-    """Block abstract sockets of programs outside; only with Landlock's sixth version."""
+    """Block abstract sockets of programs outside; needs Landlock version 6."""
     _scoped.append(True)
 
 
 def _write_below(path: bytes) -> None:
-    """Let the command write below a path, and only below paths of such steps: by Landlock."""
+    """With Landlock: let the command write below a path, and only below paths of these steps."""
     _write_only.append(path)
 
 
@@ -202,7 +206,7 @@ def _device(path: bytes) -> None:
 
 
 def _unreadable(path: bytes) -> None:
-    """Let the command neither read nor write below a path: by Landlock."""
+    """With Landlock: let the command neither read nor write below a path."""
     _hidden.append(path)
 
 
@@ -261,7 +265,7 @@ _STEPS: "dict[str, Callable[..., None]]" = {
 
 
 def _kept_path(path: bytes) -> bytes:
-    """Return a path to a kept file or folder, whatever is mounted over it by now."""
+    """Return a path to a kept file or folder that mounts over it don't affect. Raises FileNotFoundError."""
     if path not in _kept:
         raise FileNotFoundError(2, "it is gone")
     return b"/proc/self/fd/%d" % _kept[path]
@@ -269,17 +273,16 @@ def _kept_path(path: bytes) -> bytes:
 
 def _mount_overlay(lower: bytes, upper: bytes, work: bytes) -> None:
     _make_mount_point(lower, is_folder=True)
-    # By descriptors, since a comma or a colon in a path would mean something among the options. Volatile: nothing has
-    # to survive a power cut, and without it the end of each command would wait for all that any program has written
-    # to the disk.
+    # Pass descriptors, because commas and colons in a path would separate mount options. "volatile": the files need
+    # not survive a power cut, and without it an unmount waits until all data of all programs is on the disk.
     folders = b"lowerdir=%s,upperdir=%s,workdir=%s" % tuple(map(_kept_path, (lower, upper, work)))
     _mount(b"overlay", lower, b"overlay", 0, folders + b",userxattr,volatile")
 
 
 def _make_mount_point(path: bytes, *, is_folder: bool) -> None:
-    """Create a mount point at a path where a folder of the command covers the former one.
+    """Create a mount point at a path, if another mount covers the original one.
 
-    Paths are resolved, so a link on the way was put there by an earlier command, and is removed.
+    Paths are resolved. A link on the way was created by an earlier command; it is renamed.
     """
     names = path.strip(b"/").split(b"/")
     for count in range(1, len(names) + 1):
@@ -296,7 +299,7 @@ def _make_mount_point(path: bytes, *, is_folder: bool) -> None:
 
 
 def _let_write(path: bytes) -> None:
-    """Make a mount writable, as far as it was before."""
+    """Make a mount writable; one that is read-only outside the namespace stays read-only."""
     for flags in (_ALL_BELOW, 0):
         try:
             _set_attributes(path, 0, _READ_ONLY, flags)
@@ -309,12 +312,13 @@ def _let_write(path: bytes) -> None:
 
 
 def _run(program: list[str], parent: int, report: int, *, isolated: bool) -> tuple[int, bool, str, bool]:
-    """Start the command and wait for the end of all of it.
+    """Start the command and wait until all its processes have ended.
 
     Returns:
-        Its wait status, whether anything was left, the limit that it hit, and whether a Unix socket was refused.
+        Its wait status, whether other processes were left, the limit that it reached, and whether a Unix socket was
+        refused.
     """
-    # After the steps, since the kernel forgets it when the credentials change.
+    # Set after the steps: the kernel resets the death signal when the credentials change.
     _prctl(_DEATH_SIGNAL, signal.SIGKILL if isolated else signal.SIGUSR1)
     if os.getppid() != parent:
         raise ProcessLookupError(3, "signoff has ended")
@@ -322,7 +326,7 @@ def _run(program: list[str], parent: int, report: int, *, isolated: bool) -> tup
     if not isolated:
         return _run_in_place(program, alive, own)
     reader, writer = os.pipe()
-    # Blocked and waited for: what comes just before one waits is not missed then, as it would be with handlers.
+    # Block the signals and sigwait(): unlike with handlers, a signal that arrives just before the wait is not lost.
     signal.pthread_sigmask(signal.SIG_BLOCK, _AWAITED)
     first = os.fork()
     if not first:
@@ -347,7 +351,7 @@ def _run(program: list[str], parent: int, report: int, *, isolated: bool) -> tup
 
 
 def _remount(report: int) -> None:
-    """Remount the overlay: that drops its cached names that are not in use."""
+    """Remount the overlay, which drops cached names that are not in use; report the result."""
     number = 0
     try:
         for root in _overlays:
@@ -365,7 +369,7 @@ def _be_first(program: list[str], writer: int, report: int, alive: int) -> None:
         if _most:
             _limit_namespace(_most[1])
         if not os.geteuid():
-            # There root sets how the kernel works, for instance which program it starts at a crash.
+            # In these files root changes kernel settings, for example the program that handles crashes.
             for path in filter(os.path.exists, (b"/proc/sys", b"/proc/sysrq-trigger")):
                 _mount(path, path, None, _BIND | _RECURSIVE)
                 _set_attributes(path, _READ_ONLY, 0, _ALL_BELOW)
@@ -395,22 +399,22 @@ def _be_first(program: list[str], writer: int, report: int, alive: int) -> None:
 
 
 def _stop_all() -> int:
-    """Stop every other process of the namespace; return 0 once all are stopped, else an error number."""
+    """Stop every other process of the namespace; return 0 once all are stopped, else ETIMEDOUT."""
     for _ in range(_TRIES):
-        # By the kernel's word no process is missed that is just being made.
+        # kill(-1) is atomic in the kernel: it also reaches processes that are just being created.
         _signal_all(signal.SIGSTOP)
         for _ in range(_LOOKS):
             if all(map(_is_stopped, filter(str.isdigit, os.listdir("/proc")))):
                 return 0
             time.sleep(_PAUSE)
-        # One waits in the kernel for another that has been stopped before it: let them get over it.
+        # A process may wait in the kernel for one that was stopped before it: continue all, and try again.
         _signal_all(signal.SIGCONT)
         time.sleep(_PAUSE)
     return 110
 
 
 def _is_stopped(process: str) -> bool:
-    """Whether all threads of a process are stopped."""
+    """Return whether all threads of a process are stopped, zombies included."""
     if process == "1":
         return True
     try:
@@ -419,7 +423,7 @@ def _is_stopped(process: str) -> bool:
                 if file.read().rpartition(")")[2].split()[0] not in "TtZX":
                     return False
     except (OSError, IndexError):
-        # It has just ended; the next look tells.
+        # It has just ended; the next check no longer lists it.
         return False
     return True
 
@@ -434,9 +438,9 @@ def _signal_all(number: int) -> int:
 
 
 def _die_with(alive: int) -> None:
-    """End this process with its parent, which alone holds the other end of a pipe."""
+    """End this process with its parent, which alone holds the write end of the pipe `alive`."""
     _prctl(_DEATH_SIGNAL, signal.SIGKILL)
-    # It may have died before that took effect.
+    # The parent may have died before prctl took effect.
     os.set_blocking(alive, False)
     try:
         if not os.read(alive, 1):
@@ -446,15 +450,15 @@ def _die_with(alive: int) -> None:
 
 
 def _run_in_place(program: list[str], alive: int, own: int) -> tuple[int, bool, str, bool]:
-    """Run as watcher of a command without a namespace; see `_be_first`."""
+    """Run as watcher of a command without a namespace; compare `_be_first`."""
     _prctl(_SUBREAPER, 1)
-    # No other process of the user may look into this one or change its limits.
+    # Other processes of the user must not read this one's memory or change its limits.
     _prctl(_DUMPABLE, 0)
-    # Whoever has a descriptor can have this signal sent to a process of his choice.
+    # A process that shares a descriptor can make the kernel send SIGIO to this one (F_SETOWN).
     signal.signal(signal.SIGIO, signal.SIG_IGN)
     ours = its = None
     if _filters:
-        # Not in the path of what imports from the standard library.
+        # Extend sys.path only here, after the imports from the standard library.
         sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
         import _socket
 
@@ -464,7 +468,7 @@ def _run_in_place(program: list[str], alive: int, own: int) -> tuple[int, bool, 
     command = os.fork()
     if not command:
         os.close(own)
-        # A signal to its group does not come to the watcher.
+        # In its own session, so that a signal to the command's group does not reach the watcher.
         os.setsid()
         _exec_command(program, alive, its)
     usage, answers = _Usage(_descendants), None
@@ -477,10 +481,10 @@ def _run_in_place(program: list[str], alive: int, own: int) -> tuple[int, bool, 
 
 
 def _exec_command(program: list[str], alive: int, watcher: "socket | None" = None) -> None:
-    """Execute the command in this process; with a socket to the watcher its system calls are filtered."""
+    """Execute the command in this process; with a socket to the watcher, filter its system calls."""
     try:
         _die_with(alive)
-        # What the kernel has of this process in /proc would be root's, as it is of the watcher.
+        # Otherwise root would own the files of this process in /proc, as for the watcher.
         _prctl(_DUMPABLE, 1)
         if _most:
             _set_limits(_most[1])
@@ -504,12 +508,12 @@ def _exec_command(program: list[str], alive: int, watcher: "socket | None" = Non
 
 
 def _install_filter(watcher: "socket") -> None:
-    """Filter the system calls of this process, and send the watcher the descriptor by which it answers them."""
+    """Filter the system calls of this process, and send the watcher the descriptor that answers them."""
     import _socket
 
     from app.sandbox import syscall_filter
 
-    # Without Landlock nothing keeps the command from the files themselves.
+    # Without Landlock the command can change files directly, so filtering calls on files is useless.
     listener = syscall_filter.install_syscall_filter(
         sockets=_filters[0], files=bool(_landlock_versions), starts=not os.geteuid()
     )
@@ -518,7 +522,7 @@ def _install_filter(watcher: "socket") -> None:
 
 
 def _watch(command: int, usage: "_Usage", answers: "SyscallResponder | None") -> tuple[int, bool, str, bool]:
-    """Wait for the command, answer the system calls that the filter hands over, and kill what the command leaves."""
+    """Wait for the command, answer the system calls that the filter hands over, and kill remaining processes."""
     import select
 
     noticed: set[int] = set()
@@ -527,7 +531,7 @@ def _watch(command: int, usage: "_Usage", answers: "SyscallResponder | None") ->
         os.set_blocking(descriptor, False)
     for number in (signal.SIGUSR1, signal.SIGTERM, signal.SIGCHLD):
         signal.signal(number, lambda number, _: noticed.add(number))
-    # A signal that comes between a look and a wait leaves a byte there, so that the wait ends at once.
+    # A signal that arrives between a check and poll() writes a byte to the pipe, so that poll() returns at once.
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGUSR1])
     poll = select.poll()
@@ -558,7 +562,7 @@ def _end_all() -> bool:
     left = False
     while _reap(0)[1]:
         left = True
-        # A process that is started meanwhile is found the next time: it descends from this one, too.
+        # A process that is started meanwhile also descends from this one: the next round finds it.
         for process in _descendants():
             try:
                 os.kill(process, signal.SIGKILL)
@@ -571,7 +575,7 @@ def _reap(command: int) -> tuple[int | None, bool]:
     """Reap ended children; return the command's wait status if it ended, and whether a child may be left."""
     found = None
     try:
-        # No more at a time, since a command can make them without end.
+        # At most `_AT_ONCE` per call, because a command can create processes faster than they are reaped.
         for _ in range(_AT_ONCE):
             ended, status = os.waitpid(-1, os.WNOHANG)
             if not ended:
@@ -603,7 +607,7 @@ def _descendants() -> list[int]:
 
 
 def _children() -> list[int]:
-    """Return the children of this process, where the kernel has no list of them."""
+    """Return the children of this process, on kernels without the file `children`."""
     own, found = str(os.getpid()), []
     for process in _all_others():
         try:
@@ -616,7 +620,7 @@ def _children() -> list[int]:
 
 
 def _all_others() -> list[int]:
-    """Return the ids of all visible processes but the first."""
+    """Return the ids of all visible processes except process 1."""
     return [int(name) for name in os.listdir("/proc") if name.isdigit() and name != "1"]
 
 
@@ -629,7 +633,7 @@ def _set_limits(processes: int) -> None:
 
     with open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
         file.write(str(_LAST))
-    # In a namespace the user's other processes count for nothing, and can't be seen.
+    # RLIMIT_NPROC counts all processes of the user. In a user namespace the others don't count, and can't be seen.
     there = sum(_threads(each) for each in _all_others() if _is_own(each))
     for limit, most in (
         (resource.RLIMIT_NPROC, there + processes + _MARGIN),
@@ -642,9 +646,9 @@ def _set_limits(processes: int) -> None:
 
 
 def _limit_namespace(processes: int) -> None:
-    """Limit the processes also for root, to whom no rlimit applies; needs Linux 6.14."""
+    """Limit the number of processes also for root, to which no rlimit applies; needs Linux 6.14."""
     try:
-        # The first 300 numbers are used once only.
+        # The kernel uses the first 300 ids only once.
         with open("/proc/sys/kernel/pid_max", "w", encoding="ascii") as file:
             file.write(str(300 + processes + _MARGIN))
     except OSError:
@@ -652,7 +656,7 @@ def _limit_namespace(processes: int) -> None:
 
 
 class _Usage:
-    """Measures the total resources of a command, often enough that it can't get far beyond a limit."""
+    """Measures the total resources of a command, often enough that it can't exceed a limit by much."""
 
     def __init__(self, processes: "Callable[[], list[int]]") -> None:
         self.hit = ""
@@ -662,27 +666,27 @@ class _Usage:
         self._killed = _killed_for_memory()
 
     def look(self) -> float:
-        """Note a limit that is reached; return the seconds until the next measurement."""
+        """Set `hit` if a limit is reached; return the seconds until the next measurement."""
         if not _most:
             return _LONGEST
         now = time.monotonic()
         if now >= self._next:
             there, used = self._processes(), 0
-            # The quickest first: where there are many, this process gets little of the processor.
+            # Check the cheapest value first: with many processes, this one gets little processor time.
             if len(there) >= _most[1] or sum(map(_threads, there)) >= _most[1]:
                 self.hit = "processes"
             elif (used := sum(map(_resident, there))) > _most[0]:
-                # What several of them share was counted for each.
+                # The sum of resident memory counts shared pages several times.
                 used = sum(map(_proportional, there))
                 self.hit = "memory" if used > _most[0] else ""
             self._next = now + max(_SHORTEST, min(_LONGEST, (_most[0] - used) / _FASTEST))
         return self._next - now
 
     def admit(self) -> bool:
-        """Whether one more process may be started; they are counted only when the limit may be near."""
+        """Return whether one more process may be started; processes are counted only if the limit may be near."""
         if not self._room and _most:
             there: set[int] = set()
-            # Until a look finds no other: one whose parent ends meanwhile gets another parent.
+            # Repeat until no new process is found: a process gets another parent if its parent ends meanwhile.
             while found := set(self._processes()) - there:
                 there |= found
             self._room = max(0, _most[1] - sum(map(_threads, there)))
@@ -731,7 +735,7 @@ def _proportional(process: int) -> int:
 
 
 def _killed_for_memory() -> str:
-    """Return how many processes the kernel has killed since boot because memory ran out."""
+    """Return the line of `/proc/vmstat` that counts the processes killed for lack of memory since boot."""
     try:
         with open("/proc/vmstat", encoding="ascii") as file:
             return next(line for line in file if line.startswith("oom_kill "))
@@ -763,13 +767,13 @@ def _syscall(number: int, *arguments: object) -> int:
 
 
 def _set_attributes(path: bytes, on: int, off: int, flags: int) -> None:
-    """mount_setattr(2), with struct mount_attr."""
+    """Call mount_setattr(2), with struct mount_attr."""
     attributes = (ctypes.c_uint64 * 4)(on, off, 0, 0)
     _syscall(_MOUNT_SETATTR, -100, path, flags, attributes, ctypes.sizeof(attributes))
 
 
 def _renounce(keep: int) -> None:
-    """Give up every capability that is not in the set `keep`, for good."""
+    """Drop every capability that is not in the set `keep`, permanently."""
     _prctl(_NO_NEW_PRIVILEGES, 1)
     for number in range(64):
         if not keep >> number & 1:
@@ -780,13 +784,13 @@ def _renounce(keep: int) -> None:
 
 
 def _restrict_sockets() -> None:
-    """Landlock: reach no socket without a path that a program outside has opened; files stay as they are."""
+    """Block abstract sockets of processes outside, by Landlock; files are not restricted."""
     scope = (ctypes.c_uint64 * 3)(0, 0, _ABSTRACT_SOCKETS_INSIDE)
     _syscall(_LANDLOCK_RESTRICT, _syscall(_LANDLOCK_CREATE, scope, ctypes.c_size_t(24), 0), 0)
 
 
 def _restrict(version: int) -> None:
-    """Landlock: write nowhere but below the folders that were named, and read nothing that is hidden."""
+    """Restrict this process by Landlock: write only below the named folders, and read nothing that is hidden."""
     writes = _LANDLOCK_WRITES | (_REFER if version > 1 else 0) | (_TRUNCATE if version > 2 else 0)
     of_file = _LANDLOCK_FILE | (_TRUNCATE if version > 2 else 0)
     reads = _READ_FILE if _hidden else 0
@@ -801,8 +805,10 @@ def _restrict(version: int) -> None:
 
 
 def _around_hidden(place: bytes, hidden: list[bytes]) -> "Iterator[bytes]":
-    """Yield a path, or everything in it that is neither hidden nor contains a hidden path: Landlock has no
-    exceptions."""
+    """Yield a path, or everything in it that is neither hidden nor contains a hidden path.
+
+    Landlock's rules have no exceptions.
+    """
     inside = [each for each in hidden if each == place or each.startswith(place.rstrip(b"/") + b"/")]
     if not inside:
         yield place

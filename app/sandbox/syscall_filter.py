@@ -1,16 +1,16 @@
 """The seccomp filter of a command that runs in place, and the watcher's answers to the calls that it hands over.
 
-Landlock does not restrict permissions, owners, times, sockets that have a path, the number of processes, and, before
-its sixth version, signals. The filter refuses some calls, and hands others to the watcher (SECCOMP_RET_USER_NOTIF):
+Landlock does not restrict permissions, owners, times, sockets with a path, the number of processes, and, before its
+sixth version, signals. The filter refuses some calls, and hands others to the watcher (SECCOMP_RET_USER_NOTIF):
 
-- Permissions, owners and times: the watcher opens the file itself, checks where it lies, and makes the change through
-  its own descriptor, so that nobody can put another file in its place in between.
-- Calls that act on another process: the kernel carries them out if the process descends from the watcher.
-- New processes of root, whom RLIMIT_NPROC does not bind: the kernel makes them while there is room.
+- Permissions, owners and times: the watcher opens the file itself, checks its path, and makes the change through its
+  own descriptor, so that no other file can be put in its place meanwhile.
+- Calls that act on another process: the kernel executes them if that process descends from the watcher.
+- New processes of root, for which RLIMIT_NPROC has no effect: the kernel creates them until the limit is reached.
 - Unix sockets: refused, and noted for the report.
 
-`sandbox_init.py` imports this where it filters. It imports as little as possible, since a user waits for it. As a
-program it exits with 0 if the kernel filters and hands over.
+`sandbox_init.py` imports this module only if it filters. The module imports as little as possible, because each
+command waits for it. Run as a program, it exits with 0 if the kernel supports the filter.
 """
 
 import ctypes
@@ -32,20 +32,20 @@ _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
 """Offsets in struct seccomp_data."""
 _X32 = 0x40000000
 _SET_FILTER, _NEW_LISTENER, _UNTIL_KILLED = 1, 8, 32
-"""seccomp(2). With the last flag, from Linux 5.19 on, only a deadly signal interrupts a call that is handed over."""
+"""seccomp(2). With the last flag, from Linux 5.19 on, only a fatal signal interrupts a call that is handed over."""
 _RECEIVE, _SEND = 0xC0502100, 0xC0182101
 _REQUEST, _RESPONSE = struct.Struct("=QIIiIQ6Q"), struct.Struct("=QqiI")
 _CONTINUE = 1
-"""Flag of a response: the kernel carries the call out as it was made."""
+"""Flag of a response: the kernel executes the call unchanged."""
 _NO_NEW_PRIVILEGES = 38
 _AT_CWD, _NO_FOLLOW, _EMPTY_PATH = 0xFFFFFF9C, 0x100, 0x1000
 _NOW = (1 << 30) - 1
 """UTIME_NOW of utimensat(2)."""
 _UNIX, _VSOCK = 1, 40
 _SET_OWNER, _SET_SIGNAL, _SET_OWNER_EX = 8, 10, 15
-"""fcntl(2): have a descriptor send a signal, also SIGKILL, to any process."""
+"""fcntl(2): make a descriptor send a signal, even SIGKILL, to any process."""
 _SET_FLAGS, _SET_ATTRIBUTES, _OWN_FILE, _OWN_SOCKET = 0x40086602, 0x401C5820, 0x8901, 0x8902
-"""ioctl(2): as chattr does, and the same as F_SETOWN."""
+"""ioctl(2): set the attributes of chattr(1), and the equivalents of F_SETOWN."""
 
 _MACHINES = {"x86_64": (0, 0xC000003E, 317), "aarch64": (1, 0xC00000B7, 277)}
 """Column in the tables below, audit architecture, and the number of seccomp(2)."""
@@ -64,7 +64,7 @@ _ON_PROCESS = {
     "sched_setattr": (314, 274, 0),
     "setpriority": (141, 140, 1),
 }
-"""Numbers on both machines, and the argument that names a process. 0 is the caller, or its group."""
+"""Numbers on both machines, and the index of the argument that names a process; 0 is the caller or its group."""
 _ON_FILE = {
     "chmod": (90, -1, "pm"),
     "fchmod": (91, 52, "dm"),
@@ -82,7 +82,7 @@ _ON_FILE = {
 """Numbers on both machines, and the arguments: descriptor, path, mode, user, group, times, flags."""
 _STARTS = {"clone": (56, 220), "fork": (57, -1), "vfork": (58, -1), "clone3": (435, 435)}
 _SETS_ATTRIBUTES = ((188, 5), (189, 6), (190, 7), (197, 14), (198, 15), (199, 16), (463, 463), (466, 466), (469, 469))
-"""setxattr(2) and its relatives: access control lists are such attributes. Nothing depends on their success."""
+"""setxattr(2) and related calls, which also set access control lists. Programs work without them."""
 _PIDFD_SEND_SIGNAL, _PIDFD_GETFD, _IO_URING_SETUP = 424, 438, 425
 _FCNTL, _IOCTL, _SOCKET, _SIGACTION = (72, 25), (16, 29), (41, 198), (13, 134)
 _CHILD_ENDED, _RESTARTS = 17, 0x10000000
@@ -90,19 +90,19 @@ _CHILD_ENDED, _RESTARTS = 17, 0x10000000
 
 
 def install_syscall_filter(*, sockets: bool, files: bool, starts: bool) -> int:
-    """Filter the calls of this process and of all that it starts, for good; it must have no new privileges.
+    """Filter the calls of this process and of all its descendants, permanently; requires "no new privileges".
 
     Args:
         sockets: Whether Unix sockets can be used.
         files: Whether changes of permissions, owners and times are handed over.
-        starts: Whether new processes and threads are.
+        starts: Whether starts of processes and threads are handed over.
 
     Returns:
-        The descriptor by which the calls that are handed over are answered.
+        The descriptor to receive and answer the calls that are handed over.
 
     Raises:
-        OSError: The kernel refuses the filter; EBUSY where calls of this process are handed to somebody else already,
-            since it allows only one.
+        OSError: The kernel refuses the filter; EBUSY if a filter of this process hands over calls already, because
+            the kernel allows only one.
     """
     column, architecture, number = _MACHINES[os.uname().machine]
     program = _program(column, architecture, sockets=sockets, files=files, starts=starts)
@@ -119,10 +119,10 @@ def install_syscall_filter(*, sockets: bool, files: bool, starts: bool) -> int:
 def _program(
     column: int, architecture: int, *, sockets: bool, files: bool, starts: bool
 ) -> list[tuple[int, int, int, int]]:
-    """The filter as BPF instructions: operation, jump if true, jump if false, operand."""
+    """Return the filter as BPF instructions: operation, jump if true, jump if false, operand."""
     missing, refused, unsupported = (_ERRNO | each for each in (errno.ENOSYS, errno.EPERM, errno.EOPNOTSUPP))
     by_socket = [(_VSOCK, _ERRNO | errno.EACCES), (_UNIX, _ALLOW if sockets else _NOTIFY)]
-    # Number, argument, what becomes of single values of it, and of all others.
+    # Number, argument index, actions for single values of the argument, and the action for all other values.
     rules: list[tuple[int, int, list[tuple[int, int]], int]] = [
         *((each[column], each[2], [(0, _ALLOW)], _NOTIFY) for each in _ON_PROCESS.values()),
         (_FCNTL[column], 1, [(each, refused) for each in (_SET_OWNER, _SET_SIGNAL, _SET_OWNER_EX)], _ALLOW),
@@ -133,7 +133,7 @@ def _program(
             _ALLOW,
         ),
         (_SOCKET[column], 0, by_socket, _ALLOW),
-        # io_uring makes sockets, and does much else, past every filter.
+        # io_uring can create sockets, and do much else, without passing the filter.
         *((number, 0, [], missing) for number in (_PIDFD_SEND_SIGNAL, _PIDFD_GETFD, _IO_URING_SETUP)),
         *((each[column], 0, [], unsupported) for each in _SETS_ATTRIBUTES),
         *((each[:2][column], 0, [], _NOTIFY) for each in (_ON_FILE.values() if files else ())),
@@ -145,7 +145,7 @@ def _program(
     for number, argument, values, otherwise in rules:
         if number < 0:
             continue
-        # All of these arguments are ints: the kernel looks at their lower half alone, and so does this.
+        # These arguments are ints: the kernel reads only their lower half, and so does the filter.
         block = [(_LOAD, 0, 0, _ARGUMENTS + 8 * argument)] if values else []
         for value, action in values:
             block += [(_EQUALS, 0, 1, value), (_RETURN, 0, 0, action)]
@@ -158,10 +158,10 @@ class SyscallResponder:
     """Answers the calls that the filter hands over.
 
     Args:
-        listener: The descriptor that `install` returned.
-        places: Below which permissions, owners and times may be changed.
-        hidden: Below which they may not, though it lies in one of the places.
-        may_start: Whether there is room for one more process.
+        listener: The descriptor that `install_syscall_filter` returned.
+        places: Folders in which permissions, owners and times may be changed.
+        hidden: Folders in which they may not be changed, even inside `places`.
+        may_start: Returns whether one more process may be started.
     """
 
     def __init__(
@@ -182,7 +182,7 @@ class SyscallResponder:
         self._buffer = (ctypes.c_char * _REQUEST.size)()
 
     def answer_call(self) -> None:
-        """Receive one call and answer it; the caller may have ended."""
+        """Receive one call and answer it; do nothing if the caller has ended."""
         ctypes.memset(self._buffer, 0, _REQUEST.size)
         if _LIBC.ioctl(self.listener, ctypes.c_ulong(_RECEIVE), self._buffer):
             return
@@ -196,7 +196,7 @@ class SyscallResponder:
         _LIBC.ioctl(self.listener, ctypes.c_ulong(_SEND), response)
 
     def _judge(self, name: str, process: int, arguments: list[int]) -> int:
-        """Carry out a call, or return the flag that lets the kernel do it. Raises the caller's OSError."""
+        """Execute a call, or return the flag that lets the kernel do it. Raises OSError with the caller's errno."""
         if name == "socket":
             self.refused_socket = True
             raise PermissionError(errno.EACCES, "no Unix sockets")
@@ -214,15 +214,15 @@ class SyscallResponder:
         return 0
 
     def _change(self, name: str, process: int, given: dict[str, int]) -> None:
-        """Change permissions, an owner or times. Raises OSError, that of the caller."""
+        """Change permissions, an owner or times. Raises OSError, whose errno the caller gets."""
         flags = given.get("f", _NO_FOLLOW if name == "lchown" else 0) & 0xFFFFFFFF
         if flags & ~(_NO_FOLLOW | _EMPTY_PATH):
             raise OSError(errno.EINVAL, "no such flag")
         folder = given.get("d", _AT_CWD) & 0xFFFFFFFF
-        # Without a path it is the descriptor itself.
+        # Without a path, the call acts on the descriptor itself.
         path = _text_at(process, given.get("p", 0)) if given.get("p") or folder == _AT_CWD else None
         times = (ctypes.c_int64 * 4)(*_times_at(process, given["t"], name)) if "t" in given else None
-        # What the kernel has in a folder of descriptors is always followed: it is the file itself.
+        # Entries of /proc/PID/fd are always followed: the descriptor itself is meant.
         itself = path and flags & _NO_FOLLOW
         opened = _open(_place(process, folder, path, flags), os.O_NOFOLLOW if itself else 0)
         try:
@@ -240,14 +240,14 @@ class SyscallResponder:
             os.close(opened)
 
     def _allowed(self, opened: int) -> int:
-        """A descriptor of the same file, which lies where it may be changed. Raises OSError."""
+        """Return a new descriptor of the same file, if the file may be changed. Raises OSError."""
         if not os.fstat(opened).st_nlink:
-            # It has no name any more.
+            # The file has no name any more.
             return os.dup(opened)
         name = _name_of(opened)
         if not _is_below(name, self._places) or _is_below(name, self._hidden):
             raise PermissionError(errno.EPERM, "it lies outside")
-        # By that name, in the watcher's own view of the file system: a namespace may show other names.
+        # Open the name again in the watcher's own mount namespace: the command's may have other names.
         own = _open(name, os.O_NOFOLLOW)
         if _name_of(own) != name or not os.path.samestat(os.fstat(own), os.fstat(opened)):
             os.close(own)
@@ -256,21 +256,21 @@ class SyscallResponder:
 
 
 def _place(process: int, folder: int, path: bytes | None, flags: int) -> bytes:
-    """Where a process means, as a path for this one. Raises OSError."""
+    """Return a path by which this process reaches the file that `process` names. Raises OSError."""
     around = b"/proc/%d/cwd" % process if folder == _AT_CWD else b"/proc/%d/fd/%d" % (process, folder)
     if path is None or (not path and flags & _EMPTY_PATH):
         return around
     if not path:
         raise FileNotFoundError(errno.ENOENT, "an empty path")
     for own in (b"/proc/self/", b"/proc/thread-self/"):
-        # As libraries change what they have a descriptor of.
+        # Libraries use such paths to change a file that they have open.
         if path.startswith(own):
             return b"/proc/%d/%s" % (process, path[len(own) :])
     return b"/proc/%d/root%s" % (process, path) if path.startswith(b"/") else b"%s/%s" % (around, path)
 
 
 def _text_at(process: int, address: int) -> bytes:
-    """A text in the memory of a process. Raises OSError."""
+    """Return a text in the memory of a process. Raises OSError."""
     text, end, _ = _memory_at(process, address, 4096).partition(b"\0")
     if not end:
         raise OSError(errno.ENAMETOOLONG, "it has no end")
@@ -278,7 +278,7 @@ def _text_at(process: int, address: int) -> bytes:
 
 
 def _times_at(process: int, address: int, name: str) -> tuple[int, int, int, int]:
-    """Seconds and nanoseconds of access and change, from the structure of a system call. Raises OSError."""
+    """Return seconds and nanoseconds of access and modification from a call's structure. Raises OSError."""
     if not address:
         return 0, _NOW, 0, _NOW
     size = 16 if name == "utime" else 32
@@ -304,11 +304,16 @@ def _memory_at(process: int, address: int, size: int) -> bytes:
 
 
 def _have_restarted(process: int, action: int) -> None:
-    """Set SA_RESTART: without it the end of a child interrupts a fork(2) that is handed over, and shells give up.
+    """Set SA_RESTART in a SIGCHLD action that a process is about to install.
+
+    Without it, the end of a child interrupts a fork(2) that is handed over, and shells give up.
 
     Args:
-        process: A process that sets what it does at the end of a child.
-        action: The address of its struct sigaction; 0 if it only asks.
+        process: The process that calls sigaction(2).
+        action: The address of its struct sigaction; 0 if it only queries.
+
+    Raises:
+        OSError: The memory can't be written.
     """
     if not action:
         return
@@ -323,7 +328,7 @@ def _have_restarted(process: int, action: int) -> None:
 
 
 def _check_descends(target: int) -> None:
-    """Check that a process, or below zero each one of a group, descends from this process. Raises OSError."""
+    """Raise OSError if a process does not descend from this one; a negative `target` names a process group."""
     if target == -1:
         raise PermissionError(errno.EPERM, "all of them")
     members = [target]
@@ -340,7 +345,7 @@ def _check_descends(target: int) -> None:
             try:
                 above = _status(above)[0]
             except ProcessLookupError:
-                # A parent has ended between two looks: the process has another one now.
+                # A parent has ended between two reads: the process has another parent now.
                 above = _status(member)[0]
 
 
@@ -352,7 +357,7 @@ def _group_of(process: int) -> int:
 
 
 def _status(process: int) -> tuple[int, int]:
-    """The parent and the group of a process, or of that of a thread. Raises ProcessLookupError."""
+    """Return the parent and the group of a process, or of a thread's process. Raises ProcessLookupError."""
     try:
         with open(f"/proc/{process}/stat", "rb") as file:  # noqa: PTH123 - pathlib would be imported
             fields = file.read().rpartition(b")")[2].split()

@@ -1,8 +1,8 @@
 """The upper layer of an overlay: filled with pending changes before a command, and scanned for changes after it.
 
-What the kernel writes there is described in its documentation (Documentation/filesystems/overlayfs.rst): a changed
-file as a whole, a removed one as a character device 0/0 (a *whiteout*), and a folder that replaces one below it with
-the attribute `user.overlay.opaque`.
+Its format is described in the kernel's documentation (Documentation/filesystems/overlayfs.rst). A changed file is
+stored completely. A removed file is a character device 0/0 (a *whiteout*). A folder that replaces a lower one has the
+attribute `user.overlay.opaque`.
 """
 
 import os
@@ -20,11 +20,11 @@ _LARGEST_RULES = 4096
 
 
 class UpperLayer:
-    """The layer over one workspace; the command must not be running.
+    """The layer over one workspace; call its methods only while the command is not running.
 
     Args:
         root: The workspace, which is the lower folder.
-        folder: The upper folder, empty so far.
+        folder: The upper folder, initially empty.
         pending: The pending changes, which are applied before the command.
     """
 
@@ -33,7 +33,7 @@ class UpperLayer:
         self._folder = folder
         self._pending = pending
         self.filled_at = 0
-        """The ctime in nanoseconds after which a change of the workspace was made by another program."""
+        """ctime in nanoseconds; a workspace file with a later ctime was changed by another program."""
 
     def write_pending(self) -> None:
         """Write the pending changes to the layer. Raises OSError."""
@@ -45,17 +45,17 @@ class UpperLayer:
         for path, leaf in sorted(self._pending.items(), reverse=True):
             if leaf is None:
                 self._remove(path, modes)
-        # At the end, since nothing can be put where its owner must not write; of the folder it sets the ctime, too.
+        # Set modes last: nothing can be created in an unwritable folder. This also sets the upper folder's ctime.
         for place, mode in modes.items():
             if place.is_dir():
                 place.chmod(stat.S_IMODE(mode))
         self.filled_at = self._folder.stat().st_ctime_ns
 
     def find_changes(self, policy: PathPolicy) -> CapturedChanges:
-        """Return the changes that the command has made; contents are read only where they must be compared."""
+        """Return the changes that the command has made, reading as few contents as possible. Raises OSError."""
         scan = _Scan(self._root, self._folder, self._pending, policy)
         scan.folder("", hidden=False, ignored=False)
-        # A pending file that the command removed leaves no trace in the layer.
+        # A pending file that the command removed leaves no entry in the layer.
         for path, leaf in self._pending.items():
             if leaf is not None and path not in scan.seen and not os.path.lexists(self._folder / path):
                 scan.note_removed_leaf(path)
@@ -66,7 +66,7 @@ class UpperLayer:
         """Return one of the changes with its contents.
 
         Raises:
-            OSError: It can't be read, or has more bytes than `limit` (EFBIG).
+            OSError: It can't be read, or has more than `limit` bytes (EFBIG).
             ChangedMeanwhile: Another program has changed the file on disk while the command ran.
         """
         if path in self._pending:
@@ -92,7 +92,7 @@ class UpperLayer:
             place = self._folder / above
             if not place.is_dir():
                 place.mkdir()
-                # The folder of the layer replaces the lower one, so it needs the same mode.
+                # The layer's folder hides the lower one, so it needs the same mode.
                 below = _mode(self._root / above)
                 if stat.S_ISDIR(below):
                     modes[place] = below
@@ -114,14 +114,14 @@ class UpperLayer:
             os.mknod(place, stat.S_IFCHR, 0)
 
     def _shows(self, path: Path) -> bool:
-        """Whether no folder above a path is replaced by a file."""
+        """Return whether no folder above a path is replaced by a file."""
         return all(
             (place := self._folder / above).is_dir() or not os.path.lexists(place) for above in path.parents[:-1]
         )
 
 
 class _Scan:
-    """One walk through the layer that collects the changes."""
+    """Walks the layer once and collects the changes."""
 
     def __init__(self, root: Path, folder: Path, pending: PendingFiles, policy: PathPolicy) -> None:
         self._root = root
@@ -134,14 +134,14 @@ class _Scan:
         self.ignored_paths: set[str] = set()
 
     def folder(self, folder: str, *, hidden: bool, ignored: bool) -> None:
-        """Walk through a folder of the layer.
+        """Walk a folder of the layer.
 
         Args:
             folder: Path of the folder; empty for the root.
-            hidden: The lower folder does not show through it.
-            ignored: The folder lies in an ignored one; tracked and pending paths are reported all the same.
+            hidden: Whether the layer hides the lower folder.
+            ignored: Whether the folder lies in an ignored one; tracked and pending paths in it are still reported.
         """
-        # The layer belongs to signoff, so it may read folders that a command made unreadable.
+        # signoff owns the layer, so it can read folders that a command made unreadable.
         for entry in list_folder(self._folder / folder, unlock=True):
             path = f"{folder}/{entry.name}" if folder else entry.name
             facts = entry.stat(follow_symlinks=False)
@@ -193,7 +193,7 @@ class _Scan:
                 )
 
     def _is_set_aside(self, path: str, *, is_folder: bool, ignored: bool) -> bool:
-        """Whether a path is not reported as a change, because it is ignored, dropped or unsupported."""
+        """Return whether a path is not reported as a change, because it is ignored, dropped or unsupported."""
         if reason := self._policy.refusal_reason(path, in_ignored=ignored):
             self.left_out.add(f"{path}: {reason}")
             return True
@@ -213,7 +213,7 @@ class _Scan:
 
     @staticmethod
     def _ignores_itself(cache: Path) -> bool:
-        """Whether a cache has a `.gitignore` that ignores all of it, as those of pytest and mypy have."""
+        """Return whether a cache contains a `.gitignore` that ignores all of it, as those of pytest and mypy do."""
         try:
             rules, _ = read_file(cache / ".gitignore", _LARGEST_RULES, head=True)
         except OSError:
@@ -226,7 +226,7 @@ class _Scan:
 
 
 def _mode(path: Path) -> int:
-    """Return kind and permission bits of a path; 0 if it does not exist."""
+    """Return the kind and permission bits of a path; 0 if it does not exist."""
     try:
         return path.lstat().st_mode
     except (FileNotFoundError, NotADirectoryError):

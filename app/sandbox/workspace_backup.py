@@ -1,8 +1,9 @@
 """Copies all files that git does not ignore before a command runs in place, and restores them after it.
 
-Once all are copied, pending changes are written to the files: the command finds them as it would on a layer. They are
-restored like all that the command writes. The copies stay for the next command, which copies only newer files. A
-command that was cut off by the end of signoff leaves a mark, by which the next start restores the files.
+After all files are copied, the pending changes are written to the workspace, so that the command finds them as it
+would on an overlay. They are undone together with the command's own changes. The copies stay for the next command,
+which copies only newer files. A marker file exists while a command runs; if signoff is killed, the next start finds
+it and restores the files.
 """
 
 import fcntl
@@ -47,12 +48,12 @@ _LOST = (
 
 
 MAX_BACKUP_BYTES = 4 * 1024**3
-"""Bytes of all files in a workspace in which a command runs in place."""
+"""Limit of the total size of the files in a workspace in which a command runs in place."""
 MAX_BACKUP_FILES = 300_000
 
 
 class TooManyFiles(OSError):
-    """The workspace has more files than are copied."""
+    """The workspace has more files than may be copied."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -74,11 +75,11 @@ class WorkspaceBackup:
 
     root: Path
     store: Path
-    """A folder outside the workspace, for nothing else."""
+    """A folder outside the workspace, used only for the backup."""
     kept: dict[str, PathStat] = field(default_factory=dict)
     """Stat of every file and folder before the command, by path."""
     _names: dict[str, str] = field(default_factory=dict)
-    """Name in the store of each file's copy, by path; of a link its target after `>`."""
+    """Name of each file's copy in the store, by path; for a link `>` and its target."""
     lock: int = -1
     """Descriptor of the lock while it is held. A process that inherits it holds the lock, too."""
     _pending: PendingFiles = field(default_factory=dict)
@@ -89,13 +90,13 @@ class WorkspaceBackup:
     """git's rules before the command, by folder."""
     _number: int = 0
     _mode: int = 0
-    """Permission bits of the workspace's own folder."""
+    """Permission bits of the workspace's root folder."""
     _locked: set[int] = field(default_factory=set)
-    """Inodes of folders that could not be read before the command: their content is not touched."""
+    """Inodes of folders that could not be read before the command: their contents are not changed."""
     _ignored: set[str] = field(default_factory=set)
-    """Paths that git ignores, the topmost of each tree: before the command, and those that it has made."""
+    """Ignored paths, before the command and after it; for an ignored folder only the folder itself."""
     _since: int = 0
-    """When the command began, in nanoseconds since the epoch."""
+    """Start of the command in nanoseconds since the epoch."""
 
     @property
     def marker_file(self) -> Path:
@@ -124,10 +125,10 @@ class WorkspaceBackup:
         raise WorkspaceInUse
 
     def back_up(self, policy: PathPolicy, pending: PendingFiles) -> None:
-        """Copy new files, leave the mark, and write pending changes to the files.
+        """Copy new files, create the marker file, and write pending changes to the workspace.
 
         Raises:
-            OSError: Not all could be copied: run nothing.
+            OSError: Not all files could be copied; don't run the command.
         """
         self._load()
         now: dict[str, PathStat] = {}
@@ -138,7 +139,7 @@ class WorkspaceBackup:
             size += facts.size if stat.S_ISREG(facts.mode) else 0
             if size > MAX_BACKUP_BYTES or len(now) > MAX_BACKUP_FILES:
                 raise TooManyFiles
-        # The command works on the files themselves, with rules among them.
+        # Freeze the rules: the command works on the files themselves, and may change ignore files.
         self._rules = policy.freeze_rules()
         for path, facts in now.items():
             if stat.S_ISREG(facts.mode) and (self.kept.get(path) != facts or path not in self._names):
@@ -202,7 +203,7 @@ class WorkspaceBackup:
     def restore_files(self, policy: PathPolicy) -> int:
         """Restore all files; return how many had changed. Raises OSError."""
         if not self.marker_file.exists():
-            # Not all was copied and nothing has run: copies of an earlier command may be out of date.
+            # The backup is incomplete and no command has run: copies of an earlier command may be out of date.
             return 0
         now = self._current_stats(policy)
         changed = [path for path in self.kept.keys() | now.keys() if self.kept.get(path) != now.get(path)]
@@ -224,7 +225,7 @@ class WorkspaceBackup:
             if (before := self.kept.get(path)) and before.is_folder:
                 set_mode(self.root / path, before.mode)
         there = {path: self._path_stat(path) for path in changed if path in self.kept}
-        # Only its server can make a removed socket again.
+        # A removed socket is missing: only its server can create it again.
         self.kept = {path: facts for path, facts in (self.kept | there).items() if facts}
         self._pending = {}
         self._save()
@@ -238,14 +239,18 @@ class WorkspaceBackup:
         return dict(walk_watched_entries(self.root, policy, self._locked, self._ignored, unlock=True))
 
     def restore_after_crash(self, policy_with: Callable[[PendingFiles], PathPolicy], *, wait_for_lock: bool) -> str:
-        """Restore the files after a command that was cut off; return a line for the user, empty if there was none.
+        """Restore the files after a command that was killed together with signoff.
 
         Args:
             policy_with: Makes the `PathPolicy` for the changes that were pending then.
             wait_for_lock: Wait for a command that is just ending.
 
+        Returns:
+            A line for the user; empty if there was no such command.
+
         Raises:
             WorkspaceInUse: The command is still running.
+            OSError: The files can't be written.
         """
         if not self.marker_file.exists():
             return ""
@@ -301,7 +306,7 @@ class WorkspaceBackup:
         if is_nested_too_deep(path):
             remove_tree(place)
             return
-        # What git ignores may be in it, and stays.
+        # It may contain ignored files, which stay.
         with suppress(OSError):
             place.rmdir()
 
@@ -329,14 +334,14 @@ class WorkspaceBackup:
             place.symlink_to(name[1:])
             return True
         with suppress(OSError):
-            # The same file is overwritten, not replaced: its hard links and its owner stay.
+            # Overwrite the same file and don't replace it: its hard links and its owner stay.
             if place.lstat().st_ino != before.inode:
                 place.unlink()
             place.chmod(0o600)
         shutil.copyfile(self.store / name, place)
         set_mode(place, before.mode)
         with suppress(PermissionError):
-            # Only the owner of a file may set its time.
+            # Only the owner of a file may set its mtime.
             os.utime(place, ns=(before.modified, before.modified))
         return True
 
@@ -368,7 +373,7 @@ class WorkspaceBackup:
         with temporary.open("w", encoding="ascii") as file:
             json.dump(index, file)
             file.flush()
-            # After a power cut it must be whole.
+            # Flush it, so that it is complete after a power cut.
             os.fsync(file.fileno())
         temporary.replace(self.store / _INDEX)
 
@@ -413,7 +418,7 @@ def _write_pending(pending: PendingFiles, folder: Path) -> None:
         elif place.is_dir():
             shutil.rmtree(place)
         elif place.exists():
-            # Overwritten and not replaced, so that its hard links and its owner stay.
+            # Overwrite the file and don't replace it: its hard links and its owner stay.
             with suppress(PermissionError):
                 place.chmod(0o600)
         write_file_or_link(place, leaf)
@@ -424,5 +429,5 @@ def _is_leaf(place: Path) -> bool:
 
 
 def _blocking_leaf(folder: Path, path: str) -> list[Path]:
-    """Return the first file or link above a path; links are not followed, since they may lead out."""
+    """Return the first file or link above a path, if there is one. Links are not followed: they may lead outside."""
     return [place for above in reversed(Path(path).parents[:-1]) if _is_leaf(place := folder / above)][:1]
