@@ -1,1 +1,1 @@
-"""The turn: the loop, the decision ladder, the gate, interventions and prompts."""
+"""Turns: the loop, the decision ladder, the gate, interventions and prompts."""

@@ -1,4 +1,4 @@
-"""Keep the conversation within the model's context window: measure it, and make room when it is nearly full."""
+"""Measure the conversation, and shorten it when the model's context window is nearly full."""
 
 import asyncio
 from collections.abc import Sequence
@@ -67,7 +67,7 @@ class ContextCompactor:
         self._meter = log.attach(TokenMeter())
         self._use = log.attach(ContextTokenCount(self._meter))
         self.project = CachedProjection().project
-        """The payload of the next request; the log of the session is the only one that it is to be given."""
+        """Return the payload of the next request; pass it the events of this session's log only."""
 
     @property
     def used_tokens(self) -> int:
@@ -75,24 +75,24 @@ class ContextCompactor:
         return self._use.tokens
 
     def count_tokens(self, payload: Payload) -> int:
-        """Return the estimated tokens of a payload; for a long one to be called on a thread."""
+        """Return the estimated tokens of a payload; blocks: call it on a thread for a long payload."""
         return self._meter.count_tokens(payload)
 
     async def make_room(
         self, model: ModelPort, inputs: PayloadInputs, interrupter: Interrupter, *, forced: bool = False
     ) -> bool:
-        """Prune old tool output, then have history summarised, then cut it, until there is room.
+        """Prune old tool output, then summarise old history, then cut it, until there is room.
 
-        Every step is an event; the log keeps everything.
+        Each step is recorded as an event; no event is removed from the log.
 
         Args:
-            forced: make room even if there seems to be enough: the server or the user wants it.
+            forced: shorten the conversation even if it seems to fit: the server or the user asks for it.
 
         Returns:
-            Whether anything was left out.
+            Whether anything was left out of later requests.
 
         Raises:
-            Interrupted: the user stopped while the summary was made.
+            Interrupted: the user stopped the turn while the model wrote the summary.
         """
         events, profile = self._log.events_with_audience(), model.profile
         used = await asyncio.to_thread(lambda: self.count_tokens(self.project(events, profile, inputs)))
@@ -129,14 +129,14 @@ class ContextCompactor:
     async def _take(
         self, step: Pruned | Compacted, budget: ContextBudget, model: ModelPort, inputs: PayloadInputs
     ) -> ContextBudget:
-        """Record a compaction step, and measure the context again."""
+        """Record a compaction step and return the budget with the tokens measured after it."""
         events, profile = (*self._log.events_with_audience(), step), model.profile
         after = await asyncio.to_thread(lambda: self.count_tokens(project(events, profile, inputs)))
         await self._log.append(step.model_copy(update={"tokens_after": after}))
         return replace(budget, used=after)
 
     async def _tell(self, numbers: Sequence[int]) -> None:
-        """Tell the user which images of the events with these ids the model no longer sees."""
+        """Show the user a notice that names the images of these events: the model no longer sees them."""
         events = (event for event in self._log.events if event.id in numbers)
         images = [image for event in events if isinstance(event, Spoken) for image in event.images]
         if images:
@@ -147,7 +147,7 @@ class ContextCompactor:
     async def _summary(
         self, step: SummariseStep, budget: ContextBudget, model: ModelPort, inputs: PayloadInputs
     ) -> tuple[str, TokenUsage | None]:
-        """Return the model's summary of the older part (empty on failure), and the usage of the request."""
+        """Return the model's summary of the older events (empty if it failed) and the usage of the request."""
         events = tuple(self._log.events)
         text, usage = "", None
         try:

@@ -1,4 +1,4 @@
-"""The user's decisions on proposals: carried out, recorded, and committed if that is configured."""
+"""Decisions of the user on proposals: carry them out, record them, and commit if configured."""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -25,23 +25,23 @@ def approval_event(
     comments: tuple[LineComment, ...] = (),
     images: tuple[Image, ...] = (),
 ) -> ProposalDecided:
-    """Return the event of an approval: a partial one if something is still pending."""
+    """Return the event of an approval; PARTLY_APPROVED if the proposal has pending changes left."""
     decision = DecisionKind.PARTLY_APPROVED if result.proposal.state.is_pending else DecisionKind.APPROVED
     return decision_event(result, decision, feedback=feedback, comments=comments, images=images)
 
 
 def undo_event(result: DecisionResult) -> ProposalDecided:
-    """Return the event that records an undo: of an approval, or of a denial."""
+    """Return the event that records the undo of an approval or of a denial."""
     return decision_event(result, DecisionKind.REOPENED if result.denial else DecisionKind.UNDONE)
 
 
 def redo_event(result: DecisionResult) -> ProposalDecided:
-    """Return the event that records a redo: the undone approval or denial holds again."""
+    """Return the event that records the redo of an undone approval or denial."""
     return decision_event(result, DecisionKind.DENIED if result.denial else DecisionKind.REDONE)
 
 
 def edit_event(proposal: Proposal, path: str) -> ProposalDecided:
-    """Return the event of the user's change to the proposed text of a file."""
+    """Return the event that records the user's edit of the proposed text of a file."""
     files = tuple(change.stat for change in proposal.files if change.path == path)
     return ProposalDecided(
         proposal=proposal.id, decision=DecisionKind.EDITED, files=files, still_pending=True, origin=proposal.origin
@@ -56,7 +56,7 @@ def decision_event(
     comments: tuple[LineComment, ...] = (),
     images: tuple[Image, ...] = (),
 ) -> ProposalDecided:
-    """Return the event of any decision."""
+    """Return the event that records a decision."""
     return ProposalDecided(
         proposal=result.proposal.id,
         decision=decision,
@@ -75,7 +75,7 @@ def decision_event(
 
 
 def unrecorded_decision_error(result: DecisionResult, error: Exception) -> NotRecorded:
-    """Return the message for a decision that was carried out but could not be recorded."""
+    """Return the error for a decision that was carried out but could not be recorded."""
     proposal = result.proposal
     files = {
         ProposalState.APPLIED: ", all its files are written",
@@ -92,15 +92,15 @@ def unrecorded_decision_error(result: DecisionResult, error: Exception) -> NotRe
 
 
 def has_feedback(event: ProposalDecided) -> bool:
-    """Return whether the decision has words for the model."""
+    """Return whether the user gave the model feedback or comments with the decision."""
     return bool(event.feedback.strip() or event.comments)
 
 
 def session_id_of_proposal(proposal: Proposal, current_session: str = "") -> str:
-    """Return the session to which a proposal belongs.
+    """Return the id of the session to which a proposal belongs.
 
-    It is empty for a proposal of another agent: its own door tells that agent, and signoff's model is not concerned.
-    It is `current_session` for any other proposal without a session.
+    If the proposal has no session: empty for a proposal of another agent (its door delivers decisions to it, not
+    signoff's model), else `current_session`.
     """
     return proposal.session or ("" if proposal.origin.kind is OriginKind.AGENT else current_session)
 
@@ -108,7 +108,7 @@ def session_id_of_proposal(proposal: Proposal, current_session: str = "") -> str
 def changed_proposal_events_by_session(
     changed: Iterable[Proposal], current_session: str = ""
 ) -> dict[str, list[Event]]:
-    """Return what a decision or the disk changed in other proposals, by the session in which it is to be recorded."""
+    """Return events for the states of other proposals that a decision or the disk changed, by session."""
     by_owner: dict[str, list[Event]] = {}
     for one in changed:
         event = ProposalChanged(proposal=one.id, state=one.state, reason=one.reason)
@@ -117,7 +117,7 @@ def changed_proposal_events_by_session(
 
 
 def delivery_notice(event: ProposalDecided, other: "OtherSession") -> Notice:
-    """Tell the user where a decision on another session's or another agent's proposal was delivered."""
+    """Return a notice that says where a decision on a proposal of another session or agent was delivered."""
     if event.origin is not None and event.origin.kind is OriginKind.AGENT:
         hears = "reads your words" if has_feedback(event) else "is told"
         who = event.origin.description
@@ -135,9 +135,10 @@ def delivery_notice(event: ProposalDecided, other: "OtherSession") -> Notice:
 
 
 class DecisionService(ABC):
-    """Carries out decisions; each method raises `ProposalError` if it cannot, and then nothing has changed.
+    """Carries out decisions of the user.
 
-    Exception: `NotRecorded` means that the decision was carried out and stays, but could not be recorded.
+    Each method raises `ProposalError` if it fails, and then nothing has changed. Exception: after `NotRecorded` the
+    decision stays in effect, but could not be recorded.
     """
 
     @property
@@ -148,7 +149,7 @@ class DecisionService(ABC):
     @property
     @abstractmethod
     def commit_function(self) -> Callable[[Proposal], str] | None:
-        """Makes a git commit of an approved proposal and returns its id; None if the user has not asked for that."""
+        """Return the function that commits an approved proposal and returns the commit id; None if not configured."""
 
     @abstractmethod
     async def _record_decision(self, result: DecisionResult, event: ProposalDecided) -> None:
@@ -156,7 +157,7 @@ class DecisionService(ABC):
 
     @abstractmethod
     async def _tell_commit(self, text: str, *, failed: bool) -> None:
-        """Tell the user the result of a commit."""
+        """Show the user the result of a commit."""
 
     async def approve(
         self,
@@ -168,7 +169,7 @@ class DecisionService(ABC):
         circumstances: DecisionContext = UNKNOWN_CONTEXT,
         images: tuple[Image, ...] = (),
     ) -> DecisionResult:
-        """Write a proposal, or some hunks of it, to disk. With words of the user the model goes on at once."""
+        """Write a proposal, or some hunks of it, to disk. Feedback or comments start a turn of the model."""
         result = await asyncio.to_thread(
             self.proposal_service.approve, proposal_id, hunks, revision, feedback, comments, circumstances, images
         )
@@ -189,7 +190,7 @@ class DecisionService(ABC):
         circumstances: DecisionContext = UNKNOWN_CONTEXT,
         images: tuple[Image, ...] = (),
     ) -> DecisionResult:
-        """Discard a proposal, or some hunks. With feedback the model goes on at once, with the user's words."""
+        """Discard a proposal, or some hunks of it. Feedback or comments start a turn of the model."""
         result = await asyncio.to_thread(
             self.proposal_service.deny, proposal_id, hunks, feedback, comments, circumstances, revision, images
         )
@@ -212,7 +213,7 @@ class DecisionService(ABC):
         return result
 
     async def edit_proposal(self, proposal_id: str, path: str, text: str, revision: int | None = None) -> Proposal:
-        """Replace the proposed text of a file with the user's; the model is informed by a system message."""
+        """Replace the proposed text of a file by the user's text; a system message informs the model."""
         proposal = await asyncio.to_thread(
             self.proposal_service.replace_proposed_text, proposal_id, path, text, revision
         )
@@ -222,8 +223,7 @@ class DecisionService(ABC):
     async def resolve_conflict(
         self, proposal_id: str, path: str, answer: "str | ConflictSide", seen: FileVersion | None
     ) -> Proposal:
-        """Put the user's resolution of a conflict into a stale proposal; the model is informed by a system
-        message."""
+        """Write the user's resolution of a conflict into a stale proposal; a system message informs the model."""
         proposal = await asyncio.to_thread(self.proposal_service.resolve_conflict, proposal_id, path, answer, seen)
         await self._record_decision(DecisionResult(proposal), edit_event(proposal, path))
         return proposal

@@ -1,8 +1,7 @@
-"""Run the tool calls of a response, and turn its edits into one proposal.
+"""Run the tool calls of a response, and stage its edits as one proposal.
 
-Layer (c) of the gate lives here: while the gate is closed, no call runs, whatever the server sent. Results of
-edits are held back until the proposal exists and then recorded in one transaction with it, so that no result
-can ever claim a proposal that a crash has prevented.
+This is layer (c) of the gate: while the gate is closed, no call runs, whatever the server sent. The results of edits
+are recorded in one transaction with their proposal: after a crash, no result names a proposal that does not exist.
 """
 
 import asyncio
@@ -60,11 +59,11 @@ if TYPE_CHECKING:
 
 
 _GATHERED = 0.1
-"""Seconds for which events may be held, so that a thousand reads cost some dozens of writes and not two thousand."""
+"""Seconds for which events may be buffered, to write the events of many quick calls in few transactions."""
 
 
 class Stopwatch:
-    """Measures time from its creation."""
+    """Measures working time and time spent waiting for the user, from its creation."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -74,18 +73,18 @@ class Stopwatch:
 
     @property
     def waiting_seconds(self) -> float:
-        """Return the seconds of waiting for the user."""
+        """Return the seconds spent waiting for the user."""
         return self._waited + (self._clock() - self._asked if self._asked is not None else 0.0)
 
     @property
     def working_seconds(self) -> float:
-        """Return seconds since its creation without waits for the user."""
+        """Return the seconds since creation, without the time spent waiting for the user."""
         return max(0.0, self._clock() - self._started - self.waiting_seconds)
 
     def exclude_waiting(
         self, ask: Callable[[PermissionRequest], Awaitable[PermissionAnswer]]
     ) -> Callable[[PermissionRequest], Awaitable[PermissionAnswer]]:
-        """Wrap a question to the user so that the wait for the answer is not counted."""
+        """Wrap `ask`: the time until the user answers does not count as working time."""
 
         async def timed(permission_request: PermissionRequest) -> PermissionAnswer:
             self._asked = self._clock()
@@ -98,7 +97,7 @@ class Stopwatch:
 
 
 class CallRecorder:
-    """Writes the events of a batch of calls to the log, in their order."""
+    """Writes the events of a batch of calls to the log, in order."""
 
     def __init__(self, log: EventLog) -> None:
         self._log = log
@@ -108,14 +107,14 @@ class CallRecorder:
         self._due: asyncio.Task[None] | None = None
 
     async def write_now(self, *events: Event) -> None:
-        """Write the buffered events and these in one transaction; raises what the store raises."""
+        """Write the buffered events and these in one transaction. Any error of the store is raised."""
         async with self._writing:
             batch, self._held = [*self._held, *events], []
             await self._log.append(*batch)
             self._written = time.monotonic()
 
     async def write_soon(self, *events: Event) -> None:
-        """Write these events within a tenth of a second: for events whose loss in a crash does no harm."""
+        """Write these events within `_GATHERED` seconds; only for events whose loss in a crash does no harm."""
         self._held += events
         left = self._written + _GATHERED - time.monotonic()
         if left <= 0:
@@ -137,33 +136,33 @@ class CallRecorder:
             try:
                 await self._log.append(*batch)
             except Exception:
-                # Whoever writes next hears of it.
+                # Keep the events: the next `write_now` writes them or raises the error.
                 self._held = [*batch, *self._held]
 
 
 PLANNING = "Not run: plan mode is on, so nothing may be changed. Say what you would do; the user ends plan mode."
 
 _LONGEST_NAME = 64
-"""Characters that a tool's name may have on any wire; a model may go on and on."""
+"""Longest tool name shown in a result: the model may call a tool by a name of any length."""
 
 
 @dataclass(slots=True)
 class _Progress:
-    """State of a batch while it runs."""
+    """State of a batch of calls while it runs."""
 
     draft: "Draft"
     gate: Gate
     recorder: CallRecorder
     budget: TurnBudget
     held: list[ToolResult] = field(default_factory=list)
-    """Results of edits, waiting for their proposal."""
+    """Results of edits; recorded together with their proposal."""
     edited: bool = False
-    """Whether any of them is of an edit, not all of commands."""
+    """Whether an edit tool staged a change, not only commands."""
     asked: bool = False
 
 
 class _Start:
-    """Records once that a call begins to run; a command begins when the user has allowed it."""
+    """Records once that a call starts; a command starts when the user has allowed it."""
 
     def __init__(self, call: ToolCall, record: Callable[[Event], Awaitable[None]]) -> None:
         self._call = call
@@ -171,7 +170,7 @@ class _Start:
         self.recorded = False
 
     async def record(self) -> None:
-        """Record it if it is not yet; from here on the call may have an effect."""
+        """Record the start unless it is recorded. From here on the call may have an effect."""
         if not self.recorded:
             self.recorded = True
             await self._record(ToolStarted(call=self._call.uid))
@@ -179,7 +178,7 @@ class _Start:
     def once_allowed(
         self, ask: Callable[[PermissionRequest], Awaitable[PermissionAnswer]]
     ) -> Callable[[PermissionRequest], Awaitable[PermissionAnswer]]:
-        """Wrap a permission question so that a yes first records the start of the call."""
+        """Wrap `ask`: if the user allows the call, record its start before returning the answer."""
 
         async def asked(permission_request: PermissionRequest) -> PermissionAnswer:
             answer = await ask(permission_request)
@@ -191,12 +190,12 @@ class _Start:
 
 
 class Executor:
-    """Runs calls for one session.
+    """Runs the tool calls of one session.
 
     Args:
-        session_id: The author of what is staged.
-        confirm: Asks the user for permission, given the call's uid.
-        answers: Returns the proposals whose feedback the response may answer, the likeliest first.
+        session_id: Recorded as the author of staged edits.
+        confirm: Asks the user for permission; its first argument is the call's uid.
+        answers: Returns the denied proposals whose feedback the response may answer, the likeliest first.
     """
 
     def __init__(
@@ -220,7 +219,7 @@ class Executor:
         self._answers = answers
 
     async def refuse_calls(self, calls: Sequence[ToolCall]) -> None:
-        """Record that these calls did not run because the gate is closed."""
+        """Record that these calls were refused because the gate is closed."""
         await self._log.append(
             *(
                 ToolResult(call=call.uid, outcome=CallOutcome.REFUSED, text=REFUSED, summary="refused: gate closed")
@@ -231,7 +230,7 @@ class Executor:
     def truncated_call_results(self, calls: Sequence[ToolCall]) -> list[Event]:
         """Return the results to record for the calls of a truncated response.
 
-        None of them runs, but a question that came whole is put to the user: the first one, if there are several.
+        No call runs. The first complete question among them is put to the user.
         """
         recorded: list[Event] = []
         asked = False
@@ -243,7 +242,7 @@ class Executor:
         return recorded
 
     def has_question(self, calls: Sequence[ReceivedCall]) -> bool:
-        """Return whether one of these is a complete question to the user."""
+        """Return whether one of these calls is a complete question to the user."""
         return any(self._question_in(call) is not None for call in calls)
 
     def _question_in(self, call: ReceivedCall) -> object | None:
@@ -259,8 +258,8 @@ class Executor:
     ) -> None:
         """Run the calls of a response in order.
 
-        A call that fails leaves a result that says why, and the next one runs. A question stops the batch; so
-        does the user. Whatever was staged until then becomes one proposal.
+        If a call fails, its result says why, and the next one runs. A question to the user or an interrupt ends
+        the batch. The edits staged until then become one proposal.
         """
         if gate.is_closed:
             await self.refuse_calls(message.calls)
@@ -311,7 +310,7 @@ class Executor:
             await self._run_tool(call, tool, arguments, progress, interrupter)
 
     async def _no_room(self) -> TooMuchUnread | None:
-        """Return why the reading budget has no room for another edit; None if it has."""
+        """Return the error if the reading budget has no room for another edit, else None."""
         try:
             await asyncio.to_thread(self._ports.check_unread_limit)
         except TooMuchUnread as full:
@@ -319,7 +318,7 @@ class Executor:
         return None
 
     async def _find_tool(self, call: ToolCall, progress: _Progress, interrupter: Interrupter) -> Tool | None:
-        """Return the tool of a call; record why there is none."""
+        """Return the tool of a call; if it is unknown or unavailable, record a result and return None."""
         if (tool := self.tools.get_tool(call.name)) is not None:
             return tool
         try:
@@ -339,7 +338,7 @@ class Executor:
     async def _run_tool(
         self, call: ToolCall, tool: Tool, arguments: object, progress: _Progress, interrupter: Interrupter
     ) -> None:
-        # A crash leaves of a read or an edit that began nothing but its call; a command may have done something.
+        # Record the start of a command at once, as it may have effects; losing that of a read or an edit is harmless.
         record = progress.recorder.write_now if tool.kind == "command" else progress.recorder.write_soon
         start = _Start(call, record)
         if tool.kind != "command":
@@ -374,7 +373,7 @@ class Executor:
         except ToolError as error:
             result = _result(call, CallOutcome.ERROR, str(error), _first_line(str(error)))
         except Exception as error:
-            # A defect in a tool, or a disk that fails, must not end the turn with a dangling call.
+            # A defect in a tool, or a failing disk, must not leave a call without a result.
             text = f"{tool.name} failed: {type(error).__name__}: {error}"
             result = _result(call, CallOutcome.ERROR, text, _first_line(text))
         else:
@@ -406,16 +405,16 @@ class Executor:
         )
 
     async def _answer(self, progress: _Progress, interrupter: Interrupter) -> None:
-        """Run the user's checks on the step's edits and put the findings into the result of its last edit, once.
+        """Run the user's checks on the step's edits and append the findings to the result of the last edit.
 
-        It comes before anything is staged: no decision can come between, and a crash leaves nothing half told.
+        It runs before staging: no decision can come between the edit and its findings.
         """
         check = self._ports.run_checks
         if check is None or not progress.held or not progress.draft.has_changes or interrupter.is_stopped:
             return
         self._publish(PhaseChanged(SessionPhase.RUNNING, "checks"))
         said = ""
-        # Whatever keeps a check from running, the edit is not lost for it.
+        # A check that fails to run must not lose the edit.
         with suppress(Exception):
             said = await interrupter.wait_for(check(progress.draft))
         if said:
@@ -423,7 +422,7 @@ class Executor:
             progress.held[-1] = last.model_copy(update={"text": f"{last.text}\n\n{said}"})
 
     async def _stage(self, message: AssistantMessage, progress: _Progress, answers: Sequence[str]) -> None:
-        """Make the draft a proposal, and record it together with the results that speak of it."""
+        """Stage the draft as a proposal, and record it in one transaction with the results of its calls."""
         if not progress.held:
             return
         summary = progress.draft.summaries[0] if progress.draft.summaries else _first_line(message.text)
@@ -436,7 +435,7 @@ class Executor:
                 await asyncio.to_thread(_note_reads, progress.draft, tuple(self._log.events), message)
             proposal = await asyncio.to_thread(self._stage_draft, progress.draft, summary, answers)
         except TooMuchUnread as full:
-            # What another agent has staged meanwhile has filled it.
+            # Another agent has staged edits meanwhile and filled the reading budget.
             await progress.recorder.write_now(*(_unread_result(result, full) for result in progress.held))
             return
         except Exception as error:
@@ -457,7 +456,7 @@ class Executor:
         self._publish(ProposalsChanged((proposal.id,)))
 
     def _stage_draft(self, draft: "Draft", summary: str, answers: Sequence[str]) -> "Proposal":
-        """Stage the draft, with the tree that its command saw; on a thread."""
+        """Stage the draft with the id of the tree on which its command ran; blocks: call it on a thread."""
         if draft.recipe is not None:
             with suppress(OSError):
                 tree = self._ports.tree_id(self._service.overlay_of_older_proposals(draft.ensure_proposal_id()))
@@ -471,7 +470,7 @@ class Executor:
 
 
 def _note_reads(draft: "Draft", events: Sequence[Event], message: AssistantMessage) -> None:
-    """Note with a draft what the model had read; on a thread."""
+    """Store in the draft what the model had read before this response; blocks: call it on a thread."""
     from app.agent.read_history import find_read_history
 
     draft.read_history = find_read_history(events, message, draft.changed_paths.keys())
@@ -490,7 +489,7 @@ def _result(call: ToolCall, outcome: CallOutcome, text: str, summary: str) -> To
 
 
 def _unread_result(result: ToolResult, full: TooMuchUnread) -> ToolResult:
-    """The result of a call that the reading budget has no room for; it closes the gate."""
+    """Return the result of a call that the reading budget has no room for; recording it closes the gate."""
     return result.model_copy(
         update={
             "outcome": CallOutcome.REFUSED,

@@ -1,10 +1,9 @@
-"""The gate as a fold over the log: whether the model may call tools.
+"""Gate: decides whether the model may call tools, as a fold over the log.
 
-It closes when a turn has staged as many proposals as the policy allows, or when the user's reading budget has no room
-for an edit. It opens when the user gives the model the
-word (`TurnStarted`), or decides on a proposal while no turn runs. Nothing else moves it, so after a crash it stands
-where it stood; a decision in the middle of a turn moves it only at the end of that, so no turn can stage more than it
-may.
+The gate closes when a turn has staged as many proposals as the policy allows, or when the user's reading budget has
+no room for an edit. It opens when a turn starts (`TurnStarted`) or when the user decides on a proposal while no turn
+runs. A decision during a turn takes effect at the end of the turn. No other event changes the gate: after a crash its
+state is the same as before.
 """
 
 from dataclasses import dataclass
@@ -23,18 +22,18 @@ from app.conversation.events import (
 
 
 class UnansweredDenials:
-    """Fold that keeps the denied proposals whose feedback the model has not answered yet."""
+    """Fold over the denied proposals whose feedback the model has not answered yet."""
 
     def __init__(self) -> None:
         self.undelivered = False
-        """No request in which the model may act has carried the latest feedback."""
+        """The latest feedback has not been part of a request that allows tool calls."""
         self.latest = 0
-        """Id of the event that has it."""
+        """Id of the event with the latest feedback."""
         self._unanswered: list[str] = []
 
     @property
     def unanswered(self) -> tuple[str, ...]:
-        """Return the denied proposals that the next one may answer, the latest first."""
+        """Return the denied proposals that the next proposal may answer, the latest first."""
         return tuple(reversed(self._unanswered))
 
     def apply(self, event: Event) -> None:
@@ -54,7 +53,7 @@ class UnansweredDenials:
         speaks = bool(event.feedback.strip() or event.comments)
         if speaks:
             self.undelivered, self.latest = True, event.id
-        # A denied one that was reopened stands for itself again; what the user said stays said.
+        # A reopened proposal is pending again; its feedback stays in the conversation.
         if event.proposal in self._unanswered and (speaks or event.decision is DecisionKind.REOPENED):
             self._unanswered.remove(event.proposal)
         if speaks and event.decision is DecisionKind.DENIED:
@@ -83,15 +82,15 @@ class Gate:
 
     def __init__(self, policy: GatePolicy) -> None:
         self.policy = policy
-        """May be replaced at any time; counts from the same turn."""
+        """May be replaced at any time; also applies to the steps that the running turn has staged."""
         self._staged: list[str] = []
         self._paths: list[str] = []
         self.unread = 0
-        """Lines that waited unread when an edit of this turn was refused for them; 0 if none was."""
+        """Unread lines because of which an edit of this turn was refused; 0 if none was."""
         self.turn_runs = False
-        """Whether a turn is under way, as far as the log says."""
+        """Whether the log has a turn that started and has not ended."""
         self._decided_meanwhile = False
-        """The user has decided since the turn staged an edit."""
+        """The user has decided on a proposal since the turn staged its last edit."""
 
     @property
     def is_closed(self) -> bool:
@@ -110,7 +109,7 @@ class Gate:
 
     @property
     def staged_paths(self) -> tuple[str, ...]:
-        """Return the files of those proposals."""
+        """Return the files that the proposals of this turn change."""
         return tuple(dict.fromkeys(self._paths))
 
     def apply(self, event: Event) -> None:
@@ -134,7 +133,7 @@ class Gate:
                 self._paths += [file.path for file in event.files]
 
     def end_turn(self) -> None:
-        """Reset to the state without a running turn, also after a crash in the middle of one."""
+        """Set the state to "no turn runs"; also called after a crash during a turn."""
         self.turn_runs = False
         if self._decided_meanwhile:
             self._open()

@@ -1,7 +1,7 @@
-"""Instructions of the program to the model: their texts, and which of them open a turn.
+"""Instructions of the program to the model: their texts, and which of them start a turn.
 
-Each is an event of its own, sent as a system message, and stands in payloads only for as long as it applies
-(`Intervention.scope`). What a decision of the user tells the model is worded in `app.conversation.proposal_reports`.
+Each is an event, sent as a system message, and part of payloads only while it applies (`Intervention.scope`). The
+messages about the user's decisions are in `app.conversation.proposal_reports`.
 """
 
 import asyncio
@@ -27,11 +27,11 @@ from app.proposals.values.models import Proposal, ProposalState
 from app.proposals.values.origin import OriginKind
 
 DENIALS_BEFORE_ADVICE = 3
-"""Denials in a row, with no approval between, after which the model is told to ask instead."""
+"""Denials in a row without an approval, after which the model is advised to ask instead."""
 FILES_NAMED = 20
-"""More files than this are counted, not named."""
+"""Longest list of file names; further files are only counted."""
 _PLACES_NAMED = 6
-"""More places of one file than this are counted."""
+"""Most changed places named for one file; further places are only counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +39,14 @@ class FileChangedSinceRead:
     """A file that differs from what the model has seen."""
 
     version: str
-    """What a read would show (SHA-256 hex); empty for a file that is gone."""
+    """SHA-256 (hex) of the content that a read would return; empty if the file does not exist any more."""
     spans: Sequence[LineSpan] = ()
-    """The lines of it that the model does not know, as far as that could be found out."""
+    """The lines of the file that the model has not seen, if they could be determined."""
 
 
 @dataclass(frozen=True, slots=True)
 class TurnProgress:
-    """Progress of a turn, for the notes to a model that does not come to an end."""
+    """Progress of a turn, for messages to a model that makes no progress or reaches the step limit."""
 
     step: int = 0
     """Requests made in the turn."""
@@ -55,14 +55,14 @@ class TurnProgress:
     """The call that the turn made most often."""
     times: int = 0
     fruitless_steps: int = 0
-    """The latest steps in a row of which no call succeeded."""
+    """Number of latest consecutive steps in which no call succeeded."""
     effect: str = ""
-    """The last call that was the first of its like to succeed; empty if none did."""
+    """The last successful call that had not succeeded before in the turn; empty if there is none."""
     effect_step: int = 0
 
     @property
     def description(self) -> str:
-        """`Step 12 of 50. Called 4 times: …. The last step that brought anything new was step 7: ….`"""
+        """Return e.g. `Step 12 of 50. Called 4 times in this turn: …. The last step that …: ….`"""
         parts = [f"Step {self.step} of {self.step_limit}."]
         if self.times > 1:
             parts.append(f"Called {self.times} times in this turn: {self.repeated}.")
@@ -79,7 +79,7 @@ _BEGINNING = TurnProgress()
 
 
 def stop_after_staging_instruction(proposals: Sequence[str], paths: Iterable[str]) -> Intervention:
-    """Return the instruction of the closing request: an edit is staged, hand control back."""
+    """Return the instruction of the closing request after staged edits: return control to the user."""
     many = len(proposals) > 1
     return _instruction(
         InterventionKind.STAGED,
@@ -102,8 +102,8 @@ def closing_instruction(
         kind: The cause.
         proposals: Ids staged in this turn.
         paths: The files that they change.
-        progress: Of the turn.
-        unread: Lines that wait unread, for `UNREAD`.
+        progress: Progress of the turn.
+        unread: Unread lines, for `UNREAD`.
     """
     match kind:
         case InterventionKind.UNREAD:
@@ -140,7 +140,7 @@ def closing_instruction(
 def nudge_instruction(
     kind: InterventionKind, *, calls: bool = False, progress: TurnProgress = _BEGINNING
 ) -> Intervention:
-    """Return a remark on the last response, for the next request only.
+    """Return a message about the last response; only the next request contains it.
 
     Args:
         kind: `EMPTY_RESPONSE`, `TRUNCATED` or `NO_PROGRESS`.
@@ -171,7 +171,7 @@ def nudge_instruction(
 
 
 def limit_near_note(use: LimitUse) -> Intervention:
-    """Return the remark that most of a limit is used, for the rest of the turn."""
+    """Return the message that most of a limit is used; it applies for the rest of the turn."""
     return Intervention(
         kind=InterventionKind.LIMIT_NEAR,
         text=(
@@ -184,7 +184,7 @@ def limit_near_note(use: LimitUse) -> Intervention:
 
 
 def pending_note(proposals: Iterable[Proposal]) -> Intervention | None:
-    """Return the note on what awaits the user's decision when the gate opens again; None if nothing does."""
+    """Return a note that lists the pending proposals when the gate opens again; None if there are none."""
     lines = [_pending_line(proposal) for proposal in proposals if proposal.state.is_pending]
     if not lines:
         return None
@@ -200,7 +200,7 @@ def pending_note(proposals: Iterable[Proposal]) -> Intervention | None:
 
 
 def planning_instruction() -> Intervention:
-    """Return the instruction to plan only, for the whole turn."""
+    """Return the instruction to plan without editing; it applies for the whole turn."""
     return Intervention(
         kind=InterventionKind.PLAN,
         text=(
@@ -214,7 +214,8 @@ def planning_instruction() -> Intervention:
 def repeated_denials_note(denials_in_row: int, *, asks_by_tool: bool = True) -> Intervention | None:
     """Return advice after denials in a row (`PendingProposals.denials_in_row`); None below the threshold.
 
-    `asks_by_tool` says that the model has our tool for questions, which an agent from outside has not.
+    Args:
+        asks_by_tool: the model has the tool `ask_user`; agents from outside do not have it.
     """
     if denials_in_row < DENIALS_BEFORE_ADVICE:
         return None
@@ -229,7 +230,7 @@ def repeated_denials_note(denials_in_row: int, *, asks_by_tool: bool = True) -> 
 
 
 def files_changed_note(changed: Mapping[str, FileChangedSinceRead]) -> Intervention | None:
-    """Return which files and lines differ from what the model has seen; None if none do."""
+    """Return a note that lists files and lines that differ from those the model has seen; None if none do."""
     if not changed:
         return None
     gone = [path for path, now in changed.items() if not now.version]
@@ -248,7 +249,7 @@ def files_changed_note(changed: Mapping[str, FileChangedSinceRead]) -> Intervent
 
 
 def replaced_result_note(proposal: str, paths: Iterable[str]) -> Intervention:
-    """Return the note that a command was run again, and that its new result is what the proposal has now."""
+    """Return a note that a command was run again and its result replaces that of the proposal."""
     return Intervention(
         kind=InterventionKind.FACT,
         text=(
@@ -260,7 +261,7 @@ def replaced_result_note(proposal: str, paths: Iterable[str]) -> Intervention:
 
 
 def unavailable_tools_note(sentences: Sequence[str]) -> Intervention:
-    """Return which tools cannot be used and why, for the whole turn."""
+    """Return a note that says which tools cannot be used and why; it applies for the whole turn."""
     return Intervention(kind=InterventionKind.FACT, text=" ".join(sentences), scope="turn")
 
 
@@ -279,7 +280,7 @@ def _pending_line(proposal: Proposal) -> str:
 
 
 def _with_lines(path: str, spans: Sequence[LineSpan]) -> str:
-    """`a.py (different now: lines 3-5, line 40, lines gone after line 77)`, in the numbers that a read would show."""
+    """Return e.g. `a.py (different now: lines 3-5, line 40, lines gone after line 77)`; numbered as in a read."""
     if not spans:
         return path
     shown, more = spans[:_PLACES_NAMED], len(spans) - _PLACES_NAMED
@@ -303,43 +304,43 @@ def _names(paths: Iterable[str]) -> str:
 
 
 _REMEMBERED = 12
-"""Versions of one file; the oldest are forgotten when edits are staged on it again and again."""
+"""Versions remembered for each file; the oldest are dropped."""
 
 
 @dataclass(slots=True)
 class _Known:
-    """One version of a file that the model knows."""
+    """A version of a file that the model knows."""
 
     version: str
-    """SHA-256 hex; empty for a file that is not there."""
+    """SHA-256 (hex); empty for a missing file."""
     proposal: str = ""
-    """The proposal that makes it so; empty for what was read or told."""
+    """The proposal that produces this version; empty for a version that was read or reported."""
     with_edits_of: Collection[str] = ()
-    """Other proposals whose edits are in it."""
+    """Other proposals whose edits this version contains."""
     waits: bool = False
-    """Something of the proposal awaits a decision."""
+    """A part of the proposal is pending."""
     parted: bool = False
     """The user decided on parts of the proposal."""
     gone: bool = False
     """The proposal was denied or undone as a whole."""
 
     def decide(self, event: ProposalDecided) -> None:
-        """Take in a decision on its proposal."""
+        """Update the state from a decision on this version's proposal."""
         again = event.decision in (DecisionKind.REOPENED, DecisionKind.EDITED)
         taken_back = event.decision in (DecisionKind.DENIED, DecisionKind.UNDONE)
         self.waits = event.still_pending or again
         if event.decision is DecisionKind.UNDONE:
-            # Whatever was decided on parts of it is undone with it.
+            # The undo also reverts decisions on parts of the proposal.
             self.parted = False
         self.parted = self.parted or bool(event.hunks) or event.decision is DecisionKind.PARTLY_APPROVED
         self.gone = taken_back and not self.waits and not self.parted
 
 
 class FileVersionsSeen:
-    """Fold that keeps, for each file that the model has read, the versions from which its content may derive.
+    """Fold over the versions of each file that the model has seen and that its content may derive from.
 
-    One is enough for a file that was read. Once an edit of it is staged, lines come from what it was before or from
-    what the edit made of it, and the model knows both, until the edit stands or falls as a whole.
+    For a file that was only read, there is one version. After a staged edit there are two: the one before the edit
+    and the one with it. The file may have lines of both until the edit is approved or denied as a whole.
     """
 
     def __init__(self) -> None:
@@ -349,11 +350,11 @@ class FileVersionsSeen:
     def versions(self) -> dict[str, tuple[str, ...]]:
         """Return the known versions by path (SHA-256 hex; empty for a missing file)."""
         candidates = ((path, _candidates(known)) for path, known in self._files.items())
-        # Of a file that it wrote without having read it, and that was denied, the model knows nothing.
+        # No versions are left if the model wrote a file without reading it and the edit was denied.
         return {path: versions for path, versions in candidates if versions}
 
     def after_events(self, events: Sequence[Event]) -> "FileVersionsSeen":
-        """Return the versions that the model will know once these events are recorded."""
+        """Return a copy with these events applied; this fold does not change."""
         ahead = FileVersionsSeen()
         ahead._files = {path: [replace(each) for each in known] for path, known in self._files.items()}
         for event in events:
@@ -366,7 +367,7 @@ class FileVersionsSeen:
             case ToolResult():
                 self._learn(event.reads)
             case Intervention():
-                # Told once: from now on this is what the model knows.
+                # The note reports these versions to the model, which knows them from now on.
                 self._learn(event.files)
             case ProposalStaged():
                 self._staged(event)
@@ -386,12 +387,12 @@ class FileVersionsSeen:
     def _staged(self, event: ProposalStaged) -> None:
         for stat in event.files:
             if stat.path not in event.versions:
-                # A log of an earlier version does not say what the edit made of the file.
+                # Logs of earlier versions of signoff lack the content hash of the edit.
                 self._files.pop(stat.path, None)
         if event.supersedes:
             for known in self._files.values():
                 known[:] = [each for each in known if each.proposal != event.supersedes]
-        # What a command made of a file that the model never read, it does not know.
+        # The model does not know the content that a command gave to a file that it never read.
         written = event.origin is not None and event.origin.kind is OriginKind.MODEL
         for path, version in event.versions.items():
             if written or path in self._files:
@@ -407,7 +408,7 @@ def _add(known: list[_Known], new: _Known) -> None:
 
 
 def _candidates(known: Iterable[_Known]) -> tuple[str, ...]:
-    """Return the versions that may be in a file now: a version that stands as a whole replaces those before it."""
+    """Return the versions that the file may derive from; a fully approved version replaces all earlier ones."""
     found: list[str] = []
     not_whole: set[str] = set()
     for each in known:
@@ -440,10 +441,10 @@ class TurnBriefing:
         self._seen = log.attach(FileVersionsSeen())
 
     async def compose_interventions(self, opening: Sequence[Event]) -> list[Intervention]:
-        """The interventions at the beginning of a turn.
+        """Return the interventions for the start of a turn.
 
         Args:
-            opening: what the user did that begins it, which is recorded together with them.
+            opening: the user's events that start the turn; they are recorded together with the interventions.
         """
         waiting = await asyncio.to_thread(self._service.pending)
         changed = await asyncio.to_thread(self._changed, self._seen.after_events(opening).versions)
@@ -456,9 +457,9 @@ class TurnBriefing:
         return [intervention for intervention in found if intervention is not None]
 
     def _changed(self, known: Mapping[str, Sequence[str]]) -> dict[str, FileChangedSinceRead]:
-        """The files that a read would show otherwise than the model knows them.
+        """Return the files whose content differs from the versions that the model knows.
 
-        Of more files than are named, nobody has to know the lines.
+        Only the files that a note names (`FILES_NAMED`) get their changed lines.
         """
         draft = self._service.new_draft(self._session_id)
         changed: dict[str, FileChangedSinceRead] = {}

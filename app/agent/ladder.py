@@ -1,8 +1,8 @@
-"""The decision ladder: what happens next in a turn, as a pure function of a small state.
+"""The decision ladder: decides the next action of a turn, as a pure function of a small state.
 
-It is asked before every request and after every response and batch of calls. The rungs, in order: control flow (the
-user's stop, an open question, the closed gate, a closing request already made, the limits), room in the context,
-a failed request, the finish reason and the shape of what came last. No other code decides.
+The turn calls `decide` before each request, after each response and after each batch of calls. The rungs, in order:
+control flow (the user's stop, an open question, the closed gate, a closing request already sent, the limits), room in
+the context, a failed request, the finish reason and shape of the last response. No other code decides.
 """
 
 from dataclasses import dataclass
@@ -13,37 +13,37 @@ from app.conversation.events import InterventionKind, LimitName
 from app.llm.failures.request_errors import COMPACT
 
 NO_PROGRESS_REPEATS = 3
-"""The same call this often in a turn: the model is told."""
+"""The model is warned after this many identical calls in a turn."""
 NO_PROGRESS_FRUITLESS_STEPS = 4
-"""This many steps in a row without any effect: the model is told."""
+"""The model is warned after this many steps in a row without any effect."""
 NO_PROGRESS_PATIENCE = 2
-"""After it was told, this many more before the turn is closed."""
+"""The turn is closed after this many more of them following the warning."""
 NUDGES = 1
-"""How many responses in a row that are empty or cut off are answered with a nudge."""
+"""Number of empty or truncated responses in a row that are answered with a nudge."""
 
 
 class LastStep(StrEnum):
-    """The last thing in the conversation, as far as it matters for the next move."""
+    """The last entry of the conversation, classified for the decision about the next action."""
 
     USER = "user"
-    """The user's move (a message, an answer, feedback, continue): nothing of the model yet."""
+    """An action of the user (message, answer, feedback, continue); the model has not responded yet."""
     RESULTS = "results"
     """All calls of the last response have results."""
     CALLS = "calls"
-    """Whole calls that have not all been run."""
+    """Complete calls, some of which have not run."""
     CUT_CALLS = "cut_calls"
-    """Calls in a response that was cut off: not to be run."""
+    """Calls in a truncated response; they must not run."""
     TEXT = "text"
     CUT_TEXT = "cut_text"
     EMPTY = "empty"
     REASONING_ONLY = "reasoning_only"
     NO_ROOM = "no_room"
-    """Nothing at all because the context was full (`length` without output)."""
+    """No output because the context was full (`length` without output)."""
 
 
 @dataclass(frozen=True, slots=True)
 class LadderState:
-    """Everything on which the decision depends."""
+    """All inputs of the decision."""
 
     last: LastStep = LastStep.USER
     aborted: bool = False
@@ -52,27 +52,27 @@ class LadderState:
     """A question of the model waits for the user."""
     gate_closed: bool = False
     unread: int = 0
-    """Lines that wait unread, where the gate is closed for them."""
+    """Unread lines because of which the gate is closed; 0 if it has another reason."""
     closing_sent: bool = False
-    """This turn's closing request has been made."""
+    """The closing request of this turn has been sent."""
     steps: int = 0
-    """Requests made in this turn, without the closing one."""
+    """Requests sent in this turn, without the closing one."""
     step_limit: int = 50
     limit: LimitName | None = None
-    """The user's limit that allows no request but the closing one, or not even that."""
+    """The user's cost or time limit that allows at most the closing request."""
     limit_message: str = ""
     closed_by: LimitName | None = None
-    """The limit for which the closing request was made."""
+    """The limit for which the closing request was sent."""
     failure: str = ""
-    """`app.llm.failures.request_errors.FailureKind` of the last request, if it failed and was not made again."""
+    """`app.llm.failures.request_errors.FailureKind` of the last request if it failed and was not retried."""
     failure_message: str = ""
     room_needed: bool = False
-    """By measure, the next request would overflow the context."""
+    """The next request is estimated to overflow the context."""
     compacted: bool = False
-    """Making room was tried since the last good response, with success or without."""
+    """Compaction was tried since the last good response, successfully or not."""
     finish_reason: str | None = None
     repeats: int = 0
-    """How often the most repeated call of the last step was made in this turn."""
+    """Calls in this turn that equal the most repeated call of the last step."""
     fruitless_steps: int = 0
     no_progress_nudges: int = 0
     empty_nudges: int = 0
@@ -81,30 +81,30 @@ class LadderState:
 
 @dataclass(frozen=True, slots=True)
 class EndTurn:
-    """The turn is over; control is with the user."""
+    """End the turn and return control to the user."""
 
     stopped: Literal["answer", "staged", "refused", "aborted", "failed"]
     message: str = ""
-    """One line for the user, where there is something to say."""
+    """One line for the user; may be empty."""
     limit: LimitName | None = None
-    """The limit that has ended the turn."""
+    """The limit that ended the turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class WaitForUser:
-    """A question is open: the turn is over until the user answers."""
+    """End the turn until the user answers the open question."""
 
 
 @dataclass(frozen=True, slots=True)
 class SendClosingRequest:
-    """Send a closing request, in which no tool is allowed, and refuse all calls that are still open."""
+    """Send a closing request, which allows no tool calls, and refuse all open calls."""
 
     kind: InterventionKind
 
 
 @dataclass(frozen=True, slots=True)
 class CompactContext:
-    """Make room in the context, then ask the ladder again."""
+    """Compact the context, then call the ladder again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class RunCalls:
 
 @dataclass(frozen=True, slots=True)
 class SendRequest:
-    """Ask the model, after the given intervention if any."""
+    """Send a request to the model, after the given intervention if there is one."""
 
     nudge: InterventionKind | None = None
 
@@ -123,33 +123,33 @@ Action = EndTurn | WaitForUser | SendClosingRequest | CompactContext | RunCalls 
 
 
 class LadderRung(StrEnum):
-    """The rule that decided."""
+    """The rule that made the decision."""
 
     USER_STOP = "user stop"
     OPEN_QUESTION = "open question"
     CLOSING_REQUEST = "closing request"
-    """It was made: whatever came of it, the turn ends."""
+    """A closing request was sent; the turn ends, whatever its result."""
     CLOSED_GATE = "closed gate"
     FULL_CONTEXT = "full context"
     FAILED_REQUEST = "failed request"
     LAST_RESPONSE = "last response"
-    """Its finish reason and shape, or that the user has the model go on."""
+    """Its finish reason and shape; also used when the user continues the turn."""
     STEP_LIMIT = "step limit"
     SPENDING_LIMIT = "spending limit"
-    """Of cost or time."""
+    """A limit of cost or time."""
     NO_PROGRESS = "no progress"
 
 
 @dataclass(frozen=True, slots=True)
 class LadderDecision:
-    """The next action, and the rung that decided it."""
+    """The next action and the rung that chose it."""
 
     rung: LadderRung
     action: Action
 
 
 def decide(state: LadderState) -> LadderDecision:
-    """Return the next move."""
+    """Return the decision about the next action."""
     if (move := _control_flow(state)) is not None:
         return move
     if state.failure == "context_full" or state.last is LastStep.NO_ROOM:
@@ -175,10 +175,10 @@ def _control_flow(state: LadderState) -> LadderDecision | None:
 
 
 def _within_limits(state: LadderState, move: LadderDecision) -> LadderDecision:
-    """Return the move, or the end of the turn where it is a request that a limit of cost or time does not allow."""
+    """Return `move`, or the end of the turn if `move` sends a request that a cost or time limit forbids."""
     if state.limit is None or not isinstance(move.action, SendRequest | CompactContext):
         return move
-    # Where there is no room, a closing request has none either.
+    # If the context is full, a closing request does not fit either.
     if not state.steps or state.failure == "context_full" or state.last is LastStep.NO_ROOM:
         return LadderDecision(LadderRung.SPENDING_LIMIT, EndTurn("failed", state.limit_message, state.limit))
     kind = InterventionKind.COST_LIMIT if state.limit == "cost" else InterventionKind.TIME_LIMIT
@@ -193,9 +193,9 @@ def _no_room(state: LadderState) -> Action:
 
 
 def _after_closing(state: LadderState) -> EndTurn:
-    """Stop the turn: there is only one closing request in a turn."""
+    """Return the end of the turn; a turn has only one closing request."""
     limit = state.closed_by
-    # An endpoint may answer a call under "none" with an error: the gate has held all the same.
+    # With tool choice "none", an endpoint may report a tool call as an error: the call did not run.
     failed = state.failure not in ("", "tool_use_failed")
     message = state.failure_message if failed else ""
     if not state.failure and state.last in (LastStep.CALLS, LastStep.CUT_CALLS, LastStep.RESULTS):
@@ -239,7 +239,7 @@ def _by_shape(state: LadderState) -> Action:
 
 
 def _request(state: LadderState, move: LadderDecision, request: SendRequest) -> LadderDecision:
-    """Whether the model may be asked once more, and whether there is room to."""
+    """Return `move`, or another decision if the step limit, missing progress or a full context forbids a request."""
     if state.steps >= state.step_limit:
         return LadderDecision(LadderRung.STEP_LIMIT, SendClosingRequest(InterventionKind.STEP_LIMIT))
     if state.last is LastStep.RESULTS and request.nudge is None:

@@ -1,4 +1,4 @@
-"""Limits on what a session may cost and how long its turns may work, and how much of them is used, by its log."""
+"""Cost and time limits of a session, and how much of them the session has used according to its log."""
 
 import asyncio
 import time
@@ -28,15 +28,15 @@ from app.llm.values.requests_and_updates import TokenUsage
 from app.text.quantities import format_duration
 
 NEAR = 0.8
-"""The share of a limit at which user and model are told that it is near."""
+"""The share of a limit from which the user and the model are warned."""
 _CLOSING_INPUT = 300
-"""Tokens that a closing request reads besides the conversation: its instruction."""
+"""Estimated tokens of the closing instruction."""
 _CLOSING_OUTPUT = 1_000
-"""Tokens that it may write."""
+"""Tokens reserved for the response to the closing request."""
 _LEAST_OUTPUT = 500
-"""Tokens that a response has to have room for, or its request does not go out."""
+"""Fewest output tokens that must be affordable for a request to be sent."""
 _BYTES_PER_TOKEN = 3
-"""Of a response that is being received; fewer than usual, so that its cost is not underestimated."""
+"""For a response that is being received; lower than usual to avoid underestimating its cost."""
 NO_PRICE = (
     "The cost limit cannot be kept, since the price of {model} is not known: set it under [price] in the "
     'configuration ("{model}" = {{ input = 3, output = 15 }}, in dollars per million tokens), or lift the limit.'
@@ -45,12 +45,12 @@ NO_PRICE = (
 
 @dataclass(frozen=True, slots=True)
 class SessionLimits:
-    """Limits of a session; None where there is none."""
+    """Limits of a session; None means no limit."""
 
     max_cost: float | None = None
     """US dollars that all requests of the session may cost."""
     max_seconds: float | None = None
-    """Seconds that its turns may work, without the waits for the user."""
+    """Working time of all turns in seconds, without the time spent waiting for the user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,59 +59,59 @@ class ReachedLimit:
 
     name: LimitName
     message: str
-    """One line for the user: which limit, what is used, how to raise it."""
+    """One line for the user: which limit, how much is used, how to raise it."""
 
 
 @dataclass(frozen=True, slots=True)
 class LimitUse:
-    """How much of a limit is used."""
+    """How much of a limit is used (`share`: 1.0 is all of it)."""
 
     name: LimitName
     share: float
     description: str
     """`$1.60 of the cost limit of $2.00`."""
     key: str
-    """Of the limit at this value: it is told once that it is near."""
+    """Identifies the limit and its value: the user and the model are warned once for each key."""
 
 
 def format_cost(dollars: float) -> str:
-    """Return an amount in dollars, exact to the cent, or to two digits where it is less than one."""
+    """Return dollars with two decimals; two significant digits below $0.10."""
     return f"${dollars:.2f}" if dollars >= 0.1 or not dollars else f"${dollars:.2g}"
 
 
 _IN_A_TURN = (LadderMove, RequestSent, RequestFailed, AssistantMessage, ToolStarted, ToolResult, TurnEnded)
-"""Events that only a running turn writes: others may come days after a crash has left one without its end."""
+"""Events that only a running turn writes; other events may come days after a crash that left a turn without end."""
 
 
 class UsageMeter:
-    """Fold: the cost and the working time of a session, and which limits were announced as near.
+    """Fold over the cost and working time of a session and the limit warnings that were given.
 
-    A response that came without a count of its tokens is estimated.
+    If a response has no token count, its tokens are estimated.
     """
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._cost = 0.0
         self._unpriced = TokenUsage()
-        """Tokens of responses whose cost is not in the log."""
+        """Tokens of responses whose cost was not recorded."""
         self._estimate = 0
-        """Tokens of the last request, as estimated."""
+        """Estimated tokens of the last request."""
         self._unanswered = False
-        """Nothing that accounts for the last request is in the log yet."""
+        """The last request has neither a response nor an error in the log yet."""
         self._worked = 0.0
         self._latest: float | None = None
-        """Time of the running turn's latest event."""
+        """Time of the latest event of the running turn; None if no turn runs."""
         self.announced: set[str] = set()
-        """Limits that were announced as near: `LimitUse.key`."""
+        """Keys (`LimitUse.key`) of the limits that were warned about."""
 
     @property
     def seconds(self) -> float:
-        """Return the working time of all turns until now, the running one too."""
+        """Return the working time of all turns, including the running one."""
         running = self._clock() - self._latest if self._latest is not None else 0.0
         return self._worked + max(0.0, running)
 
     def cost(self, price: PriceTable) -> float:
-        """Return US dollars for all requests; `price` is that of tokens whose cost was not recorded."""
+        """Return the cost of all requests in US dollars; `price` applies to tokens without a recorded cost."""
         return self._cost + (add_cost(self._unpriced, price).cost or 0.0)
 
     def apply(self, event: Event) -> None:
@@ -146,7 +146,7 @@ class UsageMeter:
                 self._latest = None
 
     def _settle(self) -> None:
-        """Count the input of a request that was cut off before anything of its response was kept."""
+        """Count the input of a request that ended without a recorded response or error."""
         if self._unanswered:
             self._unanswered = False
             self._add(TokenUsage(prompt_tokens=self._estimate))
@@ -168,11 +168,11 @@ class UsageMeter:
 
 
 class TurnBudget:
-    """How much of the limits is left to a turn.
+    """The part of the limits that a turn has left.
 
     Args:
-        price: Of the turn's model; None if it is not known.
-        context_tokens: Returns the tokens of the next request.
+        price: Price of the turn's model; None if unknown.
+        context_tokens: Returns the estimated tokens of the next request.
     """
 
     def __init__(
@@ -190,12 +190,12 @@ class TurnBudget:
         self._context_tokens = context_tokens
 
     def find_reached_limit(self, *, before_request: bool) -> ReachedLimit | None:
-        """Return the limit that ends the turn now.
+        """Return the limit that ends the turn now; None if there is none.
 
-        The closing request has to stay within the cost limit.
+        Money for the closing request is reserved.
 
         Args:
-            before_request: another request is to go out before the closing one.
+            before_request: whether another request is planned before the closing one.
         """
         limits = self._limits
         if limits.max_seconds is not None and self._usage.seconds >= limits.max_seconds:
@@ -217,7 +217,7 @@ class TurnBudget:
         )
 
     def measure_use(self, steps: int, step_limit: int) -> list[LimitUse]:
-        """Return how much of each limit is used, given the steps of the turn."""
+        """Return the used part of each limit; `steps` are those of the running turn."""
         limits = self._limits
         words = f"{steps} of the {step_limit} steps of this turn"
         uses = [LimitUse("steps", steps / step_limit, words, f"steps {step_limit}")]
@@ -231,15 +231,15 @@ class TurnBudget:
         return uses
 
     def find_newly_near_limits(self, steps: int, step_limit: int) -> list[LimitUse]:
-        """Return the limits that are nearly used and not announced yet."""
+        """Return the limits that are nearly used up and have not been warned about."""
         uses = self.measure_use(steps, step_limit)
         return [use for use in uses if use.share >= NEAR and use.key not in self._usage.announced]
 
     async def wait_for_time_limit(self, waited: Callable[[], float] = lambda: 0.0) -> None:
-        """Return once the working time is used up.
+        """Return once the time limit is reached; never return without a time limit.
 
         Args:
-            waited: Returns for how many seconds the user has been waited for since the turn's latest event.
+            waited: Returns the seconds spent waiting for the user since the turn's latest event.
         """
         limit = self._limits.max_seconds
         if limit is None:
@@ -256,7 +256,7 @@ class TurnBudget:
         if limit is None or self._price is None:
             return True
         tokens = size // _BYTES_PER_TOKEN
-        # What it writes is read again by the closing request.
+        # The closing request includes this response as input.
         cost = self._price_of(self._context_tokens() + tokens, tokens) + self._closing_cost
         return self._usage.cost(self._price) + cost <= limit
 

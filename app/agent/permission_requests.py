@@ -1,4 +1,4 @@
-"""Permission requests of tools, and what the user has allowed for the session or the project."""
+"""Permission requests of tools, and the permissions that the user granted for the session or the project."""
 
 import asyncio
 import itertools
@@ -17,22 +17,22 @@ Form = CommandForm | ToolForm
 
 
 class AllowedFormStore(Protocol):
-    """Port to the permanently allowed forms; blocks."""
+    """Store of the permanently allowed forms; its methods block."""
 
     def forms(self) -> Sequence[str]:
-        """Return the allowed patterns."""
+        """Return the allowed forms as text."""
         ...
 
     def add(self, form: str) -> None:
-        """Allow a form of command permanently."""
+        """Allow a form permanently."""
         ...
 
 
 class GrantedPermissions:
-    """The permissions of one session.
+    """Permissions granted in one session or for the project.
 
     Args:
-        store: Holds what is allowed for good; without one nothing ever is.
+        store: Stores permanent permissions; without it none are stored.
     """
 
     def __init__(self, store: AllowedFormStore | None = None) -> None:
@@ -41,7 +41,7 @@ class GrantedPermissions:
         self._forms: list[Form] = []
 
     async def describe_earlier_permission(self, permission_request: PermissionRequest) -> str:
-        """Return in words the earlier permission that covers this; empty if it must be asked."""
+        """Return a description of the earlier permission that covers the request; empty if the user must be asked."""
         if permission_request.kind in ("changes", "ignored"):
             return ""
         if permission_request in self._same:
@@ -53,13 +53,13 @@ class GrantedPermissions:
         return f"{form} in this project" if form else ""
 
     async def remember_answer(self, permission_request: PermissionRequest, answer: PermissionAnswer) -> None:
-        """Remember the lasting permission in an answer; raises StorageError if it cannot be stored."""
+        """Store a permission that outlasts this request; raise StorageError if the store fails."""
         if not answer.allowed or answer.duration is PermissionDuration.ONCE:
             return
         if answer.form is None:
             self._same.add(permission_request)
             return
-        # Also where it is kept for good, so that the session goes on as told should the store fail.
+        # Also for a permanent permission: it holds in this session even if the store fails.
         self._forms.append(answer.form)
         if answer.duration is PermissionDuration.PROJECT and self._store is not None:
             await asyncio.to_thread(self._store.add, answer.form.dump())
@@ -75,7 +75,7 @@ def _covers(form: Form, permission_request: PermissionRequest) -> bool:
 
 
 _LONGEST_SUBJECT = 200
-"""Characters of what was denied, as the model is reminded of it; its call has all of it."""
+"""Characters of the denied subject in the event; the call has the full text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class _Open:
 
 
 class PermissionRequests:
-    """Open permission requests of tools. Words given with a refusal are recorded as the user's; no tool gets them."""
+    """Open permission requests of tools. Feedback on a denial is recorded as the user's; the tool does not get it."""
 
     def __init__(self, publish: Callable[[Update], None], granted: GrantedPermissions, log: EventLog) -> None:
         self._publish = publish
@@ -101,7 +101,7 @@ class PermissionRequests:
         return {key: waiting.permission_request for key, waiting in self._open.items()}
 
     async def ask(self, call: str, permission_request: PermissionRequest) -> PermissionAnswer:
-        """Wait for the user's answer, unless an earlier one covers it.
+        """Wait for the user's answer, unless an earlier permission covers the request.
 
         Raises:
             Interrupted: the turn ended before the user answered.
@@ -118,12 +118,12 @@ class PermissionRequests:
             del self._open[key]
             self._publish(PermissionResolved(key, call))
         if not answer.allowed:
-            # Words that came with it are on disk before the tool goes on.
+            # Store the user's feedback before the tool continues.
             await self._log.append()
         try:
             await self._allowances.remember_answer(permission_request, answer)
         except Exception as error:
-            # The store failed; the user's yes holds all the same.
+            # The store failed; the permission still holds for this session.
             self._publish(SessionFailed(f"Allowed in this session; it could not be kept for the project: {error}"))
         return answer
 
@@ -137,14 +137,14 @@ class PermissionRequests:
             return ""
 
     def answer(self, key: str, answer: PermissionAnswer) -> None:
-        """Take the user's answer; a request that is no longer open is ignored."""
+        """Resolve a request with the user's answer; ignore a request that is no longer open."""
         if (waiting := self._open.get(key)) and not waiting.answer.done():
             if not answer.allowed and answer.feedback.strip():
                 self._log.append_deferred(_denied(waiting, answer.feedback))
             waiting.answer.set_result(replace(answer, feedback=""))
 
     def withdraw_all(self) -> None:
-        """Withdraw all requests: the turn is over."""
+        """Withdraw all open requests because the turn ended; `ask` raises `Interrupted`."""
         for waiting in self._open.values():
             if not waiting.answer.done():
                 waiting.answer.set_exception(Interrupted())
@@ -152,7 +152,7 @@ class PermissionRequests:
 
 def _denied(waiting: _Open, feedback: str) -> CallDenied:
     asked = waiting.permission_request
-    # Of a command, its changes and a server's tool, the first line names it.
+    # The first line of the detail names the command, its changes or the server's tool.
     subject = asked.detail.removeprefix("$ ").strip().partition("\n")[0]
     if len(subject) > _LONGEST_SUBJECT:
         subject = f"{subject[:_LONGEST_SUBJECT]}…"

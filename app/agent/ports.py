@@ -1,4 +1,4 @@
-"""Ports of a session, implemented by the code that opens it."""
+"""Ports of a session; the code that opens the session implements them."""
 
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -30,19 +30,19 @@ class ModelPort(Protocol):
 
     @property
     def profile(self) -> Profile:
-        """Return the endpoint's profile as far as it is known."""
+        """Return the known profile of the endpoint."""
         ...
 
     def stream(self, build: Callable[[Profile], Payload], *, closing: bool = False) -> AsyncGenerator[StreamUpdate]:
-        """Send one request with the payload that `build` makes on a thread; raises `RequestError`."""
+        """Send one request with the payload that `build` returns (called on a thread); raise `RequestError`."""
         ...
 
     def retry_now(self) -> None:
-        """Send a request that waits to be retried at once."""
+        """Retry a request at once that waits for its retry time."""
         ...
 
     async def find_price(self) -> PriceTable | None:
-        """Return the price of the model, looked up at the endpoint if need be; None if it is not known."""
+        """Return the price of the model, if needed by asking the endpoint; None if it is unknown."""
         ...
 
     def with_model_and_effort(self, model: str, effort: str) -> "ModelPort":
@@ -50,20 +50,20 @@ class ModelPort(Protocol):
         ...
 
     def open_isolated_client(self) -> AbstractAsyncContextManager["ModelPort"]:
-        """Return a client for the same model that tries once, and discards the corrections that it learns."""
+        """Return a client for the same model that does not retry and discards learned corrections."""
         ...
 
 
 class TurnClaim(Protocol):
-    """The right to run the turns of a session: one process has it at a time."""
+    """The right to run the turns of a session; only one process can hold it."""
 
     @property
     def is_held(self) -> bool:
-        """Return whether this process has it."""
+        """Return whether this process holds the right."""
         ...
 
     def acquire(self) -> bool:
-        """Take it unless another process has it; return whether it is held. May be called on any thread."""
+        """Take the right unless another process holds it; return whether it is held. May be called on any thread."""
         ...
 
     def release(self) -> None:
@@ -77,23 +77,23 @@ class OtherSession:
 
     title: str
     is_open: bool
-    """Whether some process has it open, which acts at once on what is recorded in it."""
+    """Whether a process has it open and reacts at once to new events."""
 
 
 class OtherSessions(Protocol):
     """Writes events to other sessions."""
 
     async def record(self, session_id: str, events: Sequence[Event]) -> OtherSession | None:
-        """Append events to that session's log; return None if the session no longer exists.
+        """Append events to that session's log; return None if the session does not exist any more.
 
-        Without a session, decisions among them are kept by themselves.
+        In that case the decisions among the events are stored without a session.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class SessionPorts:
-    """The surroundings of one session."""
+    """Services that one session uses."""
 
     sink: EventSink
     others: OtherSessions
@@ -105,35 +105,35 @@ class SessionPorts:
     check_unread_limit: Callable[[], None] = lambda: None
     """Raises TooMuchUnread if the reading budget has no room for another edit; may be called on any thread."""
     commit: Callable[[Proposal], str] | None = None
-    """Makes a git commit of an approved proposal and returns its id; None if the user has not asked for that."""
+    """Commits an approved proposal and returns the commit id; None if not configured."""
     run_checks: "Callable[[Draft], Coroutine[Any, Any, str]] | None" = None
-    """Runs the checks of a draft that answer its step; gives what they say against it, empty if nothing."""
+    """Runs the user's checks on a draft and returns their findings for the model; empty if there are none."""
     tree_id: "Callable[[PendingFiles], str]" = lambda pending: ""
-    """Gives the id of the workspace's tree under pending changes; blocks; raises OSError."""
+    """Returns the tree id of the workspace with these pending changes applied; blocks; raises OSError."""
     read_image: Callable[[str], bytes] | None = None
-    """Gives the bytes of an image by their SHA-256; raises KeyError."""
+    """Returns the bytes of an image by SHA-256; raises KeyError."""
     save_images: Callable[[Sequence[bytes]], object] = lambda contents: None
-    """Keeps the bytes of images; raises StorageError."""
+    """Stores the bytes of images; raises StorageError."""
     allowed_forms: AllowedFormStore | None = None
-    """Forms of commands that are allowed for good; None where nobody is there to have allowed them."""
+    """Permanently allowed commands; None if no user is present who could have allowed any."""
     side_questions: Callable[[str], Sequence[Event]] = lambda proposal: ()
-    """The side questions on a proposal and their answers, in whichever session they were asked."""
+    """Returns the side questions on a proposal and their answers from all sessions."""
 
 
 @dataclass(frozen=True, slots=True)
 class TurnSettings:
-    """Prompt and limits of a turn; the user may change them while it runs."""
+    """Prompt and limits of a turn; the user may change them during the turn."""
 
     prompt: Callable[[int], str]
-    """The system prompt, given how many steps of a turn may stage edits."""
+    """Returns the system prompt; its argument is the number of steps of a turn that may stage edits."""
     policy: GatePolicy = field(default_factory=GatePolicy)
     max_steps: int = 50
     plan: bool = False
-    """The model is to plan: nothing is staged."""
+    """Plan mode: edits are refused."""
     limits: SessionLimits = field(default_factory=SessionLimits)
-    hold_ignored: bool = False  # What commands write of what git ignores waits until the user says so.
+    hold_ignored: bool = False  # Changes of commands to git-ignored files wait for the user's permission.
 
     @property
     def system_prompt(self) -> str:
-        """Return the system prompt under this policy."""
+        """Return the system prompt for the current gate policy."""
         return self.prompt(self.policy.max_staging_steps)

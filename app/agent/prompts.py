@@ -1,7 +1,7 @@
 """The system prompt: the model's role, how edits work, and the workspace.
 
-The text is byte-stable within a session, since servers cache the beginning of a request: it holds the day, not the
-time, and nothing that changes while the session runs, but for the gate's policy when the user changes that.
+Servers cache the beginning of a request, so the text has the same bytes for the whole session: it contains the date
+but no time, and nothing that changes during the session. Only a change of the gate's policy changes the text.
 """
 
 from collections.abc import Callable, Iterable
@@ -15,9 +15,9 @@ from app.workspace.secrets import secret_reason
 
 FILE_NAME = "AGENTS.md"
 MAX_GUIDANCE_FILE_BYTES = 32 * 1024
-"""Bytes of one file that are passed on."""
+"""Most bytes of one file that the model gets."""
 MAX_GUIDANCE_BYTES = 64 * 1024
-"""Bytes of all files together."""
+"""Most bytes of all guidance files together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,19 +26,19 @@ class GuidanceFile:
 
     path: str
     text: str
-    """As the project wrote it: to be followed within the user's wishes, never trusted with more."""
+    """Written by the project: the model follows it unless the user says otherwise; it grants no permissions."""
     cut: bool = False
-    """Whether the file goes on beyond what is passed on."""
+    """Whether the text is only the beginning of the file."""
 
 
 def find_guidance_files(
     workspace: Workspace, files: Iterable[str] = (), notify: Callable[[str], None] = lambda line: None
 ) -> list[GuidanceFile]:
-    """Return the guidance for these files, the root's included, nearest first.
+    """Return the guidance files for these paths, including that of the workspace root, nearest first.
 
-    A file that is missing, not UTF-8 at all, or leads out of the workspace is left out, and so is what looks like a
-    secret, as nobody is asked at this time: of these two kinds `notify` gets a line for the user. Nearer files are
-    kept whole before farther ones when all together are too long.
+    Files that are missing, not UTF-8, outside the workspace, or look like a secret are skipped (the user is not asked
+    here). For a file outside the workspace and for a secret, `notify` gets a line for the user. If the files exceed
+    `MAX_GUIDANCE_BYTES`, the farthest files are cut.
     """
     folders = {PurePosixPath(".")}
     for file in files:
@@ -49,7 +49,7 @@ def find_guidance_files(
         path = (folder / FILE_NAME).as_posix()
         size = min(MAX_GUIDANCE_FILE_BYTES, left)
         try:
-            # One byte more tells whether the file goes on; a key far down in it is not passed on either way.
+            # One extra byte shows whether the file is longer. Secrets beyond that are not passed on either.
             content = workspace.read_head(path, size + 1)
             if secret_reason(path, content) or secret_reason(workspace.resolve(path), content):
                 notify(f"Kept from the model: {path} looks like a secret, or leads to one.")
@@ -124,14 +124,14 @@ def make_system_prompt(
     skills: str = "",
     chain_steps: int = 1,
 ) -> str:
-    """The first message of every request of a session.
+    """Return the system prompt: the first message of every request of a session.
 
     Args:
-        today: the day on which the session began.
+        today: the day on which the session started.
         branch: the git branch at that time; empty outside a repository.
         guidance: text of the workspace's AGENTS.md files, each under its path.
-        skills: names and descriptions of the skills, a line each.
-        chain_steps: how many steps of a turn may stage edits before the gate closes.
+        skills: names and descriptions of the skills, one per line.
+        chain_steps: number of steps of a turn that may stage edits before the gate closes.
     """
     once = _CHAIN.format(steps=chain_steps) if chain_steps > 1 else _STOP
     parts = [_ROLE, _EDITS.format(once=once), _TOOLS, _ANSWERS, _workspace(workspace, branch, today)]

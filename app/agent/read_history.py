@@ -1,4 +1,4 @@
-"""Reads the log for what the model had seen of the workspace before it wrote an edit."""
+"""Determine from the log what the model had read of the workspace before it wrote an edit."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -10,16 +10,16 @@ from app.conversation.events import Answer, AssistantMessage, Event, ProposalSta
 from app.proposals.risk.read_reasons import FileReads, ReadHistory
 
 _SHOWS_NOTHING = ("list_files", "ask_user", "write_todos", "read_skill", "find_tools")
-"""Tools whose arguments or results may name a file without a line of it."""
+"""Tools whose arguments or results may name a file without showing its content."""
 _EDITS = ("edit_file", "write_file", "apply_patch", "delete_file", "rename_file")
 _NAME = re.compile(r"(?:\\b|def |class )?([A-Za-z_]\w{3,})(?:\\b|\\?\()?")
-"""A pattern that looks for one name."""
+"""A search pattern for a single name."""
 _NUMBER = re.compile(r"^\d+\t")
 
 
 @dataclass(slots=True)
 class _Seen:
-    """What was found about one file so far."""
+    """What the log shows about one file, up to an event."""
 
     versions: set[str] = field(default_factory=set)
     pages: list[tuple[str, str]] = field(default_factory=list)
@@ -34,12 +34,12 @@ class _Seen:
 
 
 def find_read_history(events: Sequence[Event], message: AssistantMessage, paths: Collection[str]) -> ReadHistory:
-    """Return what the model had seen when it wrote a message; for threads.
+    """Return what the model had read when it wrote `message`; blocks: call it on a thread.
 
     Args:
         events: The log of the session.
-        message: Has the calls that edit.
-        paths: The files that are edited.
+        message: The response with the edit calls.
+        paths: The edited files.
     """
     seen = {path: _Seen() for path in paths}
     calls: dict[str, ToolCall] = {}
@@ -85,7 +85,7 @@ def find_read_history(events: Sequence[Event], message: AssistantMessage, paths:
 
 
 def find_reads_of_proposal(events: Sequence[Event], proposal: str, paths: Collection[str]) -> ReadHistory | None:
-    """Return what the model had seen when it wrote a proposal; None if the log does not have it; for threads."""
+    """Return what the model had read when it wrote a proposal; None if it is not in the log; call it on a thread."""
     found = (one for one in reversed(events) if isinstance(one, ProposalStaged) and one.proposal == proposal)
     staged = next(found, None)
     wanted = set(staged.calls) if staged is not None else set()
@@ -103,7 +103,7 @@ def _take_arguments(call: ToolCall, seen: dict[str, _Seen]) -> None:
     for path, one in seen.items():
         name = path.rpartition("/")[2]
         if any(name in text for text in texts):
-            # Of a patch, without its signs.
+            # Remove the diff signs of a patch.
             one.is_known = True
             lines = (line.strip("+- \t") for text in texts for line in text.splitlines())
             one.written.update(line for line in lines if line)
@@ -139,7 +139,7 @@ def _take_result(
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Yield the texts in arguments."""
+    """Yield all strings in (nested) arguments."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):

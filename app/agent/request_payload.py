@@ -1,7 +1,7 @@
-"""Inputs of a request and its payload, made once for each profile that is tried.
+"""Inputs of a request and its payload, built once per profile.
 
-Of a long history that takes half a second, in which nothing else on the event loop would move: it is asked for on a
-thread, by the turn that records what it sends as by the client that sends it.
+Building the payload of a long history takes half a second, so both the turn (which records the request) and the
+client (which sends it) call it on a thread to keep the event loop free.
 """
 
 import asyncio
@@ -20,18 +20,18 @@ from app.tools.tool_registry import ToolSet
 
 
 class NextRequestImages:
-    """Fold: the images that the next request carries, kept in memory.
+    """Fold over the images that the next request contains; their bytes are cached in memory.
 
     Args:
-        read: Gives the bytes by their SHA-256, or raises KeyError; without it there are none.
+        read: Returns the bytes of an image by SHA-256, or raises KeyError; without it no image is sent.
     """
 
     def __init__(self, read: Callable[[str], bytes] | None) -> None:
         self._read = read
         self._images: dict[int, Sequence[Image]] = {}
-        """By event; those that payloads may still show."""
+        """Images that payloads may still contain, by event id."""
         self._of_tools: set[int] = set()
-        """Those of the events that are results of tools."""
+        """Ids of the events in `_images` that are tool results."""
         self._encoded: dict[str, str] = {}
 
     def apply(self, event: Event) -> None:
@@ -48,7 +48,7 @@ class NextRequestImages:
                 self._images = {number: images for number, images in self._images.items() if number > event.upto}
 
     async def load(self, profile: Profile) -> Mapping[str, str]:
-        """Return the images of a request by SHA-256, as base64; images that the store lost are missing."""
+        """Return the images of a request as base64, by SHA-256; images missing in the store are left out."""
         newest_first = [
             image
             for number, images in reversed(self._images.items())
@@ -77,17 +77,17 @@ class NextRequestImages:
 
 
 def unseen_images_notice(images: Sequence[Image], model: str) -> Notice:
-    """Tell the user that a model does not see the images that they attached."""
+    """Return a notice that the model does not see the images that the user attached."""
     names = quote_names(images)
     text = f"{model} takes no images here, so it is only told their names: {names}. /model changes the model."
     return Notice(text=text, level="warning")
 
 
 class PreparedRequest:
-    """Builds the payload of a request and keeps the last one; to be used on one thread at a time.
+    """Builds the payload of a request and caches the last one; not safe for use on several threads at a time.
 
     Args:
-        sent: Takes each request as it goes out; called on the thread that builds it.
+        sent: Called with each request that is sent, on the thread that builds it.
     """
 
     def __init__(self, make: Callable[[Profile], Payload], model: str, sent: Callable[[SentRequest], None]) -> None:
@@ -103,14 +103,14 @@ class PreparedRequest:
         return self._made[1]
 
     def build_for_sending(self, profile: Profile) -> Payload:
-        """Return the payload for a profile, and keep it as the last one sent."""
+        """Return the payload for a profile and report it to `sent`."""
         payload = self.payload(profile)
         self._sent(SentRequest(self._model, profile, payload))
         return payload
 
 
 class RequestFactory:
-    """Prepares the requests of a session from its prompt, tools and images, and keeps the one that went out last."""
+    """Prepares the requests of a session from prompt, tools and images; `last_sent` is the request sent last."""
 
     def __init__(self, tools: ToolSet, images: NextRequestImages, system_prompt: Callable[[], str]) -> None:
         self._tools = tools
@@ -119,10 +119,10 @@ class RequestFactory:
         self.last_sent: SentRequest | None = None
 
     async def payload_inputs(self, model: ModelPort, *, closing: bool = False) -> PayloadInputs:
-        """Return the inputs of a payload besides the log and the profile."""
+        """Return all inputs of a payload except the log and the profile."""
         prompt = self._system_prompt()
         images = await self._images.load(model.profile)
-        # They are made for the first request.
+        # The first access builds the schemas, which takes time.
         schemas = await asyncio.to_thread(lambda: self._tools.schemas)
         endpoint = model.endpoint
         return PayloadInputs(

@@ -1,8 +1,7 @@
-"""One conversation in one workspace: takes what the user does, runs turns, and tells its subscribers.
+"""One conversation in one workspace: handles the user's actions, runs turns, and notifies its subscribers.
 
-Nothing here decides what the model does next (the ladder does), nor what goes over the wire (the projection
-does), nor when a turn may begin (`TurnRunner` does). A session belongs to one event loop; its proposal service works
-on threads.
+The ladder decides what the model does next, the projection what is sent, `TurnRunner` when a turn may start. A
+session belongs to one event loop; its proposal service runs on threads.
 """
 
 import asyncio
@@ -63,7 +62,7 @@ Subscriber = Callable[[Update], None]
 
 
 class UpdatePublisher:
-    """Fold: publishes each stored event, and its effect on gate and queue, to the subscribers."""
+    """Fold that publishes each stored event and its effect on gate and queue to the subscribers."""
 
     def __init__(self, gate: Gate, queue: Callable[[], tuple[str, ...]], publish: Subscriber) -> None:
         self._gate = gate
@@ -78,18 +77,18 @@ class UpdatePublisher:
             self._publish(QueueChanged(self._queue()))
 
     def publish_gate_change(self) -> None:
-        """Publish whether the gate has opened or closed."""
+        """Publish `GateChanged` if the gate has opened or closed since the last call."""
         if self._gate.is_closed != self._shown:
             self._shown = self._gate.is_closed
             self._publish(GateChanged(self._gate.is_closed))
 
 
 class SessionTokenTotals:
-    """Fold: tokens and cost of the session."""
+    """Fold over tokens and cost of the session."""
 
     def __init__(self) -> None:
         self.total = TokenTotals()
-        """Over all requests."""
+        """Sum over all requests."""
 
     def apply(self, event: Event) -> None:
         """Update the state from the next event."""
@@ -98,7 +97,7 @@ class SessionTokenTotals:
 
 
 class Session(DecisionService):
-    """A conversation; every public method may be called at any time, whatever the session is doing."""
+    """A conversation; every public method may be called in any state of the session."""
 
     def __init__(
         self, session_id: str, ports: SessionPorts, settings: TurnSettings, events: Sequence[Event] = ()
@@ -144,9 +143,9 @@ class Session(DecisionService):
             self._unfinished,
             self._publish,
         )
-        """What the user asks aside from the conversation."""
+        """Questions of the user outside the conversation."""
 
-    # What others look at
+    # State
 
     @property
     def is_busy(self) -> bool:
@@ -165,12 +164,12 @@ class Session(DecisionService):
 
     @property
     def queue(self) -> tuple[str, ...]:
-        """Messages that wait for the turn to end, oldest first; they outlive the session's being closed."""
+        """Messages that wait for the end of the turn, oldest first; they remain when the session is closed."""
         return self._turns.queue
 
     @property
     def is_follower(self) -> bool:
-        """Return whether another process runs the turns of this session; here one can read and decide."""
+        """Return whether another process runs the turns of this session; this process can only read and decide."""
         return not self.ports.claim.is_held
 
     def subscribe(self, subscriber: Subscriber) -> Callable[[], None]:
@@ -178,12 +177,13 @@ class Session(DecisionService):
         self._subscribers.append(subscriber)
         return lambda: self._subscribers.remove(subscriber)
 
-    # What the user says; each raises `SessionOpenElsewhere` where another process runs the turns of this session
+    # Messages of the user; each raises `SessionOpenElsewhere` if another process runs the turns of this session
 
     async def send(self, text: str, command: CommandInvocation | None = None, images: Sequence[Image] = ()) -> None:
-        """Send a message. During a turn it waits for the end; an open question takes it as its answer.
+        """Send a message. During a turn it is queued; if a question is open, it is the answer.
 
-        `command` is the one of the user's own that has made the message.
+        Args:
+            command: the user's custom command that produced the message.
         """
         await self._turns.send_message(text, command, images)
         await self._tell_of_unseen(images)
@@ -196,7 +196,7 @@ class Session(DecisionService):
     async def resume(self) -> None:
         """Let the model continue without a message, after the running turn; an open question must be answered first.
 
-        A request that waits to be sent again is sent at once.
+        A request that waits for its retry time is retried at once.
         """
         if self.phase is SessionPhase.RETRYING:
             self.ports.model.retry_now()
@@ -204,10 +204,10 @@ class Session(DecisionService):
             await self._turns.continue_turn()
 
     async def compact(self) -> None:
-        """Make room in the context now, by a summary of the older history."""
+        """Compact the context now, with a summary of the older history."""
         await self._turns.compact()
 
-    # What the user decides, beside the decisions on proposals
+    # Decisions of the user that are not on proposals
 
     @property
     def proposal_service(self) -> ProposalService:
@@ -216,27 +216,27 @@ class Session(DecisionService):
 
     @property
     def commit_function(self) -> Callable[[Proposal], str] | None:
-        """Return the function that commits an approved proposal, by the settings at opening."""
+        """Return the function that commits an approved proposal, as configured when the session was opened."""
         return self.ports.commit
 
     def answer_permission_request(self, key: str, answer: PermissionAnswer) -> None:
-        """Answer a tool that asks before it goes on."""
+        """Answer a tool's request for permission."""
         self.permission_requests.answer(key, answer)
 
-    # What the user stops or changes
+    # Interrupt and settings
 
     def interrupt(self) -> tuple[str, ...]:
-        """Stop the model at once. Returns the messages that were queued, for the composer to take back."""
+        """Stop the model at once. Return the queued messages, for the composer."""
         if self.is_busy:
             self.permission_requests.withdraw_all()
         return self._turns.interrupt()
 
     def take_back_queue(self) -> tuple[str, ...]:
-        """Empty the queue; return its messages for the composer. On disk they stay until `confirm_queue_taken`."""
+        """Empty the queue; return its messages for the composer. They stay on disk until `confirm_queue_taken`."""
         return self._turns.take_back_queue()
 
     async def confirm_queue_taken(self) -> None:
-        """Record that the messages taken back have left the queue: the composer has stored them."""
+        """Record that the taken messages have left the queue; call it when the composer has stored them."""
         await self._turns.confirm_queue_taken()
 
     def set_gate_policy(self, policy: GatePolicy) -> None:
@@ -246,11 +246,11 @@ class Session(DecisionService):
         self._publisher.publish_gate_change()
 
     def use_model(self, model: ModelPort, settings: TurnSettings) -> None:
-        """Talk to another model from the next turn on."""
+        """Use another model from the next turn on."""
         self.ports = replace(self.ports, model=model)
         self.settings = settings
 
-    # What happens elsewhere
+    # Changes by other processes
 
     async def load_external_events(self) -> None:
         """Read the events that another process wrote to this session; feedback among them starts a turn."""
@@ -261,17 +261,17 @@ class Session(DecisionService):
         await self._turns.deliver_feedback()
 
     async def take_over_turns(self) -> None:
-        """Run the turns of this session from now on, if the process that did so has released it."""
+        """Start running the turns of this session if the process that ran them has released it."""
         await self._turns.claim_turns()
 
     async def rebase_after_disk_change(self, paths: Collection[str]) -> tuple[Proposal, ...]:
-        """Re-base pending proposals onto files that changed on disk; return the changed proposals."""
+        """Rebase pending proposals onto files that changed on disk; return the changed proposals."""
         changed = await asyncio.to_thread(self.ports.service.rebase_pending, paths)
         await self._tell_changed(changed)
         return tuple(changed)
 
     async def notify_user(self, notice: Notice) -> None:
-        """Show the user a notice, also if it cannot be recorded."""
+        """Record a notice for the user; if that fails, publish it anyway."""
         try:
             await self.log.append(notice)
         except Exception:
@@ -306,7 +306,7 @@ class Session(DecisionService):
         return state.last_message if self.is_busy and state.unfinished_calls else None
 
     def _owned(self) -> None:
-        # A crash may have left a turn without its end; none runs now.
+        # A crash may have left a turn without its end event; no turn runs now.
         self.gate.end_turn()
         self._publish(PhaseChanged(SessionPhase.ASKING if self.question else SessionPhase.IDLE))
         self._publish(QueueChanged(self.queue))
@@ -324,10 +324,10 @@ class Session(DecisionService):
         await self._tell_changed(result.changed)
 
     async def _record(self, owner: str, event: ProposalDecided) -> None:
-        """Record a decision in the session that made the proposal, also if another process has that session open.
+        """Record a decision in the session that made the proposal, even if another process has that session open.
 
-        A fork remembers proposals of the original as its own: then the words are for the model at hand. The store
-        tells the fact to all others that remember it.
+        A fork has the proposals of the original in its log: then the decision is recorded here, for this model. The
+        store reports it to all other sessions that have the proposal.
         """
         if owner != self.id and event.proposal not in self.pending.proposed:
             other = await self.ports.others.record(owner, [event])
@@ -347,10 +347,10 @@ class Session(DecisionService):
     async def _tell_commit(self, text: str, *, failed: bool) -> None:
         await self.notify_user(Notice(text=text, level="warning" if failed else "info"))
 
-    # Telling
+    # Notices
 
     async def _tell_of_unseen(self, images: Sequence[Image]) -> None:
-        """Tell the user if the model does not see the attached images."""
+        """Show the user a notice if the model does not accept the attached images."""
         if images and not self.ports.model.profile.accepts_images:
             await self.notify_user(unseen_images_notice(images, self.ports.model.endpoint.model))
 

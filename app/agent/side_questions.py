@@ -1,7 +1,7 @@
 """Side questions of the user about a hunk while the gate is closed, answered outside the conversation.
 
-Nothing here touches turns, gate or ladder. A question goes out by itself, beside whatever a turn does, with the
-tools of the session and no leave to call them; what comes back is shown and recorded for the user alone.
+They do not change turns, gate or ladder. A question is sent independently of a running turn, with the tools of the
+session but no permission to call them; only the user sees the recorded answer.
 """
 
 import asyncio
@@ -62,10 +62,12 @@ def format_hunk(diff: FileDiff, hunk: Hunk, characters: int) -> str:
 
 
 def format_surroundings(diff: FileDiff, hunk: Hunk | None, lines: int, characters: int) -> str:
-    """Return the numbered file with the proposal applied, `lines` lines to each side of a hunk; of a deleted file,
-    the old one.
+    """Return the numbered lines around a hunk, with the proposal applied; of a deleted file, the old lines.
 
-    Without a hunk from the beginning of the file. As many lines as fit, those next to the hunk first.
+    Args:
+        hunk: None for the beginning of the file.
+        lines: Most lines on each side of the hunk.
+        characters: Most characters in total; the lines nearest to the hunk come first.
     """
     text = diff.new or diff.old
     start, end = _place(diff, hunk)
@@ -82,7 +84,7 @@ def format_surroundings(diff: FileDiff, hunk: Hunk | None, lines: int, character
 
 
 def clip_middle(text: str, characters: int) -> str:
-    """Return the text, or its beginning and end with a line that says how much is left out."""
+    """Return the text, shortened in the middle to about `characters` with a line that says how much is left out."""
     if len(text) <= characters:
         return text
     head, tail = max(0, characters * 2 // 3), max(0, characters // 3)
@@ -91,7 +93,7 @@ def clip_middle(text: str, characters: int) -> str:
 
 
 def _place(diff: FileDiff, hunk: Hunk | None) -> tuple[int, int]:
-    """From where to where a hunk is in the text that is shown."""
+    """Return the first line of a hunk and the line after it (0-based) in the text that is shown."""
     if hunk is None:
         return 0, 0
     if not diff.new:
@@ -109,17 +111,17 @@ class SideQuestionRequest:
     """A side question that can be built as a payload for any profile."""
 
     events: Sequence[Event]
-    """The log, without what is still being worked on."""
+    """The log without the response whose calls still run."""
     inputs: PayloadInputs
-    """As for any request of the session."""
+    """The same as for other requests of the session."""
     project: Callable[[Sequence[Event], Profile, PayloadInputs], Payload]
-    """Makes the payloads of the log; keeps what is the same in the next request of the conversation."""
+    """Builds payloads of the log; caches the part that the next request of the conversation shares."""
     meter: TokenMeter
     contexts: Sequence[str]
-    """What the program says about it, the widest first."""
+    """Descriptions of the subject for the model, the longest first."""
     question: str
     earlier: Sequence[tuple[str, str]]
-    """What was said in the thread before."""
+    """Earlier questions and answers of the thread."""
 
     def payload(self, profile: Profile, *, tight: bool = False) -> Payload:
         """Return the payload; `tight` makes it as small as possible, for a server that reported a full context."""
@@ -137,7 +139,7 @@ class SideQuestionRequest:
         return self._project(events, profile, self._least)
 
     def _asides(self) -> list[SideRequestInputs]:
-        """The ways to ask, from the one with most around it to the least."""
+        """Return the inputs to try, from the most context to the least."""
         return [*(SideRequestInputs(brief, self.question, self.earlier) for brief in self.contexts), self._least]
 
     @property
@@ -148,7 +150,7 @@ class SideQuestionRequest:
         return project(events, profile, replace(self.inputs, side_request=aside))
 
     def _shortened(self, profile: Profile) -> Sequence[Event]:
-        """The log with the oldest of it left out, as a compaction without a summary would."""
+        """Return the log with its oldest part left out, like a compaction without a summary."""
         events = list(self.events)
         used = self.meter.count_tokens(self.project(events, profile, replace(self.inputs, side_request=self._least)))
         budget = make_context_budget(used, profile.context_window, forced=True, factor=self.meter.factor)
@@ -170,7 +172,7 @@ _INSTRUCTION = (
 )
 _FILES_NAMED = 20
 _SIZES = ((400, 16_000), (80, 8_000), (20, 3_000), (5, 1_000), (0, 600))
-"""Lines of surroundings to each side, and characters of them and of the hunk, from the widest brief to the least."""
+"""Surrounding lines on each side, and characters of them and of the hunk, from the longest context to the least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +182,7 @@ class SideQuestionSubject:
     proposal: Proposal
     diff: FileDiff
     hunk: Hunk | None
-    """None for the file as a whole, or where the hunk is no more."""
+    """None for the whole file, or if the hunk does not exist any more."""
 
     @property
     def hunk_count(self) -> int:
@@ -191,7 +193,7 @@ class SideQuestionSubject:
 def make_question_contexts(
     subject: SideQuestionSubject, question: SideQuestion, earlier: Sequence[SideExchange]
 ) -> Iterator[str]:
-    """Return the context texts for a question, from the longest to one that fits nearly every context window."""
+    """Yield the context texts for a question, from the longest to one that fits nearly every context window."""
     for lines, characters in _SIZES:
         parts = [_INSTRUCTION, _change(subject), _hunk(subject, question, characters)]
         picked = [*((one.question.picked, one.question.text) for one in earlier), (question.picked, question.text)]
@@ -246,7 +248,7 @@ def _hunk(subject: SideQuestionSubject, question: SideQuestion, characters: int)
 
 
 def _fenced(text: str, characters: int) -> str:
-    """As a code block that nothing in it can close."""
+    """Return the text as a Markdown code block, with a fence longer than any in the text."""
     fence = "```"
     while fence in text:
         fence += "`"
@@ -261,7 +263,7 @@ _IGNORED = "It also called a tool, which was not run."
 
 @dataclass(slots=True)
 class _Asked:
-    """A question that is out."""
+    """A question that was sent and waits for its answer."""
 
     interrupter: Interrupter = field(default_factory=Interrupter)
     text: list[str] = field(default_factory=list)
@@ -271,10 +273,10 @@ class _Asked:
 
 
 class SideQuestionService:
-    """The side questions of a session; one thread has at most one open question.
+    """Side questions of a session; each thread has at most one open question.
 
     Args:
-        unfinished: Returns the response whose calls still run, if there is one.
+        unfinished: Returns the response whose calls still run; None if there is none.
     """
 
     def __init__(
@@ -297,18 +299,18 @@ class SideQuestionService:
         self._meter = log.attach(TokenMeter())
         self._out: dict[str, _Asked] = {}
         self._places: dict[str, ThreadAnchor] = {}
-        """What those that are out are about."""
+        """Threads of the open questions, by question id."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     def is_answer_awaited(self, place: ThreadAnchor) -> bool:
-        """Return whether an answer is awaited there."""
+        """Return whether an answer is awaited in this thread."""
         return place in self._places.values()
 
     async def ask(self, place: ThreadAnchor, text: str, picked: str = "") -> str:
-        """Record a question and send it; return its id at once. The answer is published.
+        """Record a question and start sending it; return its id at once. The answer is published.
 
         Raises:
-            ProposalError: it cannot be asked; nothing was sent.
+            ProposalError: the question cannot be asked; nothing was sent.
         """
         uid = uuid.uuid4().hex[:12]
         if self.is_answer_awaited(place):
@@ -334,7 +336,7 @@ class SideQuestionService:
         return uid
 
     def stop(self, question: str) -> bool:
-        """Stop the answer to a question; return whether there was something to stop."""
+        """Stop the answer to a question; return whether the question was open."""
         if question not in self._places:
             return False
         self._out.setdefault(question, _Asked()).interrupter.stop()
@@ -346,22 +348,26 @@ class SideQuestionService:
             await asyncio.wait(self._tasks)
 
     async def close(self) -> None:
-        """Stop all running questions and wait until their events are stored."""
+        """Stop all open questions and wait until their events are stored."""
         for question in tuple(self._places):
             self.stop(question)
         await self.wait_until_idle()
 
-    # What it is about
+    # Subject
 
     def _look(self, place: ThreadAnchor) -> tuple[SideQuestionSubject, tuple[SideExchange, ...]]:
-        """Return the subject in its present state and the earlier exchanges of its thread; runs on a thread."""
+        """Return the current state of the subject and the earlier exchanges of its thread; call it on a thread.
+
+        Raises:
+            ProposalError: the file is not in the proposal any more, or looks like a secret.
+        """
         ports = self._ports()
         proposal = ports.service.get(place.proposal)
         diff = next((one for one in ports.service.file_diffs(place.proposal) if one.change.path == place.path), None)
         if diff is None:
             raise ProposalError(f"{place.path} is not in {place.proposal} any more.")
         if proposal.sole_author_session(diff.change) != self._session_id:
-            # What this session's model has written itself it knows.
+            # A model may see any content that it wrote itself.
             _refuse_secret(ports.workspace, diff.change.old_path, diff.old)
             _refuse_secret(ports.workspace, diff.change.path, (*diff.old, *diff.new))
         hunk = next((one for one in diff.change.hunks if one.id == place.hunk), None)
@@ -369,7 +375,7 @@ class SideQuestionService:
         thread = tuple(one for one in before if one.question.place == place and one.answer_text)
         return SideQuestionSubject(proposal, diff, hunk), thread
 
-    # The answer
+    # Answer
 
     async def _answer(
         self, question: SideQuestion, subject: SideQuestionSubject, thread: tuple[SideExchange, ...]
@@ -399,8 +405,7 @@ class SideQuestionService:
             del self._out[question.uid], self._places[question.uid]
 
     async def _outcome(self, question: SideQuestion, request: SideQuestionRequest, asked: _Asked) -> SideAnswer:
-        """Send the question and return the answer; try once more with less context if the server reports a full
-        one."""
+        """Send the question and return the answer; on a full context, retry once with the smallest payload."""
         model = self._ports().model
         try:
             async with model.open_isolated_client() as apart:
@@ -440,7 +445,7 @@ class SideQuestionService:
         *,
         tight: bool = False,
     ) -> None:
-        """Pass the stream on. Writes nothing: it may be cancelled at any point."""
+        """Receive the response and publish its text. Write no event: this may be cancelled at any point."""
         prepared = self._requests.prepare(partial(request.payload, tight=tight), request.inputs.model)
         async for update in model.stream(prepared.build_for_sending, closing=True):
             match update:
@@ -481,7 +486,7 @@ class SideQuestionService:
 
 
 def _refuse_secret(workspace: Workspace, path: str, lines: tuple[str, ...]) -> None:
-    """Raise ProposalError for a file that looks like a secret: nothing of it is sent unasked."""
+    """Raise ProposalError for a file that looks like a secret: it is not sent without the user's consent."""
     content = "\n".join(lines).encode("utf-8", "surrogateescape")
     try:
         reason = find_secret_reason(workspace, path, content)

@@ -1,6 +1,6 @@
-"""Trace of the program's decisions in a turn, and of request timings.
+"""Trace of the program's decisions in a turn and of request timings.
 
-The moves of the ladder are in the log. `--debug FILE` writes them as JSON lines, between the events around them.
+The ladder's moves are events in the log. `--debug FILE` writes them as JSON lines, in the order of the log.
 """
 
 import json
@@ -36,11 +36,11 @@ from app.conversation.events import (
 )
 
 _LONGEST = 40
-"""Characters of a finish reason, which a server chooses, or of a tool's name, which a model does."""
+"""Most characters of a finish reason (chosen by the server) or a tool name (chosen by the model)."""
 
 
 def make_move_record(state: LadderState, move: LadderDecision) -> LadderMove:
-    """Return the record of a move, to be written with the events that follow from it."""
+    """Return the log record of a move; it is written together with the events that follow from the move."""
     match move.action:
         case EndTurn(stopped=stopped):
             what = f"stop: {stopped}"
@@ -60,18 +60,17 @@ def make_move_record(state: LadderState, move: LadderDecision) -> LadderMove:
 
 
 class TraceFile:
-    """Subscriber that appends JSON lines to a file."""
+    """Subscriber that appends JSON lines to a file; raises OSError if it cannot be opened."""
 
     def __init__(self, path: Path) -> None:
-        """Open it; raises OSError."""
         self._file = path.open("a", encoding="utf-8", buffering=1)
         self._names: dict[str, str] = {}
-        """Tools by the uids of their calls."""
+        """Names of the called tools by call uid."""
         self._sent = 0.0
         self._streaming = False
 
     def __call__(self, update: Update) -> None:
-        """Write a line about an update."""
+        """Write a line for an update that is traced."""
         match update:
             case EventRecorded(event=RequestSent()):
                 self._sent, self._streaming = time.monotonic(), False
@@ -91,7 +90,7 @@ class TraceFile:
             self._file.close()
 
     def _facts(self, event: Event) -> dict[str, Any] | None:
-        """Return the facts of an event without any text of the conversation; None for an event that is not traced."""
+        """Return the facts of an event without any text of the conversation; None if the event is not traced."""
         match event:
             case LadderMove():
                 return {"rung": event.rung, "move": event.move, "facts": event.facts}
@@ -114,7 +113,7 @@ class TraceFile:
         return {name: getattr(event, name) for name in names}
 
     def _write(self, kind: str, at: float, facts: dict[str, Any]) -> None:
-        # A disk that is full is no reason to stop.
+        # Ignore errors such as a full disk: tracing must not stop the session.
         with suppress(OSError, ValueError):
             self._file.write(json.dumps({"time": round(at, 3), "type": kind, **facts}) + "\n")
 
@@ -127,4 +126,4 @@ _KEPT: dict[type[Event], tuple[str, ...]] = {
     Compacted: ("method", "tokens_before", "tokens_after"),
     Pruned: ("tokens_before", "tokens_after"),
 }
-"""Of other events, the fields that are written."""
+"""Fields that are written for the other event types."""

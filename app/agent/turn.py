@@ -1,7 +1,7 @@
-"""One turn: asks the ladder for the next move and does it, until control is back with the user.
+"""One turn: asks the ladder for the next action and carries it out, until the ladder stops the turn.
 
-Whatever happens on the way (a failed request, a tool that raises, Escape at any instant) ends in a record in the
-log; the only things that pass through are a store that cannot be written and the end of the program.
+Every failure (a failed request, a tool that raises, Escape at any time) is recorded in the log. Only errors of the
+store and the end of the program leave `Turn.run` as exceptions.
 """
 
 import asyncio
@@ -73,9 +73,9 @@ from app.llm.values.requests_and_updates import (
 )
 
 _STALLED = 2.0
-"""Seconds without a word after which a closing request has stalled for a user who goes on."""
+"""Seconds without data after which a closing request is cut off if the user has sent the next message."""
 _NOTICED = 0.3
-"""Seconds after which it is said what is waited for before the first request."""
+"""Seconds after which the user is shown what the turn waits for before its first request."""
 _REFUSED_THERE = "The model called a tool although it was told to stop; the server refused the call."
 
 Cause = Literal["message", "feedback", "answer", "continue"]
@@ -88,19 +88,19 @@ class _Received:
     text: list[str] = field(default_factory=list)
     reasoning: list[str] = field(default_factory=list)
     records: list[Event] = field(default_factory=list)
-    """Events to record with the response: attempts that were discarded, notices."""
+    """Events to record together with the response: discarded attempts and notices."""
     completed: ResponseCompleted | None = None
     calls: dict[int, int] = field(default_factory=dict)
-    """Characters of the calls that are being written."""
+    """Characters received of each unfinished call, by index."""
     size: int = 0
-    """Bytes of text and reasoning, of attempts that were discarded too."""
+    """Bytes of text and reasoning, including those of discarded attempts."""
     latest: float = field(default_factory=time.monotonic)
-    """When something came last."""
+    """Monotonic time of the latest update."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConversationState:
-    """The log of a session, and the folds of it by which a turn goes on."""
+    """The log of a session and the folds over it that a turn needs."""
 
     log: EventLog
     gate: Gate
@@ -135,18 +135,18 @@ class Turn:
         self._interrupter = interrupter
         self._publish = publish
         self._told_unavailable: set[str] = set()
-        """What the model was told in this turn of tools that can't be used."""
+        """Notes about unavailable tools that the model got in this turn."""
         self._room_made = False
-        """Making room was tried since the last good response, whatever came of it."""
+        """Compaction was tried since the last good response, successfully or not."""
         self._first_tokens = 0
-        """Tokens of the turn's first request, where the cost is limited."""
+        """Tokens of the turn's first request; 0 without a cost limit."""
 
     async def run(self) -> None:
         """Carry out the ladder's decisions until it stops the turn."""
         await self._renew_tools()
         budget = await self._make_budget()
         while True:
-            # A tool costs nothing: what it does may be done, as long as the closing request can follow.
+            # Tool calls cost nothing: they may run if the closing request is still affordable after them.
             reached = budget.find_reached_limit(before_request=self._state.last is not LastStep.CALLS)
             state = make_ladder_state(
                 self._state,
@@ -183,7 +183,7 @@ class Turn:
                     await self._request(budget)
 
     async def _make_budget(self) -> TurnBudget:
-        """Return the limits of the turn."""
+        """Return the budget of the turn; with a cost limit, look up the price of the model."""
         limits, price = self._settings().limits, None
         if limits.max_cost is not None:
             with contextlib.suppress(Interrupted):
@@ -201,7 +201,7 @@ class Turn:
         )
 
     def _nearly_used(self, budget: TurnBudget) -> list[Event]:
-        """Return the events that tell user and model of limits that are near."""
+        """Return the events that warn the user and the model about limits that are nearly used up."""
         uses = budget.find_newly_near_limits(self._state.steps, self._settings().max_steps)
         return [
             event
@@ -210,7 +210,7 @@ class Turn:
         ]
 
     async def _renew_tools(self) -> None:
-        """Load the tools that are available now; they stay the same until the end of the turn."""
+        """Load the tools that are available now; they do not change until the end of the turn."""
 
         def tell() -> None:
             self._publish(PhaseChanged(SessionPhase.WAITING, self._tools.startup_wait_label or "MCP servers"))
@@ -231,7 +231,7 @@ class Turn:
         return [*events, interventions.unavailable_tools_note(new)] if new else events
 
     async def compact(self) -> None:
-        """Make room in the context at the user's request."""
+        """Compact the context at the user's request."""
         if not await self._make_room(by_hand=True) and not self._interrupter.is_stopped:
             await self._log.append(Notice(text="There is nothing to compact: the context is small already."))
 
@@ -261,7 +261,7 @@ class Turn:
         await self._executor.run_calls(message, self._interrupter, self._gate, budget)
 
     async def _close(self, kind: InterventionKind) -> None:
-        """The closing request: no tool is allowed in it, and nothing that comes back is run."""
+        """Send the closing request, which allows no tool calls, and refuse the calls in the response."""
         gate = self._gate
         await self._log.append(
             interventions.closing_instruction(
@@ -282,7 +282,7 @@ class Turn:
         return False
 
     async def _request(self, budget: TurnBudget | None) -> None:
-        """Send one request and record its outcome; None sends the closing one, which no limit cuts off."""
+        """Send one request and record its outcome; without a budget, send the closing request."""
         closing = budget is None
         request = await self._sent_request(closing=closing)
         self._publish(PhaseChanged(SessionPhase.REQUESTING))
@@ -309,29 +309,29 @@ class Turn:
         partial = self._partial("truncated", received, started)
         failed: Event = RequestFailed(kind=error.kind, message=str(error))
         if closing and error.kind is FailureKind.TOOL_USE_FAILED:
-            # The gate at work: the endpoint has refused the call before the executor could.
+            # Expected in a closing request: the endpoint refused the call before the executor did.
             failed = Notice(text=_REFUSED_THERE)
         await self._log.append(*received.records, *((partial,) if partial else ()), failed)
 
     async def _record_response(self, received: _Received, started: float, *, closing: bool) -> None:
         message = self._response(received, started)
-        # What a closing request brings is refused, cut off or not.
+        # The calls of a closing response are refused, whether they are truncated or not.
         cut = message.calls if message.state == "truncated" and not closing else ()
         await self._record(message, received, *self._executor.truncated_call_results(cut))
 
     async def _sent_request(self, *, closing: bool) -> PreparedRequest:
-        """Return the next request, recorded as sent; it contains everything that the log has before that record."""
+        """Record the next request as sent and return it; its payload has all events before that record."""
         inputs = await self._requests.payload_inputs(self._model, closing=closing)
         events = self._log.events_with_audience()
         request = self._requests.prepare(lambda profile: self._context.project(events, profile, inputs), inputs.model)
-        # On a thread: the payload may be long.
+        # On a thread, as the payload may be long.
         payload = await asyncio.to_thread(request.payload, self._model.profile)
         tokens = await asyncio.to_thread(self._context.count_tokens, payload)
         record = RequestSent(closing=closing, messages=len(payload.messages), estimated_tokens=tokens)
         (sent,) = await self._log.append(record)
         before = self._log.events_with_audience(before=sent.id)
         if len(before) > len(events):
-            # The user has decided, here or in another process, while the record was written.
+            # The user has decided on a proposal while the record was written, here or in another process.
             request = self._requests.prepare(
                 lambda profile: self._context.project(before, profile, inputs), inputs.model
             )
@@ -340,10 +340,10 @@ class Turn:
     async def _receive(
         self, build: Callable[[Profile], Payload], received: _Received, budget: TurnBudget | None
     ) -> None:
-        """Pass the stream on to the subscribers. Writes nothing: it may be cancelled at any point.
+        """Receive the response and publish its updates. Write no event: this may be cancelled at any point.
 
         Raises:
-            Interrupted: the response has grown beyond what the cost limit allows.
+            Interrupted: the response has become longer than the cost limit allows.
         """
         closing = budget is None
         async with contextlib.aclosing(self._model.stream(build, closing=closing)) as updates:
@@ -375,7 +375,7 @@ class Turn:
                     until = time.monotonic() + update.delay
                     self._publish(PhaseChanged(SessionPhase.RETRYING, update.reason, until))
                 case AttemptDiscarded() if not closing and self._executor.has_question(update.calls):
-                    # The question stops the turn: the request is not made again.
+                    # A question to the user ends the turn: don't repeat the request.
                     received.completed = ResponseCompleted(
                         update.text, "".join(received.reasoning), update.calls, None, True, None, ""
                     )
@@ -393,9 +393,9 @@ class Turn:
                 raise Interrupted
 
     async def _stalled(self, received: _Received) -> None:
-        """Return once the user's next message is ready and the closing response makes no progress any more.
+        """Return once the user has sent the next message and the closing response has stalled.
 
-        The proposal is on screen, and what the user says next matters more than what the model would have said.
+        The proposal is already on screen, so the user's message is more important than the rest of the response.
         """
         await self._interrupter.spoken.wait()
         while True:
@@ -408,7 +408,7 @@ class Turn:
         received.records.append(self._message("discarded", "".join(received.text), ""))
         received.text.clear()
         received.reasoning.clear()
-        # They were paid for.
+        # The provider bills them.
         received.size += sum(received.calls.values())
         received.calls.clear()
         self._publish(StreamDiscarded(update.reason))
@@ -439,7 +439,7 @@ class Turn:
             state="truncated" if completed.truncated else "complete",
             usage=completed.usage,
             endpoint=self._model.endpoint.base_url,
-            # What was asked for, not the dated alias that some servers answer with: opaque fields go back by it.
+            # Not the dated alias that some servers return: opaque fields are sent back only to this model name.
             model=self._model.endpoint.model,
             extras=completed.extras,
             duration=time.monotonic() - started,

@@ -1,4 +1,4 @@
-"""State of the running turn as a fold over the log: the facts that the ladder needs, at constant cost per event."""
+"""State of the running turn as a fold over the log: the inputs of the ladder, at constant cost per event."""
 
 import json
 from collections import Counter
@@ -39,12 +39,12 @@ _LIMITS: dict[InterventionKind, LimitName] = {
     InterventionKind.STEP_LIMIT: "steps",
 }
 _LONGEST_CALL = 160
-"""Characters of a call as the model is reminded of it."""
+"""Most characters of a call in a message to the model."""
 _CUT_REASONS = frozenset({"length", "model_context_window_exceeded"})
 
 
 def classify_response(message: AssistantMessage) -> LastStep:
-    """Return the shape of a response as the ladder distinguishes them."""
+    """Return the kind of a response that the ladder distinguishes."""
     cut = message.state == "truncated"
     if message.calls and message.state != "interrupted":
         return LastStep.CUT_CALLS if cut else LastStep.CALLS
@@ -56,54 +56,54 @@ def classify_response(message: AssistantMessage) -> LastStep:
 
 
 class TurnState:
-    """Fold: the running turn, or the last one."""
+    """Fold over the running turn, or the last one if none runs."""
 
     def __init__(self) -> None:
         self.running = False
         """Whether a turn has started and not ended."""
         self.responses = 0
-        """Responses of the model in the whole session, discarded ones too; numbers the call uids."""
+        """Responses of the model in the whole session, including discarded ones; used to number the call uids."""
         self.open_questions: dict[str, Question] = {}
-        """Questions by their call's uid that the user has neither answered nor passed over with a message."""
+        """Questions, by call uid, that the user has neither answered nor skipped with a message."""
         self.limit_end = 0
-        """Id of the latest event that ended a turn for a limit of the user's."""
+        """Id of the latest event that ended a turn because of a limit."""
         self._reset()
 
     def _reset(self) -> None:
         self.command: CommandInvocation | None = None
-        """The command of the user's own, the last if there are several, whose message began the turn."""
+        """The custom command that produced the message that started the turn; the last one if there are several."""
         self.steps = 0
         """Requests sent in this turn, without the closing one."""
         self.closing_sent = False
         self.closed_by: LimitName | None = None
-        """The limit for which the closing request is made."""
+        """The limit because of which the closing request is sent."""
         self.last = LastStep.USER
         self.finish_reason: str | None = None
         self.failure = ""
         self.failure_message = ""
         self.compacted = False
-        """Room was made since the last good response."""
+        """The context was compacted since the last good response."""
         self.repeats = 0
-        """How often the most repeated call of the last step was made in this turn, since an edit was staged."""
+        """Calls equal to the most repeated call of the last step, in this turn since the last staged edit."""
         self._repeated = ""
-        """That call."""
+        """The call that `repeats` counts."""
         self._effect = (0, "")
-        """The last step that brought anything new, and by which call."""
+        """The last step with a successful call that had not succeeded before, and that call."""
         self.fruitless_steps = 0
-        """Steps in a row in which no call achieved anything."""
+        """Number of latest consecutive steps in which no call succeeded."""
         self.nudges: Counter[InterventionKind] = Counter()
-        """Interventions of this turn, by kind, since the last response that was as it should be."""
+        """Interventions of this turn by kind; a good response resets some of them."""
         self.last_message: AssistantMessage | None = None
         self._open_calls: set[str] = set()
         self._fruitful = False
         self._made: Counter[str] = Counter()
         self._signatures: dict[str, str] = {}
-        """Those of the last response's calls, by their uids."""
+        """Signatures of the last response's calls, by call uid."""
         self._succeeded: set[str] = set()
 
     @property
     def question(self) -> Question | None:
-        """The oldest question that waits for the user."""
+        """The oldest open question to the user."""
         return next(iter(self.open_questions.values()), None)
 
     @property
@@ -114,7 +114,7 @@ class TurnState:
         return tuple(call for call in self.last_message.calls if call.uid in self._open_calls)
 
     def progress(self, step_limit: int) -> TurnProgress:
-        """Return the progress report for the model at the step limit of a turn."""
+        """Return the progress of the turn for messages to the model."""
         step, effect = self._effect
         return TurnProgress(
             self.steps,
@@ -156,7 +156,7 @@ class TurnState:
                 self.failure = self.failure_message = ""
                 if event.closing:
                     self.closing_sent = True
-                    # What came before it has been dealt with; whatever comes now is its answer.
+                    # Reset: the next response answers the closing request.
                     self.last = LastStep.USER
                 else:
                     self.steps += 1
@@ -211,7 +211,7 @@ class TurnState:
 
 
 def open_question(events: Iterable[Event]) -> Question | None:
-    """Return the oldest question in these events that the user has neither answered nor passed over."""
+    """Return the oldest question in these events that the user has neither answered nor skipped."""
     state = TurnState()
     for event in events:
         state.apply(event)
@@ -228,12 +228,12 @@ def make_ladder_state(
     compaction_tried: bool = False,
     limit: ReachedLimit | None = None,
 ) -> LadderState:
-    """Return the state on which the ladder decides.
+    """Return the inputs of the ladder.
 
     Args:
-        compaction_tried: making room was tried for this very request and found nothing to remove, which leaves no
-            event in the log.
-        limit: the limit of cost or time that allows no further request.
+        compaction_tried: compaction was tried for this request and found nothing to remove (the log has no event of
+            that).
+        limit: the cost or time limit that allows no further request.
     """
     return LadderState(
         last=turn.last,

@@ -1,4 +1,4 @@
-"""The turns of a session: one at a time, however many callers ask for one at once."""
+"""Runs the turns of a session one at a time, also if several callers start one at once."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -27,12 +27,12 @@ from app.images.image import Image
 
 
 class MessageQueue:
-    """Fold: the queued messages, oldest first; they are in the log, so they survive any exit."""
+    """Fold over the queued messages, oldest first; they are in the log, so they survive any exit."""
 
     def __init__(self) -> None:
         self._waiting: dict[int, MessageQueued] = {}
         self._withdrawn: set[int] = set()
-        """Given back to the user, which is yet to be recorded."""
+        """Ids of messages returned to the user, whose removal is not recorded yet."""
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -48,13 +48,13 @@ class MessageQueue:
         return (QueueTaken(messages=tuple(waiting)), *said)
 
     def take_back(self) -> tuple[str, ...]:
-        """Return the queued messages to the user."""
+        """Remove all messages from the queue and return their texts to the user."""
         texts = self.texts
         self._withdrawn.update(self._waiting)
         return texts
 
     def withdrawal_event(self) -> QueueTaken | None:
-        """Return the event that records the withdrawal; None if it is recorded."""
+        """Return the event that records the removal by `take_back`; None if there is nothing to record."""
         return QueueTaken(messages=tuple(sorted(self._withdrawn))) if self._withdrawn else None
 
     def apply(self, event: Event) -> None:
@@ -69,11 +69,11 @@ class MessageQueue:
 
 
 class SessionOpenElsewhere(Exception):
-    """Another process runs the turns of this session; the message says in one line what to do."""
+    """Another process runs the turns of this session; the message is one line that says what to do."""
 
 
 class _Spoken:
-    """Fold that calls `tell` for each message and decision of the user, whichever process it was made in."""
+    """Fold that calls `tell` for each queued message and decision of the user, from any process."""
 
     def __init__(self, tell: Callable[[], None]) -> None:
         self._tell = tell
@@ -84,14 +84,13 @@ class _Spoken:
 
 
 class TurnRunner:
-    """Starts turns and sees them through.
+    """Starts turns and waits for their end.
 
-    Whoever wants a turn comes through one door, behind which it is decided whether there is to be one: what was true
-    before the door may not be true any more.
+    All turn starts are serialised by the lock `_door`; preconditions are checked again while it is held.
 
     Args:
-        brief: Composes what the program tells the model at the beginning of a turn.
-        owned: Called when the claim has become ours: no turn runs anywhere then, whatever the log says.
+        brief: Composes the program's messages to the model at the start of a turn.
+        owned: Called when this process has acquired the claim: then no turn runs, whatever the log says.
     """
 
     def __init__(
@@ -110,9 +109,9 @@ class TurnRunner:
         self._publish = publish
         self._owned = owned
         self.state = log.attach(TurnState())
-        """The turn that runs, or the last one."""
+        """The running turn, or the last one."""
         self.feedback = log.attach(UnansweredDenials())
-        """The user's feedback that no request has carried yet."""
+        """The denials whose feedback no request has contained yet."""
         self._queue = log.attach(MessageQueue())
         self._opened_at = log.last_id
         self._door = asyncio.Lock()
@@ -120,30 +119,30 @@ class TurnRunner:
         log.attach(_Spoken(lambda: self._interrupter.spoken.set()))
         self._starting = False
         self._going_on = False
-        """The user wants the model to go on after the turn that runs."""
+        """The user wants the model to continue after the running turn."""
         self._turn: asyncio.Task[None] | None = None
         self._following: set[asyncio.Task[None]] = set()
         self._closing = False
 
     @property
     def is_busy(self) -> bool:
-        """Return whether a turn is running here."""
+        """Return whether a turn runs in this process."""
         return self._starting or (self._turn is not None and not self._turn.done())
 
     @property
     def question(self) -> Question | None:
-        """The oldest question that awaits an answer."""
+        """The oldest question to the user without an answer."""
         return self.state.question
 
     @property
     def queue(self) -> tuple[str, ...]:
-        """Messages that wait for the turn to end, oldest first."""
+        """Messages that wait for the end of the turn, oldest first."""
         return self._queue.texts
 
-    # Who runs turns
+    # Claim
 
     async def claim_turns(self) -> bool:
-        """Return whether turns may run here; the claim of a dead process is taken over."""
+        """Return whether turns may run in this process; take over the claim of a process that has ended."""
         if self._claim.is_held or self._closing:
             return True
         if not await asyncio.to_thread(self._claim.acquire):
@@ -152,14 +151,15 @@ class TurnRunner:
         self._owned()
         return True
 
-    # What begins a turn
+    # Start of a turn
 
     async def send_message(
         self, text: str, command: CommandInvocation | None = None, images: Sequence[Image] = ()
     ) -> None:
-        """Take a message: the answer to an open question, queued while a turn runs, else the start of a turn.
+        """Handle a message: answer the open question, queue it while a turn runs, or start a turn.
 
-        `command` is the one that has made it.
+        Args:
+            command: the custom command that produced the message.
         """
         await self._own()
         if self.question is not None:
@@ -169,20 +169,18 @@ class TurnRunner:
             await self._say(text, command, images)
 
     async def answer(self, text: str, call: str = "", images: Sequence[Image] = ()) -> None:
-        """The answer to the open question, or to that of this call.
+        """Answer the oldest open question, or the question of this call.
 
-        Words that come when the question is answered already are a message, unless they are that very answer.
+        If the question is already answered, the text is handled as a message; an identical answer is ignored.
         """
         await self._own()
         call = call or (self.question.call if self.question else "")
         while not await self._answer(text, call, images):
-            # The turn that asked is still being closed: the answer belongs after its end.
+            # The turn that asked has not ended yet: answer after its end.
             await self.wait_until_idle()
 
     async def continue_turn(self) -> None:
-        """Let the model continue without a message, after the running turn; an open question has to be answered
-        first.
-        """
+        """Let the model continue without a message, after the running turn; do nothing while a question is open."""
         await self._own()
         async with self._door:
             if self.is_busy:
@@ -192,7 +190,7 @@ class TurnRunner:
                 await self._go_on()
 
     async def compact(self) -> None:
-        """Make room in the context now."""
+        """Compact the context now; do nothing while a turn runs."""
         await self._own()
         async with self._door:
             if not self.is_busy and not self._closing:
@@ -200,7 +198,7 @@ class TurnRunner:
                 self._start(lambda turn: turn.compact())
 
     async def record_decision(self, event: Event, *, speaks: bool) -> None:
-        """Record a decision; one with words for the model starts a turn if nothing prevents it."""
+        """Record a decision; if it has feedback (`speaks`) and no turn runs, start a turn."""
         may_begin = speaks and await self.claim_turns()
         async with self._door:
             if may_begin and not self.is_busy and self.question is None:
@@ -209,24 +207,24 @@ class TurnRunner:
                 await self._log.append(event)
 
     async def deliver_feedback(self) -> None:
-        """Start a turn for feedback that arrived from elsewhere since the session was opened."""
+        """Start a turn for feedback that another process recorded since the session was opened."""
         if not self._feedback_waits or not await self.claim_turns():
             return
         async with self._door:
             if self._feedback_waits and not self.is_busy and self.question is None:
                 await self._begin("feedback")
 
-    # What ends one
+    # End of a turn
 
     def interrupt(self) -> tuple[str, ...]:
-        """Stop the turn at once; returns the messages that were queued."""
+        """Stop the turn at once; return the queued messages."""
         self._going_on = False
         if self.is_busy:
             self._interrupter.stop()
         return self.take_back_queue()
 
     def take_back_queue(self) -> tuple[str, ...]:
-        """Empty the queue; returns the messages that waited. They are kept on disk until `confirm_queue_taken`."""
+        """Empty the queue and return its messages. They stay on disk until `confirm_queue_taken`."""
         if not self._claim.is_held:
             return ()
         texts = self._queue.take_back()
@@ -235,12 +233,12 @@ class TurnRunner:
         return texts
 
     async def confirm_queue_taken(self) -> None:
-        """Record that the withdrawn messages have left the queue: the composer has stored them."""
+        """Record that the taken messages have left the queue; call it when the composer has stored them."""
         if (taken := self._queue.withdrawal_event()) is not None:
             await self._log.append(taken)
 
     async def wait_until_idle(self) -> None:
-        """Wait until no turn is running."""
+        """Wait until no turn runs."""
         while running := [task for task in (self._turn, *self._following) if task is not None and not task.done()]:
             await asyncio.wait(running)
 
@@ -250,12 +248,12 @@ class TurnRunner:
         if self.is_busy:
             self._interrupter.stop()
         async with self._door:
-            # Who was at the door has been let in, or will be told.
+            # Wait for callers that hold the lock; later ones see `_closing`.
             pass
         await self.wait_until_idle()
         self._claim.release()
 
-    # Behind the door
+    # Called while `_door` is held, except `_own` and `_answer`
 
     async def _own(self) -> None:
         if not await self.claim_turns():
@@ -265,7 +263,7 @@ class TurnRunner:
             )
 
     async def _answer(self, text: str, call: str, images: Sequence[Image]) -> bool:
-        """Take an answer; False if it has to wait for the turn that asked."""
+        """Handle an answer; return False if it must wait for the end of the turn that asked."""
         async with self._door:
             if call not in self.state.open_questions:
                 if not self._answered(call, text):
@@ -287,7 +285,7 @@ class TurnRunner:
             await self._begin("message", *self._queue.message_events(), said)
 
     async def _begin(self, cause: Cause, *events: Event) -> None:
-        """Open the gate and start a turn; the user's action and the notes for the model are stored together."""
+        """Open the gate and start a turn; store the user's events and the messages to the model in one batch."""
         if self._closing:
             await self._log.append(*events)
             return
@@ -296,14 +294,14 @@ class TurnRunner:
         try:
             briefing = await self._brief(events)
             await self._log.append(TurnStarted(cause=cause), *briefing, *events)
-            # What begins the turn is no word that waits for its end.
+            # The events that start the turn must not count as messages that arrive during it.
             self._interrupter.spoken.clear()
             self._start(lambda turn: turn.run())
         finally:
             self._starting = False
 
     async def _go_on(self) -> None:
-        """Start a turn with the queued messages, or continue without any."""
+        """Start a turn with the queued messages; if there are none, let the model continue."""
         queued = self._queue.message_events()
         await self._begin("message" if queued else "continue", *queued)
 
@@ -320,29 +318,29 @@ class TurnRunner:
         finally:
             self._publish(PhaseChanged(SessionPhase.ASKING if self.question else SessionPhase.IDLE))
             if not self._closing:
-                # Feedback would run into the same defect, again and again.
+                # After an error, a turn for feedback would fail again in the same way.
                 heeds = not failed and not self._interrupter.is_stopped
                 following = asyncio.create_task(self._follow(asyncio.current_task(), heeds=heeds))
                 self._following.add(following)
                 following.add_done_callback(self._following.discard)
 
     async def _ended_early(self, error: Exception) -> None:
-        """The store failed, or signoff has a defect: the log is valid up to its last event all the same."""
+        """Record the end of a turn after an error of the store or a defect; if that fails, publish the error."""
         message = f"The turn ended early: {error or type(error).__name__}"
         try:
             if self.state.running:
                 await self._log.append(TurnEnded(stopped="failed", message=message))
                 return
         except Exception:
-            # Still no store.
+            # The store still fails.
             pass
         self._publish(SessionFailed(message))
 
     async def _follow(self, ended: asyncio.Task[Any] | None, *, heeds: bool) -> None:
-        """Start the next turn after one has ended: with feedback that came during it, else with queued messages.
+        """Start the next turn after one has ended: with feedback given during it, else with queued messages.
 
-        After one that the user stopped (it `heeds` no feedback then), only what was said since: the queue was taken
-        back with the stop.
+        Args:
+            heeds: whether feedback may start a turn; False if the user stopped the ended turn or it failed.
         """
         try:
             if ended is not None:
@@ -359,7 +357,7 @@ class TurnRunner:
 
     @property
     def _has_fresh_feedback(self) -> bool:
-        """Whether feedback waits for a turn; where a limit has ended one since, the next would end likewise."""
+        """Whether feedback waits for a turn; False if a limit has ended a turn since: the next would end too."""
         return self.feedback.undelivered and self.feedback.latest > self.state.limit_end
 
     @property
@@ -367,5 +365,5 @@ class TurnRunner:
         return self._has_fresh_feedback and self.feedback.latest > self._opened_at
 
     def _answered(self, call: str, text: str) -> bool:
-        """Whether a question was answered with these very words: a key or a click that came twice."""
+        """Return whether the question has exactly this answer already, for example after a double click."""
         return any(isinstance(one, Answer) and one.call == call and one.text == text for one in self._log.events)

@@ -17,42 +17,42 @@ class SessionPhase(StrEnum):
 
     IDLE = "idle"
     WAITING = "waiting"
-    """Something that tools come from is waited for; the detail names it."""
+    """The turn waits for a source of tools; the detail names it."""
     REQUESTING = "requesting"
-    """The request is out, nothing has come back."""
+    """The request is sent; no data has arrived."""
     STREAMING = "streaming"
     RUNNING = "running"
-    """Tools run."""
+    """Tools or checks run."""
     RETRYING = "retrying"
     COMPACTING = "compacting"
     ASKING = "asking"
-    """A question waits for its answer."""
+    """A question waits for the user's answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class EventRecorded:
-    """An event is on disk."""
+    """An event was stored."""
 
     event: Event
 
 
 @dataclass(frozen=True, slots=True)
 class TextStreamed:
-    """More of the answer that is being written."""
+    """More text of the response being received."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ReasoningStreamed:
-    """More of the reasoning."""
+    """More reasoning of the response being received."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class CallStreamed:
-    """A tool call is being written."""
+    """More of a tool call has been received."""
 
     index: int
     name: str
@@ -61,7 +61,7 @@ class CallStreamed:
 
 @dataclass(frozen=True, slots=True)
 class StreamDiscarded:
-    """The text streamed since the request began is discarded; the request is repeated."""
+    """The text streamed since the start of the request is discarded; the request is repeated."""
 
     reason: str
 
@@ -72,9 +72,9 @@ class PhaseChanged:
 
     phase: SessionPhase
     detail: str = ""
-    """`read_file app.py`, `rate limited`."""
+    """For example `read_file app.py` or `rate limited`."""
     until: float = 0.0
-    """Monotonic time at which a wait ends, for a count-down; 0 if there is none."""
+    """Monotonic time at which a wait ends, for a countdown; 0 if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +86,14 @@ class GateChanged:
 
 @dataclass(frozen=True, slots=True)
 class ProposalsChanged:
-    """These proposals are new or different."""
+    """These proposals are new or have changed."""
 
     ids: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class QueueChanged:
-    """Messages that wait for the turn to end, oldest first."""
+    """The queued messages have changed; `texts` are oldest first."""
 
     texts: tuple[str, ...]
 
@@ -108,17 +108,17 @@ class CommandOutput:
 
 @dataclass(frozen=True, slots=True)
 class PermissionRequested:
-    """A tool waits for the user's permission: answer with `Session.answer_permission_request(key, answer)`."""
+    """A tool waits for the user's permission: answer it with `Session.answer_permission_request(key, answer)`."""
 
     key: str
     call: str
-    """The tool call that waits."""
+    """The waiting tool call."""
     permission_request: "PermissionRequest"
 
 
 @dataclass(frozen=True, slots=True)
 class PermissionResolved:
-    """The request was answered, or its turn is over."""
+    """The permission request was answered, or its turn has ended."""
 
     key: str
     call: str
@@ -126,7 +126,7 @@ class PermissionResolved:
 
 @dataclass(frozen=True, slots=True)
 class SideAnswerStreamed:
-    """More of the answer to a side question."""
+    """More text of the answer to a side question."""
 
     question: str
     """`SideQuestion.uid`."""
@@ -139,22 +139,22 @@ class SideAnswerDiscarded:
 
     question: str
     over: bool = False
-    """Nothing more comes, and nothing of it could be kept."""
+    """The answer has ended and could not be recorded."""
 
 
 @dataclass(frozen=True, slots=True)
 class TemplateCheckFinished:
-    """The chat template of the server was checked by letting it render conversations."""
+    """The chat template of the server was checked: the server rendered test conversations."""
 
     server: str
     """As in `app.llm.values.requests_and_updates.ChatTemplateChecked`."""
     placement: str
-    """Where its chat template keeps system messages; empty if that could not be told."""
+    """Where the chat template puts system messages; empty if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionFailed:
-    """A failure that no event records, such as a store that cannot be written."""
+    """A failure that is not recorded as an event, for example because the store failed."""
 
     message: str
 
@@ -180,11 +180,11 @@ Update = (
 
 
 SideUpdate = EventRecorded | SideAnswerStreamed | SideAnswerDiscarded
-"""What there is to tell of a side question; `EventRecorded` with an event of it."""
+"""Updates about a side question; `EventRecorded` only with `SideQuestion` or `SideAnswer`."""
 
 
 def merge_updates(updates: Iterable[Update]) -> list[Update]:
-    """Merge neighbouring pieces of the same stream."""
+    """Merge neighbouring updates of the same stream into one."""
     together: list[Update] = []
     for _, group in groupby(updates, _stream):
         pieces = list(group)
@@ -198,13 +198,13 @@ def merge_updates(updates: Iterable[Update]) -> list[Update]:
             case CommandOutput(call=call) if len(pieces) > 1:
                 together.append(CommandOutput(call, _text(pieces)))
             case last:
-                # Of a call that is being written, each piece says how much of it there is by now.
+                # Each CallStreamed has the total of characters, so the last one is enough.
                 together.append(last)
     return together
 
 
 def _stream(update: Update) -> Hashable:
-    """Return the key of the stream that an update continues; a unique one for an update that stands alone."""
+    """Return the key of the stream that an update continues; a unique key for any other update."""
     match update:
         case TextStreamed() | ReasoningStreamed():
             return (type(update),)
