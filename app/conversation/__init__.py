@@ -1,1 +1,1 @@
-"""The session's append-only log and its projection to the payload of a request."""
+"""The append-only log of a session and its projection to the payload of a request."""

@@ -1,7 +1,7 @@
-"""The events of a session's log: immutable facts, told apart by their `type`.
+"""The events of a session's log: immutable, distinguished by their `type`.
 
-An event is written once and never edited. Everything else that signoff shows or sends (the payload of a
-request, the transcript, the state of the gate) is computed from the log, so no other copy can disagree with it.
+An event is written once and never edited. Everything else that signoff shows or sends (the payload of a request, the
+transcript, the state of the gate) is computed from the log.
 """
 
 from collections.abc import Iterable
@@ -28,17 +28,17 @@ class EventSource(StrEnum):
 
 
 class Audience(StrEnum):
-    """Who may read an event's text: only a text for both goes into payloads."""
+    """Who may read an event's text; only texts for `BOTH` are sent to the model."""
 
     USER = "user"
     BOTH = "both"
     """The user and the model."""
     NOBODY = "nobody"
-    """It is in the log for whoever looks there: no payload and no transcript has it."""
+    """For the log only: neither requests nor the transcript contain it."""
 
 
 class EventValue(BaseModel):
-    """A frozen value inside an event; unknown fields are an error, so that a newer log is noticed."""
+    """A frozen value inside an event; unknown fields are an error, to detect logs of newer versions."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
@@ -47,15 +47,15 @@ class EventBase(EventValue):
     """Fields of every event."""
 
     id: int = 0
-    """Position in the store, growing; 0 until the store has taken the event."""
+    """Position in the store, increasing; 0 before the event is stored."""
     time: float = 0.0
-    """Unix time in seconds; 0 until the store has taken the event."""
+    """Unix time in seconds; 0 before the event is stored."""
     source: EventSource
     audience: Audience
 
     @property
     def sender_and_receiver(self) -> str:
-        """Return sender and receiver, for the user: `signoff → model`."""
+        """Return sender and receiver for the user, e.g. `signoff → model`."""
         return f"{_NAMES.get(self.source, self.source)} → {_NAMES.get(self.audience, self.audience)}"
 
 
@@ -68,7 +68,7 @@ class ThreadAnchor(NamedTuple):
     proposal: str
     path: str
     hunk: str = ""
-    """`Hunk.id`; empty for the file as a whole."""
+    """`Hunk.id`; empty for the whole file."""
 
 
 class SideQuestion(EventBase):
@@ -78,30 +78,30 @@ class SideQuestion(EventBase):
     source: Literal[EventSource.USER] = EventSource.USER
     audience: Literal[Audience.USER] = Audience.USER
     uid: str
-    """The same in the copy that a fork has."""
+    """The copy in a fork has the same uid."""
     proposal: str
     path: str
     hunk: str = ""
     number: int = 0
-    """Of the hunk, as the user knows it; 0 where there is none, or none any more."""
+    """Number of the hunk as shown to the user; 0 for the whole file or if the hunk does not exist any more."""
     picked: str = ""
-    """The lines that the user picked, with their `+`, `-` or space; empty for all of the hunk."""
+    """The lines that the user selected, each with `+`, `-` or space; empty for the whole hunk."""
     text: str
 
     @property
     def place(self) -> ThreadAnchor:
-        """Its thread."""
+        """The thread of the question."""
         return ThreadAnchor(self.proposal, self.path, self.hunk)
 
     @property
     def subject(self) -> str:
-        """Return the subject in words: `hunk 2 of P7 in a.py`."""
+        """Return a description of the subject, e.g. `hunk 2 of P7 in a.py`."""
         hunk = f"hunk {self.number} of " if self.number else ""
         return f"{'lines of ' if self.picked else ''}{hunk}{self.proposal} in {self.path}"
 
 
 class SideAnswer(EventBase):
-    """The model's answer to a side question, or why there is none."""
+    """The model's answer to a side question, or the reason why there is none."""
 
     type: Literal["side_answer"] = "side_answer"
     source: Literal[EventSource.MODEL] = EventSource.MODEL
@@ -112,7 +112,7 @@ class SideAnswer(EventBase):
     text: str = ""
     state: Literal["complete", "interrupted", "truncated", "failed"] = "complete"
     note: str = ""
-    """A line of the program: what went wrong and how to ask again, or what was ignored."""
+    """One line of the program: the error and how to ask again, or what was ignored."""
     usage: TokenUsage | None = None
     model: str = ""
     duration: float = 0.0
@@ -121,7 +121,7 @@ class SideAnswer(EventBase):
 
 @dataclass(frozen=True, slots=True)
 class SideExchange:
-    """A question with its answer, as far as there is one."""
+    """A question and its answer, if it has one."""
 
     question: SideQuestion
     answer: SideAnswer | None = None
@@ -159,13 +159,13 @@ def collect_side_exchanges(events: Iterable[EventBase]) -> tuple[SideExchange, .
 
 
 class CommandInvocation(EventValue):
-    """The custom command that the user called, and its arguments; its text became the message."""
+    """The custom command that the user called, with its arguments; its text became the message."""
 
     typed: str
     model: str = ""
-    """The model that the command wants for its turn; empty for the one in use."""
+    """The model for the turn, as the command requests; empty for the current one."""
     effort: str = ""
-    """The same of the reasoning effort."""
+    """The reasoning effort for the turn, as the command requests; empty for the current one."""
 
 
 class UserMessage(EventBase):
@@ -185,7 +185,7 @@ class UserMessage(EventBase):
 
 
 class MessageQueued(EventBase):
-    """A message that the user typed while a turn ran; it is sent as a `UserMessage` after that turn."""
+    """A message that the user typed during a turn; it is sent as a `UserMessage` after that turn."""
 
     type: Literal["message_queued"] = "message_queued"
     source: Literal[EventSource.USER] = EventSource.USER
@@ -211,14 +211,14 @@ class QueueTaken(EventBase):
 
 
 class ToolCall(ReceivedCall):
-    """One call that the model made."""
+    """One tool call in a response."""
 
     uid: str
-    """signoff's own id, unique in the session whatever the server sent (`c12.0`: response 12, first call)."""
+    """signoff's id, unique in the session (`c12.0`: response 12, first call); servers may repeat their ids."""
 
 
 class AssistantMessage(EventBase):
-    """One response of the model, as far as it came."""
+    """One response of the model, or the received part of it."""
 
     type: Literal["assistant_message"] = "assistant_message"
     source: Literal[EventSource.MODEL] = EventSource.MODEL
@@ -228,17 +228,17 @@ class AssistantMessage(EventBase):
     calls: tuple[ToolCall, ...] = ()
     finish_reason: str | None = None
     state: Literal["complete", "interrupted", "truncated", "discarded"] = "complete"
-    """`interrupted`: the user stopped it; `truncated`: the stream or the length limit cut it;
-    `discarded`: an attempt that failed and was repeated, never sent again."""
+    """`interrupted`: stopped by the user; `truncated`: cut off by the stream's end or a length limit;
+    `discarded`: a failed attempt that was repeated; not sent to the model."""
     usage: TokenUsage | None = None
     endpoint: str = ""
     model: str = ""
     extras: dict[str, Any] = Field(default_factory=dict)
-    """Opaque fields echoed to the same endpoint and model only (`reasoning_details`)."""
+    """Opaque fields that are sent back only to the same endpoint and model (`reasoning_details`)."""
     duration: float = 0.0
     """Seconds from the request to the end of the stream."""
     unfinished_calls: int = 0
-    """Characters of calls that were being written when a limit cut the response; they are not kept."""
+    """Characters of calls that were being received when a limit cut off the response; the calls are not stored."""
 
 
 class CallOutcome(StrEnum):
@@ -246,21 +246,21 @@ class CallOutcome(StrEnum):
 
     OK = "ok"
     ERROR = "error"
-    """The tool could not do it and says why."""
+    """The tool failed; the text says why."""
     STAGED = "staged"
     """The edit is part of a proposal; nothing on disk has changed."""
     REFUSED = "refused"
-    """The executor did not run it: the gate was closed, or a question stopped the turn."""
+    """The executor did not run it, for example because the gate was closed or a question stopped the turn."""
     REJECTED = "rejected"
-    """The user said no (a command that was not allowed), or nobody could be asked."""
+    """The user denied permission, or no user could be asked."""
     ABORTED = "aborted"
-    """The user interrupted it."""
+    """The user interrupted the turn."""
     INVALID = "invalid"
-    """Unknown tool, or arguments that are malformed or were cut off; nothing ran."""
+    """Unknown tool, or malformed or truncated arguments; nothing ran."""
 
 
 class ToolStarted(EventBase):
-    """A call begins to run."""
+    """A call starts to run."""
 
     type: Literal["tool_started"] = "tool_started"
     source: Literal[EventSource.PROGRAM] = EventSource.PROGRAM
@@ -270,7 +270,7 @@ class ToolStarted(EventBase):
 
 
 class ToolResult(EventBase):
-    """Result of a call; there is at most one per call."""
+    """The result of a call; each call has at most one."""
 
     type: Literal["tool_result"] = "tool_result"
     source: Literal[EventSource.TOOL] = EventSource.TOOL
@@ -279,29 +279,29 @@ class ToolResult(EventBase):
     """`ToolCall.uid`."""
     outcome: CallOutcome
     text: str
-    """What the model reads."""
+    """Text for the model."""
     summary: str = ""
-    """What the user reads in the transcript's one line (`42 lines`, `3 matches in 2 files`)."""
+    """One line for the user in the transcript (`42 lines`, `3 matches in 2 files`)."""
     proposal: str = ""
     """The proposal that a staged edit is part of."""
     reads: dict[str, str] = Field(default_factory=dict)
-    """Files that the model saw by this call: workspace path to version (SHA-256 hex)."""
+    """Files whose content the model got from this call: workspace path to version (SHA-256 hex)."""
     failed: bool = False
-    """It ran, and what it ran failed: a command that did not exit with 0."""
+    """The call ran, but for example its command did not exit with 0."""
     duration: float = 0.0
-    """Seconds, without those that it waited for the user."""
+    """Seconds of work, without the time spent waiting for the user."""
     waited: float = 0.0
-    """Seconds that it waited for the user's permission."""
+    """Seconds spent waiting for the user's permission."""
     todos: tuple[Todo, ...] | None = None
-    """The model's to-do list from here on; None where the call was not about it."""
+    """The model's new to-do list; None if the call did not change it."""
     images: tuple[Image, ...] = ()
-    """What a tool has answered with besides text."""
+    """Images in the tool's answer."""
     unread: int = 0
-    """Lines that waited unread, where the user's reading budget had no room for the call."""
+    """Number of unread lines if the user's reading budget had no room for the call; else 0."""
 
 
 class Question(EventBase):
-    """`ask_user`: the model asks, and the turn is over. The answer becomes the result of the call."""
+    """A question of the model (`ask_user`), which ends the turn. The answer becomes the result of the call."""
 
     type: Literal["question"] = "question"
     source: Literal[EventSource.MODEL] = EventSource.MODEL
@@ -323,38 +323,38 @@ class Answer(EventBase):
 
 
 LimitName = Literal["cost", "time", "steps"]
-"""A limit of the user's that can end a turn."""
+"""A limit that can end a turn."""
 
 
 class InterventionKind(StrEnum):
-    """Why the program speaks to the model."""
+    """The reason why the program sends a message to the model."""
 
     STAGED = "staged"
-    """An edit was staged: stop and hand control back (the closing request)."""
+    """An edit was staged: stop and return control to the user (the closing request)."""
     PENDING = "pending"
-    """What is pending, told when the gate opens again."""
+    """List of pending proposals, sent when the gate opens again."""
     EMPTY_RESPONSE = "empty_response"
     NO_PROGRESS = "no_progress"
     STEP_LIMIT = "step_limit"
     REPEATED_DENIALS = "repeated_denials"
     FILES_CHANGED = "files_changed"
-    """The user changed files since the model read them."""
+    """Files have changed since the model read them."""
     TRUNCATED = "truncated"
-    """The last response was cut off."""
+    """The last response was truncated."""
     UNREAD = "unread"
     """The reading budget has no room for another edit: stop (the closing request)."""
     PLAN = "plan"
-    """The model is to plan and to change nothing."""
+    """Plan mode: plan and change nothing."""
     LIMIT_NEAR = "limit_near"
-    """Most of a limit is used."""
+    """A limit is nearly used up."""
     COST_LIMIT = "cost_limit"
     TIME_LIMIT = "time_limit"
     FACT = "fact"
-    """Anything else that happened and the model has to know (an undo, an edit by the user)."""
+    """Other facts for the model (an undo, an edit by the user)."""
 
 
 class Intervention(EventBase):
-    """An instruction that the program gives the model: `role: system` on the wire, never `user`."""
+    """A message of the program to the model: `role: system` on the wire, never `user`."""
 
     type: Literal["intervention"] = "intervention"
     source: Literal[EventSource.PROGRAM] = EventSource.PROGRAM
@@ -362,15 +362,15 @@ class Intervention(EventBase):
     kind: InterventionKind
     text: str
     scope: Literal["request", "turn", "lasting"] = "lasting"
-    """`request`: in the next request only; `turn`: until this turn ends; `lasting`: stays in the history."""
+    """`request`: only in the next request; `turn`: until this turn ends; `lasting`: stays in the history."""
     files: dict[str, str] = Field(default_factory=dict)
-    """For `files_changed`: the files it speaks of, path to the version they have now (empty for a deleted file)."""
+    """For `files_changed`: path to current version of each changed file (empty for a deleted file)."""
     limit: str = ""
-    """For `limit_near`: the limit, with its value."""
+    """For `limit_near`: the limit and its value (`LimitUse.key`)."""
 
 
 class ProposalStaged(EventBase):
-    """The edits of one step became a proposal."""
+    """The edits of one step were staged as a proposal."""
 
     type: Literal["proposal_staged"] = "proposal_staged"
     source: Literal[EventSource.MODEL] = EventSource.MODEL
@@ -380,32 +380,32 @@ class ProposalStaged(EventBase):
     summary: str
     files: tuple[FileStat, ...]
     calls: tuple[str, ...]
-    """`ToolCall.uid` of the edits in it."""
+    """`ToolCall.uid` of its edits."""
     supersedes: str = ""
-    """The proposal that this one answers the feedback of, if any."""
+    """The denied proposal whose feedback this proposal answers, if any."""
     origin: Origin | None = None
-    """Whose edits they are; None in logs of earlier versions."""
+    """Author of the edits; None in logs of earlier versions."""
     versions: dict[str, str] = Field(default_factory=dict)
-    """What the edits made of files: path to version (SHA-256 hex, empty for a file that they delete or move away)."""
+    """Versions after the edits: path to SHA-256 hex (empty for a file that they delete or move away)."""
 
 
 class DecisionKind(StrEnum):
     """The kind of a decision on a proposal."""
 
     APPROVED = "approved"
-    """Everything that was pending in it was written."""
+    """All its pending changes were written to disk."""
     PARTLY_APPROVED = "partly_approved"
     DENIED = "denied"
     UNDONE = "undone"
     REDONE = "redone"
     REOPENED = "reopened"
-    """A denial was taken back: the proposal awaits a decision again."""
+    """A denial was undone: the proposal is pending again."""
     EDITED = "edited"
-    """The user changed the proposed text."""
+    """The user edited the proposed text."""
 
 
 class ProposalDecided(EventBase):
-    """The user decided. The facts go to the model as system, the feedback as the user's words."""
+    """A decision of the user. The model gets the facts as a system message and the feedback as a user message."""
 
     type: Literal["proposal_decided"] = "proposal_decided"
     source: Literal[EventSource.USER] = EventSource.USER
@@ -414,31 +414,31 @@ class ProposalDecided(EventBase):
     decision: DecisionKind
     files: tuple[FileStat, ...] = ()
     hunks: tuple[HunkOutcome, ...] = ()
-    """Every hunk of the decision, where it was not the whole proposal."""
+    """The decided hunks; empty for a decision on the whole proposal."""
     feedback: str = ""
     comments: tuple[LineComment, ...] = ()
     images: tuple[Image, ...] = ()
-    """What the user attached to these words."""
+    """Images that the user attached to the feedback."""
     still_pending: bool = False
-    """Some hunks of the proposal still await a decision."""
+    """Some hunks of the proposal are still pending."""
     stale: str = ""
-    """Why it could not be approved, with what its files held, where a stale proposal was denied."""
+    """For the denial of a stale proposal: why it could not be approved, with the content of its files."""
     denied_in_part: bool = False
-    """Nothing of the proposal waits any more: some of it was approved, the rest denied, maybe one after the other."""
+    """The proposal has no pending hunks left; some were approved and some denied, possibly in several decisions."""
     on_disk: bool = False
-    """It was on disk before it was decided on: what was denied was taken back off the disk."""
+    """The change was on disk before the decision; denied parts were reverted on disk."""
     number: int = 0
-    """`LastDecision.number`; 0 where it is not counted among the decisions on the proposal."""
+    """`LastDecision.number`; 0 if the decision is not counted."""
     origin: Origin | None = None
-    """Where the proposal comes from; None in logs of earlier versions."""
+    """Origin of the proposal; None in logs of earlier versions."""
 
 
 Spoken = UserMessage | Answer | ProposalDecided
-"""What the user says to the model, perhaps with images."""
+"""Events with words of the user for the model, possibly with images."""
 
 
 class CallDenied(EventBase):
-    """The user's words with a denial of a tool call; a denial without words makes no such event."""
+    """Feedback of the user with a denial of a tool call; a denial without feedback has no such event."""
 
     type: Literal["call_denied"] = "call_denied"
     source: Literal[EventSource.USER] = EventSource.USER
@@ -448,12 +448,12 @@ class CallDenied(EventBase):
     asked: Literal["command", "secret", "changes", "server", "ignored"]
     """`PermissionRequest.kind`."""
     subject: str
-    """The command, the path, or the tool of a server: one line."""
+    """The command, the path, or the tool of a server; one line."""
     feedback: str
 
 
 class ProposalChanged(EventBase):
-    """A pending proposal was re-based or turned stale, because files changed."""
+    """A pending proposal was rebased or became stale because files changed."""
 
     type: Literal["proposal_changed"] = "proposal_changed"
     source: Literal[EventSource.PROGRAM] = EventSource.PROGRAM
@@ -465,19 +465,19 @@ class ProposalChanged(EventBase):
 
 
 class RequestSent(EventBase):
-    """A request went out."""
+    """A request was sent."""
 
     type: Literal["request_sent"] = "request_sent"
     source: Literal[EventSource.PROGRAM] = EventSource.PROGRAM
     audience: Literal[Audience.USER] = Audience.USER
     closing: bool = False
-    """True for the closing request, the one with `tool_choice: "none"`."""
+    """Whether it is the closing request, which has `tool_choice: "none"`."""
     messages: int = 0
     estimated_tokens: int = 0
 
 
 class RequestFailed(EventBase):
-    """A request ended without a usable response."""
+    """A request failed without a usable response."""
 
     type: Literal["request_failed"] = "request_failed"
     source: Literal[EventSource.PROGRAM] = EventSource.PROGRAM
@@ -485,11 +485,11 @@ class RequestFailed(EventBase):
     kind: str
     """`app.llm.failures.request_errors.FailureKind`."""
     message: str
-    """One line that says what to do."""
+    """One line that says what the user can do."""
 
 
 class TurnStarted(EventBase):
-    """The user did something that starts a turn of the model; the gate is open."""
+    """A turn of the model starts after an action of the user; the gate is open."""
 
     type: Literal["turn_started"] = "turn_started"
     source: Literal[EventSource.PROGRAM] = EventSource.PROGRAM
@@ -498,20 +498,20 @@ class TurnStarted(EventBase):
 
 
 class TurnEnded(EventBase):
-    """Control is back with the user."""
+    """A turn has ended; the user has control."""
 
     type: Literal["turn_ended"] = "turn_ended"
     source: Literal[EventSource.PROGRAM] = EventSource.PROGRAM
     audience: Literal[Audience.USER] = Audience.USER
     stopped: Literal["answer", "staged", "question", "refused", "aborted", "failed"]
-    """`proposal_staged`: a proposal waits; `refused`: calls came back under a closed gate and did not run."""
+    """`staged`: a proposal waits; `refused`: the model made calls while the gate was closed, which did not run."""
     message: str = ""
     limit: LimitName | None = None
-    """The limit that has ended it."""
+    """The limit that ended the turn."""
 
 
 class LadderMove(EventBase):
-    """A decision of the ladder in a turn, and the facts that it was based on."""
+    """A decision of the ladder in a turn, with the facts it was based on."""
 
     type: Literal["ladder_move"] = "ladder_move"
     source: Literal[EventSource.PROGRAM] = EventSource.PROGRAM
@@ -519,36 +519,36 @@ class LadderMove(EventBase):
     rung: str
     """The value of an `app.agent.ladder.LadderRung`."""
     move: str
-    """What comes next: `run calls`, `request`, `closing request (staged)`."""
+    """The next action: `run calls`, `request`, `closing request: staged`."""
     facts: dict[str, str | int] = Field(default_factory=dict)
-    """The fields of `app.agent.ladder.LadderState` that are set, without the message texts."""
+    """The fields of `app.agent.ladder.LadderState` that are set, without message texts."""
 
     @property
     def description(self) -> str:
-        """`last response → run calls (last calls, steps 3, step_limit 50)`."""
+        """Return e.g. `last response → run calls (last calls, steps 3, step_limit 50)`."""
         facts = ", ".join(f"{name} {value}" for name, value in self.facts.items())
         return f"{self.rung} → {self.move} ({facts})"
 
 
 class Compacted(EventBase):
-    """Older history is represented by a summary from here on; the log itself keeps everything."""
+    """From here on a summary replaces older history in payloads; the log keeps all events."""
 
     type: Literal["compacted"] = "compacted"
     source: Literal[EventSource.PROGRAM] = EventSource.PROGRAM
     audience: Literal[Audience.BOTH] = Audience.BOTH
     upto: int
-    """Id of the last event that the summary stands for."""
+    """Id of the last event that the summary replaces."""
     summary: str
-    """Empty when history was cut off without one (the last resort)."""
+    """Empty if history was cut off without a summary (the last resort)."""
     method: Literal["summary", "truncation"]
     tokens_before: int = 0
     tokens_after: int = 0
     usage: TokenUsage | None = None
-    """Of the request for the summary."""
+    """Usage of the request for the summary."""
 
 
 class Pruned(EventBase):
-    """The texts of these old tool results, or these images, are left out of payloads from here on."""
+    """From here on payloads leave out the texts of these old tool results and these images."""
 
     type: Literal["pruned"] = "pruned"
     source: Literal[EventSource.PROGRAM] = EventSource.PROGRAM
@@ -562,7 +562,7 @@ class Pruned(EventBase):
 
 
 class Notice(EventBase):
-    """A line for the user alone (a profile was corrected, a crash was recovered from)."""
+    """One line for the user only (a profile was corrected, a crash was recovered from)."""
 
     type: Literal["notice"] = "notice"
     source: Literal[EventSource.PROGRAM] = EventSource.PROGRAM
@@ -604,5 +604,5 @@ EVENT_JSON: TypeAdapter[Event] = TypeAdapter(Event, config=ConfigDict(defer_buil
 
 
 def event_images(event: Event) -> tuple[Image, ...]:
-    """Return the images of an event: the user's, or those of a tool."""
+    """Return the images of an event, attached by the user or returned by a tool."""
     return event.images if isinstance(event, Spoken | ToolResult) else ()

@@ -1,4 +1,4 @@
-"""The log of a session in memory: append-only, and changed only after the store has taken the events."""
+"""The append-only log of a session in memory; an event is added only after the store has taken it."""
 
 import asyncio
 import time
@@ -10,24 +10,24 @@ from app.conversation.events import EVENT_JSON, Audience, Event, TurnStarted
 
 
 class EventSink(Protocol):
-    """Stores the events of one session; other processes may append, too."""
+    """Stores the events of one session; other processes may append to the session too."""
 
     async def append(self, events: Sequence[Event], after: int) -> Sequence[Event]:
-        """Keep a batch, all of it or none.
+        """Store a batch of events in one transaction.
 
         Returns:
-            In the order of their ids, what others have written since the event `after`, and the batch itself, last
-            and in its own order, with ids and times.
+            The events that other processes stored since the event `after`, in the order of their ids, followed by
+            the batch in its order, with ids and times.
         """
         ...
 
     async def read_after(self, after: int) -> Sequence[Event]:
-        """The events with an id above `after`, in order."""
+        """Return the events with an id above `after`, in order."""
         ...
 
 
 class Fold(Protocol):
-    """Something computed from the log, one event at a time."""
+    """A value computed from the log, one event at a time."""
 
     def apply(self, event: Event) -> None:
         """Update the state from the next event, in constant time."""
@@ -40,8 +40,7 @@ FoldT = TypeVar("FoldT", bound=Fold)
 class EventLog:
     """The events of one session, in the order of their ids.
 
-    Folds that are attached see every event once, in order; that keeps questions such as "is the gate closed"
-    at constant cost per event.
+    Attached folds get every event once, in order: questions like "is the gate closed" cost constant time per event.
     """
 
     def __init__(self, sink: EventSink, events: Iterable[Event] = ()) -> None:
@@ -54,9 +53,9 @@ class EventLog:
 
     @property
     def events(self) -> Sequence[Event]:
-        """All events so far, oldest first: a live view, to be read only.
+        """All events so far, oldest first: a live view, read-only.
 
-        Of those that are for nobody it has only the ones of the last turn; the others are in the store.
+        Events with audience NOBODY are included for the last turn only; older ones are only in the store.
         """
         return self._events
 
@@ -67,13 +66,13 @@ class EventLog:
         return tuple(self._addressed[: bisect_left(self._addressed, before, key=_position)])
 
     def attach(self, fold: FoldT) -> FoldT:
-        """Feed `fold` all events so far, and every later one as it arrives; returns it."""
+        """Apply all events so far to `fold`, and every later one when it is stored; return `fold`."""
         for event in self._events:
             fold.apply(event)
         return self.attach_from_now(fold)
 
     def attach_from_now(self, fold: FoldT) -> FoldT:
-        """Feed `fold` every event from now on; returns it."""
+        """Apply every later event to `fold`; return `fold`."""
         self._folds.append(fold)
         return fold
 
@@ -83,15 +82,14 @@ class EventLog:
         return self._events[-1].id if self._events else 0
 
     def append_deferred(self, event: Event) -> None:
-        """Store `event` with the next batch, in front of it and in the same transaction, with the present time."""
+        """Store `event` with the next batch, before it in the same transaction; its time is the current time."""
         self._deferred.append(_writable(event).model_copy(update={"time": time.time()}))
 
     async def append(self, *events: Event) -> tuple[Event, ...]:
-        """Store deferred events and a batch at once; return the batch as stored.
+        """Store deferred events and this batch in one transaction; return the stored batch.
 
-        Batches are written one after the other, and what another process wrote before one comes into the view before
-        it: the view has the order of the store. If the store refuses, its error passes through and nothing has
-        changed here.
+        Batches are written one after the other. Events that another process stored before the batch are added first,
+        in the order of the store. If the store fails, its error is raised and the log does not change.
         """
         if not events and not self._deferred:
             return ()
@@ -107,11 +105,11 @@ class EventLog:
         return stored[len(stored) - len(batch) :]
 
     async def load_external_events(self) -> tuple[Event, ...]:
-        """Read the events that another process has written; return them."""
+        """Read and return the events that other processes have stored."""
         return self.add_stored(await self._sink.read_after(self.last_id))
 
     def add_stored(self, foreign: Iterable[Event]) -> tuple[Event, ...]:
-        """Add events that the store already holds; return the new ones, in the order of their ids."""
+        """Add events that are in the store; return the new ones in the order of their ids."""
         fresh: list[Event] = []
         for event in sorted(foreign, key=_position):
             if event.id and self._holds(event.id):
@@ -130,7 +128,7 @@ class EventLog:
         return tuple(fresh)
 
     def _drop_old_moves(self) -> None:
-        """Drop the events for nobody of the turn before the last."""
+        """Drop the events with audience NOBODY of all turns except the last."""
         starts = 0
         for at in range(len(self._events) - 1, -1, -1):
             starts += isinstance(self._events[at], TurnStarted)
@@ -144,13 +142,13 @@ class EventLog:
 
 
 def skip_to_first_turn(events: Sequence[Event]) -> Sequence[Event]:
-    """Return the events from the beginning of the first turn; all if there is no turn."""
+    """Return the events from the start of the first turn; all events if there is no turn."""
     first = next((at for at, event in enumerate(events) if isinstance(event, TurnStarted)), 0)
     return events[first:]
 
 
 def _without_old_moves(events: Iterable[Event]) -> list[Event]:
-    """Return the events without those for nobody, except in the last turn."""
+    """Return the events without those with audience NOBODY, except in the last turn."""
     kept = list(events)
     last = next((at for at in range(len(kept) - 1, -1, -1) if isinstance(kept[at], TurnStarted)), 0)
     kept[:last] = [event for event in kept[:last] if event.audience is not Audience.NOBODY]
@@ -162,7 +160,7 @@ def _position(event: Event) -> int:
 
 
 def _writable(event: Event) -> Event:
-    """Return the event with characters that UTF-8 cannot hold replaced: a model may send half of a surrogate pair."""
+    """Return the event with characters replaced that UTF-8 cannot encode: a model may send a lone surrogate."""
     try:
         event.model_dump_json()
     except ValueError:

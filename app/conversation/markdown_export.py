@@ -30,10 +30,10 @@ _STATES = {"interrupted": " (interrupted)", "truncated": " (cut off)", "discarde
 
 
 def export_markdown(title: str, model: str, events: Sequence[Event], diffs: Mapping[str, str]) -> str:
-    """The record of a session.
+    """Return the session as Markdown.
 
     Args:
-        diffs: unified diffs by proposal id; one that is missing is left out.
+        diffs: unified diffs by proposal id; proposals that are missing here have none in the export.
     """
     calls = {call.uid: call for event in events if isinstance(event, AssistantMessage) for call in event.calls}
     parts = [f"# {title or 'Session'}", f"Model: {model or 'unknown'}. All times are local."]
@@ -69,7 +69,7 @@ def _part(event: Event, calls: Mapping[str, ToolCall], diffs: Mapping[str, str])
 
 
 def _images(images: Sequence[Image]) -> str:
-    """Return a line for each image: its description and the hash under which it is stored."""
+    """Return a line for each image with its description and SHA-256."""
     lines = [
         f"- image {quote_names([one])}: {one.size_label}, {one.media_type}, SHA-256 {one.sha256}" for one in images
     ]
@@ -116,7 +116,7 @@ def _staged(event: ProposalStaged, diff: str, when: str) -> str:
 
 
 def make_code_block(text: str, language: str) -> str:
-    """Return a code block whose fence is longer than any in the text, so that no line can close it."""
+    """Return a code block; its fence is longer than any in the text."""
     fence = make_code_fence(text)
     return f"{fence}{language}\n{text.rstrip()}\n{fence}"
 

@@ -1,4 +1,4 @@
-"""Reports to the model about proposals: which are pending, what was decided, and the user's own words."""
+"""Texts for the model about proposals: pending ones, decisions, and the user's feedback."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -8,9 +8,9 @@ from app.proposals.values.decision_facts import FileStat, HunkOutcome, LineComme
 
 
 def format_decision_facts(decided: ProposalDecided) -> str:
-    """Return the facts of a decision for a system message: proposal, files, hunks, and what is on disk now.
+    """Return the facts of a decision for a system message: proposal, files, hunks, and the current state on disk.
 
-    That the user's words follow is not among them: `SystemText.introduces` says it.
+    They don't say that the user's feedback follows: `SystemText.introduces` does.
     """
     lines = [_headline(decided)]
     if decided.stale:
@@ -22,19 +22,19 @@ def format_decision_facts(decided: ProposalDecided) -> str:
 
 
 def format_call_denial(denied: CallDenied) -> str:
-    """Return the fact of a denied call, for a system message before the user's words on it."""
+    """Return the fact of a denied call, for a system message before the user's feedback."""
     return _CALLS_DENIED[denied.asked].format(subject=denied.subject)
 
 
 def format_feedback(decided: ProposalDecided) -> str:
-    """Return the user's feedback and line comments, whole, as a user message; empty if there are none."""
+    """Return the user's feedback and line comments in full, as a user message; empty if there are none."""
     parts = [decided.feedback] if decided.feedback.strip() else []
     parts += [_comment(comment) for comment in decided.comments]
     return "\n\n".join(parts)
 
 
 def format_file_stats(files: Iterable[FileStat]) -> str:
-    """`a.py (edit, +3 -1), b.py (create, +10 -0)`."""
+    """Return e.g. `a.py (edit, +3 -1), b.py (create, +10 -0)`."""
     return ", ".join(f"{file.path} ({file.op}, +{file.added} -{file.removed})" for file in files)
 
 
@@ -84,9 +84,10 @@ def _headline(decided: ProposalDecided) -> str:
 
 
 def format_hunk_outcomes(hunks: Sequence[HunkOutcome], *, on_disk: bool = False) -> list[str]:
-    """Return a line for each hunk: whether it was applied, why not, and the present text of the file there.
+    """Return lines for each hunk: whether it was applied, why not, and the current text of the file there.
 
-    `on_disk` is for hunks that were on disk before they were decided on.
+    Args:
+        on_disk: the hunks were on disk before the decision.
     """
     lines: list[str] = []
     for fact in hunks:
@@ -115,14 +116,14 @@ _OVER = frozenset({"applied", "denied", "superseded", "undone", "failed"})
 
 @dataclass(frozen=True, slots=True)
 class PendingProposal:
-    """A proposal that the user has not finished deciding."""
+    """A proposal that the user has not decided completely."""
 
     id: str
     summary: str
     files: tuple[FileStat, ...]
     partly_decided: bool = False
     state: str = "pending"
-    """`stale` where the file has moved on."""
+    """`stale` if its files have changed."""
     reason: str = ""
 
     def describe(self) -> str:
@@ -135,30 +136,29 @@ class PendingProposal:
 
 
 class PendingProposals:
-    """Fold: the proposals that await a decision, oldest first, and the denials since the last approval."""
+    """Fold over the pending proposals, oldest first, and the denials since the last approval."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, PendingProposal] = {}
         self._denied: dict[str, PendingProposal] = {}
-        """As they were before they were denied."""
+        """Denied proposals as they were before the denial."""
         self._row: frozenset[str] = frozenset()
-        """Ids of the proposals that were denied since the user last approved anything."""
+        """Ids of the proposals denied since the user's last approval."""
         self.proposed: set[str] = set()
-        """Ids of all that the model has proposed, as far as this log knows."""
+        """Ids of all proposals that this log records as staged."""
 
     @property
     def denials_in_row(self) -> int:
-        """Return how many whole proposals of the model were denied since the last approval; patches of the user don't
-        count."""
+        """Return how many whole proposals of the model were denied since the last approval; not those of others."""
         return len(self._row)
 
     @property
     def pending(self) -> tuple[PendingProposal, ...]:
-        """Return the proposals that the user has still to decide."""
+        """Return the proposals that still wait for a decision."""
         return tuple(self._waiting.values())
 
     def count_denials_after(self, events: Iterable[Event]) -> int:
-        """Return `denials_in_row` as it will be once these events are recorded too."""
+        """Return `denials_in_row` as if these events had been applied; this fold does not change."""
         row = self._row
         for event in events:
             if isinstance(event, ProposalDecided):
@@ -166,7 +166,7 @@ class PendingProposals:
         return len(row)
 
     def _row_after(self, row: frozenset[str], decided: ProposalDecided) -> frozenset[str]:
-        """The proposals denied in a row, once this is decided too."""
+        """Return the proposals denied in a row after this decision."""
         if decided.proposal not in self.proposed:
             return row
         match decided.decision:

@@ -1,4 +1,4 @@
-"""The model's to-do list, as the tool takes it, the log keeps it and the screen shows it."""
+"""The model's to-do list: used by the tool, the log and the screen."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -6,11 +6,11 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 MAX_TODOS = 50
-"""Items of a list."""
+"""Most items of a list."""
 
 
 class Todo(BaseModel):
-    """One thing to do."""
+    """One item of the to-do list."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
@@ -19,11 +19,11 @@ class Todo(BaseModel):
 
 
 def count_done(todos: Sequence[Todo]) -> int:
-    """Return how many are completed."""
+    """Return the number of completed items."""
     return sum(todo.status == "completed" for todo in todos)
 
 
 def current_or_next_todo(todos: Sequence[Todo]) -> Todo | None:
-    """Return the item that the model is working on, or else the next one; None if all are done."""
+    """Return the item in progress, or else the first pending one; None if all are completed."""
     left = [todo for todo in todos if todo.status != "completed"]
     return next((todo for todo in left if todo.status == "in_progress"), left[0] if left else None)

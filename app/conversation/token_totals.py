@@ -7,16 +7,16 @@ if TYPE_CHECKING:
 
 
 class TokenTotals(NamedTuple):
-    """Tokens of several requests, as their servers counted them, and their cost."""
+    """Sum of the tokens of several requests, as counted by their servers, and of their cost."""
 
     input: int = 0
-    """Tokens read, those from a cache too."""
+    """Tokens read, including cached ones."""
     cached: int = 0
-    """Those of them that came from a cache."""
+    """Tokens read from a cache."""
     output: int = 0
-    """Tokens written, reasoning too."""
+    """Tokens written, including reasoning."""
     cost: float | None = None
-    """US dollars, as far as a price is known; None if none is."""
+    """US dollars of the requests with a known price; None if there is none."""
 
     def add(self, usage: "TokenUsage | None") -> "TokenTotals":
         """Return the totals with one more request."""

@@ -1,1 +1,1 @@
-"""Imports the transcripts of other programs as events of a session."""
+"""Import transcripts of other programs as events of a session."""

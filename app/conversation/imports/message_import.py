@@ -1,8 +1,8 @@
-"""Convert foreign `messages` lists, in whatever state they are, to events.
+"""Convert `messages` lists of other programs, however malformed, to events.
 
-The projection of those events is a valid history, so reading and projecting repairs: dangling and partly answered
-calls, orphan and duplicate results, empty responses, runs of user messages, stale and repeated system prompts, reused
-or missing call ids. No text of the user is lost.
+The projection of these events is a valid history. Repaired are: calls without a result, orphan and duplicate
+results, empty responses, consecutive user messages, outdated and repeated system prompts, repeated or missing call
+ids. No text of the user is lost.
 """
 
 import json
@@ -31,13 +31,13 @@ _READ_FIELDS = frozenset({"role", "content", "tool_calls", "function_call", "rea
 
 
 def import_messages(messages: Iterable[Any], *, repairs: Counter[str] | None = None) -> list[Event]:
-    """Return the events for a list of OpenAI-style messages; linear, and total on any list.
+    """Return the events for a list of OpenAI-style messages; takes linear time and accepts any list.
 
-    A system message before anything else is the old prompt and left out; others become interventions, each text once.
+    A first system message is the old prompt and is skipped. Others become interventions, each distinct text once.
 
     Args:
-        messages: dicts with a `role`; anything else is skipped.
-        repairs: takes how often what was put right, by what it is: `calls without a result`.
+        messages: dicts with a `role`; other entries are skipped.
+        repairs: counter to update with the number of repairs by description, e.g. `calls without a result`.
     """
     reader = _Reader()
     for message in messages:
@@ -57,15 +57,15 @@ class _Reader:
         self._responses = 0
         self._begun = False
         self._prompts: set[str] = set()
-        """Texts of system messages so far; none is taken over twice."""
+        """Texts of the system messages so far; repeated ones are skipped."""
         self._open: dict[str, ToolCall] = {}
-        """Calls of the last response that have no result, by uid, in order."""
+        """Calls of the last response without a result, by uid, in order."""
         self._by_wire_id: dict[str, list[str]] = {}
-        """Uids of the latest response that used a wire id."""
+        """Uids of the calls in the latest response that used a wire id."""
         self._answered: set[str] = set()
 
     def read(self, message: Mapping[str, Any]) -> None:
-        """Take in the next message."""
+        """Convert the next message."""
         role = message.get("role")
         if not isinstance(role, str):
             return
@@ -83,7 +83,7 @@ class _Reader:
             self._result(message, text)
 
     def close_calls(self) -> None:
-        """Give the calls without a result the result that none is known."""
+        """Add a result that says "unknown" to each call without a result."""
         for uid in self._open:
             self.repairs["calls without a result"] += 1
             self._add(ToolResult(id=self._next_id, call=uid, outcome=CallOutcome.ABORTED, text=NO_RESULT))
@@ -142,7 +142,7 @@ class _Reader:
         self._add(ToolResult(id=self._next_id, call=uid, outcome=CallOutcome.OK, text=text))
 
     def _called(self, message: Mapping[str, Any]) -> str | None:
-        """Which call a result belongs to: by its id, else the next open call of that name, else the next open one."""
+        """Return the uid of a result's call: by wire id, else the first open call of that name, or of any name."""
         wire_id = message.get("tool_call_id")
         if isinstance(wire_id, str) and wire_id:
             uids = self._by_wire_id.get(wire_id)
@@ -187,7 +187,7 @@ def _arguments(raw: Any) -> tuple[dict[str, Any] | None, str, str]:
 
 
 def content_text(content: Any) -> str:
-    """Return the text of a `content`, which may be a string, a list of parts, or anything else."""
+    """Return the text of a `content`: a string, a list of parts, or anything else."""
     match content:
         case None:
             return ""

@@ -1,7 +1,7 @@
-"""Import transcripts of other programs: formats are detected, sizes bounded, repairs reported.
+"""Import transcripts of other programs: detect the format, limit the size, and count repairs.
 
-The file may come from anyone. A line, the file, the text that is kept and the number of messages have limits; what is
-nested deeply or is no JSON is left out and counted.
+The file is untrusted. Lines, file, imported text and number of messages are limited; deeply nested values and invalid
+JSON are skipped and counted.
 """
 
 import errno
@@ -31,7 +31,7 @@ _TAG = re.compile(r"<[A-Za-z_][\w -]*>")
 
 
 def is_codex_transcript(lines: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether these lines are a Codex rollout."""
+    """Return whether these lines are a rollout of Codex."""
     return any(
         (line.get("type") in _WRAPPED and isinstance(line.get("payload"), dict)) or line.get("type") in _CALLS
         for line in lines
@@ -39,7 +39,7 @@ def is_codex_transcript(lines: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def convert_codex_messages(lines: Sequence[Mapping[str, Any]], repairs: Counter[str]) -> list[dict[str, Any]]:
-    """Return the messages of a rollout; `repairs` is that of `import_messages`."""
+    """Return the messages of a rollout, and count in `repairs` what is left out."""
     typed = {text.strip() for kind, item in _items(lines) if (text := _codex_typed(kind, item))}
     messages: list[dict[str, Any]] = []
     for kind, item in _items(lines):
@@ -56,7 +56,7 @@ def convert_codex_messages(lines: Sequence[Mapping[str, Any]], repairs: Counter[
 
 
 def _items(lines: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Any, Mapping[str, Any]]]:
-    """Items and events, with their types."""
+    """Yield the items and events of the lines with their types."""
     for line in lines:
         payload = line.get("payload")
         item = payload if line.get("type") in _WRAPPED and isinstance(payload, dict) else line
@@ -65,8 +65,7 @@ def _items(lines: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Any, Mapping[st
 
 
 def _codex_typed(kind: Any, event: Mapping[str, Any]) -> str:
-    """Return the text that the user typed in an event of Codex, in either of its two formats; empty if there is
-    none."""
+    """Return the text that the user typed in an event of Codex, in either of its two formats; empty if none."""
     item = event.get("item")
     if kind == "item_completed" and isinstance(item, dict) and item.get("type") == "UserMessage":
         return content_text(item.get("content"))
@@ -99,7 +98,7 @@ def _is_of_program(text: str, typed: set[str]) -> bool:
 
 
 def _response(messages: list[dict[str, Any]]) -> dict[str, Any]:
-    """The response that an item belongs to: the last message, or a new one."""
+    """Return the last message if it is a response, else append a new response and return it."""
     if messages and messages[-1]["role"] == "assistant":
         return messages[-1]
     return _new_response(messages)
@@ -120,7 +119,7 @@ def _codex_call(kind: str, item: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _output(output: Any) -> str:
-    """The text of an output, which some releases wrap in JSON with facts about it."""
+    """Return the text of an output; some releases of Codex wrap it in JSON with metadata."""
     if isinstance(output, str) and output.startswith('{"output":'):
         try:
             output = json.loads(output)
@@ -132,7 +131,7 @@ def _output(output: Any) -> str:
 
 
 def _roll_back(messages: list[dict[str, Any]], turns: Any, repairs: Counter[str]) -> None:
-    """Take back the last turns, as the user did."""
+    """Remove the messages of the last `turns` turns, which the user rolled back."""
     starts = [number for number, message in enumerate(messages) if message["role"] == "user"]
     if isinstance(turns, int) and 0 < turns <= len(starts):
         first = starts[-turns]
@@ -160,7 +159,7 @@ def is_claude_transcript(lines: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def has_anthropic_blocks(message: Mapping[str, Any]) -> bool:
-    """Return whether a message calls or answers tools in Anthropic's form."""
+    """Return whether a message has tool calls or results in Anthropic's format."""
     content = message.get("content")
     return isinstance(content, list) and any(
         isinstance(block, dict) and block.get("type") in ("tool_use", "tool_result") for block in content
@@ -171,14 +170,14 @@ def convert_claude_messages(lines: Sequence[Mapping[str, Any]], repairs: Counter
     """Return the messages of the branch on which the session ended.
 
     Args:
-        lines: Of the file, or `{"message": …}` for each message.
-        repairs: As of `import_messages`.
+        lines: Lines of the file, or `{"message": …}` for each message.
+        repairs: Counter to update with what is left out, by description.
     """
     messages: list[dict[str, Any]] = []
     responses: dict[str, dict[str, Any]] = {}
     for line in _last_branch(lines, repairs):
         message = line.get("message")
-        # Lines of other types hold requests once more, as they were sent.
+        # Lines of other types repeat requests as they were sent.
         if not isinstance(message, dict) or line.get("type", message.get("role")) != message.get("role"):
             continue
         if any(line.get(mark) is True for mark in _BY_THE_PROGRAM):
@@ -189,7 +188,7 @@ def convert_claude_messages(lines: Sequence[Mapping[str, Any]], repairs: Counter
         if message.get("role") == "user":
             said = [*_said(blocks, messages, repairs)]
             if said:
-                # A response that goes on after it is another one.
+                # Later lines with the same message id belong to a new response.
                 responses.clear()
                 messages.append({"role": "user", "content": "\n\n".join(said)})
         elif message.get("role") == "assistant":
@@ -207,7 +206,7 @@ def convert_claude_messages(lines: Sequence[Mapping[str, Any]], repairs: Counter
 
 
 def _last_branch(lines: Sequence[Mapping[str, Any]], repairs: Counter[str]) -> list[Mapping[str, Any]]:
-    """Return the lines without abandoned branches: each line names the one before it."""
+    """Return the lines without abandoned branches; each line names its parent line."""
     at = {line["uuid"]: number for number, line in enumerate(lines) if isinstance(line.get("uuid"), str)}
     spoken = [number for number, line in enumerate(lines) if _is_spoken(line) and isinstance(line.get("uuid"), str)]
     if not spoken:
@@ -222,7 +221,7 @@ def _last_branch(lines: Sequence[Mapping[str, Any]], repairs: Counter[str]) -> l
     named = {_message_id(lines[number]) for number in path} - {""}
     kept: list[Mapping[str, Any]] = []
     for number, line in enumerate(lines):
-        # Calls that were made at once fork the chain, and so do their results, which go if their calls do.
+        # Parallel calls and their results also fork the chain: keep them (results without a call are dropped later).
         beside = _message_id(line) in named or has_anthropic_blocks(line.get("message") or {})
         if number < first or number in path or beside or not _is_spoken(line) or "uuid" not in line:
             kept.append(line)
@@ -243,7 +242,7 @@ def _message_id(line: Mapping[str, Any]) -> str:
 
 
 def _said(blocks: Sequence[Any], messages: list[dict[str, Any]], repairs: Counter[str]) -> Iterator[str]:
-    """Yield the user's texts in a line; tool results in it are added to the messages."""
+    """Yield the user's texts in a line; append the tool results in it to `messages`."""
     for block in blocks:
         if isinstance(block, dict) and block.get("type") == "tool_result":
             messages.append(
@@ -263,7 +262,7 @@ def _said(blocks: Sequence[Any], messages: list[dict[str, Any]], repairs: Counte
 
 
 def _typed(text: str, repairs: Counter[str]) -> str:
-    """Return the typed part of a text that the other program may have generated or extended."""
+    """Return the part of a text that the user typed; the other program may have generated or extended the text."""
     if command := _between(text, "command-name"):
         return f"{command} {_between(text, 'command-args')}".strip()
     if text.startswith("<bash-input>"):
@@ -284,7 +283,7 @@ def _without_reminders(text: str) -> str:
 
 
 def _between(text: str, tag: str) -> str:
-    """Return the content of the element `tag`, if the text begins with an element of the program."""
+    """Return the content of the element `tag` if the text starts with an element; else an empty string."""
     if not text.startswith("<"):
         return ""
     _, found, rest = text.partition(f"<{tag}>")
@@ -293,7 +292,7 @@ def _between(text: str, tag: str) -> str:
 
 
 def _add_blocks(response: dict[str, Any], blocks: Sequence[Any]) -> None:
-    """Add the blocks of a line to a response: each block may be in a line of its own."""
+    """Add the blocks of a line to a response; each block of a response may be on a separate line."""
     for block in blocks:
         kind = block.get("type") if isinstance(block, dict) else ""
         if kind == "tool_use":
@@ -310,20 +309,20 @@ def _join(response: dict[str, Any], field: str, text: str) -> None:
 
 
 MAX_TRANSCRIPT_BYTES = 128 * 1024 * 1024
-"""Bytes."""
+"""Largest file."""
 MAX_DOCUMENT_BYTES = 16 * 1024 * 1024
-"""Bytes of a line, or of a file that is one document."""
+"""Largest line, or file that is one JSON document."""
 _MAX_MESSAGES = 100_000
 _MAX_TEXT = 32_000_000
-"""Characters of all that is kept."""
+"""Most imported characters."""
 _LONGEST_RESULT = 100_000
-"""Characters of a tool's result."""
+"""Most characters of a tool result."""
 _DEEPEST = 32
-"""Levels of a JSON document; deeper ones are replaced by their absence."""
+"""Most levels of nesting; deeper values are replaced by null."""
 _MAX_VALUES = 5_000_000
-"""JSON values in all lines."""
+"""Most JSON values in all lines."""
 _MAX_CONTAINERS = 1_000_000
-"""Brackets and braces in a line."""
+"""Most brackets and braces in a line."""
 _READ = ("role", "content", "tool_calls", "function_call", "reasoning_content", "name", "refusal", "tool_call_id")
 _UNKNOWN = (
     "is no transcript that signoff reads: a session of Claude Code or a rollout of Codex (JSONL), or JSON with a "
@@ -332,7 +331,7 @@ _UNKNOWN = (
 
 
 class TranscriptError(Exception):
-    """Why nothing can be imported, as a line for the user."""
+    """The transcript cannot be imported; the message is one line for the user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,10 +339,10 @@ class ImportedTranscript:
     """Content of an imported file."""
 
     program: str
-    """`Claude Code`, `Codex` or `OpenAI messages`."""
+    """`Claude Code`, `Codex`, `Anthropic messages` or `OpenAI messages`."""
     events: list[Event]
     repairs: dict[str, int]
-    """What was put right or left out, and how often: `calls without a result`."""
+    """Number of repairs and omissions by description, e.g. `calls without a result`."""
 
     def count_events(self, kind: type[UserMessage | AssistantMessage | ToolResult]) -> int:
         """Return the number of events of a kind."""
@@ -351,7 +350,7 @@ class ImportedTranscript:
 
 
 def read_transcript(path: Path) -> ImportedTranscript:
-    """Read a transcript; raises TranscriptError."""
+    """Read and convert a transcript; raise TranscriptError if it cannot be imported."""
     try:
         data, _ = read_file(os.path.realpath(path), MAX_TRANSCRIPT_BYTES)
     except OSError as error:
@@ -372,10 +371,10 @@ def read_transcript(path: Path) -> ImportedTranscript:
 
 
 class _File:
-    """The bytes of a file as JSON values.
+    """Reads the bytes of a file as JSON values.
 
     Args:
-        repairs: Counts what is left out.
+        repairs: Counter of the skipped values.
     """
 
     def __init__(self, path: Path, data: bytes, repairs: Counter[str]) -> None:
@@ -385,7 +384,7 @@ class _File:
         self._left = _MAX_VALUES
 
     def messages(self) -> tuple[str, list[dict[str, Any]]]:
-        """The name of the program, and its messages in OpenAI's form."""
+        """Return the name of the program and its messages in OpenAI's format."""
         lines = self._values()
         mappings = [line for line in lines if isinstance(line, dict)]
         if is_codex_transcript(mappings):
@@ -408,7 +407,7 @@ class _File:
         return "OpenAI messages", found
 
     def _values(self) -> list[Any]:
-        """The file as one JSON document, or else its lines."""
+        """Return the file's single JSON document, or else the values of its lines."""
         if len(self._data) <= MAX_DOCUMENT_BYTES and (document := self._parsed(self._data)) is not None:
             return [document]
         if self._data.lstrip()[:1] == b"[":
@@ -432,22 +431,22 @@ class _File:
             start = end + 1
 
     def _parsed(self, data: bytes) -> Any:
-        """The JSON value, in a form that can be kept; None for none."""
+        """Return the cleaned JSON value; None if it is invalid."""
         if data.count(b"{") + data.count(b"[") > _MAX_CONTAINERS:
-            # Each takes far more memory than it takes bytes here.
+            # Parsed containers take far more memory than their bytes here.
             raise TranscriptError(f"{self._path} holds more than {_MAX_CONTAINERS:,} JSON values in one line.")
         try:
             value = json.loads(data.decode("utf-8-sig", "replace"))
         except (ValueError, RecursionError):
             return None
         if isinstance(value, dict):
-            # Of Claude Code: the result of a call once more, for its screen.
+            # Claude Code stores the result of a call a second time for its screen.
             value.pop("toolUseResult", None)
         self._repairs["lines that are no UTF-8"] += _is_damaged(data)
         return self._plain(value, 0)
 
     def _plain(self, value: Any, depth: int) -> Any:
-        """The value with no half surrogates, no infinite numbers, and no deeper levels than are kept."""
+        """Return the value without lone surrogates, infinite numbers and levels deeper than `_DEEPEST`."""
         self._left -= 1
         if self._left < 0:
             raise TranscriptError(f"{self._path} holds more than {_MAX_VALUES:,} JSON values.")
@@ -475,7 +474,7 @@ def _is_damaged(data: bytes) -> bool:
 
 
 def _bounded(path: Path, messages: list[dict[str, Any]], repairs: Counter[str]) -> Iterator[dict[str, Any]]:
-    """The messages with the fields that are read; raises TranscriptError where they are too many or too long."""
+    """Yield the messages with the fields that are imported; raise TranscriptError if they exceed a limit."""
     if len(messages) > _MAX_MESSAGES:
         raise TranscriptError(f"{path} holds more than {_MAX_MESSAGES:,} messages.")
     left = _MAX_TEXT

@@ -1,1 +1,1 @@
-"""From the log to the messages of a request."""
+"""Build the messages of a request from the log."""

@@ -1,9 +1,9 @@
-"""Measure a payload in tokens, and plan how to make room: which old output goes first, where history is cut.
+"""Count the tokens of a payload, and plan how to shorten it: which old output goes first, where history is cut.
 
-Tokens are estimated from the size, calibrated by the server's counts. A plan names what to leave out, the caller
-records it (`PruneReport`, `Compacted`) and asks again until there is nothing left to do. The log keeps everything;
-only payloads get shorter. In this order: images that the model has answered to, texts of old tool results, a rolling
-summary by the model, a cut without a summary.
+Tokens are estimated from the size, calibrated by the server's counts. A plan names what to leave out; the caller
+records it (`Pruned`, `Compacted`) and asks again until nothing is left to do. The log keeps all events; only payloads
+become shorter. The order: images that the model has answered to, texts of old tool results, a summary by the model, a
+cut without a summary.
 """
 
 import json
@@ -41,15 +41,15 @@ from app.llm.values.requests_and_updates import Payload
 from app.llm.wires.wire import IMAGE_PARTS
 
 _CLAUDE_SIDE, _CLAUDE_PATCH, _CLAUDE_MAX_PATCHES = 2_576, 28, 4_784
-"""Claude's largest: fitted to a side, counted in patches, up to a limit."""
+"""Largest Claude models: the image is scaled to a longest side and counted in patches, up to a maximum of tokens."""
 _GPT_PATCH, _GPT_PATCHES, _GPT_FACTOR = 32, 1_536, 1.62
-"""GPT's later models: patches, up to a number of them, and what one of them counts in the smaller models."""
+"""Later GPT models: patch size, most patches, and tokens per patch in the smaller models."""
 _TILE, _TILES_FIT, _TILES_SHORT, _TILES_BASE, _TILES_EACH = 512, 2_048, 768, 85, 170
-"""GPT-4o: fitted to a square, then to a short side, counted in tiles."""
+"""GPT-4o: the image is scaled to fit a square, then to a short side, and counted in tiles."""
 
 
 def estimate_image_tokens(width: int, height: int) -> int:
-    """Tokens of a picture of this size in pixels."""
+    """Return the tokens of an image of this size in pixels: the largest count among common models."""
     return max(_claude(width, height), _gpt_patches(width, height), _gpt_tiles(width, height))
 
 
@@ -69,29 +69,29 @@ def _gpt_tiles(width: int, height: int) -> int:
 
 
 BYTES_PER_TOKEN = 3.6
-"""For text and code in UTF-8, over common vocabularies; the meter corrects it per model."""
+"""Average for text and code in UTF-8 over common vocabularies; the meter calibrates it per model."""
 MESSAGE_TOKENS = 4
-"""What the chat template adds to a message."""
+"""Tokens that the chat template adds to a message."""
 _SMALLEST_FACTOR = 0.5
-"""A server that silently cuts the front of a long prompt reports too few tokens: not believed below this."""
+"""Least calibration factor: a server that silently cuts the start of a long prompt reports too few tokens."""
 _LARGEST_FACTOR = 4.0
 
 
 def estimate_text_tokens(text: str) -> int:
-    """Tokens of a text, uncalibrated."""
+    """Return the tokens of a text, uncalibrated."""
     size = len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
     return int(size / BYTES_PER_TOKEN) + 1
 
 
 def _tokens_beside(payload: Payload) -> int:
-    """Tokens of all of a payload but its messages, uncalibrated."""
+    """Return the tokens of a payload without its messages, uncalibrated."""
     system = estimate_message_tokens({"content": payload.system}) if payload.system else 0
     images = sum(estimate_image_tokens(image.width, image.height) for image in payload.images)
     return system + images + (estimate_text_tokens(json.dumps(payload.tools, default=str)) if payload.tools else 0)
 
 
 def estimate_message_tokens(message: dict[str, Any]) -> int:
-    """Tokens of one wire message without its images, uncalibrated."""
+    """Return the tokens of one wire message without its images, uncalibrated."""
     tokens = MESSAGE_TOKENS
     for key, value in message.items():
         if key == "role":
@@ -102,7 +102,7 @@ def estimate_message_tokens(message: dict[str, Any]) -> int:
 
 
 def _without_images(value: Any) -> Any:
-    """The parts of a message but its images, which may be in a tool's result among them."""
+    """Return a value of a message without images, including those in tool results."""
     if isinstance(value, list):
         kept = [part for part in value if not (isinstance(part, dict) and part.get("type") in IMAGE_PARTS)]
         return [_without_images(part) for part in kept]
@@ -112,24 +112,24 @@ def _without_images(value: Any) -> Any:
 
 
 class TokenMeter:
-    """Fold: learns from the log how the server's counts compare with the estimate.
+    """Fold that compares the server's token counts in the log with the estimates.
 
-    Attach it to the log; `RequestSent.estimated_tokens` must be what `count_tokens` gave for that payload then.
+    `RequestSent.estimated_tokens` must be the result of `count_tokens` for that payload.
     """
 
     def __init__(self) -> None:
         self.factor = 1.0
-        """Server's count over uncalibrated estimate, from the last response that came with a count."""
+        """Server's count divided by uncalibrated estimate, from the last response with a count."""
         self._estimated = 0.0
-        """Uncalibrated estimate of the request that is out."""
+        """Uncalibrated estimate of the last request sent."""
         self._counted: tuple[list[dict[str, Any]], list[int]] = [], [0]
-        """The messages of the payload before but the first, which is the system prompt, made anew each time; and the
-        tokens of the first of them, by how many they are. Replaced as a whole, so that any thread may count."""
+        """Messages of the previous payload except the first (the system prompt, which is a new object each time), and
+        the running sums of their tokens. Replaced as a whole, so that any thread may count."""
 
     def count_tokens(self, payload: Payload) -> int:
-        """The best estimate of a payload's tokens; messages that are the same objects as before are counted once.
+        """Return the best estimate of a payload's tokens; messages that are the same objects are not recounted.
 
-        Of a long payload it takes a tenth of a second at the first time: to be called on a thread.
+        The first count of a long payload takes a tenth of a second: call it on a thread.
         """
         first, messages = payload.messages[:1], payload.messages[1:]
         before, sums = self._counted
@@ -151,38 +151,38 @@ class TokenMeter:
 
 
 _FULL = 0.95
-"""Share of the context window above which the next request is held to overflow."""
+"""Share of the context window above which the next request is expected to overflow."""
 _ANSWER_TOKENS = 4_096
-"""Room for an answer, where the window is large enough to give it."""
+"""Tokens reserved for the response, if the window is large enough."""
 _TARGET = 0.5
-"""Share of the window that is used after making room."""
+"""Share of the window that compaction aims for."""
 _FORCED_TARGET = 0.6
-"""The same as a share of what is used, where the server or the user asks for room."""
+"""Share of the used tokens that compaction aims for if the server or the user requests it."""
 _TAIL = 0.4
-"""Share of the target that the newest events keep as they are."""
+"""Share of the target that is reserved for the newest events, which stay unchanged."""
 _LAST_GROUP = 0.8
-"""Share of the target that the very last step may take before it is cut as well."""
+"""Share of the target up to which the very last step stays uncut."""
 _HARD_TAIL = 0.15
 """`_TAIL` for a cut without a summary."""
 _NEAR_TARGET = 1.25
-"""Where the window is unknown, a payload up to this many times the target is tried as it is."""
+"""If the window is unknown, a payload up to this many times the target is sent without a cut."""
 _WORTHWHILE = 0.1
-"""A step that frees less than this share of what is used is not taken."""
+"""A step must free at least this share of the used tokens."""
 _PRUNABLE_TOKENS = 120
-"""Results smaller than this stay."""
+"""Smaller results are not pruned."""
 _PLACEHOLDER_TOKENS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class ContextBudget:
-    """Room in the context, in tokens."""
+    """Token budget of a compaction."""
 
     used: int
-    """Estimate of the next payload."""
+    """Estimated tokens of the next payload."""
     target: int
-    """What it is to be cut down to."""
+    """Tokens to reduce the payload to."""
     window: int | None
-    """The context window, where known."""
+    """The context window; None if unknown."""
     factor: float = 1.0
     """Calibration of the estimate (`TokenMeter.factor`)."""
 
@@ -194,17 +194,17 @@ class PruneStep:
     results: tuple[int, ...]
     """Ids of `ToolResult` events."""
     saved: int
-    """Tokens, about."""
+    """Saved tokens (estimate)."""
     images: tuple[int, ...] = ()
     """Ids of events with images."""
 
 
 @dataclass(frozen=True, slots=True)
 class SummariseStep:
-    """Summarise everything up to an event with the model; the summary replaces it in payloads."""
+    """Let the model summarise everything up to an event; the summary replaces it in payloads."""
 
     upto: int
-    """Id of the last event to be summarised."""
+    """Id of the last summarised event."""
     saved: int
 
 
@@ -227,10 +227,10 @@ def is_nearly_full(used: int, window: int | None) -> bool:
 def make_context_budget(
     used: int, window: int | None, *, forced: bool = False, factor: float = 1.0
 ) -> ContextBudget | None:
-    """Return the size to cut a payload of `used` tokens to; None if it fits.
+    """Return the budget for shortening a payload of `used` tokens; None if it fits.
 
     Args:
-        forced: make room all the same: the server said that the context is full, or the user asks for it.
+        forced: shorten it even if it seems to fit: the server reported a full context, or the user requests it.
     """
     if not forced and not is_nearly_full(used, window):
         return None
@@ -243,11 +243,11 @@ def make_context_budget(
 def plan_compaction(
     events: Sequence[Event], budget: ContextBudget, *, summarise: bool = True
 ) -> PruneStep | SummariseStep | TruncateStep | None:
-    """Return the next step towards the budget; None if it is met or nothing is left to gain.
+    """Return the next step towards the budget; None if the budget is met or no step is worthwhile.
 
     Args:
-        budget: with `used` measured anew after every step.
-        summarise: False when the model could not make a summary; the same part is then cut without one.
+        budget: its `used` must be measured again after each step.
+        summarise: False if the model could not write a summary; the same part is then cut without one.
     """
     if budget.used <= budget.target:
         return None
@@ -260,7 +260,7 @@ def plan_compaction(
     )
     if step is not None or not _still_too_much(budget):
         return step
-    # What the model has not seen yet goes only where the request would be refused.
+    # Leave out what the model has not seen yet only if the request would be refused.
     unseen = _plan_images(events[max(seen, costs.start) :], costs, budget)
     return unseen or _plan_cut(events, costs, budget, _HARD_TAIL, summarise=False)
 
@@ -268,7 +268,7 @@ def plan_compaction(
 def _plan_cut(
     events: Sequence[Event], costs: "_Costs", budget: ContextBudget, share: float, *, summarise: bool
 ) -> SummariseStep | TruncateStep | None:
-    """A cut that leaves this share of the target as it is, if it is worth it."""
+    """Return a step that keeps the newest events up to this share of the target; None if it is not worthwhile."""
     position = _cut_position(events, costs, int(share * budget.target), budget)
     saved = costs.between(costs.start, position)
     if position <= costs.start or saved < _WORTHWHILE * budget.used:
@@ -278,21 +278,21 @@ def _plan_cut(
 
 
 def _still_too_much(budget: ContextBudget) -> bool:
-    """Whether the payload is likely to be refused, not merely larger than aimed at."""
+    """Return whether the server will probably refuse the payload, not only whether it exceeds the target."""
     if budget.window is None:
         return budget.used > _NEAR_TARGET * budget.target
     return is_nearly_full(budget.used, budget.window)
 
 
 class _Costs:
-    """Tokens of each event in a payload, as running sums."""
+    """Running sums of the tokens of each event in a payload."""
 
     def __init__(self, events: Sequence[Event], budget: ContextBudget) -> None:
         marks = read_omissions(events)
         self.pruned = marks.pruned
         self.images_pruned = marks.pruned_images
         self.start = marks.cut + 1
-        """Position of the first event that payloads still show."""
+        """Position of the first event that payloads contain."""
         self._factor = budget.factor
         self._sums = [0.0]
         for position, event in enumerate(events):
@@ -300,11 +300,11 @@ class _Costs:
             self._sums.append(self._sums[-1] + cost)
 
     def between(self, start: int, end: int) -> int:
-        """Tokens of the events from position `start` up to, not including, `end`."""
+        """Return the tokens of the events from position `start` up to, but not including, `end`."""
         return int(self._sums[end] - self._sums[start])
 
     def tokens(self, event: Event) -> float:
-        """Tokens of one event as payloads show it."""
+        """Return the tokens of one event in payloads."""
         if isinstance(event, ToolResult) and event.id in self.pruned:
             return _PLACEHOLDER_TOKENS
         tokens = estimate_event_tokens(event)
@@ -313,7 +313,7 @@ class _Costs:
         return tokens * self._factor
 
     def images(self, event: Event) -> float:
-        """Tokens of the images that payloads still show of an event."""
+        """Return the tokens of an event's images in payloads."""
         return 0 if event.id in self.images_pruned else estimate_image_event_tokens(event) * self._factor
 
 
@@ -342,7 +342,7 @@ def estimate_image_event_tokens(event: Event) -> int:
 
 
 def _plan_images(events: Sequence[Event], costs: _Costs, budget: ContextBudget) -> PruneStep | None:
-    """The oldest images, as many as have to go."""
+    """Return a step that leaves out as many of the oldest images as necessary; None if there are none."""
     chosen: list[int] = []
     saved = 0.0
     for event in events:
@@ -384,7 +384,7 @@ def _plan_pruning(events: Sequence[Event], costs: _Costs, budget: ContextBudget)
 
 
 def _tail_start(events: Sequence[Event], costs: _Costs, tokens: int) -> int:
-    """Return where the newest events begin: at least the last response with its results, at most about `tokens`."""
+    """Return where the newest events start: at least the last response with its results, at most about `tokens`."""
     for position in range(len(events) - 1, costs.start - 1, -1):
         if _begins_something(events[position]) and costs.between(position, len(events)) > tokens:
             return position if _is_last_response(events, position) else _next_beginning(events, position + 1)
@@ -392,10 +392,10 @@ def _tail_start(events: Sequence[Event], costs: _Costs, tokens: int) -> int:
 
 
 def _cut_position(events: Sequence[Event], costs: _Costs, tail_tokens: int, budget: ContextBudget) -> int:
-    """Return where to cut: the earliest event from which at most `tail_tokens` follow.
+    """Return where to cut: the earliest position after which at most `tail_tokens` follow.
 
-    The last step stays if it is not too large by itself. A cut never passes a response whose calls still run or whose
-    question waits for the user; those of a response are on one side of it by the way history is read.
+    The last step is kept unless it is too large. A cut never separates a response from its results, and never passes
+    a response whose calls still run or whose question waits for the user.
     """
     end = len(events)
     limit = _first_unfinished(events)
@@ -432,7 +432,7 @@ def _is_last_response(events: Sequence[Event], position: int) -> bool:
 
 
 def _first_unfinished(events: Sequence[Event]) -> int:
-    """Position of the first response that is still being worked on or waits for an answer; the end if none is."""
+    """Return the position of the first response with running calls or an open question; the end if there is none."""
     responses: dict[str, int] = {}
     running: set[str] = set()
     asking: set[str] = set()
@@ -465,19 +465,19 @@ INSTRUCTION = (
 _RESULT_CHARACTERS = 1_200
 _ARGUMENT_CHARACTERS = 600
 _FIT = 0.7
-"""Share of the window that this request may take."""
+"""Share of the window that the summary request may use."""
 
 
 def make_summary_payload(
     events: Sequence[Event], step: SummariseStep, budget: ContextBudget, profile: Profile, inputs: PayloadInputs
 ) -> Payload:
-    """Return the payload that asks for the summary of a plan.
+    """Return the payload that asks the model for the summary of a plan.
 
     Args:
-        inputs: as for any request; tools stay the same and may not be called.
+        inputs: the same as for other requests, with the same tools, which may not be called.
     """
     covered = [_clipped(event) for event in events if 0 < event.id <= step.upto]
-    # What the model has said of images stands for them.
+    # The model's answers describe the images.
     unseen = Pruned(images=tuple(event.id for event in covered if estimate_image_event_tokens(event)))
     covered = _fitting(covered, int(_FIT * (budget.window or budget.used) / budget.factor))
     instruction = Intervention(kind=InterventionKind.FACT, text=INSTRUCTION, scope="request")

@@ -1,7 +1,7 @@
-"""Fold the log into the history for the model: whole call groups, the user's words, the program's notes.
+"""Fold the log into the history for the model: call groups, user messages, notes of the program.
 
-One pass over the events, in order. Results are gathered to their calls from wherever they lie in the log, so a group
-is whole or absent; what no longer applies is left out; compaction cuts between groups, never through one.
+One pass over the events, in order. Each call group contains all results of its calls, wherever they are in the log.
+Notes that no longer apply are left out. Compaction cuts between groups, never inside one.
 """
 
 from collections.abc import Sequence
@@ -52,11 +52,11 @@ class HistoryOmissions:
     """The parts of a history that compaction and pruning leave out of payloads."""
 
     cut: int = -1
-    """Position of the last event that is left out; -1 if none is."""
+    """Position of the last omitted event; -1 if there is none."""
     summary: str = ""
-    """What stands for the events left out, or for the older ones among them."""
+    """Summary of the omitted events, or of the older ones among them."""
     truncated: bool = False
-    """Events after those of the summary were left out with nothing in their place."""
+    """Events after the summarised ones were left out without a replacement."""
     pruned: frozenset[int] = frozenset()
     """Ids of results whose texts are left out."""
     pruned_images: frozenset[int] = frozenset()
@@ -64,7 +64,7 @@ class HistoryOmissions:
 
 
 def read_omissions(events: Sequence[Event]) -> HistoryOmissions:
-    """Return what the compactions and prunings of a log leave out, whichever order they came in."""
+    """Return what the compactions and prunings of a log leave out, in any order of these events."""
     compacted: Compacted | None = None
     pruned: set[int] = set()
     images: set[int] = set()
@@ -102,15 +102,15 @@ OMITTED = "(earlier work left out here)"
 
 @dataclass(frozen=True, slots=True)
 class KeptUserMessage:
-    """User messages of the compacted part, kept as they were."""
+    """A user message of the compacted part, kept verbatim."""
 
     text: str
     lead: str = OMITTED
-    """What stands between it and the words before it, as the model's turn."""
+    """Text of the assistant message between it and the previous user message."""
 
     @staticmethod
     def select_newest(words: Sequence["KeptUserMessage"], characters: int) -> list["KeptUserMessage"]:
-        """Return the newest ones that fit, in order; always the very last one, whole."""
+        """Return the newest messages that fit, in order; always the last one, in full."""
         kept: list[KeptUserMessage] = []
         room = characters
         for said in reversed(words):
@@ -130,12 +130,12 @@ def compacted_history_message(
     words_follow: bool,
     images: Sequence[Image] = (),
 ) -> str:
-    """Return the system message in place of the compacted part.
+    """Return the system message that replaces the compacted part.
 
     Args:
-        summary: of that part, or of its beginning; may be empty.
-        truncated: the end of that part is not in the summary.
-        pending: proposals that awaited a decision at the cut.
+        summary: summary of that part or of its beginning; may be empty.
+        truncated: the summary does not cover the end of that part.
+        pending: proposals that were pending at the cut.
         words_follow: the user's own messages from that part follow.
     """
     lines: list[str] = []
@@ -183,11 +183,11 @@ class UserHistoryItem:
     text: str
     images: tuple[Image, ...] = ()
     pruned: bool = False
-    """The images are left out to save room."""
+    """Whether the images are left out to save room."""
     attachments: tuple[Attachment, ...] = ()
-    """Those of the images that go out."""
+    """The images that are sent."""
     mid_turn: bool = False
-    """Said while the calls of a response ran."""
+    """Whether the user wrote it while the calls of a response ran."""
 
 
 @dataclass(slots=True)
@@ -197,7 +197,7 @@ class ProgramNote:
     text: str
     applies: bool = True
     introduces: bool = False
-    """The user's own words on it are the next item."""
+    """Whether the user's own words about it are the next item."""
 
 
 @dataclass(slots=True)
@@ -211,7 +211,7 @@ class ModelResponse:
 
 @dataclass(slots=True)
 class HistoryGap:
-    """A gap in the history; `text` stands in it where two user messages would touch."""
+    """A gap in the history; its text is inserted if it would separate two user messages."""
 
     text: str
 
@@ -221,20 +221,20 @@ HistoryItem = UserHistoryItem | ProgramNote | ModelResponse | HistoryGap
 
 @dataclass(slots=True)
 class History:
-    """The items that the model sees, in order."""
+    """The items for the model, in order."""
 
     items: list[HistoryItem]
     tail: list[str]
-    """Notes for this one request, after everything else."""
+    """Notes for this request only, after all items."""
     pruned: frozenset[int]
-    """Results whose texts are left out."""
+    """Ids of results whose texts are left out."""
 
 
 def read_history(events: Sequence[Event], ids: WireIds, kept_characters: int) -> History:
-    """Fold a log into the history to send; total on any sequence of events, linear in their size.
+    """Fold a log into the history to send; accepts any sequence of events, takes linear time.
 
     Args:
-        kept_characters: how much of the user's own words from before a compaction is kept verbatim.
+        kept_characters: most characters of user messages from before a compaction that are kept verbatim.
     """
     reader = HistoryReader(read_omissions(events), ids, kept_characters)
     for position, event in enumerate(events):
@@ -247,11 +247,11 @@ class EarlierHistory:
     """Facts about earlier events for a reader that starts in the middle of a log."""
 
     calls: set[str] = field(default_factory=set)
-    """The uids of all calls; each has its result."""
+    """Uids of all calls; each has its result."""
     turn_notes: list[ProgramNote] = field(default_factory=list)
-    """Those of the turn that runs."""
+    """Notes of the running turn."""
     changed_notes: list[tuple[ProgramNote, set[str]]] = field(default_factory=list)
-    """Notes on files that have changed, with those of the files that were not read since."""
+    """Notes about changed files, each with the files that were not read since."""
 
 
 class HistoryReader:
@@ -259,22 +259,23 @@ class HistoryReader:
 
     Args:
         marks: what the compactions and prunings of the whole log leave out.
-        kept_characters: as for `read_history`.
-        earlier: of the events before the first one, if that isn't the first of the log; they lie behind the cut.
+        kept_characters: the same as for `read_history`.
+        earlier: facts about the events before the first one, if that is not the first of the log; the first one must
+            come after the cut.
     """
 
     def __init__(
         self, marks: HistoryOmissions, ids: WireIds, kept_characters: int, earlier: EarlierHistory | None = None
     ) -> None:
         self.changed_earlier = False
-        """An event changes what `earlier` stands for, so that the whole log has to be read."""
+        """An event changes the part that `earlier` describes: the whole log must be read again."""
         self.ids = ids
         self._kept_characters = kept_characters
         self._marks = marks
         self._earlier = earlier or EarlierHistory()
         self._items: list[HistoryItem] = []
         self._meanwhile: list[HistoryItem] | None = None
-        """What was said while a request was out, which it did not carry; None while none is."""
+        """Items that arrived after the request was sent, so it did not contain them; None if no request is open."""
         self._covered = marks.cut >= 0 and earlier is None
         self._kept: list[KeptUserMessage] = []
         self._cut_images: list[Image] = []
@@ -285,7 +286,7 @@ class HistoryReader:
         self._response: ModelResponse | None = None
         """The last response with calls, until its missing results are explained."""
         self._questions: list[CallRecord] = []
-        """Questions that the user has not reacted to."""
+        """Questions that the user has not answered or skipped."""
         self._closing = False
         self._response_closing = False
         self._request_notes: list[tuple[InterventionKind, str]] = []
@@ -294,9 +295,9 @@ class HistoryReader:
 
     @property
     def is_settled(self) -> bool:
-        """Return whether the next event, the start of a turn or a request, leaves all items as they are.
+        """Return whether a next event that starts a turn or a request would leave all items unchanged.
 
-        A later event can still change one; the reader of that event says so by `changed_earlier`.
+        A later event can still change an item; the reader of that event then sets `changed_earlier`.
         """
         if self._covered or self._meanwhile or self._request_notes or self._closing:
             return False
@@ -304,17 +305,17 @@ class HistoryReader:
         return not any(record.is_open for record in calls)
 
     def checkpoint(self) -> tuple[list[HistoryItem], EarlierHistory]:
-        """Return the settled items, and what a reader of the later events must know."""
+        """Return the settled items and the facts for a reader of the later events."""
         calls = self._earlier.calls | self._records.keys()
         return self._items, EarlierHistory(calls, self._turn_notes, self._changed_notes)
 
     def finish_history(self) -> History:
-        """Return the history, once all events were read."""
+        """Return the history after all events were applied."""
         self._explain(None)
         if self._covered:
             self._end_of_cut()
         self._request_over()
-        # The instruction to hand control back is the last word.
+        # The instruction to return control to the user comes last.
         ordered = sorted(self._request_notes, key=lambda note: note[0] in _LAST_WORDS)
         return History(self._items, [text for _, text in ordered], self._marks.pruned)
 
@@ -372,13 +373,13 @@ class HistoryReader:
             self._meanwhile.append(item)
 
     def _request_over(self) -> None:
-        """Place messages that came during a request after its response, in the order in which the model saw them."""
+        """Move items that arrived during a request behind its response, in the order in which the model saw them."""
         if self._meanwhile is not None:
             self._items += self._meanwhile
             self._meanwhile = None
 
     def _words(self, text: str, event: Spoken) -> None:
-        """Add the user's text, with the images of its event."""
+        """Add the user's text with the images of its event."""
         if self._covered:
             self._cut_images += event.images
             if text.strip():
@@ -387,7 +388,7 @@ class HistoryReader:
             self._add(UserHistoryItem(text, event.images, event.id in self._marks.pruned_images))
 
     def _denied(self, denied: CallDenied) -> None:
-        """Add the user's words about a denied call; the result of the call says that it was denied."""
+        """Add the user's feedback on a denied call; the result of the call says that it was denied."""
         if self._covered:
             self._kept.append(KeptUserMessage(denied.feedback, f"(denied: {denied.subject})"))
         else:
@@ -404,7 +405,7 @@ class HistoryReader:
             if text:
                 self._add(ModelResponse(message.text, message))
                 if not self._covered:
-                    # Before what was said in the meantime.
+                    # Before the items that arrived during the request.
                     self._items.append(ProgramNote(INTERRUPTED))
         else:
             self._complete(message, text)
@@ -424,7 +425,7 @@ class HistoryReader:
         if record is None:
             return
         record.result = result
-        # What stands for an old output stands for its images, too.
+        # The placeholder of a pruned text also replaces its images.
         record.images = () if result.id in self._marks.pruned else result.images
         record.images_pruned = result.id in self._marks.pruned_images
         for path in result.reads:
@@ -457,7 +458,7 @@ class HistoryReader:
         record.answer = answer.text if record.answer is None else f"{record.answer}\n\n{answer.text}"
         if self._covered and answer.text.strip():
             self._kept.append(KeptUserMessage(answer.text, _question_of(record)))
-        # A result is a text on some wires: what is shown with it follows it.
+        # On some wires a result can only be text, so the images follow it.
         self._words("", answer)
 
     def _intervention(self, event: Intervention) -> None:
@@ -490,7 +491,7 @@ class HistoryReader:
             self._add(ProgramNote(CONTINUE))
 
     def _explain(self, turn_ended: str | None) -> None:
-        """Give all calls without a result the reason why they have none."""
+        """Set the reason for each call that has no result."""
         if self._response is None:
             return
         records = self._response.records
@@ -506,7 +507,7 @@ class HistoryReader:
         self._response = None
 
     def _end_of_cut(self) -> None:
-        """Place the summary before all items: everything up to the cut has been read."""
+        """Insert the summary before all items; called when all events up to the cut were applied."""
         self._covered = False
         self._records.clear()
         kept = KeptUserMessage.select_newest(self._kept, self._kept_characters)

@@ -1,11 +1,9 @@
-"""Chooses the images of the history that a request carries, and notes about those that it leaves out.
+"""Select the images of the history that a request contains, and add notes about the others.
 
-An image belongs to the message that it came with and goes out as part of it, each time with the same bytes. Where it
-does not go out, the program says so and why: else the model would guess what it shows.
-
-What a tool has answered with goes out in the result of the call, where the protocol has room for it. Chat completions
-have none, and there the model is told so: a message behind the result would have to be in the user's name, who has
-not sent it, since a message of the system takes no image either.
+An image is sent as part of its message, each time with the same bytes. If it is not sent, a note says why; otherwise
+the model would guess what it shows. Images of a tool are sent in the result of the call if the protocol allows it.
+Chat completions do not: a separate message with the image would have to be a user message, which the user did not
+write, because system messages cannot contain images either.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,19 +27,19 @@ _REASONS = {
     "unfit": ("since this protocol has no place for an image in the result of a tool", _SAY_SO),
     "blind": ("since this model takes no images", _SAY_SO),
 }
-"""Why an image does not go out, and what the model is to make of it."""
+"""Reasons why an image is not sent, each with the text and the advice for the model."""
 
 
 def attach_history_images(
     items: Sequence[HistoryItem], profile: Profile, contents: Mapping[str, str]
 ) -> tuple[list[HistoryItem], tuple[Image, ...]]:
-    """Return the history with the images that go out, and with notes on the others.
+    """Return the history with the images that are sent and notes about the others.
 
     Args:
-        contents: the bytes of the images as base64, by their SHA-256.
+        contents: the bytes of the images as base64, by SHA-256.
 
     Returns:
-        The items, and the images that go out, in order.
+        The items, and the sent images in order.
     """
     judged = find_unsent_reasons(history_images(items), profile, contents)
     return attach_images(items, judged, contents), tuple(image for image, reason in judged if not reason)
@@ -50,7 +48,7 @@ def attach_history_images(
 def find_unsent_reasons(
     carried: Sequence["HistoryImage"], profile: Profile, contents: Mapping[str, str]
 ) -> list[tuple[Image, str]]:
-    """Return the images of a history in order, each with the reason why it is left out; empty if it goes out."""
+    """Return the images of a history in order, each with the reason why it is not sent; empty if it is sent."""
     reasons = [_reason(each, profile, contents) for each in carried]
     newest_first = [place for place, reason in enumerate(reasons) if not reason][::-1]
     for place in positions_over_limit(carried[place].image for place in newest_first):
@@ -61,7 +59,7 @@ def find_unsent_reasons(
 def attach_images(
     items: Sequence[HistoryItem], judged: Sequence[tuple[Image, str]], contents: Mapping[str, str]
 ) -> list[HistoryItem]:
-    """Return the items with their images that go out, and with notes on the others."""
+    """Return the items with the images that are sent and notes about the others."""
     left = iter(judged)
     written: list[HistoryItem] = []
     for item in items:
@@ -99,7 +97,7 @@ def _carried(item: HistoryItem) -> Iterator[HistoryImage]:
 
 
 def _with_images(record: CallRecord, judged: Sequence[tuple[Image, str]], contents: Mapping[str, str]) -> CallRecord:
-    """Return a call with the sent images of its result, and words about the others."""
+    """Return a call with the sent images of its result and a text about the others."""
     said = [
         f"[Not shown to you, {why}: {quote_names(missing)}.]"
         for reason, (why, _) in _REASONS.items()
@@ -115,7 +113,7 @@ def _sent(judged: Sequence[tuple[Image, str]], contents: Mapping[str, str]) -> t
 def _shown(
     words: UserHistoryItem, judged: Sequence[tuple[Image, str]], contents: Mapping[str, str]
 ) -> Iterator[HistoryItem]:
-    """Yield the user's message with the images that are sent, and a note for each reason why some are not."""
+    """Yield the user's message with the sent images, and a note for each reason why others are not sent."""
     sent = _sent(judged, contents)
     if words.text.strip() or sent:
         yield replace(words, attachments=sent)
@@ -125,7 +123,7 @@ def _shown(
 
 
 def _reason(carried: HistoryImage, profile: Profile, contents: Mapping[str, str]) -> str:
-    """Why an image does not go out; empty if it does."""
+    """Return why an image is not sent; empty if it is sent."""
     if carried.pruned:
         return "pruned"
     gone = "" if carried.image.sha256 in contents else "gone"
@@ -133,7 +131,7 @@ def _reason(carried: HistoryImage, profile: Profile, contents: Mapping[str, str]
 
 
 def image_unsent_reason(image: Image, profile: Profile, *, of_tool: bool = False) -> str:
-    """Return why an endpoint is not sent an image; empty if it is."""
+    """Return why an endpoint is not sent an image; empty if it is sent."""
     if not profile.accepts_images:
         return "blind"
     if of_tool and profile.wire == "chat":

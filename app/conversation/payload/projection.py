@@ -1,8 +1,8 @@
-"""The payload of a request as a pure function of the log, the profile of the endpoint and a few facts.
+"""The payload of a request as a pure function of the log, the endpoint's profile and a few other inputs.
 
-It runs at every send. Nothing mutates the history: a call without a result, an orphan, a crash in mid-step are dealt
-with here, in the same way whenever the payload is made. `CachedProjection` keeps messages between sends, since the
-log only grows, and gives the same payloads.
+It runs for every request. The log is never repaired: calls without a result, orphan results and crashes during a step
+are handled here, in the same way each time. `CachedProjection` reuses messages between requests (the log only grows)
+and returns the same payloads.
 """
 
 from collections.abc import Mapping, Sequence
@@ -58,9 +58,9 @@ from app.llm.wires.wire import (
 from app.llm.wires.wire_registry import wire_for
 
 BRIDGE = "(Written by signoff: the turn stopped here.)"
-"""Stands between a tool result and the user's next words, where a template allows only the model there."""
+"""Assistant message between a tool result and the next user message, for templates that require one there."""
 MID_TURN_BRIDGE = "(Written by signoff: the user says something here.)"
-"""The same where the turn goes on: the user has said something of a call."""
+"""The same during a turn: the user has written about a call."""
 NOTES_HEADING = "Notes from the program, oldest first; each was given in the course of the conversation:"
 
 
@@ -81,7 +81,7 @@ class _UserDraft:
 def make_request_items(
     history: History, system_prompt: str, profile: Profile, endpoint: str, model: str
 ) -> list[Item]:
-    """Return the items of a request in the order that `profile` accepts."""
+    """Return the items of a request in an order that `profile` accepts."""
     placer = ItemPlacer(system_prompt, profile, endpoint, model, history.pruned)
     placer.add_items(history.items)
     for text in history.tail:
@@ -92,7 +92,7 @@ def make_request_items(
 
 
 class ItemPlacer:
-    """Appends items one by one; each step looks only at what was written last."""
+    """Appends items one by one; each step depends only on the last written items."""
 
     def __init__(
         self, system_prompt: str, profile: Profile, endpoint: str, model: str, pruned: frozenset[int]
@@ -103,14 +103,14 @@ class ItemPlacer:
         self._pruned = pruned
         self._written: list[Item] = []
         self._user: _UserDraft | None = None
-        """The user message at the very end, still open for more words."""
+        """The user message at the end, to which more text can be added; None if there is none."""
         self._waiting: list[str] = []
-        """Notes without a place yet, where they cannot stand as system messages."""
+        """Notes without a place yet, if the profile does not allow them as system messages."""
         self._folded: list[str] = []
-        """Notes that go to the first system message."""
+        """Notes that are added to the first system message."""
         self._gap = ""
         self._last_role = ""
-        """Of the last message that is not a system message."""
+        """Role of the last message that is not a system message."""
         if profile.mid_system == "fold_user" and system_prompt:
             self.add_note(system_prompt)
 
@@ -137,18 +137,18 @@ class ItemPlacer:
                     self.add_gap(item.text)
 
     def pop_finished(self) -> list[Item]:
-        """Return the items that no later one changes (all but the last), each once."""
+        """Remove and return the items that no later item changes (all but the last)."""
         settled, self._written = self._written[:-1], self._written[-1:]
         return settled
 
     def pop_rest(self) -> list[Item]:
-        """Return all items that were not taken."""
+        """Complete the last message and return all remaining items."""
         self._place_waiting_notes()
         self._close_user()
         return self._written
 
     def first_item(self, system_prompt: str) -> SystemText | None:
-        """Return the first item: the system prompt, with the notes folded into it."""
+        """Return the system prompt with the notes folded into it as the first item; None if it is not needed."""
         folded = (NOTES_HEADING, *self._folded) if self._folded else ()
         if self._profile.mid_system == "fold_user" or not (system_prompt or folded):
             return None
@@ -166,7 +166,7 @@ class ItemPlacer:
             self._waiting.append(told.full_text())
 
     def add_gap(self, text: str) -> None:
-        """Add an omission."""
+        """Add a gap: `text` is inserted if two user messages would be adjacent."""
         self._gap = text
 
     def add_user_message(self, message: UserHistoryItem) -> None:
@@ -200,21 +200,21 @@ class ItemPlacer:
             self._calls(response, response.records, response.text)
 
     def _place_waiting_notes(self) -> None:
-        """Find the place of notes that no words of the user follow."""
+        """Place the waiting notes that no user message follows."""
         if not self._waiting:
             return
         if self._profile.mid_system == "fold_first" and self._last_role != "assistant":
             self._folded += self._waiting
         else:
-            # Two turns of the model would touch, or the server takes no system message at all.
+            # Folding would leave two adjacent assistant messages, or the server accepts no system message.
             if self._last_role == "tool" and self._profile.bridge_tool_user:
                 self._assistant_text(BRIDGE)
             self._open_user(merge=True).notes += self._waiting
         self._waiting.clear()
 
     def _begin_with_user(self) -> None:
-        """Begin with a user message, for endpoints without system messages in the conversation: the model may not be
-        first."""
+        """Insert a user message at the start if the endpoint allows no system messages in the conversation: the
+        model's message may not be the first there."""
         if not self._last_role and self._profile.mid_system != "inline":
             self._open_user(merge=True).notes.append(NO_BEGINNING)
 
@@ -270,12 +270,12 @@ class ItemPlacer:
 
 
 _KEPT_CHARACTERS = 24_000
-"""How much of the user's own words from before a compaction stays verbatim, at most."""
+"""Most characters of user messages from before a compaction that stay verbatim."""
 _KEPT_CHARACTERS_PER_TOKEN = 0.8
-"""The same as a share of the context window (a fifth of it, at four characters a token)."""
+"""The same relative to the context window (a fifth of it, at four characters per token)."""
 
 UNANSWERED_YET = "(Written by signoff: this is answered later; the user asks something aside.)"
-"""Stands between what the user said last in the conversation and the question."""
+"""Assistant message between the last user message of the conversation and the side question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,11 +283,11 @@ class SideRequestInputs:
     """Inputs of a side question."""
 
     note: str
-    """What this is, in the program's words."""
+    """The program's explanation of the side question."""
     question: str
-    """The user's."""
+    """The text of the user."""
     earlier: Sequence[tuple[str, str]] = ()
-    """The questions and answers before it in its thread."""
+    """The previous questions and answers of its thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,33 +296,33 @@ class PayloadInputs:
 
     system_prompt: str
     tools: list[dict[str, Any]]
-    """Tool schemas; passed on as they are, the same in every request."""
+    """Tool schemas; passed on unchanged, the same in every request."""
     closing: bool = False
-    """Whether this is the closing request, in which the model may call no tool."""
+    """Whether this is the closing request, in which the model may not call tools."""
     endpoint: str = ""
-    """Base URL of this request, as in `AssistantMessage.endpoint`: opaque fields go back only to where they came
-    from."""
+    """Base URL of this request, as in `AssistantMessage.endpoint`: opaque fields are sent only to the endpoint that
+    produced them."""
     model: str = ""
-    """As in `AssistantMessage.model`."""
+    """Same format as `AssistantMessage.model`."""
     options: RequestOptions = NO_OPTIONS
-    """The user's request settings; passed on as they are."""
+    """The user's request settings; passed on unchanged."""
     images: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """The bytes of images as base64, by their SHA-256."""
+    """The bytes of images as base64, by SHA-256."""
     side_request: SideRequestInputs | None = None
-    """A side question, which is no part of the log; then no tool may be called."""
+    """A side question, which is not in the log; the model may not call tools."""
 
 
 def project(events: Sequence[Event], profile: Profile, inputs: PayloadInputs) -> Payload:
     """Return the payload for a log.
 
-    Total: any sequence of events, such as any prefix of a log, gives a valid payload. Linear in the size of the log.
-    The same arguments give the same bytes, and an event at the end changes only the end of the messages, unless it is
-    a compaction, a pruning, or a note that the profile folds into the first message.
+    Any sequence of events (for example any prefix of a log) gives a valid payload, in linear time. The same arguments
+    give the same bytes. An appended event changes only the end of the messages, unless it is a compaction, a pruning,
+    or a note that the profile folds into the first message.
 
-    A closing request keeps its tools also where the endpoint takes no `tool_choice`. Measured over 60 chat templates,
-    a median of 97 % of its prompt is the prefix of the request before it, and cached; without the tools it is 0.2 %,
-    since nearly all templates name them first. The endpoints that are known to refuse `tool_choice` refuse calls in
-    the history without tools as well. A call that comes all the same is refused by the executor and ends the turn.
+    A closing request contains the tools even if the endpoint does not accept `tool_choice`. Measured over 60 chat
+    templates, a median of 97 % of its prompt is a cached prefix of the request before it; without the tools it is
+    0.2 %, because nearly all templates list them first. The endpoints known to refuse `tool_choice` also refuse calls
+    in the history without tools. If the model calls a tool anyway, the executor refuses the call and the turn ends.
     """
     wire = wire_for(profile)
     given, profile = profile, wire.adapt_profile(profile)
@@ -351,13 +351,13 @@ def _payload(written: WireMessages, profile: Profile, inputs: PayloadInputs, ima
 
 @dataclass(frozen=True, slots=True)
 class _Prefix:
-    """The beginning of a log as messages, with everything that the projection of the rest depends on."""
+    """The beginning of a log as messages, with all state that the projection of later events needs."""
 
     key: tuple[Any, ...]
     events: tuple[Event, ...]
     marks: HistoryOmissions
     later: tuple[Event, ...]
-    """The compactions and prunings behind it that `marks` has, too."""
+    """Compactions and prunings after the prefix that `marks` includes."""
     earlier: EarlierHistory | None
     ids: WireIds
     carried: list[HistoryImage]
@@ -366,18 +366,18 @@ class _Prefix:
     writer: ItemWriter
 
     def reader(self) -> HistoryReader:
-        """A reader of the events behind it, each of which may be read by several."""
+        """Return a new reader for the events after the prefix."""
         kept = _kept_characters(self.key[0])
         return HistoryReader(self.marks, self.ids.fork(), kept, self.earlier)
 
 
 class CachedProjection:
-    """Builds the payloads of a session; each costs time for the new events only.
+    """Builds the payloads of a session; each costs time only for the new events.
 
-    Of the log up to the last request at which nothing was open the messages are kept. All is projected anew where
-    the log does not go on from there, where a later event changes what was said before (a pruning, a compaction, a
-    late result, a note that no longer applies), where another image has to be left out, and for another profile,
-    endpoint or model. May be called on any thread.
+    It caches the messages of the log up to the last request or turn start at which no call or question was open. It
+    starts again from the first event if the log does not continue the cached one, if a later event changes earlier
+    items (a pruning, a compaction, a late result, a note that no longer applies), if a different image has to be left
+    out, or if the profile, endpoint or model changes. May be called on any thread.
     """
 
     def __init__(self) -> None:
@@ -385,7 +385,7 @@ class CachedProjection:
         self._prefix: _Prefix | None = None
 
     def project(self, events: Sequence[Event], profile: Profile, inputs: PayloadInputs) -> Payload:
-        """Return the payload for a log, as the function `project` does."""
+        """Return the payload for a log, like the function `project`."""
         events = tuple(events)
         prompt = inputs.system_prompt if profile.mid_system == "fold_user" else ""
         key = (profile, inputs.endpoint, inputs.model, prompt)
@@ -399,7 +399,7 @@ class CachedProjection:
             return payload
 
     def _continued(self, prefix: _Prefix, events: tuple[Event, ...], inputs: PayloadInputs) -> Payload | None:
-        """Return the payload based on the kept prefix; None if a later event changes the prefix."""
+        """Return the payload based on the cached prefix; None if a later event changes the prefix."""
         start = len(prefix.events)
         if _omitting(events[start:]) != prefix.later:
             return None
@@ -446,7 +446,7 @@ def _omitting(events: Sequence[Event]) -> tuple[Event, ...]:
 def _longer(
     prefix: _Prefix, events: tuple[Event, ...], judged: Sequence[tuple[Image, str]], inputs: PayloadInputs
 ) -> _Prefix:
-    """A prefix of all of these events, which are settled; of the images, `judged` has these and maybe later ones."""
+    """Return the prefix of these events, which are settled; `judged` has their images and possibly later ones."""
     reader = prefix.reader()
     for position in range(len(prefix.events), len(events)):
         reader.apply(position, events[position])
@@ -468,7 +468,7 @@ def _kept_characters(profile: Profile) -> int:
 
 
 def _with_aside(history: History, aside: SideRequestInputs) -> History:
-    """Return the history with a side question at its end, without the notes for the model's own turn."""
+    """Return the history with a side question at its end, without the notes for this request."""
     items: list[HistoryItem] = [*history.items, HistoryGap(UNANSWERED_YET), ProgramNote(aside.note)]
     for question, answer in aside.earlier:
         items += [UserHistoryItem(question), ModelResponse(answer, AssistantMessage(text=answer))]

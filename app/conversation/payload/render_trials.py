@@ -1,7 +1,7 @@
 """Short conversations with a mark in each message of the program, for a server to render.
 
-They take the way of every payload, so what they find holds for real ones: a first turn with the gate's words after a
-tool result, and a later one with notes after a result, after an answer, and at the end.
+They are built like every payload, so the results hold for real payloads: a first turn with the closing instruction
+after a tool result, and later ones with notes after a result, after a response, and at the end.
 """
 
 from functools import partial
@@ -36,7 +36,7 @@ WORDS = "Look at the next file, marked golden thrush."
 
 
 def make_render_trials(profile: Profile) -> list[RenderTrial]:
-    """Return the conversations in the form that the profile wants."""
+    """Return the conversations in the form that the profile requires."""
     ids = WireIds(profile.tool_id)
     called = partial(_called, ids)
     first: list[HistoryItem] = [UserHistoryItem(WORDS), called("", 1)]

@@ -1,9 +1,8 @@
-"""Tool calls as a payload has them: ids and names that a server takes, and a result for each call.
+"""Tool calls in a payload: ids and names that servers accept, and a result for each call.
 
-A derived id is a hash of the call's own uid, so that it is the same in every request. A call can lose its result to
-an interruption, a crash, a closed gate or a question. Servers insist on a result for each call, and the model has to
-know what happened, so the reason is worked out from the events around the call and never depends on when the payload
-is made.
+A derived id is a hash of the call's uid, so it is the same in every request. A call can lose its result by an
+interruption, a crash, a closed gate or a question. Servers require a result for each call, and the model has to know
+what happened. The reason is derived from the events around the call, so it is the same in every payload.
 """
 
 import hashlib
@@ -22,7 +21,7 @@ from app.llm.wires.wire import Attachment
 
 
 def dump_arguments(arguments: dict[str, Any] | None) -> str:
-    """A JSON object; `{}` for arguments that never were one."""
+    """Return the arguments as a JSON object; `{}` if they are not a JSON object."""
     if not arguments:
         return "{}"
     try:
@@ -34,7 +33,7 @@ def dump_arguments(arguments: dict[str, Any] | None) -> str:
 
 
 def replace_surrogates(text: str) -> str:
-    """The text, with half surrogate pairs replaced, since UTF-8 cannot hold them."""
+    """Return the text with lone surrogates replaced, which UTF-8 cannot encode."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
@@ -43,8 +42,7 @@ def replace_surrogates(text: str) -> str:
 
 
 def _plain(value: Any, depth: int) -> Any:
-    """Return a value that JSON can hold: NaN and infinities become null, foreign values their text, deep nests are
-    cut."""
+    """Return a value for JSON: NaN and infinities become null, other objects their text, deep levels null."""
     if depth > 50:
         return None
     match value:
@@ -61,19 +59,22 @@ def _plain(value: Any, depth: int) -> Any:
 
 _ALPHABET = string.ascii_letters + string.digits
 _REASONABLE = 64
-"""Characters of an id where no server has named a limit: more than this is a 400 on many."""
+"""Longest id for servers without a known limit: many answer longer ids with status 400."""
 _SIGNED = "__thought__"
-"""Stands in ids in which LiteLLM has Gemini's thought signature travel: they mean something only whole."""
+"""Part of the ids in which LiteLLM transports Gemini's thought signature; such an id must not be changed."""
 _NINE = re.compile(r"[A-Za-z0-9]{9}")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _NOT_IN_NAME = re.compile(r"[^A-Za-z0-9_-]")
 
 
 class WireIds:
-    """Assigns an id to each call, in the order of the log; never the same one twice."""
+    """Assigns an id to each call, in the order of the log; ids are unique.
+
+    Args:
+        rule: `Profile.tool_id`.
+    """
 
     def __init__(self, rule: str) -> None:
-        """`rule` is `Profile.tool_id`."""
         self._nine = rule == "alnum9"
         self._word = rule == "word64"
         self._longest = int(rule[3:]) if rule.startswith("max") else None
@@ -99,7 +100,7 @@ class WireIds:
         if not wire_id.strip() or not wire_id.isprintable():
             return False
         if self._nine:
-            # What Mistral's validators accept.
+            # The format that Mistral's validators accept.
             return _NINE.fullmatch(wire_id) is not None
         if self._word:
             return _NAME.fullmatch(wire_id) is not None
@@ -112,12 +113,12 @@ class WireIds:
         if self._nine:
             return "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in digest[:9])
         identity = f"call_{digest[:12].hex()}"
-        # The end differs, the beginning does not.
+        # Keep the end: all ids start with the same characters.
         return identity if self._longest is None else identity[-self._longest :]
 
 
 def to_valid_tool_name(name: str) -> str:
-    """Return a tool name that strict servers accept; a model can invent any."""
+    """Return a tool name that strict servers accept; a model can call any name."""
     return _NOT_IN_NAME.sub("_", name)[:64] or "unknown"
 
 
@@ -141,7 +142,7 @@ _STARTED = {None: ENDED_DURING, "aborted": ABORTED_DURING}
 _NOT_STARTED = {None: ENDED_BEFORE, "aborted": ABORTED_BEFORE}
 
 _RAW_LIMIT = 2_000
-"""Characters of unparsable arguments that are shown to the model again."""
+"""Most characters of unparsable arguments that are repeated to the model."""
 
 
 @dataclass(slots=True)
@@ -152,23 +153,23 @@ class CallRecord:
     wire_id: str
     started: bool = False
     asked: bool = False
-    """It put a question to the user."""
+    """Whether it asked the user a question."""
     result: ToolResult | None = None
     answer: str | None = None
     reason: str = ""
-    """Stands in where there is neither a result nor an answer."""
+    """Text used if there is neither a result nor an answer."""
     images: tuple[Image, ...] = ()
-    """Of the result."""
+    """Images of the result."""
     images_pruned: bool = False
-    """They are left out to save room."""
+    """Whether the images are left out to save room."""
     attachments: tuple[Attachment, ...] = ()
-    """Those of the images that go out."""
+    """The images that are sent."""
     unshown: str = ""
-    """What the model is told of those that do not."""
+    """Text for the model about images that are not sent."""
 
     @property
     def is_open(self) -> bool:
-        """Return whether no result was recorded."""
+        """Return whether neither a result nor an answer was recorded."""
         return self.result is None and self.answer is None
 
     def result_text(self, pruned: frozenset[int]) -> str:
@@ -182,7 +183,7 @@ class CallRecord:
         else:
             text = "\n".join(part for part in (self.result.text, self.unshown) if part)
         if self.call.arguments is None and self.call.raw_arguments:
-            # The history shows `{}` in their place, since servers reject what does not parse.
+            # The history has `{}` as their value, because servers reject invalid JSON.
             raw = self.call.raw_arguments
             shown = raw if len(raw) <= _RAW_LIMIT else f"{raw[:_RAW_LIMIT]}… ({len(raw)} characters)"
             text = f"{text}\n\nThe arguments as they arrived:\n{shown}"
@@ -191,16 +192,16 @@ class CallRecord:
 
 @dataclass(frozen=True, slots=True)
 class CallInterruption:
-    """The circumstances in which calls were left without results."""
+    """The circumstances in which calls got no results."""
 
     truncated: bool
-    """The response was cut off."""
+    """The response was truncated."""
     closing: bool
-    """It answered a closing request."""
+    """The response answered a closing request."""
     question: bool
-    """One of its calls asked the user."""
+    """One of its calls asked the user a question."""
     turn_ended: str | None
-    """How the turn ended (`TurnEnded.stopped`), or None if it never did."""
+    """How the turn ended (`TurnEnded.stopped`); None if it has no end event."""
 
 
 def missing_result_reason(record: CallRecord, around: CallInterruption) -> str:
@@ -213,7 +214,7 @@ def missing_result_reason(record: CallRecord, around: CallInterruption) -> str:
 
 
 def malformed_call_reason(call: ReceivedCall) -> str:
-    """Return why a call cannot run as it came; empty if it can."""
+    """Return why a received call cannot run; empty if it can."""
     if not call.invalid and call.arguments is not None:
         return ""
     return f"Not run: {call.invalid or 'the arguments are not a JSON object'}. Send the call again, whole."
