@@ -1,1 +1,1 @@
-"""Composition without a screen: an open workspace, its model, its session."""
+"""The app without a screen: an open workspace, its model, and its session."""

@@ -1,4 +1,4 @@
-"""What another agent had read before it made a proposal, from the notes of its hook."""
+"""The files that another agent had read before it made a proposal, from the notes of its hook."""
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
@@ -19,7 +19,7 @@ _NO_START = "its hook was not installed when the session began; if it was, run `
 def find_agent_read_history(
     captured: CapturedEditStore, store: ProposalStore, proposal_id: str, paths: Collection[str]
 ) -> ReadHistory | None:
-    """Return what the agent of a proposal had read before; None if no hook has brought the proposal.
+    """Return what the agent of a proposal had read before it; None if no hook captured the proposal.
 
     Raises:
         StorageError: the database can't be read.
@@ -54,17 +54,20 @@ def find_agent_read_history(
 def _file_reads(
     path: str, reads: Sequence[AgentRead], prompts: Sequence[str], earlier: Mapping[str, str]
 ) -> FileReads:
-    """Return what is known of one file.
+    """Return what is known about the reads of one file.
 
     Args:
-        earlier: Text by version, of the file in earlier proposals of the session.
+        path: The file.
+        reads: All noted reads of the session.
+        prompts: The user's prompts.
+        earlier: Texts of the file in earlier proposals of the session, by version.
     """
     if secret_reason(path):
         return FileReads(pages=(("", "reads of what looks like a secret are not noted"),), is_known=True)
     mine = [read for read in reads if read.path == path]
     pages = [(read.version, read.words) for read in mine if read.kind == "read"]
     if any(read.kind == "attached" for read in mine):
-        # Which lines is not known, nor of which version.
+        # The lines and the version are unknown.
         return FileReads(pages=(*pages, ("", "shown by the agent itself")), is_known=True)
     name = path.rpartition("/")[2]
     mentions = [("", "named in your prompt")] if any(name in prompt for prompt in prompts) else []
@@ -85,7 +88,7 @@ def _earlier_versions(
 ) -> dict[str, dict[str, str]]:
     """Return the texts of files before and after each earlier proposal of a session, by path and version.
 
-    The agent was told the outcome of each such proposal, with the lines around it.
+    The agent knows these texts: it was informed of each outcome, with the lines around it.
     """
     contents = ContentStore(store)
     found: dict[str, dict[str, str]] = {}

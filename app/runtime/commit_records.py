@@ -1,4 +1,4 @@
-"""Record entries of a commit, or of the next one: for trailers and for notes."""
+"""Entries of the decision record for a commit or for the index: as trailers, notes and signed statements."""
 
 import hashlib
 import json
@@ -50,33 +50,33 @@ from app.storage.record_store import RecordStore
 NOTES = "refs/notes/signoff"
 GIT_AI_NOTES = "refs/notes/ai"
 _DIFFERENCE = ("diff-tree", "-m", "-r", "--root", "--raw", "-z", "--no-renames", "--no-commit-id")
-"""Of a commit to its parents."""
+"""Arguments that list the files that a commit changes against its parents."""
 _GIT_AI = "authorship/3.0.0"
 
 
 @dataclass(frozen=True, slots=True)
 class CommitNotes:
-    """The notes written on one or more commits."""
+    """A summary of the notes that were written on one or more commits."""
 
     commit: str
-    """The last of them."""
+    """The last of the commits."""
     commits: int
     decisions: int
     files: int
     lines: int
     """Lines that git-ai's notes attribute; 0 without them."""
     signed: str
-    """The id of the signed statement below `refs/notes/signoff-reviews`; empty if git has no signing key."""
+    """Id of the signed statement below `refs/notes/signoff-reviews`; empty if git has no signing key."""
 
 
 def make_index_trailers(runtime: OpenWorkspace) -> list[str]:
-    """Return the trailers for the index: one for each decision that led a file to its content there.
+    """Return the trailers for the index, from each decision that led to a file's content in it.
 
     Raises:
         GitFailed: there is no repository.
     """
     with BorrowedRepository(runtime.workspace.root) as borrowed:
-        # A commit of single files has an index of its own, which git names to its hooks.
+        # For a commit of single files, git makes a temporary index and names it to its hooks.
         named = os.environ.get("GIT_INDEX_FILE")
         index = (borrowed.top / named) if named else None
         against = (
@@ -87,18 +87,19 @@ def make_index_trailers(runtime: OpenWorkspace) -> list[str]:
         found = _steps(runtime, borrowed, parse_raw_diff(raw))
     latest = {step.entry.proposal: step.entry for steps in found.values() for step in steps}
     lines = [line for _, entry in sorted(latest.items(), key=_by_number) for line in make_trailers(entry)]
-    # Who assisted comes first, each once.
+    # Assisted-by lines come first; each line only once.
     return list(dict.fromkeys(sorted(lines, key=lambda line: not line.startswith("Assisted-by"))))
 
 
 def commit_with_trailers(runtime: OpenWorkspace, proposal: Proposal) -> str:
-    """Commit the files that a proposal wrote, with the record's trailers; return the id. Raises CommitFailed."""
+    """Commit the files that a proposal wrote, with the record's trailers; return the commit's id. Raises
+    CommitFailed."""
     entries = RecordStore(runtime.database, runtime.name).entries(proposal.id)
     return commit_proposal(runtime.workspace.root, proposal, trailers=make_trailers(entries[-1]) if entries else ())
 
 
 def find_reviewed_commits(root: Path, limit: int) -> list[str]:
-    """Return the latest commits whose trailers name a review, the newest first; none outside a repository."""
+    """Return the latest commits with a trailer that names a review, newest first; [] outside a repository."""
     words = ["log", f"--max-count={limit}", "--format=%H%x09%(trailers:key=Reviewed-in,valueonly,separator=%x20)"]
     try:
         with BorrowedRepository(root) as borrowed:
@@ -112,15 +113,16 @@ def find_reviewed_commits(root: Path, limit: int) -> list[str]:
 
 
 def write_commit_notes(runtime: OpenWorkspace, name: str, *, git_ai: bool, denials: bool) -> CommitNotes | None:
-    """Write the record's entries of commits into git's notes, and sign them once.
+    """Write the record's entries into notes on commits, and sign each entry once.
 
     Args:
-        name: A commit, or a range as `git log` takes it; commits of it that the record does not know get no note.
-        git_ai: Whether also in the format of git-ai.
-        denials: Whether with the numbers of the hunks that were denied.
+        runtime: The open workspace.
+        name: A commit, or a range as for `git log`; commits without entries in the record get no note.
+        git_ai: Whether to write notes in the format of git-ai, too.
+        denials: Whether to include the numbers of denied hunks.
 
     Returns:
-        What was written; None if the record knows nothing of them.
+        A summary; None if the record has no entry for any of the commits.
 
     Raises:
         GitFailed: there is no such commit, or the key cannot sign.
@@ -154,7 +156,7 @@ def write_commit_notes(runtime: OpenWorkspace, name: str, *, git_ai: bool, denia
 
 
 def resolve_commits(borrowed: BorrowedRepository, name: str) -> list[str]:
-    """Return the commits that a name or a range means, oldest first; raises GitFailed if there are none."""
+    """Return the commits of a name or a range, oldest first. Raises GitFailed if it cannot be resolved."""
     first, dots, last = name.partition("..")
     tip = borrowed.resolve_object_id((last.removeprefix(".") or "HEAD") if dots else name)
     if not tip:
@@ -167,9 +169,9 @@ def resolve_commits(borrowed: BorrowedRepository, name: str) -> list[str]:
 
 
 def sign_reviews(borrowed: BorrowedRepository, reviews: Sequence[SignedReview]) -> str:
-    """Sign decisions with the key that git signs with; return the id of the statement, empty without a key.
+    """Sign decisions with git's signing key; return the id of the statement, empty without a key.
 
-    HEAD says which repository they are of.
+    The statement identifies the repository by the policy in HEAD and by root commits.
 
     Raises:
         GitFailed: the key cannot sign, or the notes cannot be written.
@@ -188,7 +190,7 @@ def sign_reviews(borrowed: BorrowedRepository, reviews: Sequence[SignedReview]) 
 def to_signed_review(
     runtime: OpenWorkspace, borrowed: BorrowedRepository, entry: DecisionRecordEntry
 ) -> SignedReview:
-    """Return a decision as it is signed: nobody's words, paths from the top of the repository."""
+    """Return a decision in the signed form: without feedback, with paths from the top of the repository."""
     return SignedReview(
         reviewer=entry.who,
         time=round(entry.time),
@@ -219,10 +221,13 @@ def _signed_evidence(fact: RecordedEvidence | None) -> tuple[ReviewEvidence, ...
 def to_signed_approval(
     runtime: OpenWorkspace, borrowed: BorrowedRepository, proposal: Proposal, checks: Sequence[RecordedCheck]
 ) -> SignedReview:
-    """Return the approval of a whole proposal that waits, as it is signed; nothing records it here.
+    """Return an approval of a whole waiting proposal in the signed form; it is not recorded here.
 
     Args:
-        checks: Results on what the approval would leave.
+        runtime: The open workspace.
+        borrowed: The repository.
+        proposal: The waiting proposal.
+        checks: Results of the checks on the approved state.
     """
     lead = f"{borrowed.folder}/" if borrowed.folder else ""
     changes = runtime.service.path_changes(proposal.id)
@@ -245,7 +250,7 @@ def to_signed_approval(
 
 
 def _unseen_lines(runtime: OpenWorkspace, proposal: Proposal) -> int | None:
-    """Return how many lines of a waiting proposal were on no screen yet; None if none of it was."""
+    """Return how many lines of a waiting proposal the user has not seen; None if no seen lines are stored."""
     stored = runtime.seen_lines_store.seen_lines().get(proposal.id)
     if stored is None:
         return None
@@ -263,7 +268,7 @@ def _signed_origin(origin: Origin) -> ReviewOrigin:
 
 
 def _recorded_file(runtime: OpenWorkspace, borrowed: BorrowedRepository, file: RecordedFile) -> ReviewedFile:
-    """Return a file of the record as it is signed."""
+    """Return a file of the record in the signed form."""
     path = f"{borrowed.folder}/{file.path}" if borrowed.folder else file.path
     base_mode, result_mode = _git_mode(file.base_mode), _git_mode(file.result_mode)
     sides = ((file.base_sha256, file.base_mode), (file.result_sha256, file.result_mode))
@@ -273,7 +278,7 @@ def _recorded_file(runtime: OpenWorkspace, borrowed: BorrowedRepository, file: R
             for sha, mode in sides
         )
     except KeyError:
-        # Their contents were pruned: the hunks are not known any more.
+        # The contents were pruned: the hunks are unknown.
         return ReviewedFile(
             path=path, base=file.base, result=file.result, base_mode=base_mode, result_mode=result_mode
         )
@@ -284,7 +289,7 @@ def _recorded_file(runtime: OpenWorkspace, borrowed: BorrowedRepository, file: R
 def _reviewed_file(
     borrowed: BorrowedRepository, path: str, before: FileOrLink | None, after: FileOrLink | None
 ) -> ReviewedFile:
-    """Return a file as it is signed; None for no file."""
+    """Return a file in the signed form; `before` or `after` is None if the file does not exist then."""
     sides = [
         (*to_git_blob(borrowed, path, leaf), to_git_mode(leaf.mode, link=leaf.is_link)) if leaf else ("", b"", "")
         for leaf in (before, after)
@@ -312,7 +317,7 @@ def _git_mode(recorded: str) -> str:
 def _steps(
     runtime: OpenWorkspace, borrowed: BorrowedRepository, changed: Sequence[BlobPair]
 ) -> dict[str, list[FileDecision]]:
-    """The decisions behind each changed file, by its path from the top of the repository."""
+    """Return the decisions behind each changed file, by its path from the top of the repository."""
     entries = RecordStore(runtime.database, runtime.name).entries()
     known = {file.path for entry in entries for file in entry.files}
     lead = f"{borrowed.folder}/" if borrowed.folder else ""
@@ -323,7 +328,7 @@ def _steps(
             path = pair.path.removeprefix(lead)
             steps = decisions_leading_to(entries, path, blob)
             if not steps and pair.after and path in known:
-                # The record knows it as it is on disk, which git may have converted.
+                # Git may have converted the content that the record knows: compare the checkout, too.
                 for leaf in read_checkout_contents(borrowed, [pair.after], runtime.workspace.read_limit).values():
                     steps = decisions_leading_to(entries, path, blob_id(leaf.data))
             if steps:
@@ -336,7 +341,7 @@ def _by_number(item: tuple[str, DecisionRecordEntry]) -> int:
 
 
 def _decision_document(entry: DecisionRecordEntry, denials: bool) -> dict[str, Any]:
-    """Return a decision in a form for others: without anybody's words, and denied hunks only with `denials`."""
+    """Return a decision as a JSON document for others: without feedback; with denied hunks only if `denials`."""
     origin, hunks, caller = entry.origin, entry.hunks, entry.circumstances.caller
     checks = {check.name: check.words or check.state for check in entry.circumstances.checks}
     told: dict[str, Any] = {
@@ -360,7 +365,7 @@ def _decision_document(entry: DecisionRecordEntry, denials: bool) -> dict[str, A
 def _own_entries(
     changed: Sequence[BlobPair], found: Mapping[str, Sequence[FileDecision]]
 ) -> Iterator[DecisionRecordEntry]:
-    """Yield the decisions that lead from a commit's parents to it; those before were signed with earlier ones."""
+    """Yield the decisions between a commit's parents and the commit; older ones were signed with earlier commits."""
     for path, steps in found.items():
         starts = {pair.before.blob if pair.before else "" for pair in changed if pair.path == path}
         for step in reversed(steps):
@@ -371,10 +376,10 @@ def _own_entries(
 
 
 def _git_ai(runtime: OpenWorkspace, commit: str, found: dict[str, list[FileDecision]]) -> tuple[str, int]:
-    """The note in git-ai's format, and how many lines it attributes.
+    """Return the note in git-ai's format, and how many lines it attributes.
 
-    Its parts are lines of `path`, then `  PROMPT RANGES`, a line `---`, and JSON that says what each prompt was
-    (github.com/git-ai-project/git-ai, the standard's version 3.0.0).
+    The note has for each file its `path` and lines `  PROMPT RANGES`, then a line `---`, and JSON about each prompt
+    (github.com/git-ai-project/git-ai, version 3.0.0 of its standard).
     """
     attested: list[str] = []
     prompts: dict[str, dict[str, Any]] = {}
@@ -383,7 +388,7 @@ def _git_ai(runtime: OpenWorkspace, commit: str, found: dict[str, list[FileDecis
         try:
             brought = blame_lines(steps, runtime.proposals.read_blob)
         except KeyError:
-            # Its contents were pruned: nothing is claimed of it.
+            # The contents were pruned: attribute no line of this file.
             continue
         by_prompt: dict[str, list[int]] = {}
         for number, entry in enumerate(brought, 1):
@@ -401,7 +406,8 @@ def _git_ai(runtime: OpenWorkspace, commit: str, found: dict[str, list[FileDecis
 
 
 def _prompt(entry: DecisionRecordEntry, prompts: dict[str, dict[str, Any]]) -> str:
-    """Return the key of the model's work behind an approved decision; empty for a person's work."""
+    """Return the key of the prompt behind an approved decision, and add it to `prompts`; empty for a person's
+    work."""
     assisted = assistant_and_model(entry.origin)
     if assisted is None:
         return ""
@@ -425,7 +431,7 @@ def _prompt(entry: DecisionRecordEntry, prompts: dict[str, dict[str, Any]]) -> s
 
 
 def add_trailers(file: Path, lines: Sequence[str], root: Path) -> None:
-    """Put trailers that are not there yet into the message of a commit; raises GitFailed."""
+    """Add the trailers that are missing to a commit message in `file`. Raises GitFailed."""
     from app.git.run_git import run_git
 
     options = [part for line in lines for part in ("--trailer", line)]

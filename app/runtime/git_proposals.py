@@ -1,4 +1,4 @@
-"""Proposals from git or from the disk, and proposals pushed to git."""
+"""Stages proposals from git or from the disk, and pushes proposals to git."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -34,7 +34,7 @@ class PushedProposal:
     reference: str
     commit: str
     signed: bool
-    """Whether the user's signed review went with it."""
+    """Whether the user's signed review was pushed with it."""
 
 
 def stage_worktree(
@@ -43,13 +43,15 @@ def stage_worktree(
     """Stage the changes on disk as a proposal; return it with the files left out and the reasons.
 
     Args:
-        paths: To which it is limited; none for all.
-        against: A commit; empty for the index.
-        everything: Also what was approved before.
+        runtime: The open workspace.
+        paths: Paths to which the proposal is limited; empty for all.
+        against: The commit to compare with; empty for the index.
+        everything: Whether to include changes that were approved before.
 
     Raises:
-        GitFailed, NothingStaged: there is no repository, no such commit, or nothing to stage.
-        UnsafePath: a path lies elsewhere.
+        GitFailed: there is no repository or no such commit.
+        NothingStaged: nothing differs.
+        UnsafePath: a path is outside the workspace.
     """
     found = read_worktree_changes(runtime.workspace, paths, against)
     if not found.changes:
@@ -64,15 +66,16 @@ def stage_worktree(
 def stage_commits(
     runtime: OpenWorkspace, arguments: Sequence[str], *, everything: bool = False
 ) -> tuple[Proposal, Sequence[str]]:
-    """A proposal of a commit, a range or a pull request; and the files that were left out of it, with reasons.
+    """Stage a commit, a range or a pull request as a proposal; return it with the files left out and the reasons.
 
     Args:
+        runtime: The open workspace.
         arguments: A reference, a range or an address; or a remote and a reference.
-        everything: Also what was approved before.
+        everything: Whether to include changes that were approved before.
 
     Raises:
         GitFailed: it can't be found or fetched.
-        NothingStaged: the workspace has all of it.
+        NothingStaged: the workspace already contains all of it.
         UnsafePath: it changes a path that no tool may touch.
     """
     with BorrowedRepository(runtime.workspace.root) as borrowed:
@@ -99,14 +102,16 @@ def push_proposal(
     """Push a proposal to a reference of another repository, as a commit on top of HEAD.
 
     Args:
-        remote: A name or an address; empty for the remote that there is.
-        name: Under which it is put there; empty for the proposal's id.
-        force: Whether what is there goes.
-        sign: Whether to sign an approval of a proposal that waits; one of what was written is signed anyway.
-        checks: Results on what that approval would leave, which are signed with it.
+        runtime: The open workspace.
+        proposal_id: The proposal.
+        remote: A remote's name or address; empty for the default remote.
+        name: Last part of the reference; empty for the proposal's id.
+        force: Whether to overwrite an existing reference.
+        sign: Whether to sign an approval if the proposal still waits; a review of a written one is signed anyway.
+        checks: Results of the checks on the approved state, which are signed with that approval.
 
     Raises:
-        GitFailed: it does not fit HEAD, or the remote would not take it.
+        GitFailed: the proposal does not fit HEAD, the remote rejects it, or there is no key although `sign` is set.
     """
     proposal = runtime.service.get(proposal_id)
     changes = runtime.service.path_changes(proposal.id)
@@ -135,9 +140,10 @@ def push_proposal(
 
 
 def describe_reviews(runtime: OpenWorkspace, arguments: Sequence[str]) -> list[str]:
-    """Return who approved which changes of commits, a line for each file, by the notes that are here.
+    """Return who approved which changes of commits, one line for each file, by the local notes.
 
     Args:
+        runtime: The open workspace.
         arguments: As for `stage_commits`.
     """
     with suppress(GitFailed), BorrowedRepository(runtime.workspace.root) as borrowed:
@@ -153,7 +159,7 @@ def describe_reviews(runtime: OpenWorkspace, arguments: Sequence[str]) -> list[s
 
 
 def _git_origin(found: CommitChanges) -> str:
-    """Return the origin in words: the name, the commit and its author."""
+    """Return a description of the origin: the name, the commit and its authors."""
     tip = found.picked.tip[:7]
     name = found.picked.name if found.picked.name.startswith(tip) else f"{found.picked.name} ({tip})"
     count = f"{format_count(found.count, 'commit')} " if found.count > 1 else ""

@@ -1,4 +1,4 @@
-"""The MCP servers of an open workspace: looked for beside everything else, and loaded only where there are any."""
+"""The MCP servers of an open workspace: found in the background, and imported only if there are any."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 _PATIENCE = 5.0
-"""Seconds in which a few files are read, at most."""
+"""Seconds that `offered_tools` waits until the configuration files are read."""
 _LATE = "It is not known yet which MCP servers there are"
 _NOT_FOUND_YET = UnavailableServer(
     "",
@@ -28,7 +28,7 @@ _NOT_FOUND_YET = UnavailableServer(
 
 
 class McpManager(ToolSource):
-    """Source of the tools of MCP servers for a session; for one event loop."""
+    """Source of the tools of MCP servers for all sessions; belongs to one event loop."""
 
     def __init__(self, runtime: OpenWorkspace, notify: Callable[[str], None], patience: float | None = None) -> None:
         self._patience = patience
@@ -36,16 +36,16 @@ class McpManager(ToolSource):
         self._tell = notify
         self._reported_lines: set[str] = set()
         self.found = asyncio.Event()
-        """Set once it is known which there are."""
+        """Set once the configured servers are known."""
         self.servers: McpServers | None = None
-        """None where no file names one."""
+        """None if no server is configured."""
         self.configured: KnownServers | None = None
-        """What the files say."""
+        """The servers in the configuration files."""
         self._looking = asyncio.Lock()
         self._closed = False
 
     async def refresh(self, settings: Settings) -> None:
-        """Read all files that name servers, and have just those running."""
+        """Read all files that configure servers; start new servers and stop removed ones."""
         try:
             async with self._looking:
                 await self._refresh(settings)
@@ -68,7 +68,7 @@ class McpManager(ToolSource):
             await self.servers.set_definitions(known.definitions)
 
     async def offered_tools(self, window: int | None) -> OfferedTools:
-        """The tools of the servers, once it is known which there are."""
+        """Return the tools of the servers, once the servers are known."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self.found.wait(), _PATIENCE)
         return await self.servers.offered_tools(window) if self.servers is not None else OfferedTools()
@@ -80,7 +80,7 @@ class McpManager(ToolSource):
 
     @property
     def unavailable_servers(self) -> Sequence[UnavailableServer]:
-        """The servers that are switched on and can't be used now."""
+        """Return the enabled servers that can't be used now."""
         if not self.found.is_set():
             return (_NOT_FOUND_YET,)
         return self.servers.unavailable_servers if self.servers is not None else ()
@@ -90,10 +90,10 @@ class McpManager(ToolSource):
         return await self.servers.find_tool(name, waits) if self.servers is not None else None
 
     async def close(self) -> None:
-        """End all servers."""
+        """Stop all servers."""
         self._closed = True
         self.found.set()
-        # Behind who is looking: what that starts is ended, too.
+        # Wait for a running refresh: servers that it starts are stopped, too.
         async with self._looking:
             if self.servers is not None:
                 await self.servers.close()

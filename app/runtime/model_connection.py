@@ -1,4 +1,4 @@
-"""Joins an open workspace to a model: the client, its learned profile, and sessions over both."""
+"""Connects an open workspace to a model: the client, its learned profile, and sessions with both."""
 
 import asyncio
 import itertools
@@ -44,15 +44,15 @@ from app.tools.tool_registry import ToolSource, make_standard_tools
 from app.workspace.git_repository import current_branch
 
 _FILES_SEARCHED = 5_000
-"""Files of the workspace that are looked through for nested guidance, so that a huge tree costs no time."""
+"""Largest number of files that are searched for nested guidance, so that a huge tree costs no time."""
 _SECONDS_SEARCHED = 3.0
-"""How long that may take, for trees with next to no files."""
+"""Longest time of that search, for slow trees with few files."""
 _OPENAI, _ANTHROPIC = "https://api.openai.com/v1", "https://api.anthropic.com"
-"""Where a key without a base URL goes."""
+"""Base URLs for a key without a configured base URL."""
 
 
 class NotConnected(Exception):
-    """No endpoint or no model is configured; the message is one line that says what to set."""
+    """No usable endpoint or model is configured; the message says what to set."""
 
 
 def find_base_url(settings: Settings) -> str:
@@ -69,8 +69,9 @@ def make_endpoint(
     """Return the endpoint of the settings, with the key for it.
 
     Args:
-        origin_of: tells where a setting comes from (`OpenWorkspace.setting_origin`).
-        model_from: where the model is from, as people are told.
+        settings: The merged settings.
+        origin_of: Returns the origin of a setting (`OpenWorkspace.setting_origin`).
+        model_from: Origin of the model, for messages.
 
     Raises:
         NotConnected: there is neither a key nor a base URL, or no model.
@@ -93,7 +94,7 @@ def make_endpoint(
 
 
 def _is_anthropics(base_url: str) -> bool:
-    """Return whether the URL leads to Anthropic itself, over an encrypted connection."""
+    """Return whether the URL is Anthropic's API over HTTPS."""
     try:
         parts = urlsplit(base_url.strip())
     except ValueError:
@@ -108,7 +109,7 @@ def connect_model(
     timeouts: Timeouts | None = None,
     retry: RetryPolicy = STANDARD_RETRY,
 ) -> ModelClient:
-    """Return a client for the configured endpoint, with what was learned earlier; raises NotConnected."""
+    """Return a client for the configured endpoint, with its learned profile. Raises NotConnected."""
     settings = settings or runtime.settings
     endpoint = make_endpoint(settings, runtime.setting_origin)
     cache = ProfileStore(runtime.sessions)
@@ -124,8 +125,8 @@ def connect_model(
         wanted = wanted.with_effort(effort) if effort else wanted
         return connect_model(runtime, wanted, timeouts=timeouts, retry=retry)
 
-    # What is in a request is nobody's business but the endpoint's: a hosted one is asked nothing else. Where the user
-    # says where system messages go, nothing has to be found out.
+    # In trials the server renders short test conversations. Send them only to a private endpoint, and not if the user
+    # has configured where system messages go.
     checked = is_private(endpoint.base_url) and "mid_system" not in (overrides or {})
     return ModelClient(
         endpoint,
@@ -139,8 +140,8 @@ def connect_model(
 
 
 async def list_models(runtime: OpenWorkspace, settings: Settings) -> list[ListedModel]:
-    """The models of the endpoint that these settings name; raises RequestError or NotConnected."""
-    # A name is needed to make a client; the list is asked for without it.
+    """Return the models of the endpoint in these settings. Raises RequestError or NotConnected."""
+    # The client requires a model name; the list does not depend on it.
     client = connect_model(runtime, settings.model_copy(update={"model": settings.model or "any"}))
     try:
         return await client.list_models()
@@ -149,7 +150,7 @@ async def list_models(runtime: OpenWorkspace, settings: Settings) -> list[Listed
 
 
 def _check_tables(tables: Mapping[str, ModelTable]) -> None:
-    """Raise NotConnected if the settings of some model are invalid: a turn may use it later in the session."""
+    """Raise NotConnected if the table of a model is invalid: a later turn of the session may use that model."""
     for name, table in tables.items():
         try:
             resolve_profile("", name, overrides=table.profile)
@@ -169,17 +170,21 @@ def create_or_resume_session(
 ) -> Session:
     """Return a session with a model: a new one, or a stored one.
 
-    If another process has it open, it is a look at what goes on there (`Session.follows`).
+    If another process has the session open, this one only follows it (`Session.is_follower`).
 
     Args:
-        settings: those in force, if they are not the runtime's.
-        attended: whether a user is there, whose allowances for commands count.
-        source: has tools besides the standing ones.
+        runtime: The open workspace.
+        model: The model.
+        record: The stored session; None for a new one.
+        settings: The settings in force; None for those of the runtime.
+        attended: Whether a user is present, so that their allowed commands apply.
+        source: Source of further tools.
+        notify: Receives lines for the user.
     """
     settings = settings or runtime.settings
     record = record or runtime.sessions.create(model=settings.model)
     claim = SessionLock(runtime.dirs.session_lock(record.id))
-    # Claimed before it is read, so that nobody begins a turn in between.
+    # Lock the session before reading it, so that no other process starts a turn in between.
     claim.acquire()
     events = runtime.sessions.events(record.id)
     runtime.skills = load_skills(runtime)
@@ -210,13 +215,13 @@ def create_or_resume_session(
 
 
 def _note_permission_request(session: Session, claim: SessionLock, update: Update) -> None:
-    """Let other windows know whether a permission request of the session is open."""
+    """Write into the session's lock whether a permission request is open, for other windows."""
     if isinstance(update, PermissionRequested | PermissionResolved):
         claim.write_note(_ASKS_PERMISSION if session.permission_requests.open_requests else "")
 
 
 def make_commit_function(runtime: OpenWorkspace, settings: Settings) -> Callable[[Proposal], str] | None:
-    """Return the function that commits an approved proposal; None if the settings do not ask for it."""
+    """Return the function that commits an approved proposal; None if commits are not configured."""
     if not settings.commit:
         return None
     from app.runtime.commit_records import commit_with_trailers
@@ -230,7 +235,7 @@ def make_turn_settings(
     record: SessionRecord,
     notify: Callable[[str], None] = lambda line: None,
 ) -> TurnSettings:
-    """Return prompt, limits and gate policy of a session; `notify` takes lines for the user."""
+    """Return prompt, limits and gate policy of a session; `notify` receives lines for the user."""
     policy = GatePolicy(settings.gate, settings.chain_steps)
     prompt = partial(
         make_system_prompt,
@@ -252,12 +257,12 @@ def make_turn_settings(
 
 
 def make_session_limits(settings: Settings) -> SessionLimits:
-    """Return the limits of a session."""
+    """Return the limits of a session in cost and time."""
     return SessionLimits(settings.max_cost, settings.max_time)
 
 
 def _guidance(runtime: OpenWorkspace, notify: Callable[[str], None]) -> str:
-    """The workspace's AGENTS.md files, the nearest to the code first, each under its path."""
+    """Return the text of the workspace's AGENTS.md files, each below its path."""
     end = time.monotonic() + _SECONDS_SEARCHED
     files = itertools.islice(
         runtime.workspace.walk_files(is_cancelled=lambda: time.monotonic() > end), _FILES_SEARCHED
@@ -268,30 +273,30 @@ def _guidance(runtime: OpenWorkspace, notify: Callable[[str], None]) -> str:
 
 
 class SessionEventSink:
-    """Writes a session's events to the store and reads others' there, on a thread."""
+    """Writes a session's events to the store, and reads events of other processes, on a thread."""
 
     def __init__(self, store: SessionStore, session_id: str) -> None:
         self._store = store
         self._session_id = session_id
 
     async def append(self, events: Sequence[Event], after: int) -> Sequence[Event]:
-        """Store events. Once begun, the write is waited for even if the caller is cancelled."""
+        """Store events; a started write is completed even if the caller is cancelled."""
         return await run_shielded(asyncio.to_thread(self._store.append_events, self._session_id, events, after))
 
     async def read_after(self, after: int) -> Sequence[Event]:
-        """Return the events after an event."""
+        """Return the events after the event with number `after`."""
         return await asyncio.to_thread(self._store.events, self._session_id, after)
 
 
 class StoredOtherSessions:
-    """The other sessions of a workspace, open somewhere or not."""
+    """The other sessions of a workspace, whether open in a process or not."""
 
     def __init__(self, runtime: OpenWorkspace) -> None:
         self._store = runtime.sessions
         self._places = runtime.dirs
 
     async def record(self, session_id: str, events: Sequence[Event]) -> OtherSession | None:
-        """Append events to that session's log; return None if the session no longer exists."""
+        """Append events to the log of another session; return None if it does not exist any more."""
         return await asyncio.to_thread(self._record, session_id, events)
 
     def _record(self, session_id: str, events: Sequence[Event]) -> OtherSession | None:
@@ -307,23 +312,23 @@ class StoredOtherSessions:
 
 
 class ProfileStore:
-    """Stores what was learned of endpoints; implements `app.llm.capabilities.profiles.ProfileCache`.
+    """Stores learned profiles of endpoints; implements `app.llm.capabilities.profiles.ProfileCache`.
 
-    What cannot be kept or read is learned anew: no request fails for it.
+    Storage errors are ignored: the profile is then learned again.
     """
 
     def __init__(self, store: SessionStore) -> None:
         self._store = store
 
     def get(self, key: str, /) -> Mapping[str, Any] | None:
-        """Return the value stored under a key."""
+        """Return the value of a key; None if it is missing or unreadable."""
         with suppress(StorageError, ValueError):
             value = self._store.setting(f"profile:{key}", shared=True)
             return cast(dict[str, Any], json.loads(value)) if value else None
         return None
 
     def __setitem__(self, key: str, value: dict[str, Any], /) -> None:
-        """Store."""
+        """Store a value; ignore storage errors."""
         with suppress(StorageError):
             self._store.set_setting(f"profile:{key}", json.dumps(value), shared=True)
 
@@ -332,25 +337,25 @@ _SETTING = "picked_model "
 
 
 def endpoint_name(settings: Settings) -> str:
-    """The endpoint as it is shown and remembered: without credentials."""
+    """Return the endpoint's URL without credentials, to show and to store."""
     return parse_address(find_base_url(settings)).url
 
 
 def read_picked_model(store: SessionStore, endpoint: str) -> str:
-    """The model that was picked at an endpoint, in any workspace; empty if none was, or that can't be read."""
+    """Return the model that the user last picked at an endpoint, in any workspace; empty if unknown."""
     with suppress(StorageError):
         return store.setting(f"{_SETTING}{endpoint}", shared=True) or ""
     return ""
 
 
 def save_picked_model(store: SessionStore, endpoint: str, model: str) -> None:
-    """Save the model that was picked at an endpoint; a failure is ignored."""
+    """Store the model that the user picked at an endpoint; ignore storage errors."""
     with suppress(StorageError):
         store.set_setting(f"{_SETTING}{endpoint}", model, shared=True)
 
 
 def settings_with_picked_model(runtime: OpenWorkspace) -> Settings:
-    """Return the settings in force; an endpoint without a model gets the one that was picked there."""
+    """Return the settings in force; if they name an endpoint but no model, with the model last picked there."""
     settings = runtime.settings
     if settings.model or not settings.has_endpoint:
         return settings
@@ -358,7 +363,7 @@ def settings_with_picked_model(runtime: OpenWorkspace) -> Settings:
 
 
 def describe_model_origin(runtime: OpenWorkspace, settings: Settings) -> str:
-    """Return the origin of the model in these settings, in words for the user."""
+    """Return the origin of the model in these settings, for the user."""
     if settings.model == runtime.settings.model:
         return runtime.setting_origin("model")
     return "your last pick in the app"
@@ -370,21 +375,21 @@ class WaitingSession(NamedTuple):
     id: str
     title: str
     is_open: bool
-    """Whether a window has it."""
+    """Whether a window has the session open."""
     wants_permission: bool = False
-    """Whether a tool call waits for permission; only the window that has it can give that."""
+    """Whether a tool call waits for permission, which the user can give only in the window of the session."""
 
 
 _LOOKED_AT = 20
-"""Sessions, latest first."""
+"""Number of latest sessions that are searched."""
 _ASKS_PERMISSION = "asks for permission"
-"""What the lock of a session says while a permission request is open."""
+"""Note in the lock of a session while a permission request is open."""
 
 
 def find_waiting_session(runtime: OpenWorkspace, besides: str) -> WaitingSession | None:
     """Return the latest other session with an open permission request or an unanswered question.
 
-    None if there is none. Raises StorageError.
+    Returns None if there is none. Raises StorageError.
     """
     for record in runtime.sessions.all()[:_LOOKED_AT]:
         if record.id == besides:

@@ -1,4 +1,4 @@
-"""Opens a workspace: the one place where configuration, store, service, tools and client come together."""
+"""Opens a workspace: the one place where configuration, stores, services, tools and sandbox are created."""
 
 import os
 import threading
@@ -43,10 +43,12 @@ if TYPE_CHECKING:
 
 
 class HookDispatcher:
-    """Receives writes of the stores on any thread, and runs hooks; loads the runner on first use.
+    """Runs hooks when the stores are written, on any thread; imports the runner on first use.
 
     Args:
-        hooks: Gives those that are configured and trusted now.
+        root: Root of the workspace.
+        environment: Environment variables.
+        hooks: Returns the configured and trusted hooks.
     """
 
     def __init__(
@@ -58,12 +60,12 @@ class HookDispatcher:
         self._runner: HookRunner | None = None
         self._making = threading.Lock()
         self.notify: Callable[[str], None] = lambda line: None
-        """Takes a line for the user where a hook fails, on any thread."""
+        """Receives a line for the user if a hook fails, on any thread."""
         self.patience: float | None = None
-        """Seconds that `close` waits for hooks that run; None for as long as they may take."""
+        """Seconds that `close` waits for running hooks; None for no limit besides their timeouts."""
 
     def on_events_written(self, session: str, events: "Sequence[Event]") -> None:
-        """Run the hooks for events that were written to a session, or for a decision without a session."""
+        """Run the hooks for events that were written to a session; `session` is empty for a decision without one."""
         with self._report_errors():
             if hooks := self._hooks():
                 from app.automation.event_hooks import event_document
@@ -81,21 +83,21 @@ class HookDispatcher:
                 self._running().queue_event(hooks, proposal_document(proposal, str(self._root)))
 
     def close(self) -> None:
-        """Wait for the hooks that run as long as patience lasts, then end them."""
+        """Wait for running hooks up to `patience`, then end them."""
         if self._runner is not None:
             self._runner.patience = self.patience
             self._runner.close()
 
     @contextmanager
     def _report_errors(self) -> Iterator[None]:
-        """Turn errors of hooks into a line for the user: the decision itself has been carried out."""
+        """Report errors of hooks to the user instead of raising them: the write itself has succeeded."""
         try:
             yield
         except Exception as error:
             self.notify(f"Hooks could not be told: {type(error).__name__}: {error}")
 
     def _hooks(self) -> "Sequence[HookTable]":
-        # A `signoff` that a hook runs tells no hooks: that would have no end.
+        # A `signoff` that a hook runs must not run hooks: they would start each other without end.
         return () if self._environment.get("SIGNOFF_IN_HOOK") else self._configured()
 
     def _running(self) -> "HookRunner":
@@ -112,24 +114,24 @@ class HookDispatcher:
 class OpenWorkspace:
     """An open workspace, without a session and without a model.
 
-    What takes long to import is made when it is first asked for, so that a command pays for what it uses.
+    Slow imports happen on first use of a property, so that each command loads only what it uses.
     """
 
     dirs: AppDirs
     workspace: Workspace
     database: Database
     name: str
-    """What the store calls the workspace."""
+    """Name of the workspace in the store."""
     signal: ChangeSignal
     flags: Mapping[str, Any] = field(default_factory=dict)
-    """What the command line set."""
+    """Settings from the command line."""
     environment: Mapping[str, str] = field(default_factory=dict)
     hook_dispatcher: HookDispatcher = field(init=False, repr=False)
-    """Tells hooks of what is written to the stores."""
+    """Runs hooks for writes to the stores."""
     skills: "Skills | None" = None
-    """Those that the session that was opened last has been told of."""
+    """The skills in the system prompt of the session that was opened last."""
     debug: "TraceFile | None" = None
-    """Follows each session that is opened."""
+    """Writes a trace of each opened session."""
     _configuration: "Configuration | None" = None
     _sessions: "SessionStore | None" = None
     _proposals: "SqliteProposalStore | None" = None
@@ -144,7 +146,7 @@ class OpenWorkspace:
 
     @property
     def configuration(self) -> "Configuration":
-        """The merged configuration; raises ConfigError."""
+        """Return the merged configuration. Raises ConfigError."""
         with self._making:
             if self._configuration is None:
                 self._configuration = self._load()
@@ -163,7 +165,7 @@ class OpenWorkspace:
 
     @property
     def session_search(self) -> "SessionSearch":
-        """The search over all sessions."""
+        """Return the search over all sessions."""
         from app.storage.session_search import SessionSearch
 
         return SessionSearch(self.database, self.name)
@@ -203,7 +205,7 @@ class OpenWorkspace:
     def unread_limit(self) -> int:
         """Return how many changed lines may wait unread before an edit; 0 for any number. Raises ConfigError.
 
-        Only the user's own file sets it, so a workspace's file that can't be read keeps nothing from being staged.
+        Only the user's own file sets this, so an unreadable file of the workspace does not block staging.
         """
         if self._configuration is not None:
             return self.settings.reading.unseen_lines or 0
@@ -231,7 +233,7 @@ class OpenWorkspace:
         return SeenLinesStore(self.database, self.name, self.signal)
 
     def _hooks(self) -> "Sequence[HookTable]":
-        """The hooks in force; raises ConfigError."""
+        """Return the hooks in force. Raises ConfigError."""
         if self._configuration is None and not self._is_configured():
             return ()
         return self.settings.hook
@@ -240,19 +242,18 @@ class OpenWorkspace:
         return any(map(os.path.lexists, (self.dirs.config_file, self.workspace.root / trust.FILE_NAME)))
 
     def _permit(self, changes: "Iterable[PathChange]") -> None:
-        """Delay an approval that the repository's policy requires other people to approve, too; raises
-        ProposalError."""
+        """Raise ProposalError if the repository's policy requires approvals of other people before these changes."""
         from app.workspace.git_repository import find_repository
 
         repository = find_repository(self.workspace.root)
         if repository is not None and (repository.top / ".signoff/review-policy.toml").exists():
-            # Few have a policy.
+            # Most repositories have no policy: import only now.
             from app.attestation.commit_verification import require_other_reviews
 
             require_other_reviews(self.workspace.root, changes)
 
     def _is_command_running(self) -> bool:
-        """Return whether a command runs directly on the files; leftovers of an interrupted one are restored first."""
+        """Return whether a command runs directly on the files; first restore what an interrupted one left."""
         if not self.dirs.runs.exists():
             return False
         from app.sandbox.workspace_backup import WorkspaceInUse, make_workspace_backup
@@ -268,7 +269,7 @@ class OpenWorkspace:
 
     @property
     def captured_edits(self) -> "CapturedEditStore":
-        """Return the edits captured by the hooks of other agents."""
+        """Return the store of edits that the hooks of other agents captured."""
         from app.storage.captured_edit_store import CapturedEditStore
 
         return CapturedEditStore(self.database, self.name, self.signal)
@@ -316,13 +317,13 @@ class OpenWorkspace:
             return self._checks
 
     def tree_id(self, pending: "PendingFiles") -> str:
-        """Return the id of the workspace's tree under pending changes; for any thread. Raises OSError."""
+        """Return the id of the workspace's tree with pending changes applied. Thread-safe. Raises OSError."""
         from app.automation.workspace_tree import WorkspaceTrees
 
         return WorkspaceTrees(self.workspace).read_trees(pending)[0].id
 
     def describe_model_reads(self, proposal_id: str) -> list[str]:
-        """Return what the model had read before it wrote a proposal, as lines of text; blocks.
+        """Return lines of text on what the model had read before it wrote a proposal. Blocks on the disk.
 
         Raises ProposalError and StorageError.
         """
@@ -346,7 +347,8 @@ class OpenWorkspace:
         return RecipeRunner(self.checks, self.service, self.tree_id)
 
     async def reproduce(self, proposal_id: str) -> "ReproductionResult":
-        """Run the command of a waiting proposal again, and tell its model if the result takes the proposal's place.
+        """Run the command of a waiting proposal again; if the result replaces the proposal's, add a note for its
+        model.
 
         Raises CommandNotRepeatable, ProposalError, StorageError and OSError.
         """
@@ -380,34 +382,34 @@ class OpenWorkspace:
 
     @property
     def allowed_commands(self) -> "AllowedCommandStore":
-        """The forms of commands that the user has allowed for good here."""
+        """Return the store of the command forms that the user has allowed permanently in this workspace."""
         from app.storage.database import AllowedCommandStore
 
         return AllowedCommandStore(self.database, self.name)
 
     @property
     def settings(self) -> "Settings":
-        """The merged settings; raises ConfigError."""
+        """Return the merged settings. Raises ConfigError."""
         return self.configuration.settings
 
     @property
     def has_nothing_pending(self) -> bool:
-        """Whether nothing awaits a decision and nothing was left unfinished."""
+        """Return whether no proposal waits for a decision and no work is unfinished."""
         return at_rest.has_nothing_pending(self.database, self.name)
 
     def parents_with_pending_proposals(self) -> list[str]:
-        """Folders above this workspace that were opened as workspaces themselves and have waiting proposals."""
+        """Return the folders above this workspace that are workspaces themselves and have waiting proposals."""
         return at_rest.parents_with_pending_proposals(self.database, self.name)
 
     def reload(self) -> "Configuration":
-        """Read all configuration anew, with the trust that the user gives now; raises ConfigError."""
+        """Read the configuration files again, with the trust that the user has given by now. Raises ConfigError."""
         configuration = self._load()
         with self._making:
             self._configuration = configuration
         return configuration
 
     def setting_origin(self, key: str) -> str:
-        """Return where a setting comes from: `--model`, `$SIGNOFF_MODEL`, a file; empty for its default."""
+        """Return the origin of a setting: `--model`, `$SIGNOFF_MODEL`, a file; empty if it has its default."""
         from app.config.settings import setting_origin
 
         return setting_origin(
@@ -429,7 +431,7 @@ class OpenWorkspace:
     def _load(self) -> "Configuration":
         from app.config.settings import ConfigError, load_configuration
 
-        # Read once: what trust is decided on must be what is parsed, whoever rewrites the file in between.
+        # Read once: the bytes that trust is checked for must be the bytes that are parsed.
         try:
             project = trust.read_workspace_configuration(self.workspace)
         except WorkspaceError as error:
@@ -469,7 +471,7 @@ def open_workspace(
 
             raise ConfigError(f"{misplaced} is not read there; move it to {where.config_file}.")
         if os.path.lexists(where.config_file) or os.path.lexists(workspace.root / trust.FILE_NAME):
-            # What is wrong with a file is said at once, whatever the command needs of it.
+            # Report errors in the files now, whether or not this command needs the configuration.
             _ = runtime.configuration
     except OSError as error:
         database.close()

@@ -1,4 +1,4 @@
-"""The user's own commands over an open workspace: where they lie, and whether the workspace's are trusted."""
+"""The user's custom commands and skills for an open workspace: their folders, and trust in those of the workspace."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from app.workspace import trust
 
 
 def load_skills(runtime: OpenWorkspace) -> Skills:
-    """All skills as their files are now; blocks."""
+    """Read all skills from their files. Blocks on the disk."""
     folders = [("skills", runtime.dirs.skills)]
     if home := runtime.environment.get("HOME"):
         folders += [(f"~/{name}", Path(home, name)) for name in (".agents/skills", ".claude/skills")]
@@ -29,14 +29,14 @@ def load_skills(runtime: OpenWorkspace) -> Skills:
 
 
 _TOLD = "told of commands"
-"""The name of those of which the user was told that they await trust."""
+"""Name under which the store keeps the untrusted commands that the user was notified of."""
 
 
 def load_custom_commands(runtime: OpenWorkspace, built_in: Collection[str]) -> CommandCatalogue:
-    """All commands as their files are now; blocks.
+    """Read all custom commands from their files. Blocks on the disk.
 
     Raises:
-        StorageError: whether the workspace's are trusted cannot be read.
+        StorageError: the trust in the workspace's commands cannot be read.
     """
     found = find_workspace_commands(runtime.workspace)
     trusted = trust.is_trusted(found.content, runtime.sessions, trust.COMMAND_FILES)
@@ -47,7 +47,7 @@ def untrusted_commands_notice(runtime: OpenWorkspace, known: CommandCatalogue) -
     """Return a line about commands that wait for the user's trust; empty if there are no new ones.
 
     Raises:
-        StorageError: it cannot be kept that the user was told.
+        StorageError: the store cannot be read or written.
     """
     if not known.untrusted:
         return ""
@@ -62,16 +62,16 @@ def untrusted_commands_notice(runtime: OpenWorkspace, known: CommandCatalogue) -
 
 @dataclass(frozen=True, slots=True)
 class CommandMessage:
-    """A message that a command has made."""
+    """A message that a custom command makes."""
 
     text: str
     command: CommandInvocation
     notice: str = ""
-    """What the user should know of it; empty if nothing."""
+    """Line for the user about the command; empty if there is none."""
 
 
 def make_command_message(known: CommandCatalogue, name: str, argument: str) -> CommandMessage:
-    """Return the message of a custom command for the model. Raises `CommandUnusable`."""
+    """Return the message of a custom command for the model. Raises CommandUnusable."""
     command = known.get(name)
     text = command.make_message(argument)
     called = CommandInvocation(
@@ -91,7 +91,8 @@ def _user_commands(runtime: OpenWorkspace) -> FoundCommands:
 
 
 def check_prompt_sources(runtime: OpenWorkspace) -> Iterator[EndpointCheck]:
-    """Yield a finding each on commands, skills and hooks, if there are any; blocks. Raises StorageError."""
+    """Yield one finding each on commands, skills and hooks, if there are any. Blocks on the disk; raises
+    StorageError."""
     known = load_custom_commands(runtime, {action.command for action in ACTIONS if action.command})
     problems = known.all_problems()
     if known.commands or known.untrusted or problems:

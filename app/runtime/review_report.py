@@ -1,8 +1,8 @@
-"""The report of a review, to send to others: changes, decisions and reasons, as text or for a pull request.
+"""The report of a review for other people: changes, decisions and feedback, as text or for a pull request.
 
-For GitHub and GitLab it is comments and suggestions in the forms that their APIs take. A forge takes comments on
-lines of its own diff alone, so each comment is looked up there by its text; what has no line in it goes into the
-words on the whole.
+For GitHub and GitLab, the review becomes comments and suggestions in the form of their APIs. A forge accepts comments
+only on lines of its own diff, so each commented line is looked up there by its text; comments without such a line go
+into the general notes.
 """
 
 import re
@@ -35,7 +35,7 @@ from app.text.quantities import format_count
 from app.tools.base.contract import escape_surrogates
 
 SIDE_QUESTIONS_HEADING = "Asked aside"
-"""What stands above the questions that are no part of the conversation."""
+"""Heading of the side questions, which are not part of the conversation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +48,9 @@ class ReviewReport:
     decisions: Sequence[RecordedDecision]
     """Oldest first."""
     denied_parts: "Sequence[DeniedPartText]" = ()
-    """What was denied while other parts of the same file were not."""
+    """Parts that were denied while other parts of the same file were not."""
     side_questions: Sequence[SideExchange] = ()
-    """What the user asked the model aside, with the answers: no part of what was decided."""
+    """Side questions of the user with the model's answers; they are not part of any decision."""
 
     @property
     def size(self) -> str:
@@ -72,7 +72,7 @@ class ReviewReport:
 
     @property
     def evidence(self) -> Mapping[int, str]:
-        """Return the evidence of each hunk at its last decision, in words, by number of the hunk."""
+        """Return a description of the evidence for each hunk at the last decision, by hunk number."""
         for decision in reversed(self.decisions):
             if decision.entry is not None and (fact := decision.entry.circumstances.evidence) is not None:
                 return {one.hunk: one.description for one in fact.hunks}
@@ -86,7 +86,7 @@ class ReviewReport:
 
 @dataclass(frozen=True, slots=True)
 class DeniedPartText:
-    """A part of a file that was denied, as lines without it and with it."""
+    """A denied part of a file: the lines without it and with it."""
 
     path: str
     old: tuple[str, ...]
@@ -99,7 +99,7 @@ class DeniedPartText:
 
 
 def make_report(runtime: OpenWorkspace, name: str) -> ReviewReport:
-    """Return the report on a proposal; raises UnknownProposal, and KeyError if its contents were pruned."""
+    """Return the report on a proposal. Raises UnknownProposal, and KeyError if its contents were pruned."""
     proposal = runtime.service.get(name)
     return ReviewReport(
         proposal,
@@ -117,18 +117,18 @@ def _denied_parts(runtime: OpenWorkspace, change: FileChange) -> Iterator[Denied
         return tuple(data.decode("utf-8", "surrogateescape").splitlines())
 
     for part in change.denied:
-        # Where nothing else waited, what the file is without them is what it came to.
+        # If nothing else in the file waited, compare with the result of the file.
         without = part.after if part.after != part.before else change.result
         yield DeniedPartText(change.path, lines(without), lines(part.before))
 
 
 def format_time(moment: float) -> str:
-    """A moment as people read it, in local time."""
+    """Return a local date and time."""
     return datetime.fromtimestamp(moment).strftime("%Y-%m-%d %H:%M")
 
 
 def describe_recorded_decision(decision: RecordedDecision) -> list[str]:
-    """Return the outcome of a decision, who made it, and what they had seen."""
+    """Return lines on the outcome of a decision, on who made it, and on what they had seen."""
     entry, files, images = decision.entry, ", ".join(decision.files), decision.words.images
     facts = [files] if files else []
     facts += [f"attached {quote_names(images)}"] if images else []
@@ -156,7 +156,7 @@ def describe_recorded_decision(decision: RecordedDecision) -> list[str]:
 
 
 def render_markdown(report: ReviewReport) -> str:
-    """The report as Markdown."""
+    """Return the report as Markdown."""
     parts = [f"# {report.proposal.id}: {report.proposal.summary}"]
     parts.append("\n".join(f"- {name}: {value}" for name, value in report.header))
     for decision in report.decisions:
@@ -187,7 +187,7 @@ def render_markdown(report: ReviewReport) -> str:
 
 
 def _side_question(exchange: SideExchange) -> str:
-    """A question and its answer, both quoted: nothing in them is a heading of the report."""
+    """Return a question and its answer, quoted so that they cannot contain headings of the report."""
     picked = make_code_block(exchange.question.picked, "diff") if exchange.question.picked else ""
     head, said = f"### {question_heading(exchange)}", quote_text(exchange.question.text)
     return "\n\n".join(
@@ -196,7 +196,7 @@ def _side_question(exchange: SideExchange) -> str:
 
 
 def question_heading(exchange: SideExchange) -> str:
-    """Return a heading: `Hunk 2 of P7 in a.py, 2026-11-02 10:15`."""
+    """Return the heading of a question, such as `Hunk 2 of P7 in a.py, 2026-11-02 10:15`."""
     subject = exchange.question.subject
     return f"{subject[:1].upper()}{subject[1:]}, {format_time(exchange.question.time)}"
 
@@ -210,11 +210,11 @@ def answer_heading(exchange: SideExchange) -> str:
 
 
 _CONTEXT = 3
-"""Unchanged lines around a change that a forge shows, and on which it takes comments."""
+"""Unchanged lines around a change in the forge's diff, on which it accepts comments."""
 _MAX_LINES_BELOW = 100
-"""Lines below the commented one that a suggestion of GitLab may replace."""
+"""Largest number of lines below the commented one that a suggestion of GitLab may replace."""
 _TIP = re.compile(r"\A[0-9a-f]{7,64}\b|(?<=\()[0-9a-f]{7}(?=\))")
-"""The commit in the origin of a proposal."""
+"""The commit id in the origin of a proposal."""
 _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 
 Side = Literal["old", "new"]
@@ -222,7 +222,7 @@ Side = Literal["old", "new"]
 
 @dataclass(frozen=True, slots=True)
 class _ForgeLine:
-    """A line of the forge's diff; a number is 0 on the side that does not have it."""
+    """A line of the forge's diff; a number is 0 if its side does not have the line."""
 
     old: int
     new: int
@@ -244,11 +244,11 @@ class ForgeComment:
     side: Side
     text: str
     replacement: tuple[str, ...] | None = None
-    """What the lines are to be; None for words alone."""
+    """The suggested lines; None for a comment without suggestion."""
 
     @property
     def github_comment(self) -> dict[str, Any]:
-        """Return it as an element of `comments` of a new review."""
+        """Return the comment as an element of `comments` of a new review."""
         sides = {"new": "RIGHT", "old": "LEFT"}
         first, last = self.lines[0].number(self.side), self.lines[-1].number(self.side)
         several = {"start_line": first, "start_side": sides[self.side]} if first != last else {}
@@ -256,8 +256,8 @@ class ForgeComment:
         return {**place, "body": self._body("suggestion")}
 
     def gitlab_discussion(self, commits: CommitRange) -> dict[str, Any]:
-        """Return it as a new discussion."""
-        # Which lines a suggestion replaces is counted from the line of the comment, the first one.
+        """Return the comment as a new discussion."""
+        # GitLab counts the lines that a suggestion replaces from the commented line: comment the first one.
         below = len(self.lines) - 1
         line = self.lines[0] if self.replacement is not None else self.lines[-1]
         numbers = {name: number for name, number in (("old_line", line.old), ("new_line", line.new)) if number}
@@ -278,13 +278,13 @@ class ForgeComment:
 
 @dataclass(slots=True)
 class ForgeReview:
-    """Comments on a proposal that came from commits, to be posted on GitHub or GitLab."""
+    """Comments on a proposal from commits, to be posted on GitHub or GitLab."""
 
     proposal: str
     commits: CommitRange
     comments: list[ForgeComment] = field(default_factory=list)
     general_notes: list[str] = field(default_factory=list)
-    """About the whole, and what has no line in the forge's diff."""
+    """General feedback, and comments whose line is not in the forge's diff."""
 
     @property
     def github_review(self) -> dict[str, Any]:
@@ -307,11 +307,13 @@ def make_forge_review(runtime: OpenWorkspace, report: ReviewReport, base: str, h
     """Return the review of a proposal for the pull request with these commits.
 
     Args:
-        base: The branch that the pull request goes to; HEAD if empty.
-        head: Its latest commit; that of the proposal if empty.
+        runtime: The open workspace.
+        report: The report on the proposal.
+        base: The target branch of the pull request; HEAD if empty.
+        head: The latest commit of the pull request; the proposal's if empty.
 
     Raises:
-        GitFailed: a commit is not here, or the proposal comes from none.
+        GitFailed: a commit is missing locally, or the proposal does not come from a commit.
         KeyError: contents were pruned.
     """
     with BorrowedRepository(runtime.workspace.root) as borrowed:
@@ -345,7 +347,7 @@ def _commits(borrowed: BorrowedRepository, report: ReviewReport, base: str, head
 
 
 class _ForgeFile:
-    """A file as the forge shows its change."""
+    """A file in the forge's diff."""
 
     def __init__(self, borrowed: BorrowedRepository, commits: CommitRange, change: FileChange) -> None:
         lead = f"{borrowed.folder}/" if borrowed.folder else ""
@@ -353,7 +355,7 @@ class _ForgeFile:
         self.old: Sequence[str] = ()
         self.new: Sequence[str] = ()
         self.shown: list[_ForgeLine] = []
-        """The lines that take comments."""
+        """The lines that accept comments."""
         before = _blob(borrowed, commits.base, lead + (change.old_path or change.path))
         after = _blob(borrowed, commits.tip, self.path)
         self.old_path = lead + change.old_path if change.old_path and before else self.path
@@ -375,7 +377,7 @@ class _ForgeFile:
         return ForgeComment(self.path, self.old_path, lines, side, text, replacement)
 
     def find(self, texts: Sequence[str], side: Side, near: int) -> Sequence[_ForgeLine]:
-        """Return the lines with these texts, one below the other, that are nearest to a number; empty if there are
+        """Return the consecutive lines with these texts that are nearest to line number `near`; empty if there are
         none."""
         lines = [line for line in self.shown if line.number(side)]
         found = [
@@ -394,7 +396,7 @@ class _ForgeFile:
 
 
 def _blob(borrowed: BorrowedRepository, commit: str, path: str) -> str:
-    """Return the id of a file in a commit; empty if it isn't there or is no file."""
+    """Return the blob id of a file in a commit; empty if there is no such file."""
     found = borrowed.run_query("ls-tree", "-z", commit, "--", path).decode("utf-8", "surrogateescape")
     _, kind, name = found.partition("\t")[0].split() if found else ("", "", "")
     return name if kind == "blob" else ""
@@ -430,12 +432,12 @@ def _add_comment(review: ForgeReview, comment: LineComment, file: "_ForgeFile | 
 
 
 def _commented_line(comment: LineComment, file: "_ForgeFile") -> Sequence[_ForgeLine]:
-    """Return the line that a comment is on, found by its quotation."""
+    """Return the line of the forge's diff that a comment is on, found by the quoted lines; empty if there is none."""
     quoted = comment.quote.split("\n")
     signs = ("+", " ") if comment.side == "new" else ("-",)
     around = [(index, line[1:]) for index, line in enumerate(quoted) if line[:1] in signs]
     found: list[_ForgeLine] = []
-    # It is in the middle of the quotation, unless that begins with the file.
+    # The commented line is in the middle of the quotation, or nearer to its start at the beginning of a file.
     for at in (
         QUOTED_LINES,
         *(index for index, _ in around[comment.line - 1 : comment.line] if index < QUOTED_LINES),
@@ -457,7 +459,8 @@ def _add_words(
     decision: RecordedDecision,
     files: "dict[str, _ForgeFile]",
 ) -> None:
-    """Add what was said with a decision: at the hunks that it denied, or on the whole if it denied all."""
+    """Add the feedback of a decision: as comments on the hunks that it denied, or as a note if it denied the
+    whole."""
     words = decision.words.feedback.strip()
     if not words:
         return
@@ -466,7 +469,7 @@ def _add_words(
     placed = False
     for change in () if whole else report.proposal.files:
         for part in change.denied if not change.binary else ():
-            # Where nothing else of the file waited, it is without them what it came to.
+            # As in `_denied_parts`, but use any version of the file that differs from the denied one.
             without = next((one for one in (part.after, change.result, change.base) if one != part.before), None)
             texts = _lines(runtime, without), _lines(runtime, part.before)
             if part.decision == count and (lines := _denied_lines(files[change.path], *texts)):
@@ -491,11 +494,14 @@ def _denied_lines(file: "_ForgeFile", without: Sequence[str], with_them: Sequenc
 def _add_suggestions(
     review: ForgeReview, change: FileChange, file: "_ForgeFile", held: Sequence[str], wanted: Sequence[str]
 ) -> None:
-    """Add what the user made of the proposed lines.
+    """Add suggestions for the proposed lines that the user has edited.
 
     Args:
-        held: The file on disk without the proposal.
-        wanted: The file with it, as the user edited it.
+        review: Receives the suggestions.
+        change: The change of the file.
+        file: The file in the forge's diff.
+        held: Lines of the file on disk without the proposal.
+        wanted: Lines of the file with the proposal, as edited by the user.
     """
     added = {line.new for line in file.shown if line.new and not line.old}
     denied = bool(change.denied) or any(hunk.state is HunkState.DENIED for hunk in change.hunks)
@@ -511,7 +517,7 @@ def _add_suggestions(
             continue
         is_brought = any(one.new_start <= each.new_end and each.new_start <= one.new_end for one in brought)
         if not is_brought and added.isdisjoint(range(first - 1, last + 2)):
-            # The workspace has moved on there.
+            # The workspace has changed here since the commit.
             continue
         if first > last and (above := file.between(first - 1, first - 1)):
             review.comments.append(file.remark(above, "", (above[0].text, *lines)))

@@ -1,6 +1,6 @@
-"""Hosts the session of an open app: opens and switches it, and follows changes of other processes and of the disk.
+"""Hosts the session of an open app: opens and switches it, and follows changes by other processes and on disk.
 
-UI-free: the app gives it a subscriber and calls its methods; tests drive it without a screen.
+It does not depend on the UI: the app passes a subscriber and calls methods; tests use it without a screen.
 """
 
 import asyncio
@@ -47,25 +47,25 @@ from app.storage import StorageError
 from app.storage.session_store import SessionRecord, SessionStore
 
 _GATHER_SECONDS = 0.3
-"""Seconds for which keys are collected before a draft is written, even if the user types without a pause."""
+"""Seconds for which changes are collected before a draft is written, even while the user types."""
 _PREFIX = "draft:"
 
 
 class StoredComposerDraft(BaseModel):
-    """The draft of one session, as it is stored."""
+    """The stored draft of one session."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     draft: str
     """The text of the composer."""
     process: int = 0
-    """Id of the process that has it in its composer."""
+    """Id of the process whose composer contains the draft."""
     time: float = 0.0
-    """Unix time at which it was written."""
+    """Unix time of the write."""
 
 
 class ComposerDraftStore:
-    """Keeps the drafts of the sessions of one workspace; use it on one event loop."""
+    """Stores the composer drafts of a workspace's sessions; belongs to one event loop."""
 
     def __init__(self, sessions: SessionStore, failed: Callable[[str], None]) -> None:
         self._sessions = sessions
@@ -79,7 +79,9 @@ class ComposerDraftStore:
         """Return the stored draft of a session.
 
         Args:
-            fresh: the session is new: it takes over the draft that a dead process left in a session without messages.
+            session_id: The session.
+            fresh: Whether the session is new; it then takes over the draft that a dead process left in a session
+                without messages.
         """
         await self.flush()
         kept = await asyncio.to_thread(self._adopt_orphaned if fresh else self._stored, session_id)
@@ -87,7 +89,7 @@ class ComposerDraftStore:
         return kept
 
     def save(self, session_id: str, draft: str) -> None:
-        """Store a changed draft soon."""
+        """Store a changed draft within `_GATHER_SECONDS`."""
         if draft == self._drafts.get(session_id, ""):
             return
         self._drafts[session_id] = draft
@@ -114,7 +116,7 @@ class ComposerDraftStore:
             self._writer = None
             self._write_now.clear()
 
-    # On a thread
+    # These run on a thread.
 
     def _store(self, drafts: dict[str, str]) -> None:
         for session_id, draft in drafts.items():
@@ -153,14 +155,15 @@ def _is_alive(process: int) -> bool:
 
 
 _LONGEST_PAUSE = 60.0
-"""Seconds between two attempts, once many have failed."""
+"""Longest pause in seconds between two attempts."""
 
 
 class UnrecordedDecisionRecorder:
-    """Records decisions of any process that are not recorded yet; repeats while the store fails.
+    """Records decisions of any process that have no record yet; tries again while the store fails.
 
     Args:
-        here: Returns the session whose model is told of proposals that belong to no session.
+        runtime: The open workspace.
+        here: Returns the id of the session that records decisions on proposals without a session.
         patience: Seconds that a living process has between a decision and its record.
     """
 
@@ -171,11 +174,11 @@ class UnrecordedDecisionRecorder:
         self._decided = asyncio.Event()
 
     def request_check(self) -> None:
-        """Check for unrecorded decisions."""
+        """Make `run` look for unrecorded decisions."""
         self._decided.set()
 
     async def run(self, recorded: Callable[[list[str]], Awaitable[None]]) -> None:
-        """Record decisions whenever `request_check` was called; pass a line for each to `recorded`. Never returns."""
+        """Record decisions after each `request_check`, and pass a line for each to `recorded`. Never returns."""
         while True:
             await self._decided.wait()
             self._decided.clear()
@@ -200,10 +203,13 @@ class UnrecordedDecisionRecorder:
 
 
 class SessionlessDecisions(DecisionService):
-    """Decides while no session is open; the proposing agent or session reads the decision later.
+    """Carries out decisions while no session is open; the agent or session of the proposal reads them later.
 
     Args:
-        commit: Returns the function that commits an approved proposal; None if the settings don't ask for it.
+        runtime: The open workspace.
+        commit: Returns the function that commits an approved proposal; None if commits are not configured.
+        changed: Called with the ids of changed proposals.
+        notify: Receives lines for the user.
     """
 
     def __init__(
@@ -220,12 +226,12 @@ class SessionlessDecisions(DecisionService):
 
     @property
     def proposal_service(self) -> ProposalService:
-        """The proposal service of the workspace."""
+        """Return the proposal service of the workspace."""
         return self._runtime.service
 
     @property
     def commit_function(self) -> Callable[[Proposal], str] | None:
-        """The function that commits an approved proposal; None if the settings don't ask for it."""
+        """Return the function that commits an approved proposal; None if commits are not configured."""
         return self._commits()
 
     async def _record_decision(self, result: DecisionResult, event: ProposalDecided) -> None:
@@ -243,13 +249,13 @@ class SessionlessDecisions(DecisionService):
 
 Subscriber = Callable[[Update], None]
 _PATIENCE = 5.0
-"""Seconds from the start of an MCP server that a user waits for its tools."""
+"""Seconds that a turn waits for the tools of an MCP server after its start."""
 _HOOKS_AT_THE_END = 1.0
 """Seconds that hooks may still run after the user quits."""
 
 
 class SessionHost:
-    """The open session of one workspace: one session and one model at a time."""
+    """Hosts one session and one model at a time for a workspace."""
 
     def __init__(self, runtime: OpenWorkspace, settings: Settings, subscriber: Subscriber) -> None:
         self.runtime = runtime
@@ -262,27 +268,27 @@ class SessionHost:
         self._tasks: set[asyncio.Task[None]] = set()
         self._seen_versions: dict[str, tuple[int, str, bool, str]] = {}
         self._seen_count = 0
-        """The lines that were seen, when other processes wrote last."""
+        """Number of seen lines in the store at the latest check."""
         self._opening = asyncio.Lock()
         self._rewatch = asyncio.Event()
         self._watcher = ProposalWatcher(runtime.workspace.root)
         runtime.hook_dispatcher.patience = _HOOKS_AT_THE_END
         self.drafts = ComposerDraftStore(runtime.sessions, lambda line: subscriber(SessionFailed(line)))
-        """The composer's text of each session."""
+        """The stored composer draft of each session."""
         self.mcp = McpManager(runtime, lambda line: subscriber(SessionFailed(line)), _PATIENCE)
-        """The MCP servers, whose tools all sessions share."""
+        """The MCP servers; all sessions share their tools."""
         self._reported_lines: set[str] = set()
-        """Lines that were reported when a session was opened."""
+        """Lines that were already reported while a session was opened."""
         self.unrecorded_decisions = UnrecordedDecisionRecorder(
             runtime, lambda: self.session.id if self.session else ""
         )
         """Records decisions that have no record yet."""
         self._shown_proposals: list[str] = []
-        """Older decided proposals that the user has opened."""
+        """Ids of older decided proposals that the user has opened."""
 
     @property
     def decisions(self) -> DecisionService:
-        """Return the service that executes the user's decisions: the session, or one without a session."""
+        """Return the service that carries out decisions: the open session, or `SessionlessDecisions`."""
         if self.session is not None:
             return self.session
         return SessionlessDecisions(
@@ -293,7 +299,8 @@ class SessionHost:
         )
 
     async def start(self) -> list[str]:
-        """Recover after a crash, re-base pending proposals, and start watching; return lines for the user."""
+        """Recover after a crash, re-base pending proposals, and start the background tasks; return lines for the
+        user."""
         loop = asyncio.get_running_loop()
 
         def notify(line: str) -> None:
@@ -316,16 +323,16 @@ class SessionHost:
         return lines
 
     async def preload_turn(self) -> None:
-        """Load the modules of the first request on a thread; return once they are loaded or failed to load."""
+        """Import the modules for the first request on a thread; errors are ignored."""
         if self.model is None or self.session is None:
             return
         tools = self.session.ports.tools
         await asyncio.to_thread(lambda: tools.schemas)
-        # A failure is told when a request is made.
+        # The request reports a failure.
         await asyncio.to_thread(self.model.preload_sdk().exception)
 
     async def connect(self, settings: Settings) -> None:
-        """Use another endpoint or model from now on; raises `NotConnected`."""
+        """Use another endpoint or model from now on. Raises NotConnected."""
         model = connect_model(self.runtime, settings)
         previous, self.model, self.settings = self.model, model, settings
         if self.session is not None:
@@ -336,13 +343,13 @@ class SessionHost:
 
     @property
     def effort(self) -> str:
-        """The reasoning effort in requests; also `off` where the model is known to refuse the user's setting."""
+        """Return the reasoning effort in requests; `off` also if the model refuses the configured effort."""
         if self.model is None:
             return "off"
         return self.model.endpoint.options.without_refused(self.model.profile.refused).effort
 
     async def open(self, record: SessionRecord | None = None) -> Session:
-        """Open a session, or a new one if none is given; the previous one is closed and stays in the store."""
+        """Open a session, a new one if `record` is None; close the previous one, which stays in the store."""
         assert self.model is not None, "connect first"
         async with self._opening:
             await self._close_session()
@@ -363,14 +370,14 @@ class SessionHost:
         return session
 
     async def start_demo(self) -> tuple[str, str]:
-        """Start the demo model beside the app; returns its base URL and model. Raises DemoServerFailed."""
+        """Start the demo model in the background; return its base URL and model. Raises DemoServerFailed."""
         from app.demo.demo_server import demo_server
 
         settings = await self._demo.enter_async_context(demo_server())
         return settings["base_url"], settings["model"]
 
     async def close(self) -> None:
-        """End the turn, stop watching and looking through the workspace, close the connections."""
+        """End the turn, stop the background tasks, store the drafts, and close the connections."""
         self.runtime.workspace.close()
         for task in self._tasks:
             task.cancel()
@@ -384,11 +391,11 @@ class SessionHost:
         await self._demo.aclose()
 
     async def list_models(self, settings: Settings) -> list[ListedModel]:
-        """The models of the endpoint that these settings name; raises RequestError or NotConnected."""
+        """Return the models of the endpoint in these settings. Raises RequestError or NotConnected."""
         return await list_models(self.runtime, settings)
 
     def apply_settings(self, settings: Settings) -> None:
-        """Apply changed settings: gate policy, turn limits, commits; `connect` applies those of the endpoint."""
+        """Apply changed settings except those of the endpoint, which `connect` applies."""
         if (settings.mcp, settings.mcp_of_others) != (self.settings.mcp, self.settings.mcp_of_others):
             self._spawn(self.mcp.refresh(settings))
         self.settings = settings
@@ -419,21 +426,21 @@ class SessionHost:
         return await asyncio.to_thread(read)
 
     async def show_proposal(self, proposal_id: str) -> None:
-        """Show a proposal in the review, however old; raises UnknownProposal."""
+        """Add a proposal of any age to the review. Raises UnknownProposal."""
         if await asyncio.to_thread(self.runtime.proposals.proposal, proposal_id) is None:
             raise UnknownProposal(f"{proposal_id} is not in the store any more.")
         if proposal_id not in self._shown_proposals:
             self._shown_proposals = [*self._shown_proposals[-4:], proposal_id]
 
     async def take_queue_into_draft(self, draft: str) -> None:
-        """Store the draft that took over queued messages, and only then remove them from the queue."""
+        """Store the draft that contains the queued messages, and only then remove them from the queue."""
         if self.session is not None:
             self.drafts.save(self.session.id, draft)
             await self.drafts.flush()
             await self.session.confirm_queue_taken()
 
     def _tell_once(self, loop: asyncio.AbstractEventLoop) -> Callable[[str], None]:
-        """Return a function that reports a line to the user, each line only once, from any thread."""
+        """Return a function that reports each line to the user only once; it may be called on any thread."""
 
         def notify(line: str) -> None:
             if line not in self._reported_lines:
@@ -455,7 +462,7 @@ class SessionHost:
                 self._rewatch.set()
                 self.unrecorded_decisions.request_check()
             case EventRecorded(event=TurnStarted()) if self.model is not None:
-                # Reading certificates takes longer than all else between a message and its request.
+                # Loading certificates takes longest between a message and its request: start it now.
                 self.model.preload_sdk()
         self._subscriber(update)
 
@@ -470,13 +477,13 @@ class SessionHost:
             self._subscriber(SessionFailed(f"signoff no longer notices changes from outside: {error}"))
 
     async def _follow_other_processes(self) -> None:
-        """Publish what other processes write to this workspace."""
+        """Publish changes by other processes in this workspace."""
         seen = await asyncio.to_thread(self.runtime.database.foreign_write_counter)
         async for _ in self.runtime.signal.listen():
             if self.session is not None and self.session.is_follower:
-                # It rings, too, when a session is closed.
+                # The signal file is also touched when another process closes its session.
                 await self.session.take_over_turns()
-            # What this process wrote rings too; the database tells whether anyone else did.
+            # The signal also comes for writes of this process; the counter shows whether another process wrote.
             now = await asyncio.to_thread(self.runtime.database.foreign_write_counter)
             if now == seen:
                 continue
@@ -488,7 +495,7 @@ class SessionHost:
             await self.publish_proposal_changes()
 
     async def publish_proposal_changes(self) -> None:
-        """Publish changes of the proposals, whoever made them."""
+        """Publish which proposals have changed since the last call, in any process."""
         now = _versions(await self.proposals())
         changed = tuple(
             sorted(
@@ -513,14 +520,14 @@ class SessionHost:
             await session.notify_user(Notice(text=line))
 
     async def _keep_watching(self) -> None:
-        """Watch the files of the pending proposals, and only those."""
+        """Watch exactly the files of the pending proposals."""
         while True:
             await self._rewatch.wait()
             self._rewatch.clear()
             self._watcher.watch(await asyncio.to_thread(self.runtime.service.watched_paths))
 
     async def _watch_disk(self) -> None:
-        """Re-base pending proposals whenever one of their files changes on disk."""
+        """Re-base pending proposals when one of their files changes on disk."""
         async with aclosing(self._watcher.changes()) as changes:
             async for paths in changes:
                 if self.session is not None:
@@ -531,7 +538,7 @@ class SessionHost:
 
 
 def _stage_captured(runtime: OpenWorkspace) -> list[str]:
-    # What it needs is loaded once another process has written.
+    # Imported after another process has written, not at the start.
     from app.runtime.unfinished_work import stage_captured_edits
 
     return stage_captured_edits(runtime)

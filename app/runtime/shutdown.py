@@ -1,7 +1,7 @@
-"""Leaving when the user or the system asks for it: in order if that is soon done, and in any case soon.
+"""Exit on request of the user or the system: orderly if that is quick, and by force otherwise.
 
-Threads can't be ended: one that waits for a file system that has gone away would keep the process for as long. What
-signoff writes can be cut off at any instant, so after a while the process just ends.
+Python can't end threads: one that waits for an unreachable file system would keep the process alive. All writes of
+signoff may be interrupted at any instant, so after a timeout the process just ends.
 """
 
 import asyncio
@@ -15,19 +15,19 @@ from contextlib import contextmanager, suppress
 from app.runtime.terminal_at_start import LEAVE_ALTERNATE_SCREEN, SHOW_CURSOR, read_terminal_attributes
 
 PATIENCE = 1.8
-"""Seconds that leaving in order may take."""
+"""Seconds that an orderly exit may take."""
 _REPORTS = (1000, 1002, 1003, 1004, 1006, 2004, 2048)
-"""Modes in which a terminal tells of the mouse, the focus, pastes and its size."""
+"""Modes in which a terminal reports mouse, focus, pastes and size."""
 _PLAIN_TERMINAL = "".join(f"\x1b[?{mode}l" for mode in _REPORTS) + f"\x1b[<u{LEAVE_ALTERNATE_SCREEN}{SHOW_CURSOR}"
-"""No reports, no kitty keys, no other screen, and the cursor back."""
+"""Disables reports, kitty keys and the alternate screen, and shows the cursor."""
 
 
 def force_exit_soon(code: int, before: Callable[[], None] = lambda: None) -> None:
-    """End the process in `PATIENCE` if it is still there then.
+    """End the process after `PATIENCE` seconds if it still runs then.
 
     Args:
-        code: The exit code: above 128, of a signal.
-        before: Called at the very end, on a thread.
+        code: The exit code; 128 plus the number after a signal.
+        before: Called just before the end, on a thread.
     """
 
     def end() -> None:
@@ -44,15 +44,15 @@ def force_exit_soon(code: int, before: Callable[[], None] = lambda: None) -> Non
 def exit_on_signals(
     leave: Callable[[int], None], has_terminal: Callable[[], bool]
 ) -> Iterator[Callable[[Callable[[], None]], None]]:
-    """Let SIGTERM and SIGHUP close the app while the block runs, and end the process if it does not close.
+    """Close the app on SIGTERM and SIGHUP while the block runs, and end the process if it does not close.
 
     Args:
-        leave: Begins to leave with an exit code; called on the running loop.
-        has_terminal: Whether the terminal is drawn on at this moment, so that it has to be given back.
+        leave: Starts to leave with an exit code; called on the running loop.
+        has_terminal: Returns whether the app draws on the terminal, which then must be restored.
 
     Yields:
-        What ends the app soon when the user leaves it, whatever is stuck; first it calls, on a thread, what it is
-        given, to wait for what should not be cut off.
+        A function that ends the process after `PATIENCE` seconds when the user quits. Before the end it calls its
+        argument, on a thread, to wait for writes that should not be interrupted.
     """
     loop = asyncio.get_running_loop()
     give_back = _terminal_restorer()
@@ -72,7 +72,7 @@ def exit_on_signals(
         force_exit_soon(128 + number, back)
         loop.call_soon_threadsafe(leave, 128 + number)
 
-    # Not `loop.add_signal_handler`: that needs the loop to turn, which is just what may have gone wrong.
+    # `loop.add_signal_handler` would not work if the event loop hangs.
     before = {number: signal.signal(number, receive) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
         yield end_if_stuck

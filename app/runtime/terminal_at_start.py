@@ -1,15 +1,15 @@
-"""The terminal while the app is being loaded: shows the first picture at once, and keeps keys as they are typed.
+"""The terminal while the app is loaded: shows the first picture at once, and keeps typed keys.
 
-The first picture is saved at one start for the next in a terminal of the same kind and size. It is the same at every
-start, since it is painted before the workspace is opened. So the prompt is there before Textual is imported, which
-then paints over it. After a change of the theme, the former colours are shown once more until then.
+One start saves its first picture for the next starts in a terminal of the same kind and size. The picture is the same
+each time, since it is painted before the workspace is opened. So the prompt is visible before Textual is imported;
+Textual then paints over it. After a change of the theme, the picture still has the old colours.
 
-As long as no program asks for single keys the kernel makes lines of them: it shows what is typed wherever the cursor
-stands, takes Backspace for itself, and makes a line feed of Enter. The app could not tell that from Ctrl+J, which
-begins a line in the composer where Enter sends. So the terminal is asked for single keys before anything is loaded.
+In line mode, the kernel echoes typed text at the cursor, handles Backspace, and turns Enter into a line feed. The app
+could not distinguish this from Ctrl+J, which starts a new line in the composer, while Enter sends. So line mode is
+disabled before anything else is loaded.
 
-While Python itself starts that can't be done yet. Lines that were ended until then are taken out of the terminal at
-that moment: what ended them was Enter, as it would be for any program that reads lines.
+Lines that are complete by then were typed while Python started. They are read at that moment; Enter ended them, as
+for any program that reads lines.
 """
 
 import os
@@ -29,28 +29,28 @@ SHOW_CURSOR, _HIDE_CURSOR = "\x1b[?25h", "\x1b[?25l"
 _LINES = termios.ECHO | termios.ICANON | termios.IEXTEN
 _TRANSLATED = termios.ICRNL | termios.INLCR | termios.IGNCR | termios.IXON
 _VARIABLES = ("TERM", "COLORTERM", "NO_COLOR", "SIGNOFF_THEME")
-"""What the first picture depends on besides the size of the terminal and the options."""
+"""Variables that the first picture depends on, besides the size of the terminal and the options."""
 _MAX_PICTURE_BYTES = 500_000
 _MAX_PICTURES = 12
 _before: list[Any] | None = None
-"""The terminal as its user had it, while it is kept otherwise."""
+"""The terminal's original attributes while they are changed."""
 _is_picture_shown = False
-"""Whether the alternate screen shows the first picture, and Textual has not taken it over."""
+"""Whether the alternate screen shows the first picture and Textual has not taken it over yet."""
 _lines = b""
-"""Those that were ended before it was asked for single keys, until somebody takes them."""
+"""Lines that were complete before line mode was disabled, until `pop_typed_lines`."""
 _MAX_LINES = 1_000
-"""More than the kernel keeps; whoever pours lines into the terminal does not hold the start up."""
+"""Most lines that are read, more than the kernel buffers: endless input must not block the start."""
 
 
 @contextmanager
 def hold_terminal(pictures: Path, theme: str | None = None) -> Iterator[None]:
-    """Show the first picture and keep typed keys while this is open; at its end, the terminal is as it was before.
+    """Show the first picture and keep typed keys during the block; then restore the terminal.
 
-    Ctrl+C is a signal all the same, as long as the app does not read it. A SIGTERM raises SystemExit.
+    Ctrl+C still raises a signal until the app reads keys. SIGTERM raises SystemExit.
 
     Args:
-        pictures: The folder of the first pictures.
-        theme: The name of the theme in the options of the command line.
+        pictures: Folder of the first pictures.
+        theme: Name of the theme from the command line.
     """
     global _before
     ends = signal.signal(signal.SIGTERM, _end)
@@ -67,7 +67,7 @@ def hold_terminal(pictures: Path, theme: str | None = None) -> Iterator[None]:
 
 
 def take_over_screen() -> bool:
-    """Return whether the alternate screen shows the first picture; from now on the caller leaves it."""
+    """Return whether the alternate screen shows the first picture; if so, the caller must leave it from now on."""
     global _is_picture_shown
     is_shown, _is_picture_shown = _is_picture_shown, False
     return is_shown
@@ -77,10 +77,10 @@ def save_first_picture(pictures: Path, theme: str | None, size: tuple[int, int],
     """Save the first picture for later starts; errors of the file system are ignored.
 
     Args:
-        pictures: The folder of the first pictures.
-        theme: The name of the theme in the options of the command line.
+        pictures: Folder of the first pictures.
+        theme: Name of the theme from the command line.
         size: Columns and lines of the terminal.
-        picture: Text, colours and movements of the cursor, as they go to the terminal.
+        picture: Text and control sequences that draw the picture.
     """
     path = pictures / _picture_name(size, theme)
     with suppress(OSError):
@@ -96,7 +96,7 @@ def save_first_picture(pictures: Path, theme: str | None, size: tuple[int, int],
 
 
 def restore_terminal() -> None:
-    """Restore the terminal's attributes if they have changed; waiting input stays."""
+    """Restore the terminal's attributes if they were changed; pending input stays."""
     global _before
     attributes, _before = _before, None
     if attributes is not None:
@@ -105,14 +105,14 @@ def restore_terminal() -> None:
 
 
 def pop_typed_lines() -> str:
-    """The lines that were ended before the terminal was asked for single keys, each with its end; only once."""
+    """Return the lines that were complete before line mode was disabled, and forget them."""
     global _lines
     lines, _lines = _lines, b""
     return lines.decode("utf-8", "ignore")
 
 
 def read_terminal_attributes(terminal: int) -> list[Any]:
-    """The terminal of this number as its user has it; raises termios.error where it is none."""
+    """Return the original attributes of a terminal, given its descriptor. Raises termios.error if it is none."""
     return _before if _before is not None else termios.tcgetattr(terminal)
 
 
@@ -149,7 +149,8 @@ def _screen() -> int:
 
 
 def _ask_for_keys() -> list[Any] | None:
-    """The attributes before, None where there is nothing to change: in the background it is another's terminal."""
+    """Disable line mode; return the attributes before, None if there is no terminal or the process is in the
+    background."""
     global _lines
     try:
         terminal = _terminal()
@@ -161,7 +162,7 @@ def _ask_for_keys() -> list[Any] | None:
         asked[0] &= ~_TRANSLATED
         asked[3] &= ~_LINES
         asked[6][termios.VMIN], asked[6][termios.VTIME] = 1, 0
-        # No key suspends the process: the shell would draw on the picture.
+        # Disable Ctrl+Z: the shell would draw over the picture.
         asked[6][termios.VSUSP] = bytes([os.fpathconf(terminal, "PC_VDISABLE")])
         termios.tcsetattr(terminal, termios.TCSANOW, asked)
     except (OSError, termios.error):
@@ -170,7 +171,7 @@ def _ask_for_keys() -> list[Any] | None:
 
 
 def _ended_lines(terminal: int) -> bytes:
-    """Return the lines that a terminal in line mode has ready."""
+    """Read and return the complete lines of a terminal in line mode."""
     found: list[bytes] = []
     while len(found) < _MAX_LINES and select.select([terminal], [], [], 0)[0]:
         found.append(os.read(terminal, 4096))

@@ -1,4 +1,4 @@
-"""Completes what other processes left: interrupted writes, decisions without a record, captured edits of agents."""
+"""Completes work that other processes left: interrupted writes, unrecorded decisions, captured edits of agents."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -24,14 +24,14 @@ PATIENCE = 10.0
 
 
 def finish_unfinished_work(runtime: OpenWorkspace, *, patience: float = PATIENCE) -> list[str]:
-    """Finish or roll back interrupted writes, stage edits that hooks captured, and record decisions that were carried
-    out but not recorded.
+    """Finish or roll back interrupted writes, stage captured edits, and record unrecorded decisions.
 
     Args:
-        patience: seconds after which a decision without a record is held to be left over.
+        runtime: The open workspace.
+        patience: Seconds after which a decision counts as unrecorded: its process may still record it before.
 
     Returns:
-        One line for the user for each thing that was put right.
+        One line for the user for each completed or failed item.
     """
     lines = runtime.service.recover()
     lines += stage_captured_edits(runtime)
@@ -46,14 +46,14 @@ def finish_unfinished_work(runtime: OpenWorkspace, *, patience: float = PATIENCE
 
 
 def finish_unfinished_work_and_notify(runtime: OpenWorkspace, notify: Callable[[str], None]) -> None:
-    """Finish unfinished work, and pass each line about it to `notify`, also lines that come later."""
+    """Finish unfinished work; pass lines about it, also later ones of the proposal service, to `notify`."""
     runtime.service.notify = notify
     for line in finish_unfinished_work(runtime):
         notify(line)
 
 
 def was_turn_interrupted(log: Sequence[Event]) -> bool:
-    """Return whether the log ends within a turn and the user was not told; for a session that no process runs."""
+    """Return whether the log ends within a turn without a notice of that; no process may have the session open."""
     for event in reversed(log):
         match event:
             case TurnStarted():
@@ -68,17 +68,18 @@ def was_turn_interrupted(log: Sequence[Event]) -> bool:
 def record_unrecorded_decisions(
     runtime: OpenWorkspace, *, patience: float = PATIENCE, current_session: str = ""
 ) -> list[str]:
-    """Record decisions that were carried out and not recorded, oldest first, with all of the user's words.
+    """Record decisions that were carried out but not recorded, oldest first, with their complete feedback.
 
     Args:
-        patience: as for `recover`.
-        current_session: the session whose model is told of proposals that come from none.
+        runtime: The open workspace.
+        patience: As for `finish_unfinished_work`.
+        current_session: The session that records decisions on proposals without a session.
 
     Returns:
-        One line for the user for each.
+        One line for the user for each decision.
 
     Raises:
-        StorageError: the store does not take them yet; nothing is lost.
+        StorageError: the store fails; a later call tries again.
     """
     lines: list[str] = []
     for proposal_id, last in runtime.proposals.unrecorded_decisions(patience):
@@ -92,11 +93,13 @@ def record_unrecorded_decisions(
 def append_decision_to_sessions(
     runtime: OpenWorkspace, decided: ProposalDecided, changed: Iterable[Proposal] = (), current_session: str = ""
 ) -> None:
-    """Write a decision to the session of its proposal, and the changes that followed to their sessions.
+    """Append a decision to the session of its proposal, and the resulting changes to their sessions.
 
     Args:
-        changed: other proposals that were re-based or turned stale because of it.
-        current_session: the session for a proposal that comes from none.
+        runtime: The open workspace.
+        decided: The decision.
+        changed: Other proposals that were re-based or turned stale by it.
+        current_session: The session for proposals without a session.
     """
     session = session_id_of_proposal(runtime.service.get(decided.proposal), current_session)
     if session and runtime.sessions.exists(session):
@@ -109,7 +112,7 @@ def append_decision_to_sessions(
 
 
 def make_unrecorded_event(proposal: Proposal, last: LastDecision) -> ProposalDecided:
-    """Return the event of an unrecorded decision, from what is kept with the proposal."""
+    """Return the event of an unrecorded decision, from the facts that are stored with the proposal."""
     files = last.files or tuple(change.stat for change in proposal.files)
     result = DecisionResult(proposal, files, tuple(_hunk_facts(proposal, last)) if last.hunks else ())
     event = decision_event(
@@ -119,7 +122,7 @@ def make_unrecorded_event(proposal: Proposal, last: LastDecision) -> ProposalDec
 
 
 def _hunk_facts(proposal: Proposal, last: LastDecision) -> Iterator[HunkOutcome]:
-    """Yield the outcome of the hunks: of those decided, and of those that still wait."""
+    """Yield the outcome of the decided hunks and of those that still wait."""
     landed = last.decision in (DecisionKind.APPROVED, DecisionKind.PARTLY_APPROVED)
     for change in proposal.files:
         for hunk in change.hunks:
@@ -139,7 +142,7 @@ def stage_captured_edits(runtime: OpenWorkspace) -> list[str]:
     """Stage captured edits that are not staged yet.
 
     Returns:
-        A line for the user for each that could not be; it is tried again whenever somebody looks.
+        One line for the user for each failure; the next call tries again.
     """
     lines = []
     try:
@@ -158,7 +161,7 @@ def _stage_captured_proposal(runtime: OpenWorkspace, name: str) -> None:
     turn, files = captured.turn_of_proposal(name), captured.captured_files(name)
     assert turn is not None, "a turn is kept for as long as what was captured in it"
     known = runtime.proposals.proposal(name)
-    # What the user has begun to decide on stays as it is; the rest of the turn's edits stands beside it.
+    # Keep a proposal that the user has begun to decide: the turn's other edits become a second one.
     own = known is None or (known.state is ProposalState.PENDING and known.last is None)
     draft = runtime.service.new_draft("", name if own else "")
     draft.origin = Origin(
@@ -173,7 +176,7 @@ def _stage_captured_proposal(runtime: OpenWorkspace, name: str) -> None:
 
 
 def _unanswered_denials(runtime: OpenWorkspace, turn: AgentTurn) -> Iterator[Proposal]:
-    """Proposals of the same agent's session that the user has denied with words, the latest first."""
+    """Yield the proposals of the agent's session that the user denied with feedback, latest first."""
     for turn_before in reversed(runtime.captured_edits.turns_of_session(turn.agent, turn.session)):
         earlier = runtime.proposals.proposal(turn_before.proposal)
         if earlier and earlier.state is ProposalState.DENIED and earlier.feedback and not earlier.superseded_by:

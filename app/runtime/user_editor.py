@@ -1,4 +1,4 @@
-"""The user's own editor: its command, and a text that is edited with it."""
+"""The user's editor: its command, and editing a text in it."""
 
 import asyncio
 import shlex
@@ -9,14 +9,14 @@ from pathlib import Path
 
 
 class EditorFailed(Exception):
-    """There is no editor, or it failed; the message is one line that says what to set."""
+    """There is no editor, or it failed; the message says what to do."""
 
 
 def editor_command(configured: str, environment: Mapping[str, str]) -> list[str]:
-    """The editor's command: the configured one, then `$VISUAL`, then `$EDITOR`.
+    """Return the editor's command: the configured one, else `$VISUAL`, else `$EDITOR`.
 
     Raises:
-        EditorFailed: none is set, or it cannot be read as a command.
+        EditorFailed: none is set, or it cannot be parsed.
     """
     line = configured or environment.get("VISUAL", "") or environment.get("EDITOR", "")
     try:
@@ -31,17 +31,17 @@ def editor_command(configured: str, environment: Mapping[str, str]) -> list[str]
 async def edit_in_user_editor(
     command: list[str], text: str, *, name: str, folder: Path, suspend: Callable[[], AbstractContextManager[None]]
 ) -> str:
-    """Let the user edit a text in a file with this name; return it as saved.
+    """Let the user edit a text in a file; return the saved text.
 
     Args:
-        command: The editor.
-        text: What is in the file at first.
-        name: Of the file.
-        folder: Where the editor runs.
-        suspend: Gives it the terminal for as long as it runs.
+        command: The editor's command.
+        text: The initial text.
+        name: Name of the file; its extension tells the editor the language.
+        folder: Working directory of the editor.
+        suspend: Context manager that hands the terminal to the editor.
 
     Raises:
-        EditorFailed: It cannot be started, or it ended with an error.
+        EditorFailed: the editor cannot be started, or it ended with an error.
     """
     with ExitStack() as stack:
         try:
@@ -51,7 +51,7 @@ async def edit_in_user_editor(
         except OSError as error:
             why = f"The text can't be written for {command[0]}: {error.strerror}."
             raise EditorFailed(f"{why} Set TMPDIR to a folder with room.") from error
-        # Read before the terminal is back: what is typed from then on goes on with this text.
+        # Read the file before the terminal is back: keys that are typed from then on must follow this text.
         with suspend():
             if code := await _run(command, file, folder):
                 raise EditorFailed(f"{command[0]} ended with exit code {code}; the text is as it was.")
