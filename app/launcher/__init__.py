@@ -1,7 +1,7 @@
-"""Entry point of the installed `signoff`: puts the bundled packages first on the path and starts the command line.
+"""Entry point of the installed `signoff`: puts the bundled packages first on `sys.path` and starts the command line.
 
-The repository keeps plain top-level packages (`app`, `widgets`), which a user's own project may have too.
-In a wheel they lie under `signoff/_bundle`, so that `signoff` is the only name that it adds.
+The repository keeps plain top-level packages (`app`, `widgets`), which a user's own project may have too. A wheel
+contains them in `signoff/_bundle`, so that `signoff` is the only top-level package that it installs.
 """
 
 import os
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def main() -> int:
     """Run the command line and return its exit code."""
     if sys.argv[1:2] == ["hook"]:
-        # Before anything else is imported: its time counts from here.
+        # Import `deadline` first: it measures the time of the hook.
         from .deadline import answer_in_time
 
         return answer_in_time(sys.argv[2:], _hook)
@@ -26,7 +26,7 @@ def main() -> int:
 
 
 def _root() -> "Path | None":
-    """The folder that holds `app`, `widgets` and `themes`: the wheel's bundle, else the editable checkout."""
+    """Return the folder that contains `app`, `widgets` and `themes`: the wheel's bundle, or the editable checkout."""
     from pathlib import Path
 
     bundle = Path(__file__).resolve().parent / "_bundle"
@@ -44,12 +44,12 @@ def _start() -> int:
 
         return run()
     except KeyboardInterrupt:
-        # While all that was still being loaded.
+        # Ctrl+C while modules were imported.
         return 130
 
 
 def _hook(arguments: "Sequence[str]", agent: "AgentPipes") -> int:
-    """Answer a call of another agent: little is imported, and every failure is a denial."""
+    """Answer a tool call of another agent; imports little, and turns every failure into a denial."""
     try:
         if root := _root():
             sys.path.insert(0, str(root))

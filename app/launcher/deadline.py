@@ -1,10 +1,11 @@
-"""Runs `signoff hook` in a child process and answers the agent in time, whatever the child does.
+"""Runs `signoff hook` in a child process and answers the agent in time, even if the child hangs.
 
-An agent lets a call through if its hook exceeds the limit in the agent's settings. So the process that the agent has
-started only waits: no import, no long call into C and no locked database in the child can delay it.
+An agent lets a call through if its hook exceeds the limit in the agent's settings. For this reason the process that
+the agent has started only waits: no import, no long call into C and no locked database in the child can delay it.
 
-The child writes to one pipe: `_HARMLESS` if its failure needs no denial, the answer, and `_ALLOWED` or `_DENIED`. The
-parent writes one byte to the other pipe when the agent has the answer; the end of that pipe is the end of the parent.
+The child writes to one pipe: `_HARMLESS` if its failure needs no denial, then the answer, then `_ALLOWED` or
+`_DENIED`. The parent writes one byte to the other pipe after it has passed the answer to the agent. If the child
+reads the end of that pipe instead, the parent has ended.
 """
 
 import _thread
@@ -17,18 +18,18 @@ from contextlib import suppress
 from types import FrameType
 
 DEFAULT_SECONDS = 30
-"""Seconds that the hook may take, `--wait` apart, unless `--limit` says otherwise."""
+"""Seconds that the hook may take, in addition to `--wait`; `--limit` overrides it."""
 _EXIT_DENIED = 2
 _HARMLESS, _ALLOWED, _DENIED = b"\1", b"\0", b"\2"
-"""An answer contains none of these bytes: it is JSON."""
+"""An answer contains none of these bytes, because it is JSON."""
 
 
 class AgentPipes:
-    """The agent, as the child sees it: the child's answer goes through the parent."""
+    """The child's connection to the agent, through the parent."""
 
     def __init__(self, start_time: float, answer_descriptor: int, parent: int) -> None:
         self.began = start_time
-        """When the hook was started, by the monotonic clock."""
+        """Start of the hook, by the monotonic clock."""
         self._answers = answer_descriptor
         self._parent = parent
         self._delivered = _thread.allocate_lock()
@@ -36,20 +37,21 @@ class AgentPipes:
         _thread.start_new_thread(self._wait_for_parent, ())
 
     def allow_on_failure(self) -> None:
-        """Let the agent go on if the hook fails: this call needs no denial."""
+        """Let the agent continue if the hook fails, because this call needs no denial."""
         os.write(self._answers, _HARMLESS)
 
     def answer(self, text: bytes, *, denied: bool = False) -> None:
-        """Give the answer; the agent has it when this returns.
+        """Send the answer; return after the agent has it.
 
         Args:
-            denied: The exit code says so too, for an agent that finds other output before the answer.
+            text: The answer, as JSON.
+            denied: Deny by the exit code too, for an agent that can't parse the output.
         """
         _write(self._answers, text + (_DENIED if denied else _ALLOWED))
         self._delivered.acquire()
 
     def _wait_for_parent(self) -> None:
-        """End the child with its parent: nothing is staged for an agent that no longer waits."""
+        """End the child together with its parent: nothing is staged for an agent that no longer waits."""
         if not os.read(self._parent, 1):
             os._exit(_EXIT_DENIED)
         self._delivered.release()
@@ -60,14 +62,14 @@ class _DeadlineExceeded(BaseException):
 
 
 def answer_in_time(arguments: Sequence[str], hook: Callable[[Sequence[str], AgentPipes], int]) -> int:
-    """Have `hook` answer in a child process; never raises.
+    """Run `hook` in a child process and pass its answer to the agent; never raises.
 
     Args:
-        arguments: Of `signoff hook`.
+        arguments: The arguments of `signoff hook`.
         hook: Answers one call and returns an exit code; it never raises.
 
     Returns:
-        The exit code: 0 if the agent may go on as the answer says, 2 if the call is denied.
+        The exit code: 0 if the answer decides, 2 if the call is denied.
     """
     limit = max(1, _number(arguments, "--limit", DEFAULT_SECONDS))
     began = time.monotonic()
@@ -75,7 +77,7 @@ def answer_in_time(arguments: Sequence[str], hook: Callable[[Sequence[str], Agen
         signal.signal(signal.SIGALRM, _raise_deadline_exceeded)
         signal.signal(signal.SIGTERM, _raise_interrupted)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGALRM, signal.SIGTERM))
-        # This process makes only system calls from here on, and a signal interrupts each of them. A child does not
+        # From here on this process makes only system calls, and a signal interrupts each of them. A child does not
         # inherit the timer.
         signal.setitimer(signal.ITIMER_REAL, limit + _number(arguments, "--wait", 0))
         code, reason = _supervise(arguments, hook, began)
@@ -97,7 +99,7 @@ def answer_in_time(arguments: Sequence[str], hook: Callable[[Sequence[str], Agen
 def _supervise(
     arguments: Sequence[str], hook: Callable[[Sequence[str], AgentPipes], int], began: float
 ) -> tuple[int, str]:
-    """The exit code, and why the call is denied; no reason if the child has given it."""
+    """Return the exit code and the reason of a denial; the reason is empty if the child has reported it."""
     _open_closed_streams()
     answers, from_child = os.pipe()
     parent, to_child = os.pipe()
@@ -118,7 +120,7 @@ def _supervise(
             if text.endswith((_ALLOWED, _DENIED)):
                 _write(1, bytes(text[text.startswith(_HARMLESS) : -1]))
                 code = _EXIT_DENIED if text.endswith(_DENIED) else 0
-                # After that the child only notes what the agent has read.
+                # After that the child only records what the agent has read.
                 os.write(to_child, b"+")
         ended_with = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     except BaseException:
@@ -153,7 +155,7 @@ def _write(stream: int, text: bytes) -> None:
 
 
 def _number(arguments: Sequence[str], option: str, default: int) -> int:
-    """Return the value of an option; the child denies a call whose options are invalid."""
+    """Return the value of an option; invalid options are ignored here, because the child denies the call."""
     number = default
     for at, word in enumerate(arguments):
         name, equals, value = word.partition("=")
@@ -164,7 +166,9 @@ def _number(arguments: Sequence[str], option: str, default: int) -> int:
 
 
 def _open_closed_streams() -> None:
-    """Keep pipes from taking the numbers of closed standard streams; writing to such a stream still fails."""
+    """Open /dev/null for closed standard streams, so that pipes don't get their numbers; writing to them still
+    fails.
+    """
     while (number := os.open(os.devnull, os.O_RDONLY)) <= 2:
         pass
     os.close(number)
