@@ -16,9 +16,9 @@ from app.proposals.values.decision_facts import RecordedCheck
 from app.text.quantities import format_count
 
 MAX_FINDINGS = 500
-"""Findings that are kept of one check."""
+"""Maximum number of findings of one check."""
 _LONGEST = 1_000
-"""Characters of a line that is looked at; a longer one is no finding."""
+"""Characters; a longer output line is never a finding."""
 _PLACE = re.compile(
     r"\s{0,16}(?:--> )?(?P<path>[^\s:][^:\n]{0,500}):(?P<line>\d{1,7})(?::\d{1,7})?(?::\s*|\s+)(?P<text>\S.*)"
 )
@@ -27,11 +27,11 @@ _COUNTS = (
     (re.compile(r"\b(\d{1,9}) (?:errors?|problems?|issues?)\b", re.IGNORECASE), "errors"),
     (re.compile(r"\b(?:failures|errors|failed)[=:] ?(\d{1,9})\b", re.IGNORECASE), "failed"),
 )
-"""As pytest, jest, cargo and go say it; ruff, mypy and eslint; unittest."""
+"""Summaries of pytest, jest, cargo and go; of ruff, mypy and eslint; of unittest."""
 _PLACES = 4
-"""Lines that the record names of those that were not run."""
+"""Number of uncovered lines that the record names."""
 _SUMMARY_LINES = 12
-"""Lines at the end in which a tool sums up."""
+"""Lines at the end of the output in which a tool prints its summary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +39,16 @@ class Finding:
     """A problem that a tool reports for a line."""
 
     path: str
-    """Of the workspace."""
+    """Workspace path."""
     line: int
-    """From 1."""
+    """Counted from 1."""
     text: str
     new: bool = True
-    """Whether it is not said of the workspace without the proposal."""
+    """Whether the tool does not report it on the workspace without the proposal."""
 
 
 def parse_findings(output: str, root: Path) -> tuple[Finding, ...]:
-    """Return the places that a tool's output names, each once; paths outside the workspace are left out."""
+    """Return the file lines that a tool's output names, each once; paths outside the workspace are left out."""
     found: dict[Finding, None] = {}
     for line in output.splitlines():
         if len(line) > _LONGEST or ":" not in line or (match := _PLACE.match(line)) is None:
@@ -61,7 +61,7 @@ def parse_findings(output: str, root: Path) -> tuple[Finding, ...]:
 
 
 def mark_new_findings(findings: Sequence[Finding], before: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Mark each finding as new unless the same was reported before, on any line of the file."""
+    """Return the findings with `new` set, unless the same text was reported before on any line of the file."""
     old = Counter((each.path, each.text) for each in before)
     marked = []
     for each in findings:
@@ -72,19 +72,19 @@ def mark_new_findings(findings: Sequence[Finding], before: Iterable[Finding]) ->
 
 
 def count_failures(output: str) -> tuple[int, str] | None:
-    """Return how many things failed and what the tool calls them, from its summary; None if it gives none."""
+    """Return the number and the noun of failures in the tool's summary; None if there is no summary."""
     for line in reversed(output.splitlines()[-_SUMMARY_LINES:]):
         line = line[-_LONGEST:]
         for pattern, noun in _COUNTS:
             if counts := pattern.findall(line):
-                # A linter says it again, by kind; a test runner adds up.
+                # A linter repeats its total by kind; a test runner prints numbers to add up.
                 return (int(counts[0]) if noun == "errors" else sum(map(int, counts))), noun
     return None
 
 
 def _inside(path: str, root: Path) -> str:
-    """The path as one of the workspace; empty if it leads out."""
-    # By the text alone: what a tool prints is no reason to look at the disk.
+    """Return the workspace path; empty if the path leads outside."""
+    # Decide by the text only: the tool's output must not cause disk access.
     whole = os.path.normpath(root / path)
     return whole.removeprefix(f"{root}/") if whole.startswith(f"{root}/") else ""
 
@@ -93,7 +93,7 @@ class CheckState(StrEnum):
     """State of a check of a proposal."""
 
     WAITING = "waiting"
-    """For those before it."""
+    """Earlier checks run first."""
     RUNNING = "running"
     PASSED = "passed"
     FAILED = "failed"
@@ -101,7 +101,7 @@ class CheckState(StrEnum):
     BROKEN = "broken"
     """It could not be run."""
     NOT_ASKED = "not_asked"
-    """It runs when the user wants it, or approves."""
+    """It runs when the user starts it or approves the proposal."""
     CANCELLED = "cancelled"
 
     @property
@@ -121,11 +121,11 @@ class CheckOutcome:
     """Shortened in the middle."""
     findings: tuple[Finding, ...] = ()
     failures: tuple[int, str] | None = None
-    """How many things failed, where the tool says so, and what it calls them."""
+    """Number and noun of the failures in the tool's summary, if there is one."""
     reason: str = ""
-    """Why it could not be run."""
+    """Why the check could not be run."""
     coverage: LineCoverage | None = None
-    """Which of the changed lines it reached, if it wrote that down."""
+    """The changed lines that the check ran, if it wrote a coverage report."""
 
     @property
     def failure_count(self) -> int | None:
@@ -150,11 +150,11 @@ class CoverageReportLine(NamedTuple):
 
     path: str
     line: int
-    """From 1, in the file as it was checked."""
+    """Counted from 1, in the file that was checked."""
     hunk: str
-    """The id of its hunk."""
+    """The hunk's id."""
     offset: int
-    """Lines below the first of the hunk."""
+    """Lines below the first line of the hunk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,27 +165,32 @@ class CheckResult:
     state: CheckState
     when: str = "staged"
     outcome: CheckOutcome | None = None
-    """With the proposal, once it has ended."""
+    """The result with the proposal; None until it has ended."""
     before: CheckOutcome | None = None
-    """Without the proposal; only where it failed with it, or was quick."""
+    """The result without the proposal; only if the check failed, or passed quickly."""
     progress: str = ""
     """The last line of its output while it runs."""
     seconds: float = 0.0
-    """How long it has run so far, or did."""
+    """How long it has run so far, or ran in total."""
     tree: WorkspaceTree | None = None
-    """The exact content of the workspace on which it was obtained; None until it has ended."""
+    """The exact content of the workspace that was checked; None until the check has ended."""
     stale: str = ""
-    """Why it says nothing of what an approval would leave: `before b.py changed`; empty while it does."""
+    """Why the result does not apply to the content after an approval: `before b.py changed`; empty if it does."""
     hunks: Mapping[str, tuple[CheckedHunk, ...]] = field(default_factory=dict, compare=False, repr=False)
     """`WorkspaceVersions.hunks` of the versions that were checked."""
 
     @property
     def is_current(self) -> bool:
-        """Return whether it ended on exactly the bytes that an approval would leave."""
+        """Return whether it ended on exactly the content that an approval would leave."""
         return self.state.has_outcome and not self.stale
 
     def as_outdated(self, current_tree: WorkspaceTree, change: str = "") -> "CheckResult":
-        """Return the result marked outdated, since an approval would leave another tree; `change` says why."""
+        """Return the result marked as outdated, because an approval would leave another tree.
+
+        Args:
+            current_tree: The tree that an approval would leave now.
+            change: The reason for the user; by default the differing paths.
+        """
         return replace(self, stale=change or _difference(self.tree, current_tree))
 
     @property
@@ -199,7 +204,7 @@ class CheckResult:
         return RecordedCheck(name=self.name, state=self.state, words=words, tree=tree, stale=self.stale)
 
     def changed_lines(self, *, is_run: bool) -> Iterator[CoverageReportLine]:
-        """Yield the changed lines that its run reached, or those that it did not; none of an outdated result."""
+        """Yield the changed lines that the check ran, or those that it did not run; none for an outdated result."""
         coverage = self.outcome.coverage if self.outcome is not None and not self.stale else None
         if coverage is None:
             return
@@ -213,13 +218,13 @@ class CheckResult:
 
     @property
     def has_coverage_gap(self) -> bool:
-        """Return whether there are changed lines that its run did not reach, or cannot be told."""
+        """Return whether it did not run all changed lines, or its report could not be read completely."""
         coverage = self.outcome.coverage if self.outcome is not None else None
         return coverage is not None and bool(coverage.missed or coverage.problem)
 
     @property
     def has_new_failure(self) -> bool:
-        """Return whether it speaks against the proposal: it failed, and not in the same way without it."""
+        """Return whether it is a reason against the proposal: it failed, and not equally without the proposal."""
         if self.outcome is None or self.outcome.state not in (CheckState.FAILED, CheckState.TIMED_OUT):
             return False
         if self.before is None or self.before.state is not self.outcome.state:
@@ -231,8 +236,7 @@ class CheckResult:
 
     @property
     def summary(self) -> str:
-        """Return the result in few words: `3 failed, 0 before, 4 of 6 changed lines run`; with the reason if it is
-        outdated."""
+        """Return the result in a few words: `3 failed, 0 before, 4 of 6 changed lines run`; ends with `stale`."""
         coverage = self.outcome.coverage if self.outcome is not None else None
         return ", ".join(filter(None, (self.verdict, coverage.summary if coverage is not None else "", self.stale)))
 
@@ -267,7 +271,7 @@ class CheckResult:
 
 
 def _difference(before: WorkspaceTree | None, now: WorkspaceTree) -> str:
-    """`before b.py changed`."""
+    """Return the difference in words: `before b.py changed`."""
     if before is not None and before.commit != now.commit:
         return f"before HEAD moved to {now.commit[:7]}"
     changed = now.paths_changed_since(before) if before is not None else []
@@ -285,11 +289,11 @@ class ProposalChecks:
     revision: int
     results: tuple[CheckResult, ...] = ()
     why_not: str = ""
-    """Why none runs."""
+    """Why no check runs."""
 
     @property
     def new_failures(self) -> tuple[CheckResult, ...]:
-        """Return the results that speak against the proposal."""
+        """Return the results that are reasons against the proposal."""
         return tuple(result for result in self.results if result.has_new_failure)
 
     @property
@@ -299,23 +303,23 @@ class ProposalChecks:
 
     @property
     def uncovered_lines(self) -> tuple[CoverageReportLine, ...]:
-        """Return the changed lines that coverage reports name and no check's run reached."""
+        """Return the changed lines that coverage reports name and no check ran."""
         return tuple(dict.fromkeys(self._uncovered()))
 
     @property
     def has_uncovered_lines(self) -> bool:
-        """Return whether there are changed lines that no check's run reached."""
+        """Return whether there are changed lines that no check ran."""
         return next(self._uncovered(), None) is not None
 
     def _uncovered(self) -> Iterator[CoverageReportLine]:
         measured = [one for one in self.results if one.outcome is not None and one.outcome.coverage is not None]
-        # One check reports a line only once.
+        # A single check reports each line once, so nothing needs to be subtracted.
         ran = {line for one in measured for line in one.changed_lines(is_run=True)} if len(measured) > 1 else ()
         yield from (line for one in measured for line in one.changed_lines(is_run=False) if line not in ran)
 
     @property
     def findings(self) -> tuple[tuple[str, Finding], ...]:
-        """Return the findings in the shown files, each with the name of its check."""
+        """Return the findings of failed checks that are not outdated, each with the name of its check."""
         return tuple(
             (result.name, finding)
             for result in self.results
@@ -330,7 +334,7 @@ _FINDINGS = 30
 
 
 def uncovered_lines_as_feedback(checks: ProposalChecks) -> str:
-    """Return the changed lines that no test runs as feedback that the user sends; empty if there are none."""
+    """Return the changed lines that no test runs, as feedback from the user; empty if there are none."""
     lines = [f"{one.path}:{one.line}" for one in checks.uncovered_lines]
     if not lines:
         return ""
@@ -340,14 +344,14 @@ def uncovered_lines_as_feedback(checks: ProposalChecks) -> str:
 
 
 def findings_as_feedback(checks: ProposalChecks) -> str:
-    """Return the findings against a proposal as feedback that the user sends."""
+    """Return the findings against a proposal, as feedback from the user."""
     return "\n\n".join(_finding_text(result) for result in checks.new_failures)
 
 
 def format_failures_for_model(results: Iterable[CheckResult]) -> str:
-    """Return the findings as text for the result of a staging step; empty if there are none.
+    """Return the failures as text for the result of a staging step; empty if there are none.
 
-    Tools print whatever the code under test says, so it is a result of a tool and never an instruction of ours.
+    The text goes into a tool result, not into an instruction: tools print text of the code under test.
     """
     red = [_finding_text(result) for result in results if result.has_new_failure]
     if not red:

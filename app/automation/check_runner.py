@@ -35,14 +35,14 @@ from app.workspace.paths import Workspace
 
 _NICENESS = 10
 _CANNOT_RUN = {126: "not executable", 127: "command not found"}
-"""What a shell's exit codes mean that it uses for itself."""
+"""Meaning of the exit codes that a shell returns itself."""
 
 
 def files_for_check(check: CheckTable, files: Sequence[str]) -> tuple[str, ...] | None:
     """Return the files of a proposal that a check covers; None if it does not cover the proposal."""
     rules = IgnoreFile(compile_ignore_patterns("\n".join(check.files)))
     chosen = tuple(path for path in files if not check.files or rules.verdict(path, path.rpartition("/")[2], False))
-    # A tool that is given no file would look at all there are.
+    # Without a file name, a tool would check all files.
     return chosen if chosen or not (check.files or command_takes_files(check)) else None
 
 
@@ -79,13 +79,17 @@ async def run_check(
     """Run a check on one tree.
 
     Args:
+        sandbox: Runs the command.
+        root: The workspace.
+        check: The check to run.
+        tree: The pending changes to apply.
         files: The value of `{files}`.
-        progress: Takes the last line of its output as it grows.
-        read_artifacts: Reads what it has written, on a thread, before that is thrown away.
-        when_idle: Give it only the processor time that nothing else wants, where the system can.
+        progress: Receives the last line of the output whenever it grows.
+        read_artifacts: Reads files that the command wrote, on a thread, before they are removed.
+        when_idle: Use processor time only while no other process needs it, if the system supports this.
     """
     if reason := await checks_unavailable_reason(sandbox):
-        # In place it would run on the user's own files, and not on what is proposed.
+        # In place, it would run on the user's own files instead of the proposal.
         return CheckOutcome(CheckState.BROKEN, reason=reason)
     plain, kept = PlainTextDecoder(), HeadAndTailBuffer()
 
@@ -127,7 +131,7 @@ def _outcome(ended: ProcessResult, output: str, root: Path) -> CheckOutcome:
 
 
 def _priority_command(when_idle: bool) -> list[str]:
-    """Return the command that starts another with a low priority; empty if the system has none."""
+    """Return the command prefix that lowers the priority; empty if the system has no such command."""
     nice, chrt = (shutil.which(name, path="/usr/bin:/bin") for name in ("nice", "chrt"))
     if when_idle and chrt:
         return [chrt, "--idle", "0"]
@@ -135,15 +139,15 @@ def _priority_command(when_idle: bool) -> list[str]:
 
 
 _REMEMBERED = 500
-"""Results."""
+"""Number of cached results."""
 _QUICK = 3.0
-"""Seconds; what passes within is run without the proposal, too, to tell what the proposal has mended."""
+"""Seconds; a check that passes within them also runs without the proposal, to show whether the proposal fixes it."""
 _TICK = 0.5
-"""Seconds between two tellings of how far a check is."""
+"""Seconds between two progress reports."""
 
 _Result = TypeVar("_Result")
 ReportResult = Callable[[CheckResult], None]
-"""Takes a result that is not final yet."""
+"""Receives an unfinished result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +159,7 @@ class CheckedTrees:
 
     @property
     def ids(self) -> tuple[str, str, str]:
-        """Return the ids of the trees."""
+        """Return the HEAD commit and the ids of both trees."""
         return self.after.commit, self.after.id, self.before.id
 
 
@@ -168,28 +172,28 @@ class CheckRunner:
         self._trees = WorkspaceTrees(workspace)
         self._turn = asyncio.Lock()
         self._behind: asyncio.Future[Any] | None = None
-        """What has the turn only as long as no check wants it."""
+        """Work that holds `_turn` only until a check needs it."""
         self._known: OrderedDict[tuple[CheckTable, tuple[str, ...], tuple[str, str, str]], CheckResult] = (
             OrderedDict()
         )
 
     @property
     def sandbox(self) -> Sandbox:
-        """Return the sandbox in which they run. Raises `ConfigError`."""
+        """Return the sandbox in which checks run. Raises ConfigError."""
         return self._sandbox()
 
     async def unavailable_reason(self) -> str:
-        """Return why checks cannot run here; empty if they can. Raises `ConfigError`."""
+        """Return why checks cannot run here; empty if they can. Raises ConfigError."""
         return await checks_unavailable_reason(self._sandbox())
 
     async def read_trees(self, versions: WorkspaceVersions) -> CheckedTrees:
-        """Return the trees that a check would compare now. Raises `OSError`."""
+        """Return the trees that a check would compare now. Raises OSError."""
         return CheckedTrees(*await asyncio.to_thread(self._trees.read_trees, versions.after, versions.before))
 
     def cached_result(
         self, check: CheckTable, trees: WorkspaceVersions, checked_trees: CheckedTrees
     ) -> CheckResult | None:
-        """Return the cached result for these exact bytes, if there is one."""
+        """Return the cached result for these exact contents; None if there is none."""
         known = self._known.get((check, trees.files, checked_trees.ids))
         return known and replace(known, tree=checked_trees.after, hunks=trees.hunks)
 
@@ -201,18 +205,20 @@ class CheckRunner:
         *,
         patience: float | None = None,
     ) -> CheckResult:
-        """Run a check and, if it fails, run it on the workspace without the proposal as well.
+        """Run a check; if it fails or passes quickly, run it on the workspace without the proposal as well.
 
-        The result names the tree on which it was obtained. Where the files have changed while it ran there is no such
-        tree: the result says what has changed, and is not remembered. Cancelled, it leaves no process.
+        The result names the tree that was checked. If the files changed while the check ran, no tree matches: the
+        result is marked as outdated and not cached. A cancellation leaves no process running.
 
         Args:
-            report: Takes how far it is.
-            patience: Seconds that it waits for its turn behind others; None for as long as they take.
+            check: The check to run.
+            trees: The workspace with and without the proposal.
+            report: Receives the progress.
+            patience: Seconds to wait for earlier checks; None waits without limit.
 
         Raises:
             OSError: The workspace can't be read.
-            TimeoutError: It has not had its turn in that time.
+            TimeoutError: Earlier checks took longer than `patience`.
         """
         async with self._in_turn(patience):
             read = await self.read_trees(trees)
@@ -226,7 +232,7 @@ class CheckRunner:
                     before = await self._run_before(check, trees)
                     outcome = replace(outcome, findings=mark_new_findings(outcome.findings, before.findings))
             if outcome.state is CheckState.PASSED and outcome.seconds <= _QUICK:
-                # This stays what is known while it runs without the proposal, also for a decision made then.
+                # Report this result already: a decision made while the check runs without the proposal uses it.
                 report(
                     CheckResult(
                         check.name,
@@ -253,17 +259,17 @@ class CheckRunner:
             now = await self.read_trees(trees)
             if now.ids != read.ids:
                 return result.as_outdated(now.after)
-            # The names of all files are as many as the workspace has.
+            # Don't cache the tree, which has an entry for each file.
             self._known[check, trees.files, read.ids] = replace(result, tree=None, hunks={})
             while len(self._known) > _REMEMBERED:
                 self._known.popitem(last=False)
             return result
 
     async def run_at_low_priority(self, work: Callable[[Sandbox, Path], Awaitable[_Result]]) -> _Result:
-        """Do work in turn, behind all checks: when one has to run, end the work, and begin it anew later.
+        """Do work while no check runs; if a check has to run, cancel the work, and start it again later.
 
         Args:
-            work: Takes the sandbox and the root of the workspace; may be begun several times.
+            work: Takes the sandbox and the root of the workspace; may be called several times.
         """
         while True:
             async with self._turn:
@@ -290,7 +296,7 @@ class CheckRunner:
             self._turn.release()
 
     def forget_results(self, check: CheckTable) -> None:
-        """Drop a check's cached results."""
+        """Remove a check's cached results."""
         for key in [key for key in self._known if key[0] == check]:
             del self._known[key]
 
@@ -311,14 +317,14 @@ class CheckRunner:
     async def _run_before(self, check: CheckTable, trees: WorkspaceVersions) -> CheckOutcome:
         files = files_for_check(check, trees.old_files)
         if files is None and command_takes_files(check):
-            # What it looked at was not there, so there was nothing wrong with it.
+            # Without the proposal there is no file to check, so nothing can fail.
             return CheckOutcome(CheckState.PASSED)
         return await run_check(self._sandbox(), self._root, check, trees.before, files or (), lambda line: None)
 
 
 @contextmanager
 def _report_progress(result: CheckResult, tell: ReportResult) -> Iterator[Callable[[str], None]]:
-    """Report the progress of a check now and then; yield a function that takes the last line of its output."""
+    """Report the progress of a check every `_TICK` seconds; yield a function that takes the last output line."""
     loop, started, last = asyncio.get_running_loop(), time.monotonic(), ""
     timer: asyncio.Handle
 

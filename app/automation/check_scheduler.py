@@ -1,7 +1,7 @@
 """Runs the checks of a proposal as soon as it is staged or shown, and stops them when it is decided.
 
-A result belongs to the exact bytes on which it was obtained. As soon as an approval would leave other bytes, it is
-shown as outdated with the reason, and checks that run by themselves run anew.
+A result belongs to the exact content that was checked. When an approval would leave other content, the result is
+shown as outdated with the reason, and automatic checks run again.
 """
 
 import asyncio
@@ -23,16 +23,16 @@ from app.workspace.git_repository import find_repository
 from app.workspace.paths import Workspace
 
 _QUIET_MS = 150
-"""How long changes are gathered."""
+"""Milliseconds in which changes are collected into one."""
 _LOOK_SECONDS = 3.0
 _MAX_FOLDERS = 20_000
-"""Folders that are watched, of a workspace that has more; each takes a kilobyte of the kernel's memory."""
+"""Maximum number of watched folders; each takes a kilobyte of the kernel's memory."""
 
 
 async def watch_workspace_changes(workspace: Workspace) -> AsyncGenerator[None]:
     """Yield once the workspace is watched, and then soon after each change in it.
 
-    Where the system lets no more folders be watched, it yields every few seconds.
+    If the system does not allow more watches, yield every few seconds.
     """
     while True:
         folders = await asyncio.to_thread(_folders, workspace)
@@ -43,7 +43,7 @@ async def watch_workspace_changes(workspace: Workspace) -> AsyncGenerator[None]:
                     if any(path in folders or path.is_dir() for path in changed):
                         break
         except FileNotFoundError:
-            # A folder went away before it was watched; the workspace itself may come back.
+            # A folder was removed before it was watched; the workspace itself may be created again.
             if not workspace.root.is_dir():
                 await asyncio.sleep(_LOOK_SECONDS)
         except OSError:
@@ -52,7 +52,7 @@ async def watch_workspace_changes(workspace: Workspace) -> AsyncGenerator[None]:
 
 
 def _folders(workspace: Workspace) -> frozenset[Path]:
-    """Return the folders that no ignore rule leaves out, and those of git's index and HEAD."""
+    """Return the folders that no ignore rule excludes, and those of git's index and HEAD."""
     found = find_repository(workspace.root)
     git = (found.folder,) if found is not None else ()
     below = (workspace.root / path for path in islice(workspace.walk_folders(), _MAX_FOLDERS))
@@ -61,13 +61,13 @@ def _folders(workspace: Workspace) -> frozenset[Path]:
 
 _TO_BE_DECIDED = (ProposalState.PENDING, ProposalState.PARTLY_APPROVED)
 _CALM = 0.4
-"""Seconds without another change after which checks run anew: hunks are often taken out one after the other."""
+"""Seconds without another change before checks run again: users often exclude several hunks one after the other."""
 _ATTEMPTS = 3
-"""Runs before an approval while the files keep changing."""
+"""Number of runs before an approval while the files keep changing."""
 _NO_TREES = WorkspaceVersions({}, {}, (), ())
 
 ChosenHunks = tuple[str, ...] | None
-"""Ids of the hunks that an approval would name; None for all that waits."""
+"""Ids of the hunks that an approval would name; None for all pending hunks."""
 
 
 @dataclass(slots=True)
@@ -78,27 +78,27 @@ class _CheckedProposal:
     chosen: ChosenHunks
     checks: tuple[CheckTable, ...]
     change: str = ""
-    """What the user did since the results were obtained, in words: `before hunk 3 was taken out`."""
+    """The user's change since the results were obtained: `before hunk 3 was taken out`."""
     results: dict[str, CheckResult] = field(default_factory=dict)
     """By the check's name."""
     trees: WorkspaceVersions | None = None
     why_not: str = ""
     is_outdated: bool = False
-    """Whether the files have changed since it was looked at."""
+    """Whether the files have changed since the proposal was examined."""
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
     looked_up: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set once it is known which checks there are, or that this can't be known."""
+    """Set once the applicable checks are known, or finding them has failed."""
     is_being_approved: bool = False
     """Whether an approval waits for its checks; the approval reads the files itself."""
     refused: bool = False
-    """An approval was kept from being written because no check can be run."""
+    """Whether an approval was refused because no check can run."""
 
     def is_blocked(self) -> bool:
-        """Whether no check can be run."""
+        """Return whether no check can run."""
         return bool(self.why_not)
 
     def missing_check(self) -> tuple[CheckResult, ...]:
-        """Return the required checks that cannot be run before an approval; empty once the user was told."""
+        """Return the required checks that cannot run before an approval; empty after the first call."""
         if self.refused:
             return ()
         self.refused = True
@@ -110,16 +110,16 @@ class _CheckedProposal:
         )
 
     def to_run(self, when: str) -> list[str]:
-        """The names of the checks of this kind that have no result on the present bytes."""
+        """Return the names of the checks of this kind that have no result on the current content."""
         return [name for name, one in self.results.items() if one.when == when and not one.is_current]
 
     def restarted_copy(self) -> "_CheckedProposal":
-        """Return a copy to look at again; checks that still run report to the old one only."""
+        """Return a copy to examine again; checks that still run report to the old object only."""
         results = {name: one for name, one in self.results.items() if one.state.has_outcome}
         return _CheckedProposal(self.revision, self.chosen, self.checks, self.change, results)
 
     def is_running(self) -> bool:
-        """Return whether anything runs; a task that is done is removed a moment later."""
+        """Return whether a check runs; finished tasks are removed a moment later."""
         return not all(task.done() for task in self.tasks)
 
     def cancel(self) -> None:
@@ -129,12 +129,14 @@ class _CheckedProposal:
 
 
 class CheckScheduler:
-    """Keeps the checks of all waiting proposals of a workspace up to date; for one event loop.
+    """Keeps the checks of all pending proposals of a workspace up to date; for one event loop.
 
     Args:
-        trees: What an approval of some hunks of a proposal would leave, by its id; called on a thread.
-        chosen: The hunks that an approval of a proposal would name now.
-        publish: Takes what the checks of a proposal say whenever that has changed.
+        runner: Runs the checks.
+        configured: Returns the configured checks.
+        trees: Returns the contents with and without some hunks of a proposal, by its id; called on a thread.
+        chosen: Returns the hunks that an approval of a proposal would name now.
+        publish: Receives the results of a proposal whenever they change.
     """
 
     def __init__(
@@ -152,15 +154,20 @@ class CheckScheduler:
         self._publish = publish
         self._followed: dict[str, _CheckedProposal] = {}
         self._seen: set[str] | None = None
-        """What waited when it was looked at last; None before the first time."""
+        """Ids of the proposals that were pending at the last update; None before the first one."""
         self._shown = ""
         self._tasks: set[asyncio.Task[None]] = set()
-        """All that was begun and has not come to its end, for what is followed no longer too."""
+        """All unfinished tasks, also those of proposals that are no longer followed."""
         self._base: CheckedTrees | None = None
-        """The workspace without any proposal, as it was read last."""
+        """The workspace without any proposal, as it was last read."""
 
     def update_proposals(self, proposals: Iterable[Proposal], shown: str = "") -> None:
-        """Take the current proposals: check new and shown ones, and stop the checks of decided ones."""
+        """Check new proposals and the shown one, and stop the checks of decided proposals.
+
+        Args:
+            proposals: All current proposals.
+            shown: The id of the proposal that the user looks at; empty for none.
+        """
         proposals = tuple(proposals)
         waiting = {one.id: one for one in proposals if one.state in _TO_BE_DECIDED}
         self._shown = shown
@@ -177,7 +184,7 @@ class CheckScheduler:
         self._seen = set(waiting)
         if not checks:
             return
-        # What is looked at comes first.
+        # The shown proposal comes first.
         for proposal_id in sorted(new | ({shown} & waiting.keys()), key=lambda one: (one != shown, int(one[1:]))):
             if proposal_id not in self._followed:
                 proposal = waiting[proposal_id]
@@ -189,7 +196,7 @@ class CheckScheduler:
         """Mark results outdated and rerun checks after changes of the workspace, until `changes` ends.
 
         Args:
-            changes: Yields whenever something in the workspace may have changed.
+            changes: Yields whenever a file in the workspace may have changed.
         """
         async for _ in changes:
             before = self._base
@@ -204,11 +211,11 @@ class CheckScheduler:
                 if proposal_id == self._shown:
                     self._begin(proposal_id, followed.restarted_copy(), calm=_CALM)
                 else:
-                    # Until it is shown, and looked at.
+                    # It is examined when the user shows it.
                     self._mark_outdated(proposal_id, followed, "before the files changed")
 
     def _follow_choice(self, proposal: Proposal, followed: _CheckedProposal) -> None:
-        """Mark the results as outdated if an approval would write something else than when they were obtained."""
+        """Mark the results as outdated if an approval would now write other content."""
         chosen = self._chosen(proposal)
         if (followed.revision, followed.chosen) == (proposal.revision, chosen):
             return
@@ -224,7 +231,7 @@ class CheckScheduler:
         self._followed[proposal.id] = changed
 
     def _mark_outdated(self, proposal_id: str, followed: _CheckedProposal, change: str) -> None:
-        """Show the results that there are as outdated."""
+        """Mark the finished results as outdated and publish them; drop the others."""
         results = {
             name: replace(one, stale=change) for name, one in followed.results.items() if one.state.has_outcome
         }
@@ -232,7 +239,7 @@ class CheckScheduler:
         self._publish_results(proposal_id, followed)
 
     async def wait_until_done(self, proposal_id: str) -> None:
-        """Wait until nothing runs on a proposal."""
+        """Wait until no check of a proposal runs."""
         while (followed := self._followed.get(proposal_id)) is not None and followed.tasks:
             await asyncio.wait(set(followed.tasks))
 
@@ -243,10 +250,10 @@ class CheckScheduler:
                 followed.cancel()
 
     def start_or_stop(self, proposal_id: str) -> bool:
-        """Run the checks of a proposal that were not run, or all again; stop them if they are running.
+        """Stop a proposal's checks if they run; otherwise run those without a current result, or all again.
 
         Returns:
-            Whether there is any of that to do.
+            Whether there were checks to stop or to run.
         """
         followed = self._followed.get(proposal_id)
         if followed is None or followed.trees is None or not followed.results:
@@ -269,11 +276,12 @@ class CheckScheduler:
     async def run_before_approval(
         self, proposal_id: str, revision: int, hunks: ChosenHunks
     ) -> tuple[CheckResult, ...]:
-        """Run the required checks on exactly what approving these hunks would leave, unless they were run.
+        """Run the required checks on exactly the content that approving these hunks would leave, unless they ran
+        already.
 
         Returns:
-            Those that speak against it, and those that have said nothing: ended by the user, or not to be run, which
-            is told once.
+            The checks that are a reason against the approval: failed ones, and those without a result. If no check
+            can run, the required checks are returned only the first time.
         """
         checks = self._configured()
         if not checks:
@@ -296,8 +304,11 @@ class CheckScheduler:
         )
 
     async def _run_for_approval(self, proposal_id: str, followed: _CheckedProposal) -> set[str]:
-        """Run checks without a result on the present bytes until the bytes stay the same; return the names of those
-        run."""
+        """Run checks that have no result on the current content, until the content stays the same.
+
+        Returns:
+            The names of the checks that ran.
+        """
         ran: set[str] = set()
         if not followed.results:
             return ran
@@ -319,10 +330,10 @@ class CheckScheduler:
             await asyncio.wait(self._tasks)
 
     def _begin(self, proposal_id: str, followed: _CheckedProposal, *, calm: float = 0.0) -> None:
-        """Examine a proposal and start its automatic checks; this replaces earlier work on it.
+        """Examine a proposal and start its automatic checks; this cancels earlier work on it.
 
         Args:
-            calm: Seconds to wait before anything runs.
+            calm: Seconds to wait before a check runs.
         """
         self.stop((proposal_id,))
         self._followed[proposal_id] = followed
@@ -332,7 +343,7 @@ class CheckScheduler:
         try:
             await self._look(proposal_id, followed)
         except Exception as error:
-            # Before an approval goes on that has waited for this.
+            # Report it before `looked_up` is set, on which an approval waits.
             self._report_failure(proposal_id, followed, error)
             return
         finally:
@@ -344,10 +355,10 @@ class CheckScheduler:
             await self._run(proposal_id, followed, names)
 
     async def _look(self, proposal_id: str, followed: _CheckedProposal) -> None:
-        """Find out which checks concern the proposal, which results are current, and whether any can be run."""
+        """Find out which checks apply to the proposal, which results are current, and whether checks can run."""
         trees = followed.trees = await asyncio.to_thread(self._trees, proposal_id, followed.chosen)
         checks = [check for check in followed.checks if files_for_check(check, trees.files) is not None]
-        # Results stay in place until all are known: a look that is cancelled must not lose them.
+        # Replace the results only when all are known, so that a cancellation does not lose them.
         earlier, found = followed.results, dict[str, CheckResult]()
         if checks:
             followed.why_not = await self._runner.unavailable_reason()
@@ -361,7 +372,7 @@ class CheckScheduler:
                 state = CheckState.WAITING if check.when == "staged" else CheckState.NOT_ASKED
                 result = self._runner.cached_result(check, trees, read)
                 if result is None and (old := earlier.get(check.name)) is not None and old.state.has_outcome:
-                    # It may be there already while it runs without the proposal.
+                    # `run_check` reports it early, while the check still runs without the proposal.
                     is_of_this = old.is_current and old.tree == read.after
                     result = old if is_of_this else old.as_outdated(read.after, followed.change)
                 found[check.name] = result or CheckResult(check.name, state, check.when)
@@ -386,12 +397,12 @@ class CheckScheduler:
                 try:
                     take(await self._runner.run_check(check, followed.trees, take))
                 except asyncio.CancelledError:
-                    # It may have told how far it was after it was marked as ended.
+                    # It may have reported progress after it was marked as cancelled.
                     take(CheckResult(check.name, CheckState.CANCELLED, check.when))
                     raise
 
     async def _wait_for(self, proposal_id: str, followed: _CheckedProposal, work: Coroutine[Any, Any, None]) -> None:
-        """Do a part of an approval, which the user can end."""
+        """Run a part of an approval in a task that the user can cancel."""
         task = self._spawn(proposal_id, followed, work)
         try:
             await asyncio.wait({task})
@@ -414,7 +425,7 @@ class CheckScheduler:
         return task
 
     def _report_failure(self, proposal_id: str, followed: _CheckedProposal, error: BaseException) -> None:
-        """No check may end the app, nor go unsaid."""
+        """Publish an error of a check as the reason that no check runs; it must not end the app."""
         followed.why_not = str(error) or type(error).__name__
         self._publish_results(proposal_id, followed)
 
@@ -425,7 +436,7 @@ class CheckScheduler:
 
 
 def _describe_choice_change(proposal: Proposal, before: ChosenHunks, now: ChosenHunks) -> str:
-    """`before hunk 3 was taken out`."""
+    """Return the change in words: `before hunk 3 was taken out`."""
     numbers = {hunk.id: hunk.number for hunk in proposal.hunks}
     old, new = (set(numbers if chosen is None else chosen) for chosen in (before, now))
     moved, way = (old - new, "taken out") if old - new else (new - old, "taken back in")

@@ -1,7 +1,6 @@
-"""Suggests `[[check]]` tables from the tools that a workspace uses: pre-commit, just, make, npm, tox, nox, and
-others.
+"""Suggests `[[check]]` tables from the tools that a workspace uses: pre-commit, just, make, npm, tox, nox and others.
 
-Nothing is run for it, and what is suggested is staged as a proposal: what it runs is for the user to say.
+No command is run. The suggestions are staged as a proposal, so that the user decides which commands are added.
 """
 
 import json
@@ -17,13 +16,13 @@ from app.workspace.paths import Workspace
 
 _LARGEST = 256 * 1024
 _QUICK = ("lint", "typecheck", "type-check", "types", "check", "vet")
-"""Names of targets that look at code without running it."""
+"""Names of targets that check code without running it."""
 _TESTS = ("test", "tests")
 _RECIPE = re.compile(r"^@?(?P<name>[A-Za-z_][\w-]{0,40})(?:[ \t]+[^:=\n]{0,200})?:(?!=)", re.MULTILINE)
 _HEAD = "# Run on each proposal before it is written; in force once you trust this file (/trust).\n"
 
 ReadText = Callable[[str], str]
-"""The text of a file; empty if there is none."""
+"""Returns the text of a file; empty if it does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +34,7 @@ class SuggestedCheck:
 
 
 def suggest_checks(workspace: Workspace) -> list[SuggestedCheck]:
-    """Return checks for the workspace, quick ones first, one for each name."""
+    """Return checks for the workspace, one for each name, automatic ones first."""
 
     def read(path: str) -> str:
         try:
@@ -51,7 +50,7 @@ def suggest_checks(workspace: Workspace) -> list[SuggestedCheck]:
 
 
 def append_check_tables(suggested: Sequence[SuggestedCheck], before: str) -> str:
-    """Return the text of the workspace's file with these tables appended."""
+    """Return the text of the workspace's configuration file with these tables appended."""
     tables = "\n".join(_table(each) for each in suggested)
     return f"{before.rstrip()}\n\n{_HEAD}{tables}".lstrip()
 
@@ -59,13 +58,13 @@ def append_check_tables(suggested: Sequence[SuggestedCheck], before: str) -> str
 def unconfigured_suggestions(
     suggested: Sequence[SuggestedCheck], configured: Sequence[CheckTable]
 ) -> list[SuggestedCheck]:
-    """Return the suggestions that are not configured by name and command."""
+    """Return the suggestions whose name and command are not configured yet."""
     names, commands = {each.name for each in configured}, {each.run for each in configured}
     return [each for each in suggested if each.check.name not in names and each.check.run not in commands]
 
 
 def parse_checks(text: str) -> list[CheckTable]:
-    """Return the checks of a configuration text. Raises `ValueError`."""
+    """Return the checks of a configuration text. Raises ValueError."""
     return [CheckTable.model_validate(table) for table in parse_toml(text.encode()).get("check", ())]
 
 

@@ -1,7 +1,6 @@
-"""Checks that run on a draft before it becomes a proposal; the model gets the findings with the result of its edit.
+"""Checks that run on a draft before it becomes a proposal; the model gets the failures in the result of its edit.
 
-They tell the model why its edits are red, in the result of the call that made them. They open no gate: whatever they
-say, the gate closes as it would without them, and what the model says about it is for the user.
+They only inform the model. The gate closes in any case, and the user decides.
 """
 
 import asyncio
@@ -21,7 +20,9 @@ class DraftChecks:
     """Runs the checks of a draft and returns the failures as text for the model.
 
     Args:
-        trees: What a draft is checked on; called on a thread.
+        runner: Returns the runner of the workspace's checks.
+        configured: Returns the configured checks.
+        trees: Returns the contents to check for a draft; called on a thread.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class DraftChecks:
             return ""
         results = []
         for check in checks:
-            # Behind one that the user has started, a step does not wait longer than for its own: that one may hang.
+            # Don't wait longer for an earlier check, which may hang, than this check may run itself.
             with suppress(TimeoutError):
                 results.append(await self._runner().run_check(check, trees, patience=check.seconds))
         return format_failures_for_model(results)

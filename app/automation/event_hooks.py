@@ -26,7 +26,7 @@ _LONGEST_TEXT = 20_000
 
 
 class HookFile(BaseModel):
-    """A file of a proposal with its counts of lines."""
+    """A file of a proposal with the numbers of added and removed lines."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -44,31 +44,31 @@ class HookEventDocument(BaseModel):
 
     event: HookEventName
     workspace: str
-    """The folder, which is where the hook runs."""
+    """The path of the workspace, in which the hook runs."""
     session: str = ""
-    """The session's id; empty for what others propose."""
+    """The session's id; empty for proposals of other agents."""
     time: float
     """Unix time in seconds."""
     proposal: str = ""
-    """Of `staged` and `decided`: its id, such as P7."""
+    """For `staged` and `decided`: the proposal's id, for example P7."""
     summary: str = ""
-    """Of `staged`: what it is about."""
+    """For `staged`: the summary of the proposal."""
     origin: str = ""
-    """Of `staged`: whose edits they are: `signoff`, `claude`, `patch`, `command` …"""
+    """For `staged`: who proposed the edits: `signoff`, `claude`, `patch`, `command` …"""
     files: list[HookFile] = []
-    """Of `staged` and `decided`: all files, or those that were decided on."""
+    """For `staged` and `decided`: all files, or those of the decision."""
     decision: str = ""
-    """Of `decided`: approved, partly_approved, denied, undone, redone, reopened or edited."""
+    """For `decided`: approved, partly_approved, denied, undone, redone, reopened or edited."""
     feedback: str = ""
-    """Of `decided`: the user's words."""
+    """For `decided`: the user's feedback."""
     still_pending: bool = False
-    """Of `decided`: whether hunks of it still wait."""
+    """For `decided`: whether hunks of the proposal are still pending."""
     stopped: str = ""
-    """Of `turn_ended`: answer, staged, question, refused, aborted or failed."""
+    """For `turn_ended`: answer, staged, question, refused, aborted or failed."""
     message: str = ""
-    """Of `turn_ended`: why, where it failed. Of `question`: the question."""
+    """For `turn_ended`: the error if it failed. For `question`: the question."""
     options: list[str] = []
-    """Of `question`: what there is to choose from."""
+    """For `question`: the answers to choose from."""
 
 
 def proposal_document(proposal: Proposal, workspace: str) -> HookEventDocument:
@@ -110,21 +110,22 @@ def _files(stats: Sequence[FileStat]) -> list[HookFile]:
 
 
 _IN_HOOK_VARIABLE = "SIGNOFF_IN_HOOK"
-"""Variable by which a signoff that a hook runs knows that it is one: it runs no hooks itself."""
+"""Variable that a hook's processes inherit; a signoff that finds it set runs no hooks."""
 MAX_QUEUED_EVENTS = 100
-"""Events that wait for one hook; of more the oldest are left out."""
+"""Events that wait for one hook; beyond it, the oldest are dropped."""
 _KEPT_OUTPUT = 2_000
-"""Bytes of the end of what a hook prints, the last line of which is told if it fails."""
+"""Bytes of the end of a hook's output; its last line is reported if the hook fails."""
 _LONGEST_LINE = 160
 _KEPT_VARIABLES = ("SIGNOFF_HOME",)
-"""Variables that are kept from commands, and that a `signoff` in a hook needs."""
+"""Variables that commands don't get, but a `signoff` in a hook needs."""
 
 
 class HookRunner:
     """Runs the hooks of a workspace. `queue_event` may be called on any thread and returns at once.
 
     Args:
-        root: of the workspace, where hooks run.
+        root: The workspace, in which hooks run.
+        environment: signoff's own environment.
     """
 
     def __init__(self, root: Path, environment: Mapping[str, str]) -> None:
@@ -135,27 +136,27 @@ class HookRunner:
         self._making = threading.Lock()
         self._closed = False
         self.report: Callable[[str], None] = lambda line: None
-        """Takes a line for the user, on any thread."""
+        """Receives a line for the user, on any thread."""
         self.patience: float | None = None
-        """Seconds that `close` waits for what still runs; None for as long as the hooks may take."""
+        """Seconds that `close` waits for running and queued hooks; None waits until all have ended."""
 
     def queue_event(self, hooks: Sequence[HookTable], document: HookEventDocument) -> None:
-        """Queue an event for the hooks that want it."""
-        # In ASCII: a path may have bytes that are no text, which the other way of writing it does not take.
+        """Queue an event for the hooks that are configured for it."""
+        # As ASCII with escapes: pydantic's own JSON writer rejects paths that are not valid UTF-8.
         text = json.dumps(document.model_dump()).encode("ascii") + b"\n"
         for hook in hooks:
             if hook.on == document.event and (line := self._queue(hook)) is not None:
                 line.put(text)
 
     def _queue(self, hook: HookTable) -> "_HookQueue | None":
-        """The line of a hook; None once all are closed."""
+        """Return the queue of a hook; None once all are closed."""
         with self._making:
             if hook not in self._lines and not self._closed:
                 self._lines[hook] = _HookQueue(hook, self._root, self._environment, lambda line: self.report(line))
             return self._lines.get(hook)
 
     def close(self) -> None:
-        """Wait a limited time for running and queued hooks, then end the rest with their child processes."""
+        """Wait up to `patience` seconds for running and queued hooks, then kill the others and their children."""
         end = None if self.patience is None else time.monotonic() + self.patience
         with self._making:
             self._closed = True
@@ -182,12 +183,12 @@ class _HookQueue:
         self._waiting: deque[bytes] = deque()
         self._thread: threading.Thread | None = None
         self._cancel: Callable[[], object] = lambda: None
-        """Ends the command that runs."""
+        """Ends the running command."""
         self._ended = False
         self._last_problem = ""
 
     def put(self, document: bytes) -> None:
-        """Add an event, and begin if nothing runs."""
+        """Add an event, and start the thread if it is not running."""
         with self._lock:
             if self._ended:
                 return
@@ -204,12 +205,12 @@ class _HookQueue:
             )
 
     def wait(self, until: float | None) -> None:
-        """Wait until nothing waits nor runs, or until that time."""
+        """Wait until all events are done, or until a monotonic time."""
         if (thread := self._thread) is not None:
             thread.join(None if until is None else max(0.0, until - time.monotonic()))
 
     def end(self) -> None:
-        """Stop the running hook, and accept no more documents."""
+        """Stop the running hook, and accept no more events."""
         with self._lock:
             self._ended = True
             self._waiting.clear()
@@ -225,7 +226,7 @@ class _HookQueue:
             except asyncio.CancelledError:
                 continue
             except Exception as error:
-                # Whatever it is, such as a NUL in the command, the next event is told all the same.
+                # Continue with the next event after any error, for example a NUL in the command.
                 problem = f"cannot run: {getattr(error, 'strerror', None) or error}"
             if problem:
                 self._report(problem)
@@ -240,7 +241,7 @@ class _HookQueue:
             return None
 
     async def _run(self, document: bytes) -> str:
-        """Run the command once; return what went wrong, empty if nothing."""
+        """Run the command once; return the problem, empty if there is none."""
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
         with self._lock:
@@ -249,7 +250,7 @@ class _HookQueue:
             self._cancel = lambda: loop.is_closed() or loop.call_soon_threadsafe(task.cancel)
         marker = uuid.uuid4().hex
         output = bytearray()
-        # A file, so that a command which does not read it keeps nobody waiting.
+        # A file, not a pipe: writing can't block if the command does not read it.
         with tempfile.TemporaryFile() as given:
             given.write(document)
             given.seek(0)

@@ -1,6 +1,6 @@
-"""Reads the reports that tools write about tests and coverage: bounded XML, and the changed lines that no test ran.
+"""Reads reports of tests and coverage: bounded XML, and the changed lines that no test ran.
 
-Coverage is taken from Cobertura, JaCoCo or lcov.
+Coverage reports may be Cobertura, JaCoCo or lcov.
 """
 
 import io
@@ -18,7 +18,7 @@ from app.sandbox.confinement import ChangedMeanwhile, SandboxRun
 from app.text.quantities import format_count
 
 MAX_REPORT_BYTES = 32 << 20
-"""Bytes of a report."""
+"""Maximum size of a report in bytes."""
 _PIECE = 1 << 16
 
 
@@ -27,15 +27,16 @@ class ReportError(ValueError):
 
 
 def iterate_xml_elements(data: bytes, texts: Collection[str] = ()) -> Iterator[tuple[str, Mapping[str, str]]]:
-    """Yield the name and the attributes of each element in a document, as it begins.
+    """Yield the name and the attributes of each element in a document, in the order of their start tags.
 
-    A document that declares entities is refused: it could grow without end. No other file is ever read for it.
+    A document that declares entities is refused, because their expansion is unbounded. External files are never read.
 
     Args:
-        texts: Names of elements that are yielded as they end, with their text as the only attribute, `text`.
+        data: The document.
+        texts: Names of elements that are yielded at their end tag, with their text as the only attribute, `text`.
 
     Raises:
-        ReportError: It is too large, no XML, or declares an entity.
+        ReportError: It is too large, not XML, or declares an entity.
     """
     if len(data) > MAX_REPORT_BYTES:
         raise ReportError(f"larger than {MAX_REPORT_BYTES:,} bytes")
@@ -80,28 +81,28 @@ _USUAL = (
     "target/site/jacoco/jacoco.xml",
     "build/reports/jacoco/test/jacocoTestReport.xml",
 )
-"""Where coverage.py, cargo-llvm-cov, jest and vitest, Maven and Gradle write their reports."""
+"""Paths to which coverage.py, cargo-llvm-cov, jest and vitest, Maven and Gradle write their reports."""
 _BUILD_FOLDERS = ("target", "build")
-"""Where Maven and Gradle put the reports of a module, inside its folder."""
+"""Folders in a module's folder to which Maven and Gradle write reports."""
 
 LinesByPath = Mapping[str, frozenset[int]]
-"""Lines from 0, by workspace path."""
+"""Lines counted from 0, by workspace path."""
 
 
 @dataclass(frozen=True, slots=True)
 class LineCoverage:
-    """The changed lines that the run of a check reached, and those that it did not."""
+    """The changed lines that a check ran, and those that it did not run."""
 
     report: str
     """The path of the report."""
     ran: LinesByPath = field(default_factory=dict)
     missed: LinesByPath = field(default_factory=dict)
     problem: str = ""
-    """Why the report says nothing, or not all."""
+    """Why the report can't be used, or not completely."""
 
     @property
     def summary(self) -> str:
-        """Return `4 of 6 changed lines run`; empty where the report names none of the changed lines."""
+        """Return `4 of 6 changed lines run`, if the report names changed lines, and the problem."""
         ran, missed = (sum(map(len, lines.values())) for lines in (self.ran, self.missed))
         counted = f"{ran:,} of {format_count(ran + missed, 'changed line')} run" if ran or missed else ""
         problem = f"{self.report}: {self.problem}" if self.problem else ""
@@ -109,15 +110,15 @@ class LineCoverage:
 
 
 def read_coverage(run: SandboxRun, setting: str, trees: WorkspaceVersions, root: Path) -> LineCoverage | None:
-    """Return the coverage that the run of a check has written to its layer; None if it wrote no report.
+    """Return the coverage that a check has written to its layer; None if it wrote no report.
 
-    A report that lies on disk already is not read, nor what the report says of a file that the run has changed.
+    A report that was on disk before is ignored, and so are files that the check has changed.
 
     Args:
         run: The ended run of the check.
         setting: `CheckTable.coverage`.
-        trees: The trees on which it ran.
-        root: Of the workspace.
+        trees: The trees that were checked.
+        root: The workspace.
     """
     if setting == "off" or not trees.hunks:
         return None
@@ -135,7 +136,13 @@ def read_coverage(run: SandboxRun, setting: str, trees: WorkspaceVersions, root:
 
 
 def _written(run: SandboxRun, name: str, trees: WorkspaceVersions) -> bytes | None:
-    """Return the bytes of a file that the run has written; None if it has not."""
+    """Return the bytes of a file that the run has written; None if it has not.
+
+    Raises:
+        ReportError: It lies behind a symbolic link.
+        OSError: It can't be read.
+        ChangedMeanwhile: Another program has changed it on disk.
+    """
     for path in (*parent_folders(name), name):
         leaf = run.read_change(path, MAX_REPORT_BYTES).after
         if leaf is not None and leaf.is_link:
@@ -144,7 +151,7 @@ def _written(run: SandboxRun, name: str, trees: WorkspaceVersions) -> bytes | No
 
 
 def _without_changed(run: SandboxRun, trees: WorkspaceVersions, found: LineCoverage) -> LineCoverage:
-    """Leave out the files that the run has changed: the report may count other lines of them."""
+    """Remove the files that the check has changed: the report may count their lines differently."""
     changed = [path for path in sorted({*found.ran, *found.missed}) if not _is_unchanged(run, trees, path)]
     if not changed:
         return found
@@ -165,7 +172,7 @@ def _is_unchanged(run: SandboxRun, trees: WorkspaceVersions, path: str) -> bool:
 
 
 def _parse(name: str, data: bytes, trees: WorkspaceVersions, root: Path) -> LineCoverage:
-    """Raises ReportError."""
+    """Return the coverage in a report. Raises ReportError."""
     found = _Found(name, trees, root)
     is_xml = data.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"<"
     try:
@@ -177,7 +184,7 @@ def _parse(name: str, data: bytes, trees: WorkspaceVersions, root: Path) -> Line
 
 
 class _Found:
-    """Collects which of the changed lines a report names, whichever way it names their files."""
+    """Collects the changed lines that a report names, for all ways of naming files."""
 
     def __init__(self, report: str, trees: WorkspaceVersions, root: Path) -> None:
         self._report = report
@@ -190,13 +197,13 @@ class _Found:
         self._ran: dict[str, dict[int, bool]] = {}
 
     def note(self, path: str, line: int, *, is_run: bool) -> None:
-        """Note a line of a file; in several classes or test runs, one that ran it counts."""
+        """Note a line of a file; it counts as run if one of several classes or test runs ran it."""
         if line in self._changed[path]:
             lines = self._ran.setdefault(path, {})
             lines[line] = is_run or lines.get(line, False)
 
     def locate(self, name: str, bases: Iterable[str]) -> str:
-        """Return the changed file with a name below one of these folders; empty if it is none, or may be another."""
+        """Return the changed file with a name below one of these folders; empty if there is none, or several fit."""
         places = {os.path.normpath(os.path.join(self._root, base, name)) for base in bases}  # noqa: PTH118
         paths = {place.removeprefix(f"{self._root}/") for place in places if place.startswith(f"{self._root}/")}
         if self._changed.keys().isdisjoint(paths):
@@ -208,7 +215,7 @@ class _Found:
         return self._trees.after[path] is not None if path in self._trees.after else (self._root / path).is_file()
 
     def locate_in_package(self, package: str, name: str) -> str:
-        """Return the changed file of a Java package in the module of the report; empty for none, or several."""
+        """Return the changed file of a Java package in the report's module; empty if there is none, or several."""
         wanted = "/".join(filter(None, ("", package.strip("/"), name)))
         parts = self._report.split("/")
         depth = next((number for number, part in enumerate(parts) if part in _BUILD_FOLDERS), 0)
@@ -218,7 +225,7 @@ class _Found:
 
     @property
     def folders(self) -> Sequence[str]:
-        """Return the folders that names in the report may be relative to: those above it."""
+        """Return the folders to which names in the report may be relative: those that contain the report."""
         return ["", *parent_folders(self._report)]
 
     @property

@@ -1,7 +1,7 @@
-"""Identifies the exact content of a workspace: a check result belongs to one such content.
+"""Identifies the exact content of a workspace; a check result belongs to one content.
 
-In a git repository the name is the id of the git tree that `git add -A && git write-tree` would give, with the bytes
-of each file taken as they are. Elsewhere it is a SHA-256 over all files that no ignore rule leaves out.
+In a git repository the id is that of the git tree that `git add -A && git write-tree` would write, without
+conversions of file contents. Elsewhere it is a SHA-256 over all files that no ignore rule excludes.
 """
 
 import hashlib
@@ -22,9 +22,9 @@ from app.workspace.paths import Workspace
 from app.workspace.reading import read_file
 
 _LARGEST = 64 << 20
-"""Bytes of the largest file whose content is read; a larger one goes by its size and times."""
+"""Bytes; a larger file is identified by its size and times, not by its content."""
 _SETTLED = 0.1
-"""Seconds after a change from which a file's time tells it from the next change."""
+"""Seconds after a change from which on the file's times differ from those of the next change."""
 _SHA1_DIGITS = 40
 
 _Facts = tuple[int, int, int, int]
@@ -35,12 +35,14 @@ class WorkspaceTree:
     """Identity of all files that a check can read in a workspace, except those that git ignores."""
 
     commit: str
-    """The commit that is checked out; empty outside of a repository, and before the first commit."""
+    """The commit that is checked out; empty outside a repository, and before the first commit."""
     id: str
     """The id of the git tree, or the SHA-256 of all files; 40 or 64 hexadecimal digits."""
     files: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
-    """`MODE BLOB` by path from the top of the repository, empty for what is gone: of all that differs from the
-    commit, or outside of a repository of all files."""
+    """`MODE BLOB` by path from the top of the repository; empty for a removed file.
+
+    In a repository, contains the files that differ from the commit; elsewhere, all files.
+    """
 
     def paths_changed_since(self, earlier: "WorkspaceTree") -> list[str]:
         """Return the sorted paths whose content may differ from an earlier tree."""
@@ -54,13 +56,13 @@ class WorkspaceTrees:
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
         self._blobs: dict[tuple[Path, str], tuple[_Facts, str]] = {}
-        """Of each file, by its name and the hash function, what it held at these facts."""
+        """Last stat fields and blob id of each file, by path and hash algorithm."""
 
     def read_trees(self, *layers: PendingFiles) -> list[WorkspaceTree]:
-        """Return the tree of the workspace under each of these layers.
+        """Return the tree of the workspace with each of these layers applied.
 
         Args:
-            layers: Changes over the disk, by workspace path.
+            layers: Pending changes, by workspace path.
 
         Raises:
             OSError: The workspace can't be read.
@@ -78,7 +80,7 @@ class WorkspaceTrees:
         compared = ("--raw", "-z", "--no-renames", "--no-abbrev", "--ignore-submodules=all")
         changed = _texts(git.run_query("diff-index", *compared, base))[1::2]
         untracked = _texts(git.run_query("ls-files", "--others", "--exclude-standard", "-z"))
-        # What ends in a slash is another repository.
+        # A path with a slash at its end is another repository.
         paths = {path for path in (*changed, *untracked) if not path.endswith("/")}
         on_disk = {path: self._blob(git.top / path, algorithm) for path in paths}
         lead = f"{git.folder}/" if git.folder else ""
@@ -110,7 +112,7 @@ class WorkspaceTrees:
         return trees
 
     def _blob(self, name: Path, algorithm: str) -> str:
-        """`MODE BLOB` of a file or a link on disk; empty if there is none."""
+        """Return `MODE BLOB` of a file or a link on disk; empty if there is none."""
         try:
             facts = name.lstat()
             if stat.S_ISLNK(facts.st_mode):
@@ -130,8 +132,8 @@ class WorkspaceTrees:
 
 
 def _change(git: BorrowedRepository, index: Path, files: Mapping[str, str], gone: str) -> None:
-    """Write files to an index; `gone` is the index line that removes one. Git writes no blobs for it."""
-    # First what is gone: a file may have made room for a folder, or a folder for a file.
+    """Write files to an index without writing blobs; `gone` is the index entry that removes a file."""
+    # Removals first: a file may have been replaced by a folder, or a folder by a file.
     by_kind = sorted(files.items(), key=lambda one: bool(one[1]))
     data = "".join(f"{blob or gone}\t{path}\0" for path, blob in by_kind).encode("utf-8", "surrogateescape")
     if data:
