@@ -226,10 +226,15 @@ def test_lines_for_people_show_escapes_in_a_pipe_too(signoff: Run) -> None:
     assert told.returncode and "\x1b" not in told.stderr and "P9␛[2J" in told.stderr
 
 
-@pytest.mark.parametrize("hunks", ["3", "0", "x", "1,", "2-1", "1-9", ""])
-def test_hunks_that_are_not_there_are_wrong_usage(signoff: Run, hunks: str) -> None:
+def test_hunks_are_listed_by_the_numbers_that_approve_takes_and_others_are_wrong_usage(signoff: Run) -> None:
     signoff("stage", stdin=PATCH)
-    refused(signoff("approve", "P1", "--hunks", hunks), 2)
+    listed = signoff("show", "P1", "--hunks").stdout.splitlines()
+    assert listed[0] == "notes.txt (edit, +2 -2)"
+    assert listed[1:4] == ["hunk 1, pending: @@ -1,1 +1,1 @@", "-one", "+ONE"]
+    assert listed[4] == "hunk 2, pending: @@ -3,1 +3,1 @@"
+    assert "signoff show P1 --hunks" in refused(signoff("approve", "P1", "--hunks", "7"), 2)
+    for hunks in ("3", "0", "x", "1,", "2-1", "1-9", "", "9" * 5_000, f"1-{'9' * 5_000}", "0" * 4_999 + "9"):
+        assert len(refused(signoff("approve", "P1", "--hunks", hunks), 2)) < 200
 
 
 def test_impossible_decision_is_refused_with_3(signoff: Run, workspace: Path) -> None:
@@ -244,34 +249,16 @@ def test_impossible_decision_is_refused_with_3(signoff: Run, workspace: Path) ->
     refused(signoff("redo", "P1"), 3)
 
 
-@pytest.mark.parametrize(
-    "patch",
-    [
+def test_a_patch_that_does_not_fit_is_refused_with_3(signoff: Run) -> None:
+    for patch in (
         "nothing of the kind",
         PATCH.replace("notes.txt", "../outside.txt"),
         PATCH.replace("notes.txt", ".git/hooks/pre-commit"),
         PATCH.replace("-one", "-eins"),
         "",
-    ],
-)
-def test_a_patch_that_does_not_fit_is_refused_with_3(signoff: Run, workspace: Path, patch: str) -> None:
-    assert refused(signoff("stage", "-", stdin=patch), 3).startswith("signoff: The patch was not taken: ")
+    ):
+        assert refused(signoff("stage", "-", stdin=patch), 3).startswith("signoff: The patch was not taken: "), patch
     assert document(signoff("proposals", "--all", "--json")) == []
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("run", "hello"),
-        ("run", ""),
-        ("run", "hello", "--max-steps", "0", "--model", "m"),
-        ("run", "x", "--continue", "--base-url", "http://127.0.0.1:9/v1", "--model", "m"),
-        ("stage", "missing.diff"),
-        ("sessions", "--prune", "-1"),
-    ],
-)
-def test_wrong_usage_is_2_and_one_line(signoff: Run, words: tuple[str, ...]) -> None:
-    refused(signoff(*words), 2)
 
 
 def test_a_configuration_in_the_wrong_folder_is_not_passed_over(signoff: Run, tmp_path: Path) -> None:
@@ -502,25 +489,20 @@ def test_a_folder_that_is_not_there_is_named(signoff: Run, word: str, hint: str)
         (("stage", "-"), 3),
         (("stage", "missing.diff"), 2),
         (("run", "hello"), 2),
+        (("run", ""), 2),
+        (("run", "hello", "--max-steps", "0", "--model", "m"), 2),
+        (("run", "x", "--continue", "--base-url", "http://127.0.0.1:9/v1", "--model", "m"), 2),
         (("sessions", "--prune", "-1"), 2),
     ],
 )
-def test_a_refusal_is_a_document_too(signoff: Run, words: tuple[str, ...], code: int) -> None:
+def test_a_refusal_is_one_line_and_a_document(signoff: Run, words: tuple[str, ...], code: int) -> None:
+    line = refused(signoff(*words), code)
     done = signoff(*words, "--json")
-    assert done.returncode == code
+    assert (done.returncode, done.stderr) == (code, line)
     said = json.loads(done.stdout)
-    assert said["code"] == code and f"signoff: {said['error']}\n" == done.stderr
+    assert said["code"] == code and f"signoff: {said['error']}\n" == line
     assert said["error"][0] == "-" or said["error"][0].isupper()
     assert said["error"].endswith((".", "?"))
-
-
-def test_the_hunks_are_listed_by_the_numbers_that_approve_takes(signoff: Run, workspace: Path) -> None:
-    signoff("stage", stdin=PATCH)
-    listed = signoff("show", "P1", "--hunks").stdout.splitlines()
-    assert listed[0] == "notes.txt (edit, +2 -2)"
-    assert listed[1:4] == ["hunk 1, pending: @@ -1,1 +1,1 @@", "-one", "+ONE"]
-    assert listed[4] == "hunk 2, pending: @@ -3,1 +3,1 @@"
-    assert "signoff show P1 --hunks" in refused(signoff("approve", "P1", "--hunks", "7"), 2)
 
 
 ODD_PATCH = """diff --git a/notes.txt b/notes.txt
@@ -787,81 +769,56 @@ def test_staging_a_diff_twice_names_the_proposal_that_waits_with_it(signoff: Run
     assert len(document(signoff("proposals", "--json"))) == 1
 
 
-@pytest.mark.parametrize(
-    "hunks", ["9" * 5_000, f"1-{'9' * 5_000}", "0" * 4_999 + "9"], ids=["many", "range", "zeros"]
-)
-def test_numbers_of_hunks_that_are_no_numbers_to_speak_of(signoff: Run, hunks: str) -> None:
+def test_arguments_that_are_no_text_are_wrong_usage(signoff: Run) -> None:
     signoff("stage", stdin=PATCH)
-    assert len(refused(signoff("approve", "P1", "--hunks", hunks), 2)) < 200
+    commands = ("export", "show", "approve", "deny P1 -m", "run", "run x --model")
+    for done in (signoff(*command.split(), "\udcff") for command in commands):
+        assert done.returncode == 2 and "not UTF-8 text" in done.stderr and "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["export", "\udcff"],
-        ["show", "\udcff"],
-        ["approve", "\udcff"],
-        ["deny", "P1", "-m", "\udcff"],
-        ["run", "\udcff"],
-        ["run", "x", "--model", "\udcff"],
-    ],
-    ids=lambda words: words[0],
-)
-def test_arguments_that_are_no_text_are_wrong_usage(signoff: Run, words: list[str]) -> None:
+def test_a_workspace_that_is_not_there_is_wrong_usage(signoff: Run) -> None:
+    for words in ("proposals", "approve P1", "stage", "sessions", "keys", "run x"):
+        assert "nowhere is not a folder" in refused(signoff(*words.split(), "--workspace", "nowhere"), 2)
+
+
+def test_a_word_too_many_is_told_with_what_the_command_takes(signoff: Run) -> None:
+    for command, *words in (("show", "P1", "P2"), ("keys", "P2"), ("proposals", "P2"), ("show", "P1", "--P2")):
+        done = signoff(command, *words)
+        usage, *_, problem = done.stderr.splitlines()
+        assert done.returncode == 2 and usage.startswith(f"usage: signoff {command} [-h]")
+        assert problem.startswith(f"signoff {command}: error: ") and "P2" in problem
+
+
+def test_closed_streams_are_no_defect(signoff: Run, workspace: Path, tmp_path: Path) -> None:
     signoff("stage", stdin=PATCH)
-    done = signoff(*words)
-    assert done.returncode == 2 and "not UTF-8 text" in done.stderr and "Traceback" not in done.stderr
-
-
-@pytest.mark.parametrize(
-    "words",
-    [["proposals"], ["approve", "P1"], ["stage"], ["sessions"], ["keys"], ["run", "x"]],
-    ids=lambda each: each[0],
-)
-def test_a_workspace_that_is_not_there_is_wrong_usage(signoff: Run, words: list[str]) -> None:
-    assert "nowhere is not a folder" in refused(signoff(*words, "--workspace", "nowhere"), 2)
-
-
-@pytest.mark.parametrize("words", [("show", "P1", "P2"), ("keys", "P2"), ("proposals", "P2"), ("show", "P1", "--P2")])
-def test_a_word_too_many_is_told_with_what_the_command_takes(signoff: Run, words: tuple[str, ...]) -> None:
-    done = signoff(*words)
-    usage, *_, problem = done.stderr.splitlines()
-    assert done.returncode == 2 and usage.startswith(f"usage: signoff {words[0]} [-h]")
-    assert problem.startswith(f"signoff {words[0]}: error: ") and "P2" in problem
-
-
-@pytest.mark.parametrize(
-    ("command", "code", "told"),
-    [
+    environment = {**os.environ, "SIGNOFF_HOME": str(tmp_path / "home")}
+    for command, code, told in (
         ("run <&-", 2, "There is nothing to say"),
         ("stage - <&-", 3, "no patch"),
         ("show P1 >&-", 1, "Standard output cannot be written"),
-        ("proposals --json >&-", 1, "Standard output cannot be written"),
         ("show P9 2>&-", 3, ""),
         ("approve P1 <&- >&- 2>&-", 1, ""),
         (">&-", 2, "needs a terminal"),
         ("<&-", 2, "needs a terminal"),
-    ],
-)
-def test_closed_streams_are_no_defect(
-    signoff: Run, workspace: Path, tmp_path: Path, command: str, code: int, told: str
-) -> None:
-    signoff("stage", stdin=PATCH)
-    environment = {**os.environ, "SIGNOFF_HOME": str(tmp_path / "home")}
-    line = f"{shlex.join(signoff_command())} {command}"
-    done = subprocess.run(
-        ["sh", "-c", line], cwd=workspace, env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == code and told in done.stderr and len(done.stderr.splitlines()) == bool(told)
-    assert signoff("log", "--verify").returncode == 0
+    ):
+        line = f"{shlex.join(signoff_command())} {command}"
+        done = subprocess.run(
+            ["sh", "-c", line], cwd=workspace, env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == code and told in done.stderr and len(done.stderr.splitlines()) == bool(told), (
+            command
+        )
+        assert signoff("log", "--verify").returncode == 0
 
 
 def test_a_turn_in_a_home_that_nobody_named_is_refused(signoff: Run, workspace: Path) -> None:
-    words = ("run", "hi", "--base-url", "http://127.0.0.1:9/v1", "--model", "m")
-    told = refused(signoff(*words, HOME=str(workspace)), 3)
-    assert "your home folder" in told and f"--workspace {workspace}" in told
-    named = signoff(*words, "--workspace", str(workspace), "--max-steps", "1", "--quiet", HOME=str(workspace))
-    assert named.returncode == 1 and "your home folder" in named.stderr.splitlines()[0]
+    with WireServer() as server:
+        server.say("Hello.")
+        words = ("run", "hi", "--base-url", server.base_url, "--model", "m")
+        told = refused(signoff(*words, HOME=str(workspace)), 3)
+        assert "your home folder" in told and f"--workspace {workspace}" in told and not server.requests
+        named = signoff(*words, "--workspace", str(workspace), "--quiet", HOME=str(workspace))
+        assert named.returncode == 0 and "your home folder" in named.stderr.splitlines()[0]
     assert signoff("proposals", HOME=str(workspace)).returncode == 0
 
 
@@ -897,22 +854,13 @@ def test_changed_proposal_is_approved_after_show_or_with_force(signoff: Run, wor
     (workspace / "notes.txt").write_text("one\ntwo\nthree\nx\ny\n")
     signoff("stage", stdin=PATCH)
     (workspace / "notes.txt").write_text("one\ntwo\nthree\nx\ny\nend\n")
-    assert "has changed since it was shown" in refused(signoff("approve", "P1"), 3)
-    assert "has changed since it was shown" in refused(signoff("approve", "P1"), 3)
+    signoff("proposals")
+    for _ in range(2):
+        assert "has changed since it was shown" in refused(signoff("approve", "P1"), 3), "a list shows no change"
     if way == "show":
         signoff("show", "P1")
-        assert signoff("approve", "P1").returncode == 0
-    else:
-        assert signoff("approve", "P1", "--force").returncode == 0
+    assert signoff("approve", "P1", *(["--force"] if way == "force" else [])).returncode == 0
     assert (workspace / "notes.txt").read_text() == "ONE\ntwo\nTHREE\nx\ny\nend\n"
-
-
-def test_listing_is_no_look(signoff: Run, workspace: Path) -> None:
-    (workspace / "notes.txt").write_text("one\ntwo\nthree\nx\ny\n")
-    signoff("stage", stdin=PATCH)
-    (workspace / "notes.txt").write_text("one\ntwo\nthree\nx\ny\nend\n")
-    signoff("proposals")
-    assert "has changed since it was shown" in refused(signoff("approve", "P1"), 3)
 
 
 def test_only_what_is_new_is_said_of_other_proposals(signoff: Run, workspace: Path) -> None:

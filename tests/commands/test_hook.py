@@ -104,13 +104,6 @@ def test_the_first_call_after_an_edit_ends_the_turn_where_that_is_safe(name: str
     assert ended == [False, False, name != "codex"], "until then the agent can say what the edit does"
 
 
-def test_codex_finds_the_reason_where_it_reads_it_beside_the_exit_code(site: Site) -> None:
-    agent = Agent("codex", site.workspace)
-    (payload,) = agent.responds(agent.writes("b.txt", "world\n"))
-    done = site.run("hook", "codex", stdin=json.dumps(payload))
-    assert done.returncode == 2 and done.stderr == f"{reason(agent, done.stdout)}\n"
-
-
 @pytest.mark.parametrize("name", AGENTS)
 def test_calls_of_one_response_make_one_proposal_and_others_are_refused(name: str, site: Site) -> None:
     agent = Agent(name, site.workspace)
@@ -303,16 +296,16 @@ def test_an_edit_that_does_not_fit_is_denied_with_the_reason_and_may_be_made_aga
 
 
 @pytest.mark.parametrize("name", AGENTS)
-@pytest.mark.parametrize("path", ["../outside.txt", ".git/hooks/pre-commit", "link/x.txt"])
-def test_edit_outside_the_workspace_is_denied(name: str, path: str, site: Site) -> None:
+def test_edit_outside_the_workspace_is_denied(name: str, site: Site) -> None:
     (site.workspace / "link").symlink_to(site.workspace.parent)
     agent = Agent(name, site.workspace)
-    assert "Nothing was staged and nothing was written" in site.denied(agent, agent.writes(path, "x\n"))
+    for path in ("../outside.txt", ".git/hooks/pre-commit", "link/x.txt"):
+        assert "Nothing was staged and nothing was written" in site.denied(agent, agent.writes(path, "x\n"))
     assert site.proposals() == []
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_commands_go_through_denied_or_asked_as_is_wished(name: str, site: Site) -> None:
+def test_commands_go_through_are_denied_or_asked_as_is_wished_but_for_the_users_own(name: str, site: Site) -> None:
     agent = Agent(name, site.workspace)
     call = ("run_shell_command" if name == "gemini" else "Bash", {"command": "rm -r ."})
     (payload,) = agent.responds(call)
@@ -323,20 +316,30 @@ def test_commands_go_through_denied_or_asked_as_is_wished(name: str, site: Site)
         assert json.loads(asked)["hookSpecificOutput"]["permissionDecision"] == "ask"
     else:
         assert reason(agent, asked), "it can't ask"
+    shell = "run_shell_command" if name == "gemini" else "Bash"
+    (payload,) = agent.responds((shell, {"command": "cd . && signoff approve P1"}))
+    told = reason(agent, site.hook(agent, payload))
+    assert "it decides in signoff" in told
+    assert site.hook(agent, payload, "--decisions", "allow") == "", "its own rules decide"
+    (payload,) = agent.responds((shell, {"command": "signoff proposals"}))
+    assert site.hook(agent, payload) == ""
 
 
-def test_a_patch_through_the_shell_has_to_come_as_a_tool(site: Site) -> None:
+def test_codex_is_told_to_patch_by_its_tool_and_finds_the_reason_beside_the_exit_code(site: Site) -> None:
     agent = Agent("codex", site.workspace)
     patch = "apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: b.txt\n+x\n*** End Patch\nEOF"
     assert "call apply_patch as a tool" in site.denied(agent, ("Bash", {"command": patch}))
+    (payload,) = agent.responds(agent.writes("b.txt", "world\n"))
+    done = site.run("hook", "codex", stdin=json.dumps(payload))
+    assert done.returncode == 2 and done.stderr == f"{reason(agent, done.stdout)}\n"
 
 
-@pytest.mark.parametrize("folder", ["", ".", "workspace", 7])
-def test_an_agent_that_names_no_folder_is_denied(folder: object, site: Site) -> None:
+def test_an_agent_that_names_no_folder_is_denied(site: Site) -> None:
     agent = Agent("claude", site.workspace)
     (payload,) = agent.responds(agent.reads("notes.txt"))
-    done = site.run("hook", "claude", stdin=json.dumps({**payload, "cwd": folder}))
-    assert done.returncode == 2 and "where the agent works" in done.stderr
+    for folder in ("", ".", "workspace", 7):
+        done = site.run("hook", "claude", stdin=json.dumps({**payload, "cwd": folder}))
+        assert done.returncode == 2 and "where the agent works" in done.stderr
 
 
 @pytest.mark.parametrize("name", AGENTS)
@@ -376,9 +379,8 @@ def test_a_transcript_that_is_a_pipe_holds_nobody_up(name: str, site: Site) -> N
     assert "P1 is staged" in reason(agent, site.hook(agent, {**call, "transcript_path": str(pipe)}))
 
 
-@pytest.mark.parametrize(
-    ("name", "tool", "arguments"),
-    [
+def test_edit_arguments_that_are_not_text_stage_nothing(site: Site) -> None:
+    calls: list[tuple[str, str, dict[str, Any]]] = [
         ("claude", "Write", {"file_path": None, "content": "x"}),
         ("claude", "Write", {"file_path": ["notes.txt"], "content": "x"}),
         ("claude", "Write", {"file_path": "notes.txt", "content": None}),
@@ -387,25 +389,20 @@ def test_a_transcript_that_is_a_pipe_holds_nobody_up(name: str, site: Site) -> N
         ("gemini", "write_file", {"file_path": "notes.txt", "content": {"a": 1}}),
         ("gemini", "replace", {"file_path": "notes.txt", "old_string": "line 03", "new_string": ["three"]}),
         ("codex", "apply_patch", {"command": {"a": 1}}),
-    ],
-)
-def test_edit_arguments_that_are_not_text_stage_nothing(
-    name: str, tool: str, arguments: dict[str, Any], site: Site
-) -> None:
-    told = site.denied(Agent(name, site.workspace), (tool, arguments))
-    assert "Nothing was staged" in told
-    assert "has to be a text" in told or tool in ("MultiEdit", "apply_patch")
-    assert site.proposals() == []
+    ]
+    for name, tool, arguments in calls:
+        told = site.denied(Agent(name, site.workspace), (tool, arguments))
+        assert "Nothing was staged" in told
+        assert "has to be a text" in told or tool in ("MultiEdit", "apply_patch")
+    assert site.proposals("--all") == []
 
 
-@pytest.mark.parametrize(
-    "stdin", ["", "{", "[]", '{"hook_event_name": "PreToolUse"}', '{"hook_event_name": "SessionEnd"}']
-)
 @pytest.mark.parametrize("name", AGENTS)
-def test_unreadable_hook_call_is_denied(name: str, stdin: str, site: Site) -> None:
-    done = site.run("hook", name, stdin=stdin)
-    assert done.returncode == 2
-    assert done.stderr.startswith("Denied, and nothing was written:")
+def test_unreadable_hook_call_is_denied(name: str, site: Site) -> None:
+    for stdin in ("", "{", "[]", '{"hook_event_name": "PreToolUse"}', '{"hook_event_name": "SessionEnd"}'):
+        done = site.run("hook", name, stdin=stdin)
+        assert done.returncode == 2, stdin
+        assert done.stderr.startswith("Denied, and nothing was written:")
 
 
 def test_a_store_that_cannot_be_used_denies(site: Site) -> None:
@@ -488,18 +485,6 @@ def test_the_wait_counts_from_the_start(site: Site, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(payload).encode())))
     assert run_hook(["claude", "--wait", "3600"], late) == 0
     assert reason(agent, late.answers[0].decode()).startswith("P1 is staged")
-
-
-@pytest.mark.parametrize("name", AGENTS)
-def test_a_command_that_decides_in_signoff_is_the_users(name: str, site: Site) -> None:
-    agent = Agent(name, site.workspace)
-    shell = "run_shell_command" if name == "gemini" else "Bash"
-    (payload,) = agent.responds((shell, {"command": "cd . && signoff approve P1"}))
-    told = reason(agent, site.hook(agent, payload))
-    assert "it decides in signoff" in told
-    assert site.hook(agent, payload, "--decisions", "allow") == "", "its own rules decide"
-    (payload,) = agent.responds((shell, {"command": "signoff proposals"}))
-    assert site.hook(agent, payload) == ""
 
 
 def test_wrong_words_on_the_command_line_deny(site: Site) -> None:

@@ -59,15 +59,14 @@ def harm(root: Path) -> None:
     runtime.close()
 
 
-def test_a_sound_record_says_so_and_what_has_changed_since(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_sound_record_says_so_and_a_broken_one_names_its_entry(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (root / "b.txt").write_text("mine\n")
     assert main(["log", "--verify"]) == 0
     shown = capsys.readouterr().out.splitlines()
     assert shown[0].startswith("2 decisions, each as it was recorded.")
     assert shown[1:] == ["1 of 2 files on disk hold the bytes that were signed last.", "  b.txt has changed since P1"]
-
-
-def test_a_broken_record_names_the_entry_and_exits_with_3(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     harm(root)
     assert main(["log", "--verify", "--json"]) == 3
     document = json.loads(capsys.readouterr().out)
@@ -252,7 +251,9 @@ def reviewed(root: Path) -> None:
 RED = RecordedCheck(name="tests", state="failed", words="1 failed, 0 before")
 
 
-def test_a_review_page_is_self_contained_and_escapes_its_text(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_review_is_a_page_without_scripts_or_markdown_that_holds_together(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     reviewed(root)
     assert main(["export", "P3", "--review", "--format", "html"]) == 0
     source = capsys.readouterr().out
@@ -268,12 +269,6 @@ def test_a_review_page_is_self_contained_and_escapes_its_text(root: Path, capsys
     assert places == sorted(places)
     assert "\u202e" not in source and "Denied: hunk 2" in text
     assert "prefers-color-scheme:light" in source
-
-
-def test_a_page_may_do_nothing_but_be_styled_by_its_own_style(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    reviewed(root)
-    assert main(["export", "P3", "--review", "--format", "html"]) == 0
-    page = Page(capsys.readouterr().out)
     [style] = page.styles
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     [policy] = [each["content"] for tag, each in page.elements if each.get("http-equiv") == "Content-Security-Policy"]
@@ -289,10 +284,6 @@ def test_a_page_may_do_nothing_but_be_styled_by_its_own_style(root: Path, capsys
     assert names.index("meta") < names.index("style"), "it holds for what follows it"
     assert not any("style" in attributes for _, attributes in page.elements)
     assert "@import" not in style and "url(" not in style
-
-
-def test_a_review_is_markdown_that_holds_together(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    reviewed(root)
     assert main(["export", "P3", "--review"]) == 0
     text = capsys.readouterr().out
     assert "> Why\n> ```\n> this?" in text
@@ -397,7 +388,9 @@ def test_trailers_are_not_confirmed_by_an_empty_record(
     assert json.loads(capsys.readouterr().out)["unknown"] == [reviewed_commit]
 
 
-def test_notes_give_git_ai_exactly_the_approved_lines(committed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_notes_give_git_ai_exactly_the_approved_lines_and_no_pruned_ones(
+    committed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     git(committed, "add", "--all")
     git(committed, "commit", "--quiet", "-m", "the model's")
     assert main(["notes", "--git-ai"]) == 0
@@ -421,6 +414,14 @@ def test_notes_give_git_ai_exactly_the_approved_lines(committed: Path, capsys: p
     assert (
         prompt[1]["agent_id"] == {"tool": "signoff", "id": "P1", "model": "gpt-9"} or prompt[1]["agent_id"]["model"]
     )
+    runtime = open_workspace(committed, {}, {})
+    with runtime.database.transaction() as connection:
+        connection.execute("DELETE FROM blobs WHERE CAST(data AS TEXT) LIKE 'line%'")
+    runtime.close()
+    noted = printed(capsys, "notes", "--git-ai", "--json")
+    assert (noted["files"], noted["lines"]) == (2, 2)
+    attested, _, _ = git(committed, "notes", "--ref=ai", "show", "HEAD").partition("\n---\n")
+    assert attested.splitlines()[0] == '"sub folder/new.txt"'
 
 
 def test_a_commit_unknown_to_the_record_gets_no_note(committed: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -436,26 +437,23 @@ def printed(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
     return json.loads(capsys.readouterr().out)
 
 
-@pytest.mark.parametrize("more", [(), ("--verify",)])
-def test_log_fits_its_schema(committed: Path, capsys: pytest.CaptureFixture[str], more: tuple[str, ...]) -> None:
+def test_log_fits_its_schema_and_names_the_host_of_the_model(
+    committed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     printed(capsys, "undo", "P3", "--json")
-    schema = printed(capsys, "log", *more, "--schema")
-    validator = Draft202012Validator(schema)
-    validator.check_schema(schema)
-    document = printed(capsys, "log", *more, "--json")
-    assert document
-    assert [error.message for error in validator.iter_errors(document)] == []
-    fields = [schema, *schema["$defs"].values()]
-    assert any("description" in field for part in fields for field in part.get("properties", {}).values())
-    one = document if more else document[0]
-    for harmed in ({**one, "more": 1}, dict(list(one.items())[1:])):
-        assert list(validator.iter_errors(harmed if more else [harmed]))
-
-
-def test_the_log_tells_at_which_host_the_model_answered(committed: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    printed(capsys, "undo", "P3", "--json")
-    *_, line = printed(capsys, "log", "--json")
-    assert line["origin"]["host"] == "models.example:8443"
+    assert printed(capsys, "log", "--json")[-1]["origin"]["host"] == "models.example:8443"
+    for more in ((), ("--verify",)):
+        schema = printed(capsys, "log", *more, "--schema")
+        validator = Draft202012Validator(schema)
+        validator.check_schema(schema)
+        document = printed(capsys, "log", *more, "--json")
+        assert document
+        assert [error.message for error in validator.iter_errors(document)] == []
+        fields = [schema, *schema["$defs"].values()]
+        assert any("description" in field for part in fields for field in part.get("properties", {}).values())
+        one = document if more else document[0]
+        for harmed in ({**one, "more": 1}, dict(list(one.items())[1:])):
+            assert list(validator.iter_errors(harmed if more else [harmed]))
 
 
 @pytest.mark.parametrize("terminal", [True, False])
@@ -511,19 +509,6 @@ def test_a_note_says_how_a_command_that_decided_was_called(
     document = json.loads(git(committed, "notes", "--ref=signoff", "show", "HEAD"))
     callers = {one["proposal"]: one["caller"] for one in document["decisions"]}
     assert callers["P1"] is None and "CLAUDECODE" in callers["P3"]["agent_variables"]
-
-
-def test_a_note_claims_no_pruned_lines(committed: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    git(committed, "add", "--all")
-    git(committed, "commit", "--quiet", "-m", "the model's")
-    runtime = open_workspace(committed, {}, {})
-    with runtime.database.transaction() as connection:
-        connection.execute("DELETE FROM blobs WHERE CAST(data AS TEXT) LIKE 'line%'")
-    runtime.close()
-    noted = printed(capsys, "notes", "--git-ai", "--json")
-    assert (noted["files"], noted["lines"]) == (2, 2)
-    attested, _, _ = git(committed, "notes", "--ref=ai", "show", "HEAD").partition("\n---\n")
-    assert attested.splitlines()[0] == '"sub folder/new.txt"'
 
 
 def test_writes_besides_are_shown_wherever_the_proposal_is(root: Path, capsys: pytest.CaptureFixture[str]) -> None:

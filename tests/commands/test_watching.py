@@ -111,6 +111,8 @@ def test_questions_and_their_answers_are_lines_of_the_session(folder: Path, run:
         run("run", "a", "--session", asked["session"], *to_model)
         answered = watch.document()
         assert (answered["change"], answered["session"]) == ("answered", asked["session"])
+        watch.process.send_signal(signal.SIGINT)
+        assert watch.process.wait(PATIENCE) == 128 + signal.SIGINT
 
 
 def test_results_of_checks_are_a_line_of_their_proposal(
@@ -145,15 +147,8 @@ def test_watch_prints_waiting_proposals_and_then_each_change(folder: Path, run: 
         assert (fourth := watch.document())["decision"] == "denied" and fourth["waiting"] == 0
         run("undo", "P2")
         assert watch.document()["decision"] == "reopened"
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_it(folder: Path, run: Callable[..., None], number: signal.Signals) -> None:
-    run("stage", stdin=PATCH)
-    with watching(folder) as watch:
-        watch.document()
-        watch.process.send_signal(number)
-        assert watch.process.wait(PATIENCE) == 128 + number
+        watch.process.send_signal(signal.SIGTERM)
+        assert watch.process.wait(PATIENCE) == 128 + signal.SIGTERM
 
 
 def test_watch_ends_when_its_reader_closes_although_nothing_happens(folder: Path, run: Callable[..., None]) -> None:
@@ -187,11 +182,8 @@ def test_a_watch_that_cannot_begin_says_why_on_one_line(folder: Path) -> None:
         assert "signoff.db is damaged" in found["error"]
 
 
-def test_watch_needs_json(folder: Path) -> None:
-    done = subprocess.run(
-        signoff_command("proposals", "--watch"), cwd=folder, env=environment(folder), capture_output=True, check=False
-    )
-    assert done.returncode == 2
+def test_watch_needs_json(folder: Path, processes: Forking) -> None:
+    assert processes.run(("proposals", "--watch"), folder=folder, environment=environment(folder)).returncode == 2
 
 
 def example(language: str) -> str:
