@@ -38,7 +38,7 @@ async def test_nothing_begins_after_a_stop() -> None:
     assert not begun and interrupter.is_stopped
 
 
-async def test_results_and_errors_pass_through() -> None:
+async def test_results_and_errors_pass_through_and_a_result_that_is_there_is_kept() -> None:
     interrupter = Interrupter()
 
     async def value() -> int:
@@ -50,10 +50,6 @@ async def test_results_and_errors_pass_through() -> None:
     assert await interrupter.wait_for(value()) == 42
     with pytest.raises(ValueError, match="no"):
         await interrupter.wait_for(error())
-
-
-async def test_a_result_that_is_there_already_is_kept() -> None:
-    interrupter = Interrupter()
 
     async def work() -> str:
         interrupter.stop()

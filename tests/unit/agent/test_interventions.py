@@ -101,7 +101,7 @@ def test_pending_note_is_one_message_for_this_turn() -> None:
     assert pending_note([proposal(3, ProposalState.DENIED)]) is None
 
 
-def test_denials_in_a_row_are_counted_until_an_approval() -> None:
+def test_denials_in_a_row_are_counted_until_an_approval_or_taken_back() -> None:
     fold = PendingProposals()
     for number in range(1, 7):
         fold.apply(ProposalStaged(proposal=f"P{number}", summary="", files=(), calls=()))
@@ -123,9 +123,6 @@ def test_denials_in_a_row_are_counted_until_an_approval() -> None:
         fold.apply(event)
         counts.append(fold.denials_in_row)
     assert counts == [1, 1, 1, 2, 3, 0, 1, 1, 0, 1, 1, 1], "a patch of the user's is no answer to the model"
-
-
-def test_a_denial_that_was_taken_back_waits_again() -> None:
     fold = PendingProposals()
     fold.apply(ProposalStaged(proposal="P1", summary="Say hi", files=(), calls=()))
     fold.apply(decide(1, DecisionKind.DENIED))

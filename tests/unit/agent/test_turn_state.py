@@ -137,7 +137,7 @@ def test_a_result_that_comes_twice_counts_once() -> None:
     assert (turn.fruitless_steps, turn.last) == (1, LastStep.RESULTS)
 
 
-def test_making_room_is_remembered_until_a_response_comes() -> None:
+def test_no_room_for_an_answer_is_over_once_room_is_made_which_a_response_ends() -> None:
     compacted = Compacted(upto=1, summary="s", method="summary")
     full = (RequestSent(), RequestFailed(kind="context_full", message="full"))
     turn = after(*full, compacted)
@@ -146,9 +146,6 @@ def test_making_room_is_remembered_until_a_response_comes() -> None:
     assert (turn.compacted, turn.failure) == (True, "context_full")
     turn.apply(AssistantMessage(text="x"))
     assert not turn.compacted
-
-
-def test_no_room_for_an_answer_is_over_once_room_is_made() -> None:
     no_room = AssistantMessage(finish_reason="length")
     compacted = Compacted(upto=1, summary="s", method="summary")
     turn = after(no_room, compacted)

@@ -120,23 +120,18 @@ def test_nothing_is_planned_while_there_is_room() -> None:
     assert plan_compaction(log.events, ContextBudget(100, 200, None)) is None
 
 
-def test_old_output_goes_first_and_the_newest_stays() -> None:
+def test_old_output_goes_first_and_only_as_much_as_has_to() -> None:
     log = Log()
     log.turn("one", *(f"{number} " + "x" * 8_000 for number in range(6)))
+    step = plan_compaction(log.events, ContextBudget(size(log.events), size(log.events) - 3_000, None))
+    results = [event.id for event in log.events if isinstance(event, ToolResult)]
+    assert isinstance(step, PruneStep) and step.results == tuple(results[:2])
     (step,) = make_room(log.events, size(log.events) // 2)
     assert isinstance(step, PruneStep)
     sent = json.dumps(project(log.events, Profile(), FACTS).messages)
     assert "5 xxx" in sent
     assert "0 xxx" not in sent
     assert size(log.events) <= step.saved * 2
-
-
-def test_only_as_much_output_goes_as_has_to() -> None:
-    log = Log()
-    log.turn("one", *(f"{number} " + "x" * 8_000 for number in range(6)))
-    step = plan_compaction(log.events, ContextBudget(size(log.events), size(log.events) - 3_000, None))
-    results = [event.id for event in log.events if isinstance(event, ToolResult)]
-    assert isinstance(step, PruneStep) and step.results == tuple(results[:2])
 
 
 def test_output_that_has_gone_is_not_cut_again() -> None:
@@ -169,21 +164,7 @@ def test_then_the_model_summarises_and_then_history_is_cut() -> None:
     assert set(kinds) == {TruncateStep}
 
 
-def test_nothing_is_cut_without_a_summary_while_the_request_fits() -> None:
-    log = Log()
-    for number in range(30):
-        log.turn(f"question {number}", answer="y" * 2_000)
-    target = size(log.events) // 4
-    step = plan_compaction(log.events, ContextBudget(size(log.events), target, 128_000))
-    assert isinstance(step, SummariseStep)
-    log.events.append(Compacted(id=log.events[-1].id + 1, upto=step.upto, summary="s" * 9_000, method="summary"))
-    used = size(log.events)
-    assert used > target
-    assert plan_compaction(log.events, ContextBudget(used, target, 128_000)) is None
-    assert isinstance(plan_compaction(log.events, ContextBudget(used, target, used)), TruncateStep)
-
-
-def test_without_a_summary_the_same_part_is_cut() -> None:
+def test_without_a_summary_the_same_part_is_cut_if_the_request_does_not_fit() -> None:
     log = Log()
     for number in range(30):
         log.turn(f"question {number}", answer="y" * 2_000)
@@ -192,6 +173,14 @@ def test_without_a_summary_the_same_part_is_cut() -> None:
     assert isinstance(with_summary, SummariseStep)
     assert isinstance(without, TruncateStep)
     assert with_summary.upto == without.upto
+    target = size(log.events) // 4
+    step = plan_compaction(log.events, ContextBudget(size(log.events), target, 128_000))
+    assert isinstance(step, SummariseStep)
+    log.events.append(Compacted(id=log.events[-1].id + 1, upto=step.upto, summary="s" * 9_000, method="summary"))
+    used = size(log.events)
+    assert used > target
+    assert plan_compaction(log.events, ContextBudget(used, target, 128_000)) is None
+    assert isinstance(plan_compaction(log.events, ContextBudget(used, target, used)), TruncateStep)
 
 
 def test_the_running_step_stays_although_it_is_large() -> None:
@@ -315,13 +304,10 @@ def test_the_estimate_is_calibrated_and_stays_so_over_many_requests() -> None:
     assert meter.count_tokens(PAYLOAD) == pytest.approx(1_000, rel=0.01)
 
 
-def test_a_count_that_cannot_be_true_is_not_believed() -> None:
+def test_a_count_that_is_missing_or_cannot_be_true_is_not_believed() -> None:
     meter = TokenMeter()
     counted(meter, 10)
     assert meter.count_tokens(PAYLOAD) >= TokenMeter().count_tokens(PAYLOAD) / 2 - 1
-
-
-def test_a_missing_count_changes_nothing() -> None:
     meter = TokenMeter()
     meter.apply(RequestSent(estimated_tokens=100))
     meter.apply(AssistantMessage(text="x"))

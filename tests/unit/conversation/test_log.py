@@ -58,17 +58,12 @@ def said(text: str) -> UserMessage:
     return UserMessage(text=text)
 
 
-async def test_a_batch_is_in_the_view_as_the_store_returned_it() -> None:
+async def test_batch_is_in_the_view_as_stored_and_nothing_is_recorded_without_events() -> None:
     store = Store()
     log = EventLog(store)
     stored = await log.append(said("a"), said("b"))
     assert [event.id for event in stored] == [1, 2]
     assert list(log.events) == store.kept == list(stored)
-
-
-async def test_nothing_to_record_is_nothing_recorded_whatever_else_was() -> None:
-    store = Store()
-    log = EventLog(store)
     await EventLog(store).append(said("elsewhere"))
     assert await log.append() == ()
 
@@ -188,9 +183,6 @@ async def test_events_for_nobody_stay_in_memory_for_the_last_turn_only() -> None
     ]  # fmt: skip
     assert [event.type for event in EventLog(store, store.kept).events] == [event.type for event in log.events]
     assert len(store.kept) == 12
-
-
-async def test_events_for_nobody_stay_before_the_first_turn() -> None:
     store = Store()
     log = EventLog(store)
     await log.append(said("a"), move())

@@ -30,7 +30,7 @@ def read_by(player: Player) -> list[list[str]]:
     return [[arguments["path"] for arguments in calls] for calls in read if calls]
 
 
-async def test_a_file_is_explained_from_what_it_says(player: Player) -> None:
+async def test_files_and_the_project_are_explained_from_what_they_say(player: Player) -> None:
     (player.folder / "tideline" / "buoy.py").write_text(
         '"""Where the buoys lie."""\n\nDEPTH = 12\n\n\n'
         'def drift(hours):\n    """How far a buoy drifts."""\n    return hours * 2\n'
@@ -46,33 +46,35 @@ async def test_a_file_is_explained_from_what_it_says(player: Player) -> None:
         "```python",
     ):
         assert fact in answer.text
-
-
-async def test_a_file_is_found_by_a_word_of_the_question(player: Player) -> None:
     answer = await player.say("What does the moon module do?")
     assert "`tideline/moon.py`" in answer.text
     assert "is_spring_tide" in answer.text
-
-
-async def test_the_project_is_explained_from_its_files(player: Player) -> None:
     answer = await player.say("Give me an overview of this project")
     assert "The day's tides for a handful of small harbours" in answer.text
     assert "| `tideline/harbours.py` | 29 |" in answer.text
-
-
-async def test_a_file_that_does_not_exist_is_not_made_up(player: Player) -> None:
     answer = await player.say("Explain tideline/whale.py")
     assert not answer.calls
     assert "class" not in answer.text or "tideline/whale.py" not in answer.text
+    (player.folder / "tideline" / "buoy.py").write_text(
+        "class SmallBuoy:\n    def drift(self):\n        return 1\n\n\ndef to_feet(metres):\n    return metres * 3\n"
+    )
+    answer = await player.say("Explain tideline/buoy.py")
+    assert "| `class SmallBuoy` | 1 | — |" in answer.text
+    (player.folder / "tideline" / "half.py").write_text("def half(:\n")
+    answer = await player.say("Explain tideline/half.py")
+    assert "This is no valid Python." in answer.text
 
 
-async def test_the_fix_is_one_step_over_two_files_and_makes_the_tests_pass(player: Player) -> None:
+async def test_the_fix_is_one_step_over_two_files_and_leaves_no_bug(player: Player) -> None:
     step = await player.say(FIX)
     assert step.names == ["edit_file", "edit_file"]
     assert step.edited == ["tideline/moon.py", "tideline/tides.py"]
     assert "FAILED" in run_tests(player.folder).stderr
     player.approve()
     assert "OK" in run_tests(player.folder).stderr
+    answer = await player.say("Fix the bug")
+    assert not answer.calls
+    assert "nothing that I can mend" in answer.text
 
 
 async def test_the_fix_reads_the_tests_before_the_code(player: Player) -> None:
@@ -91,14 +93,6 @@ async def test_demo_reads_some_of_many_files_and_says_so(player: Player) -> None
         (player.folder / f"module_{number}.py").write_text("")
     answer = await player.say(FIX)
     assert [len(paths) for paths in read_by(player)] == [6, 6]
-    assert "nothing that I can mend" in answer.text
-
-
-async def test_demo_says_that_the_bug_is_gone(player: Player) -> None:
-    await player.say(FIX)
-    player.approve()
-    answer = await player.say("Fix the bug")
-    assert not answer.calls
     assert "nothing that I can mend" in answer.text
 
 
@@ -142,16 +136,12 @@ async def test_a_denial_leads_to_a_different_proposal_that_follows_the_words(pla
     assert "OK" in run_tests(player.folder).stderr
 
 
-async def test_feedback_of_several_lines_is_quoted_whole(player: Player) -> None:
+async def test_feedback_of_several_lines_is_quoted_whole_and_a_file_named_in_it_kept_to(player: Player) -> None:
     await player.say(FIX)
     second = await player.request_changes("Not yet.\n\nGive the number a name,\nand add a comment.")
     assert "> Not yet.\n>\n> Give the number a name,\n> and add a comment." in second.text
     text = player.staged["tideline/moon.py"] or ""
     assert "TIDAL_PERIOD" in text and "# The moon" in text
-
-
-async def test_only_one_file_if_so_told(player: Player) -> None:
-    await player.say(FIX)
     second = await player.request_changes("Only touch tides.py")
     assert second.edited == ["tideline/tides.py"]
     assert "24 h 50 min" not in second.text, "it doesn't say again what is wrong"
@@ -190,16 +180,6 @@ async def test_a_new_request_after_a_plain_denial_is_not_taken_for_feedback(play
     answer = await player.say("Explain tideline/units.py")
     assert not answer.calls
     assert "`tideline/units.py`" in answer.text
-
-
-async def test_after_an_approval_it_wraps_up_when_asked(player: Player) -> None:
-    await player.say(FIX)
-    await player.close_gate()
-    player.approve()
-    answer = await player.say("continue")
-    assert not answer.calls
-    assert "**P1** is in" in answer.text
-    assert "`tideline/tides.py`" in answer.text
 
 
 async def test_a_vague_request_is_answered_by_a_question_and_the_answer_followed(player: Player) -> None:
@@ -335,26 +315,17 @@ def test_demo_says_that_it_sees_no_images() -> None:
     assert replied("Fix the failing tests as in @shot.png").calls
 
 
-async def test_classes_are_described(player: Player) -> None:
-    (player.folder / "tideline" / "buoy.py").write_text(
-        "class SmallBuoy:\n    def drift(self):\n        return 1\n\n\ndef to_feet(metres):\n    return metres * 3\n"
-    )
-    answer = await player.say("Explain tideline/buoy.py")
-    assert "| `class SmallBuoy` | 1 | — |" in answer.text
-
-
-async def test_demo_says_that_a_file_is_no_valid_python(player: Player) -> None:
-    (player.folder / "tideline" / "half.py").write_text("def half(:\n")
-    answer = await player.say("Explain tideline/half.py")
-    assert "This is no valid Python." in answer.text
-
-
-async def test_while_its_proposal_waits_it_has_nothing_to_add(player: Player) -> None:
+async def test_it_adds_nothing_to_a_waiting_proposal_and_wraps_up_an_approved_one(player: Player) -> None:
     await player.say(FIX)
     await player.close_gate()
     answer = await player.say("continue")
     assert not answer.calls
     assert "I have proposed what I had in mind." in answer.text
+    player.approve()
+    answer = await player.say("continue")
+    assert not answer.calls
+    assert "**P1** is in" in answer.text
+    assert "`tideline/tides.py`" in answer.text
 
 
 async def test_an_answer_beyond_its_skills_is_taken_up_and_not_asked_for_again(player: Player) -> None:

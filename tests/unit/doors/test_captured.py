@@ -42,19 +42,7 @@ def capture(runtime: OpenWorkspace, old: bytes, new: bytes, prompt: str = "1", p
     )
 
 
-def test_a_later_call_of_the_response_makes_the_same_proposal_larger(runtime: OpenWorkspace) -> None:
-    name = capture(runtime, b"line 03\n", b"three\n")
-    assert stage_captured_edits(runtime) == []
-    assert capture(runtime, b"line 20\n", b"twenty\n", proposal=name) == name
-    assert stage_captured_edits(runtime) == []
-    (proposal,) = runtime.service.pending()
-    assert (proposal.id, proposal.revision, len(proposal.hunks)) == (name, 2, 2)
-    runtime.service.approve(name)
-    wanted = BEFORE.replace(b"line 03\n", b"three\n").replace(b"line 20\n", b"twenty\n")
-    assert (runtime.workspace.root / "a.txt").read_bytes() == wanted
-
-
-def test_staging_captured_edits_twice_changes_nothing(runtime: OpenWorkspace) -> None:
+def test_captured_edits_are_staged_once_and_extended_by_a_later_call(runtime: OpenWorkspace) -> None:
     name = capture(runtime, b"line 03\n", b"three\n")
     stage_captured_edits(runtime)
     files = runtime.captured_edits.captured_files(name)
@@ -62,6 +50,13 @@ def test_staging_captured_edits_twice_changes_nothing(runtime: OpenWorkspace) ->
     stage_captured_edits(runtime)
     assert runtime.service.get(name).revision == 1
     assert runtime.captured_edits.proposals_to_stage() == []
+    assert capture(runtime, b"line 20\n", b"twenty\n", proposal=name) == name
+    assert stage_captured_edits(runtime) == []
+    (proposal,) = runtime.service.pending()
+    assert (proposal.id, proposal.revision, len(proposal.hunks)) == (name, 2, 2)
+    runtime.service.approve(name)
+    wanted = BEFORE.replace(b"line 03\n", b"three\n").replace(b"line 20\n", b"twenty\n")
+    assert (runtime.workspace.root / "a.txt").read_bytes() == wanted
 
 
 @pytest.mark.parametrize("seen", [True, False])
