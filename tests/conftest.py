@@ -22,6 +22,7 @@ from hypothesis import settings
 from app.sandbox.confinement import SandboxMode
 from app.sandbox.sandbox import Sandbox
 from app.workspace.paths import Workspace
+from tests.databases import copy_new_databases
 from tests.examples import STANDARD
 from tests.forking import Forking, forking
 from tests.pictures import paint_what_is_looked_at
@@ -71,6 +72,8 @@ textual.screen.UPDATE_PERIOD = 1 / int(os.environ.get("TEXTUAL_FPS", "20"))  # t
 """Seconds between two pictures of a screen that nobody looks at: what changed meanwhile is painted once."""
 
 work_once()
+
+copy_new_databases()
 
 wait_for_what_was_done()
 
