@@ -69,9 +69,18 @@ class Bench:
 
 @contextlib.asynccontextmanager
 async def bench(
-    server: WireServer, folder: Path, *, retry: RetryPolicy = SOON, attended: bool = True, **settings: Any
+    server: WireServer,
+    folder: Path,
+    *,
+    retry: RetryPolicy = SOON,
+    attended: bool = True,
+    template_checked: bool = False,
+    **settings: Any,
 ) -> AsyncIterator[Bench]:
-    """Open a workspace below `folder` on the server; the settings are those of the configuration."""
+    """Open a workspace below `folder` on the server; the settings are those of the configuration.
+
+    The server is asked for its chat template only if a test wants that: it takes as many requests as a turn.
+    """
     root = folder / "workspace"
     if not root.exists():
         root.mkdir()
@@ -80,6 +89,8 @@ async def bench(
     runtime = open_workspace(root, flags, {})
     timeouts = GIVEN_UP_SOON if server.behaviour is CLOSING_SILENT else TIMEOUTS
     model = connect_model(runtime, timeouts=timeouts, retry=retry)
+    if not template_checked:
+        model._trials = None
     session = create_or_resume_session(runtime, model, runtime.sessions.latest(), attended=attended)
     try:
         yield Bench(runtime, session, server)

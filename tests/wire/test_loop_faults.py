@@ -216,7 +216,7 @@ async def play(server: WireServer, folder: Path, wire: str, fault: str, places: 
     server.model(model)
     loop = asyncio.get_running_loop()
     kinds = ("edit", "ask", "both", "look")
-    async with bench(server, folder, wire=wire, retry=FAST, max_steps=4) as on:
+    async with bench(server, folder, wire=wire, retry=FAST, max_steps=4, template_checked=True) as on:
         playing = Play(on, model)
         over = 0
         for number, at in enumerate(places):

@@ -107,7 +107,7 @@ async def test_the_first_closing_request_has_the_gates_words_where_the_template_
     server.insist(templates.refusal(template, 500))
     PLAYED[kind](server, template)
     stage_and_hand_back(server)
-    async with bench(server, tmp_path) as on:
+    async with bench(server, tmp_path, template_checked=True) as on:
         await on.say("Be less formal")
         assert on.stopped == "staged" and placement(on) == FOUND[template.__name__]
         sent = [request for request in server.requests if "_debug_render_only" not in request.body]
@@ -120,7 +120,7 @@ async def test_the_first_closing_request_has_the_gates_words_where_the_template_
 async def test_the_first_closing_request_waits_for_the_rendering(server: WireServer, tmp_path: Path) -> None:
     as_llama_cpp(server, templates.drops_later_system, delay=0.1)
     stage_and_hand_back(server)
-    async with bench(server, tmp_path) as on:
+    async with bench(server, tmp_path, template_checked=True) as on:
         await on.say("Be less formal")
         assert GATE in templates.drops_later_system(server.last.messages) and on.stopped == "staged"
 
@@ -128,7 +128,7 @@ async def test_the_first_closing_request_waits_for_the_rendering(server: WireSer
 async def test_a_template_is_rendered_anew_in_each_run(server: WireServer, tmp_path: Path) -> None:
     as_llama_cpp(server, templates.drops_later_system)
     stage_and_hand_back(server)
-    async with bench(server, tmp_path) as on:
+    async with bench(server, tmp_path, template_checked=True) as on:
         await on.say("Be less formal")
         asked = len(rendered(server))
         assert asked and placement(on) == "fold_first"
@@ -136,11 +136,11 @@ async def test_a_template_is_rendered_anew_in_each_run(server: WireServer, tmp_p
         assert len(rendered(server)) == asked, "once is enough"
         # What a refusal teaches later counts as long as the template is the same.
         on.session.ports.model._beliefs.learn(mid_system="fold_user")  # type: ignore[attr-defined]
-    async with bench(server, tmp_path) as on:
+    async with bench(server, tmp_path, template_checked=True) as on:
         await on.say("Even less")
         assert len(rendered(server)) == 2 * asked and placement(on) == "fold_user"
     as_llama_cpp(server, templates.takes_all)
-    async with bench(server, tmp_path) as on:
+    async with bench(server, tmp_path, template_checked=True) as on:
         await on.say("Even less")
         assert placement(on) == "inline"
         assert server.last.messages[-1]["role"] == "system" and GATE in server.last.messages[-1]["content"]
@@ -149,10 +149,10 @@ async def test_a_template_is_rendered_anew_in_each_run(server: WireServer, tmp_p
 async def test_the_first_closing_request_uses_earlier_findings(server: WireServer, tmp_path: Path) -> None:
     as_llama_cpp(server, templates.drops_later_system)
     stage_and_hand_back(server)
-    async with bench(server, tmp_path) as on:
+    async with bench(server, tmp_path, template_checked=True) as on:
         await on.say("Be less formal")
     server.route("/apply-template", document({}, status=404), "POST")
-    async with bench(server, tmp_path) as on:
+    async with bench(server, tmp_path, template_checked=True) as on:
         await on.say("Even less")
         assert GATE in templates.drops_later_system(server.last.messages)
 
@@ -169,7 +169,7 @@ async def test_a_model_that_calls_on_is_told_nowhere_else(server: WireServer, tm
         return Turn(calls=(Call(*edit(old, current[0])),))
 
     server.model(model)
-    async with bench(server, tmp_path) as on:
+    async with bench(server, tmp_path, template_checked=True) as on:
         for _ in range(3):
             await on.say("Be less formal")
             assert on.stopped == "refused" and placement(on) == "fold_first"
@@ -178,7 +178,7 @@ async def test_a_model_that_calls_on_is_told_nowhere_else(server: WireServer, tm
 async def test_placement_set_by_the_user_is_not_probed(server: WireServer, tmp_path: Path) -> None:
     as_llama_cpp(server, templates.drops_later_system)
     stage_and_hand_back(server)
-    async with bench(server, tmp_path, profile={"mid_system": "inline"}) as on:
+    async with bench(server, tmp_path, template_checked=True, profile={"mid_system": "inline"}) as on:
         await on.say("Be less formal")
         assert on.stopped == "staged" and server.visits == [] and placement(on) == "inline"
 
@@ -190,7 +190,7 @@ async def test_hosts_get_answers_only(server: WireServer, tmp_path: Path, monkey
     for name in ("http_proxy", "HTTP_PROXY"):
         monkeypatch.setenv(name, server.url)
     stage_and_hand_back(server)
-    async with bench(server, tmp_path, base_url="http://llm.example.com/v1") as on:
+    async with bench(server, tmp_path, template_checked=True, base_url="http://llm.example.com/v1") as on:
         await on.say("Be less formal")
         assert on.stopped == "staged" and len(server.requests) == 2
         assert server.requests[0].headers["host"] == "llm.example.com" and server.visits == []
@@ -204,7 +204,7 @@ async def test_no_redirect_gets_the_key(server: WireServer, tmp_path: Path, stat
         for path in ("/apply-template", "/tokenize"):
             server.route(path, moved, "POST")
         server.route("/api/version", moved)
-        async with bench(server, tmp_path) as on:
+        async with bench(server, tmp_path, template_checked=True) as on:
             await on.say("Be less formal")
             assert on.stopped == "staged" and placement(on) == "inline"
         assert other.visits == [] and other.requests == []
@@ -243,7 +243,7 @@ async def test_a_server_that_does_not_tell_costs_nothing(server: WireServer, tmp
         server.route(path, reply, "POST")
     server.route("/api/version", reply)
     stage_and_hand_back(server)
-    async with bench(server, tmp_path) as on:
+    async with bench(server, tmp_path, template_checked=True) as on:
         known = on.session.ports.model.profile
         await on.say("Be less formal")
         assert on.stopped == "staged" and on.session.ports.model.profile == known
@@ -259,7 +259,7 @@ async def test_no_rendering_that_runs_a_model(server: WireServer, tmp_path: Path
     """Ollama before 0.12, servers that are like it, and its models that run elsewhere."""
     server.route("/api/version", document({"version": version}))
     stage_and_hand_back(server)
-    async with bench(server, tmp_path, model=model) as on:
+    async with bench(server, tmp_path, template_checked=True, model=model) as on:
         await on.say("Be less formal")
         assert not [request for request in server.requests if "_debug_render_only" in request.body]
 
@@ -267,7 +267,7 @@ async def test_no_rendering_that_runs_a_model(server: WireServer, tmp_path: Path
 async def test_the_debug_file_says_what_was_found(server: WireServer, tmp_path: Path) -> None:
     as_llama_cpp(server, templates.drops_later_system)
     stage_and_hand_back(server)
-    async with bench(server, tmp_path) as on:
+    async with bench(server, tmp_path, template_checked=True) as on:
         debug = TraceFile(tmp_path / "debug.jsonl")
         on.session.subscribe(debug)
         await on.say("Be less formal")
