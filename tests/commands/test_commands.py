@@ -19,6 +19,7 @@ from app.runtime.open_workspace import open_workspace
 from app.sandbox import run_folders
 from app.sandbox.run_folders import kept_file_versions
 from app.storage.process_coordination import SessionLock
+from tests.command_line import run_command
 from tests.forking import Forking
 from tests.terminal.terminal import signoff_command
 from tests.wire.replies import STALL, Turn, chunk, stream
@@ -52,7 +53,7 @@ def signoff(tmp_path: Path, workspace: Path, processes: Forking) -> Run:
     def run(*arguments: str, stdin: str = "", **environment: str) -> "subprocess.CompletedProcess[str]":
         clean = {key: value for key, value in os.environ.items() if not key.startswith(("OPENAI_", "SIGNOFF_"))}
         own = {**clean, "SIGNOFF_HOME": str(tmp_path / "home"), **environment}
-        return processes.run(arguments, folder=workspace, environment=own, stdin=stdin)
+        return run_command(processes, arguments, folder=workspace, environment=own, stdin=stdin)
 
     return run
 

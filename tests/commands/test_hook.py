@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from app.doors.hook.hook_entry import MAX_CALL_BYTES, run_hook
+from tests.command_line import run_command
 from tests.commands.agent_calls import AGENTS, Agent, Caller, context, reason, stops
 from tests.forking import Forking
 from tests.terminal.terminal import signoff_command
@@ -40,7 +41,7 @@ class Site:
             key: value for key, value in os.environ.items() if not key.startswith(("OPENAI_", "SIGNOFF_", "CLAUDE"))
         }
         environment = {**clean, "SIGNOFF_HOME": str(self.home)}
-        return self._processes.run(arguments, folder=self.workspace, environment=environment, stdin=stdin)
+        return run_command(self._processes, arguments, folder=self.workspace, environment=environment, stdin=stdin)
 
     def hook(self, agent: Agent, payload: dict[str, Any], *options: str) -> str:
         """What the hook answers; a denial has its own exit code."""

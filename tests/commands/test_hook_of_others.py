@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.command_line import run_command
 from tests.forking import Forking
 
 Payload = dict[str, Any]
@@ -79,7 +80,7 @@ def run(tmp_path: Path, workspace: Path, processes: Forking) -> Hook:
     def call(*arguments: str, payload: Payload | None = None, **variables: str) -> "subprocess.CompletedProcess[str]":
         clean = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "SIGNOFF_HOME": str(tmp_path / "state")}
         text = json.dumps({**payload, "cwd": str(workspace)}) if payload else ""
-        return processes.run(arguments, folder=workspace, environment={**clean, **variables}, stdin=text)
+        return run_command(processes, arguments, folder=workspace, environment={**clean, **variables}, stdin=text)
 
     return call
 

@@ -11,6 +11,7 @@ import pytest
 from app.prompts.custom_commands import find_workspace_commands
 from app.runtime.open_workspace import open_workspace
 from app.workspace import trust
+from tests.command_line import run_command
 from tests.forking import Forking
 from tests.wire.bench import of_role
 from tests.wire.replies import Turn
@@ -46,7 +47,7 @@ def signoff(tmp_path: Path, workspace: Path, processes: Forking, server: WireSer
         clean = {key: value for key, value in os.environ.items() if not key.startswith(("OPENAI_", "SIGNOFF_"))}
         own = {"SIGNOFF_HOME": str(tmp_path / "home"), "HOME": str(tmp_path), "OPENAI_API_KEY": "key"}
         own |= {"OPENAI_BASE_URL": server.base_url, "SIGNOFF_MODEL": "test-model"}
-        return processes.run(arguments, folder=workspace, environment={**clean, **own})
+        return run_command(processes, arguments, folder=workspace, environment={**clean, **own})
 
     return run
 

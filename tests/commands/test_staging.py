@@ -12,6 +12,7 @@ import pytest
 from app.cli.proposal_list import print_proposals
 from app.cli.stage_show_push import print_proposal
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
+from tests.command_line import run_command
 from tests.forking import Forking
 from tests.unit.proposals.repositories import git
 
@@ -35,7 +36,7 @@ def signoff(tmp_path: Path, workspace: Path, processes: Forking) -> Run:
 
     def run(*arguments: str, stdin: str = "") -> "subprocess.CompletedProcess[str]":
         own = {**os.environ, "SIGNOFF_HOME": str(tmp_path / "home"), "HOME": str(tmp_path)}
-        return processes.run(arguments, folder=workspace, environment=own, stdin=stdin)
+        return run_command(processes, arguments, folder=workspace, environment=own, stdin=stdin)
 
     return run
 

@@ -273,7 +273,7 @@ def leaves(document: Any) -> Iterator[tuple[Any, Any]]:
 def test_changed_values_are_ignored_or_named(reviewed: Reviewed, tmp_path: Path, table: str, column: str) -> None:
     known_by, rows = rows_of(tmp_path / "signoff.db", table, column)
     dice = random.Random(f"{table}.{column}")
-    values = [(changed(value, dice), row, value) for row, value in dice.choices(rows, k=at_most(12))] if rows else []
+    values = [(changed(value, dice), row, value) for row, value in dice.choices(rows, k=at_most(8))] if rows else []
     statement = f"UPDATE OR IGNORE {table} SET {column} = ? WHERE {known_by} = ?"
     check(reviewed, tmp_path, [(statement, (new, row)) for new, row, old in dict.fromkeys(values) if new != old])
 
@@ -283,7 +283,7 @@ def test_a_removed_row_is_without_effect_or_named(reviewed: Reviewed, tmp_path: 
     known_by, rows = rows_of(tmp_path / "signoff.db", table)
     random.Random(table).shuffle(rows)
     statement = f"DELETE FROM {table} WHERE {known_by} = ?"
-    check(reviewed, tmp_path, [(statement, (row,)) for row, _ in rows[: at_most(12)]])
+    check(reviewed, tmp_path, [(statement, (row,)) for row, _ in rows[: at_most(8)]])
 
 
 def check(reviewed: Reviewed, kept: Path, harms: Sequence[tuple[str, tuple[Any, ...]]]) -> None:

@@ -61,17 +61,28 @@ class Project:
     """A repository with a policy, in which people review changes."""
 
     def __init__(self, root: Path, keys: Path) -> None:
-        self.root = root
         self.keys = keys
-        root.mkdir(parents=True, exist_ok=True)
-        git(root, "init", "--quiet", "-b", "main")
+        begun = keys / f"project {os.environ.get('GIT_DEFAULT_HASH', '')}"
+        if root.exists():
+            self._begin(root)
+        else:
+            if not begun.exists():
+                self._begin(begun)
+            shutil.copytree(begun, root)
+        self.root = root
+        self.base = git(root, "rev-parse", "HEAD")
+
+    def _begin(self, root: Path) -> None:
+        self.root = root
+        root.mkdir(exist_ok=True)
+        git(root, "init", "--quiet", "--template=", "-b", "main")
         self.become("ann")
-        git(root, "config", "gpg.format", "ssh")
+        git(self.root, "config", "gpg.format", "ssh")
         self.write("a.txt", LINES)
         self.write("b.txt", "b\n")
         self.write(POLICY_FILE, POLICY)
         self.write("signers", self.signers("ann", "bob") + self.signers("old", options='valid-before="20200101" '))
-        self.base = self.commit("start")
+        self.commit("start")
 
     def signers(self, *names: str, options: str = "") -> str:
         return "".join(f"{name}@x.org {options}{(self.keys / f'{name}.pub').read_text()}" for name in names)

@@ -18,6 +18,7 @@ import pytest
 from app.automation.check_results import CheckOutcome, CheckResult, CheckState, ProposalChecks
 from app.review.review_stores import CheckResultStore
 from app.runtime.open_workspace import open_workspace
+from tests.command_line import run_command
 from tests.forking import Forking
 from tests.terminal.terminal import signoff_command, terminal_environment
 from tests.wire.server import WireServer
@@ -52,7 +53,7 @@ def run(folder: Path, processes: Forking) -> Callable[..., None]:
     """Runs a command of somebody else's in the watched folder."""
 
     def run(*arguments: str, stdin: str = "") -> None:
-        done = processes.run(arguments, folder=folder, environment=environment(folder), stdin=stdin)
+        done = run_command(processes, arguments, folder=folder, environment=environment(folder), stdin=stdin)
         assert done.returncode == 0, done.stderr
 
     return run
@@ -183,7 +184,10 @@ def test_a_watch_that_cannot_begin_says_why_on_one_line(folder: Path) -> None:
 
 
 def test_watch_needs_json(folder: Path, processes: Forking) -> None:
-    assert processes.run(("proposals", "--watch"), folder=folder, environment=environment(folder)).returncode == 2
+    assert (
+        run_command(processes, ("proposals", "--watch"), folder=folder, environment=environment(folder)).returncode
+        == 2
+    )
 
 
 def example(language: str) -> str:
