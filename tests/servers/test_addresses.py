@@ -191,40 +191,39 @@ HOSTILE: dict[str, tuple[Answer, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("silent", [True, False])
 async def test_a_hostile_answer_is_an_error_line(
-    name: str, wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    silent: bool, wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http_connection, "MAX_SERVER_MESSAGE_BYTES", 2**20)
     monkeypatch.setattr(mcp_connection, "MAX_UNREQUESTED_BYTES", 2**20)
-    trick, told = HOSTILE[name]
     async with address() as played:
-        table: dict[str, Any] = {"url": played.url, "timeout": 0.5 if name == "silent" else 60}
+        table: dict[str, Any] = {"url": played.url, "timeout": 0.5 if silent else 60}
         async with stage(wire, tmp_path, {"far": table}) as on:
             await on.ready("far")
-            played.tricks["tools/call"] = trick
-            said = await on.say(("far__echo", {"text": "hello"}))
-            assert told in said
-            assert "Done." in str(on.host.session and on.host.session.log.events)
-            del played.tricks["tools/call"]
-            assert await on.say(("far__echo", {"text": "again"})) == "again"
+            for name, (trick, told) in HOSTILE.items():
+                if silent == (trick is _silent):
+                    played.tricks["tools/call"] = trick
+                    said = await on.say(("far__echo", {"text": "hello"}))
+                    assert told in said, name
+                    assert "Done." in str(on.host.session and on.host.session.log.events[-5:])
+                    del played.tricks["tools/call"]
+                    assert await on.say(("far__echo", {"text": "again"})) == "again", name
 
 
-@pytest.mark.parametrize(
-    ("table", "why"),
-    [
-        ({"headers": {"Authorization": "Bearer ${TOKEN}"}}, "its header 'Authorization' can't be sent"),
-        ({"headers": {"Bad name": "x"}}, "its header 'Bad name' can't be sent"),
-        ({"url": "http://[/${TOKEN}"}, "its url is no address of a server"),
-        ({"url": "file:///etc/passwd"}, "its url is no address of a server"),
-    ],
-)
-async def test_an_unsendable_key_is_hid(table: dict[str, Any], why: str, wire: WireServer, tmp_path: Path) -> None:
-    far = {"url": "http://127.0.0.1:9/mcp", **table}
-    async with stage(wire, tmp_path, {"far": far}, environment={"TOKEN": "s3cr\n\xe9t"}) as on:
-        await on.until(lambda: on.server("far").state is McpServerState.FAILED)
-        assert why in on.server("far").problem
-        assert "s3cr" not in str(on.server("far").log.lines) + on.server("far").problem
+async def test_an_unsendable_key_is_hid(wire: WireServer, tmp_path: Path) -> None:
+    tables: dict[str, tuple[dict[str, Any], str]] = {
+        "key": ({"headers": {"Authorization": "Bearer ${TOKEN}"}}, "its header 'Authorization' can't be sent"),
+        "name": ({"headers": {"Bad name": "x"}}, "its header 'Bad name' can't be sent"),
+        "bracket": ({"url": "http://[/${TOKEN}"}, "its url is no address of a server"),
+        "file": ({"url": "file:///etc/passwd"}, "its url is no address of a server"),
+    }
+    servers = {name: {"url": "http://127.0.0.1:9/mcp", **table} for name, (table, _) in tables.items()}
+    async with stage(wire, tmp_path, servers, environment={"TOKEN": "s3cr\n\xe9t"}) as on:
+        await on.until(lambda: all(on.server(name).state is McpServerState.FAILED for name in servers))
+        for name, (_, why) in tables.items():
+            assert why in on.server(name).problem
+            assert "s3cr" not in str(on.server(name).log.lines) + on.server(name).problem
 
 
 async def test_a_redirect_is_named_without_its_secrets(wire: WireServer, tmp_path: Path) -> None:

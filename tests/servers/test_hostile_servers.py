@@ -67,15 +67,15 @@ HABITS = {
 }
 
 
-@pytest.mark.parametrize("habit", HABITS)
-async def test_misbehaviour_is_a_line_and_restarts_it(habit: str, wire: WireServer, tmp_path: Path) -> None:
-    code, told = HABITS[habit]
-    seconds = 1.5 if "time limit" in told or "can't be used" in told else 60
-    async with stage(wire, tmp_path, {"play": player(timeout=seconds)}) as on:
+@pytest.mark.parametrize("slow", [True, False])
+async def test_misbehaviour_is_a_line_and_restarts_it(slow: bool, wire: WireServer, tmp_path: Path) -> None:
+    async with stage(wire, tmp_path, {"play": player(timeout=1.5 if slow else 60)}) as on:
         await on.ready("play")
-        assert told in await run(on, code)
-        assert on.results[-1].outcome is CallOutcome.ERROR
-        assert await run(on, "found['said'] = 'well'") == "well"
+        for habit, (code, told) in HABITS.items():
+            if slow == (told in ("its time limit", "can't be used")):
+                assert told in await run(on, code), habit
+                assert on.results[-1].outcome is CallOutcome.ERROR
+                assert await run(on, "found['said'] = 'well'") == "well", habit
 
 
 async def test_a_server_that_never_reads(wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,13 +98,6 @@ async def test_a_read_error_ends_calls(wire: WireServer, tmp_path: Path, monkeyp
         await on.ready("play")
         monkeypatch.setattr(json, "loads", broken)
         assert "ZeroDivisionError" in await run(on, "found['said'] = 'poi' + 'soned'")
-
-
-async def test_result_that_asks_for_input_is_an_error(wire: WireServer, tmp_path: Path) -> None:
-    async with stage(wire, tmp_path, {"play": player()}) as on:
-        said = await on.say(("play__give", {"resultType": "input_required", "content": []}))
-        assert "it asks for input of the user, which signoff does not offer" in said
-        assert on.results[-1].failed
 
 
 async def test_a_stopped_server_is_not_called(wire: WireServer, tmp_path: Path) -> None:
@@ -368,26 +361,24 @@ async def test_terminal_escapes_of_a_server_are_removed(wire: WireServer, tmp_pa
         assert not [each for each in ("\\u001b", "\\u202e", "\\u200b") if each in offered]
 
 
-async def test_the_question_says_what_its_arguments_hide(wire: WireServer, tmp_path: Path) -> None:
+async def test_a_server_only_answers_and_the_question_says_what_arguments_hide(
+    wire: WireServer, tmp_path: Path
+) -> None:
     async with stage(wire, tmp_path, {"play": player()}) as on:
         await on.say(("play__echo", {"text": "safe\u202eevil"}))
         assert "bidirectional control" in on.asked[0].notes[0]
         assert on.asked[0].detail == "echo\ntext: safe\u202eevil"
-
-
-async def test_lines_that_are_no_messages_are_kept_as_its_log(wire: WireServer, tmp_path: Path) -> None:
-    async with stage(wire, tmp_path, {"play": player()}) as on:
+        said = await on.say(("play__give", {"resultType": "input_required", "content": []}))
+        assert "it asks for input of the user, which signoff does not offer" in said
+        assert on.results[-1].failed
+        # Lines that are no messages are kept as its log.
         assert await run(on, "print('Welcome!'); print('{\"broken\": '); found['said'] = 'well'") == "well"
-        assert {"Welcome!", '{"broken": '.strip()} <= {line.strip() for line in on.server("play").log.lines}
-
-
-@pytest.mark.parametrize("method", ["sampling/createMessage", "elicitation/create", "anything"])
-async def test_requests_of_a_server_are_declined(method: str, wire: WireServer, tmp_path: Path) -> None:
-    async with stage(wire, tmp_path, {"play": player()}) as on:
-        ask = f"send({{'id': 'r1', 'method': {method!r}, 'params': {{}}}}); found['said'] = sys.stdin.readline()"
-        reply = json.loads(await run(on, ask))
-        assert reply["id"] == "r1"
-        assert reply["error"]["code"] == -32601
+        assert {"Welcome!", '{"broken":'} <= {line.strip() for line in on.server("play").log.lines}
+        for method in ("sampling/createMessage", "elicitation/create", "anything"):
+            ask = f"send({{'id': 'r1', 'method': {method!r}, 'params': {{}}}}); found['said'] = sys.stdin.readline()"
+            reply = json.loads(await run(on, ask))
+            assert reply["id"] == "r1"
+            assert reply["error"]["code"] == -32601
         roots = "send({'id': 2, 'method': 'roots/list'}); found['said'] = sys.stdin.readline()"
         assert json.loads(await run(on, roots))["result"]["roots"][0]["uri"] == on.root.as_uri()
 

@@ -39,7 +39,6 @@ class Authority:
         self.asked: dict[str, str] = {}
         self.forms: list[dict[str, str]] = []
         self.lasts = 3600
-        self.methods = ["S256"]
         self.says: dict[str, Any] = {}
         """More of its metadata."""
         self.protects = played.url
@@ -61,7 +60,7 @@ class Authority:
             "authorization_endpoint": f"{self.origin}/authorize",
             "token_endpoint": f"{self.origin}/token",
             "registration_endpoint": f"{self.origin}/register",
-            "code_challenge_methods_supported": self.methods,
+            "code_challenge_methods_supported": ["S256"],
             **self.says,
         }
         writer.write(document(json.dumps(said).encode()))
@@ -165,22 +164,19 @@ async def test_a_token_that_cannot_be_renewed_needs_a_sign_in(wire: WireServer, 
         assert TokenStore(on.host.runtime.dirs.tokens).get(authority.played.url) is None
 
 
-@pytest.mark.parametrize(
-    ("answer", "why"),
-    [
-        ({"error": "access_denied", "code": ""}, "access_denied"),
-        ({"iss": "https://evil.example"}, "from https://evil.example"),
-    ],
-)
-async def test_the_callback_is_validated(answer: dict[str, str], why: str, wire: WireServer, tmp_path: Path) -> None:
+async def test_the_callback_is_validated(wire: WireServer, tmp_path: Path) -> None:
     async with signed_out(wire, tmp_path) as (on, authority):
+        for answer, why in (
+            ({"error": "access_denied", "code": ""}, "access_denied"),
+            ({"iss": "https://evil.example"}, "from https://evil.example"),
+        ):
 
-        async def browse(invitation: SignInRequest) -> None:
-            await authority.browse(invitation, **answer)
+            async def browse(invitation: SignInRequest, answer: dict[str, str] = answer) -> None:
+                await authority.browse(invitation, **answer)
 
-        with pytest.raises(ConnectionLost, match=why):
-            await on.server("far").sign_in(browse)
-        assert not on.host.runtime.dirs.tokens.exists()
+            with pytest.raises(ConnectionLost, match=why):
+                await on.server("far").sign_in(browse)
+            assert not on.host.runtime.dirs.tokens.exists()
 
 
 @pytest.mark.parametrize("cut", [1, 5, None], ids=["beside its path", "another host", "no address"])
@@ -230,14 +226,6 @@ async def test_a_callback_without_issuer_is_refused_if_it_is_announced(wire: Wir
 
         await on.server("far").sign_in(browse)
         assert on.server("far").state is McpServerState.READY
-
-
-@pytest.mark.parametrize("what", ["authorization_endpoint", "token_endpoint", "registration_endpoint"])
-async def test_addresses_that_are_none_are_a_line(what: str, wire: WireServer, tmp_path: Path) -> None:
-    async with signed_out(wire, tmp_path) as (on, authority):
-        authority.says = {what: "https://["}
-        with pytest.raises(ConnectionLost, match="is no address"):
-            await on.server("far").sign_in(authority.browse)
 
 
 async def test_the_address_that_the_browser_ends_up_at_can_be_pasted(wire: WireServer, tmp_path: Path) -> None:
@@ -299,14 +287,14 @@ UNUSABLE = {
 }
 
 
-@pytest.mark.parametrize("what", UNUSABLE)
-async def test_an_authority_that_gives_nothing_usable_is_a_line(what: str, wire: WireServer, tmp_path: Path) -> None:
-    path, answer, why = UNUSABLE[what]
+async def test_an_authority_that_gives_nothing_usable_is_a_line(wire: WireServer, tmp_path: Path) -> None:
     async with signed_out(wire, tmp_path) as (on, authority):
-        authority.played.tricks[path] = answer
-        with pytest.raises(ConnectionLost, match=why):
-            await on.server("far").sign_in(authority.browse)
-        assert not on.host.runtime.dirs.tokens.exists()
+        usable = dict(authority.played.tricks)
+        for path, answer, why in UNUSABLE.values():
+            authority.played.tricks.update(usable | {path: answer})
+            with pytest.raises(ConnectionLost, match=why):
+                await on.server("far").sign_in(authority.browse)
+            assert not on.host.runtime.dirs.tokens.exists()
 
 
 async def test_a_client_id_of_the_users_is_not_registered(wire: WireServer, tmp_path: Path) -> None:
@@ -341,20 +329,20 @@ async def test_no_port_opens_no_page(wire: WireServer, tmp_path: Path, monkeypat
         assert authority.asked == {}
 
 
-@pytest.mark.parametrize("nonsense", [b"", b"GET\r\n", b"x" * 40_000], ids=["nothing", "no request", "no end"])
 async def test_nonsense_at_the_way_back_is_hung_up_on(
-    nonsense: bytes, wire: WireServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    wire: WireServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with signed_out(wire, tmp_path) as (on, authority):
 
         async def browse(invitation: SignInRequest) -> None:
-            reader, writer = await asyncio.open_connection("127.0.0.1", invitation.port)
-            writer.write(nonsense)
-            if len(nonsense) < 100:
-                writer.write_eof()
-            with contextlib.suppress(ConnectionError):
-                assert await reader.read() == b""
-            writer.close()
+            for nonsense in (b"", b"GET\r\n", b"x" * 40_000):
+                reader, writer = await asyncio.open_connection("127.0.0.1", invitation.port)
+                writer.write(nonsense)
+                if len(nonsense) < 100:
+                    writer.write_eof()
+                with contextlib.suppress(ConnectionError):
+                    assert await reader.read() == b""
+                writer.close()
             await authority.browse(invitation)
 
         await on.server("far").sign_in(browse)
@@ -444,17 +432,15 @@ def not_asked_for_a_code(authority: Authority, *played: Address) -> bool:
     return authority.asked == {} and "/token" not in paths
 
 
-ENDPOINTS = ["authorization_endpoint", "token_endpoint", "registration_endpoint"]
-
-
-@pytest.mark.parametrize("endpoint", ENDPOINTS)
-async def test_another_origin_is_refused_headless(endpoint: str, wire: WireServer, tmp_path: Path) -> None:
-    async with mix_up(wire, tmp_path, endpoint) as (on, authority, other):
-        named = r"\(.*" + other.url.removesuffix("/mcp") + r".*\): sign in from the app"
-        with pytest.raises(ConnectionLost, match=named) as refused:
-            await on.server("far").sign_in(authority.browse)
-        assert "\n" not in str(refused.value)
-        assert not_asked_for_a_code(authority, other)
+async def test_another_origin_is_refused_headless(wire: WireServer, tmp_path: Path) -> None:
+    async with mix_up(wire, tmp_path) as (on, authority, other):
+        elsewhere = other.url.removesuffix("/mcp")
+        for endpoint in ("authorization_endpoint", "token_endpoint", "registration_endpoint"):
+            authority.says = {endpoint: f"{elsewhere}/{endpoint.removesuffix('_endpoint')}"}
+            with pytest.raises(ConnectionLost, match=rf"\(.*{elsewhere}.*\): sign in from the app") as refused:
+                await on.server("far").sign_in(authority.browse)
+            assert "\n" not in str(refused.value)
+            assert not_asked_for_a_code(authority, other)
 
 
 @pytest.mark.parametrize("agrees", [True, False])
@@ -510,39 +496,39 @@ async def test_an_issuer_of_another_origin_than_the_servers_is_asked_about(wire:
         assert on.server("far").state is McpServerState.READY
 
 
-@pytest.mark.parametrize("issuer", ["https://honest.example", "{own}/tenant", "{own}.evil.example", None])
-async def test_metadata_of_another_issuer_is_refused(issuer: str | None, wire: WireServer, tmp_path: Path) -> None:
-    async with signed_out(wire, tmp_path) as (on, authority):
-        authority.says = {"issuer": issuer and issuer.format(own=authority.origin)}
-        with pytest.raises(ConnectionLost, match="as its issuer"):
-            await on.server("far").sign_in(authority.browse)
-        assert not_asked_for_a_code(authority)
-
-
-@pytest.mark.parametrize(
-    "address",
-    [
-        # A browser takes the backslash for a slash, and so the host before it.
-        "https://honest.example\\@127.0.0.1:{port}/authorize",
-        "https://honest.example@127.0.0.1:{port}/authorize",
-        "https:honest.example/authorize",
-        "https:///honest.example/authorize",
-        "https://127.0.0.1:{port}/authorize#x",
-        "https://127.0.0.1:{port}/auth\torize",
-        "https://h%6fnest.example/authorize",
-        "https://hоnest.example/authorize",
-    ],
-    ids=ascii,
-)
-async def test_an_ambiguous_address_is_refused(address: str, wire: WireServer, tmp_path: Path) -> None:
+async def test_metadata_that_cannot_be_trusted_is_refused(wire: WireServer, tmp_path: Path) -> None:
     async def agree(roles: Mapping[str, str]) -> bool:
         return True
 
     async with signed_out(wire, tmp_path) as (on, authority):
-        authority.says = {"authorization_endpoint": address.format(port=urlsplit(authority.origin).port)}
-        with pytest.raises(ConnectionLost, match="is no address"):
-            await on.server("far").sign_in(authority.browse, agree)
-        assert not_asked_for_a_code(authority)
+        own, port = authority.origin, urlsplit(authority.origin).port
+        issuers = (f"{own}/tenant", f"{own}.evil.example", "https://honest.example", None)
+        endpoints = ("authorization_endpoint", "token_endpoint", "registration_endpoint")
+        refusals: list[tuple[str, dict[str, Any]]] = [
+            *(("as its issuer", {"issuer": each}) for each in issuers),
+            *(("is no address", {"authorization_endpoint": each.format(port=port)}) for each in AMBIGUOUS),
+            *(("is no address", {each: "https://["}) for each in endpoints),
+            ("is not encrypted", {"authorization_endpoint": "http://evil.example/a"}),
+            ("PKCE", {"code_challenge_methods_supported": ["plain"]}),
+        ]
+        for why, says in refusals:
+            authority.says = says
+            with pytest.raises(ConnectionLost, match=why):
+                await on.server("far").sign_in(authority.browse, agree)
+            assert not_asked_for_a_code(authority), says
+
+
+AMBIGUOUS = (
+    # A browser takes the backslash for a slash, and so the host before it.
+    "https://honest.example\\@127.0.0.1:{port}/authorize",
+    "https://honest.example@127.0.0.1:{port}/authorize",
+    "https:honest.example/authorize",
+    "https:///honest.example/authorize",
+    "https://127.0.0.1:{port}/authorize#x",
+    "https://127.0.0.1:{port}/auth\torize",
+    "https://h%6fnest.example/authorize",
+    "https://hоnest.example/authorize",
+)
 
 
 async def test_an_answer_that_names_two_issuers_is_none(wire: WireServer, tmp_path: Path) -> None:
@@ -556,25 +542,6 @@ async def test_an_answer_that_names_two_issuers_is_none(wire: WireServer, tmp_pa
 
         await on.server("far").sign_in(browse)
         assert len(authority.forms) == 1
-
-
-async def test_addresses_that_are_not_encrypted_are_refused(wire: WireServer, tmp_path: Path) -> None:
-    async with signed_out(wire, tmp_path) as (on, authority):
-
-        async def metadata(heard: Heard, writer: asyncio.StreamWriter) -> None:
-            said: dict[str, Any] = {"issuer": authority.origin, "authorization_endpoint": "http://evil.example/a"}
-            writer.write(document(json.dumps(said).encode()))
-
-        authority.played.tricks["/.well-known/oauth-authorization-server"] = metadata
-        with pytest.raises(ConnectionLost, match="is not encrypted"):
-            await on.server("far").sign_in(authority.browse)
-
-
-async def test_without_pkce_nobody_signs_in(wire: WireServer, tmp_path: Path) -> None:
-    async with signed_out(wire, tmp_path) as (on, authority):
-        authority.methods = ["plain"]
-        with pytest.raises(ConnectionLost, match="PKCE"):
-            await on.server("far").sign_in(authority.browse)
 
 
 async def test_a_key_starts_the_sign_in(wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -678,7 +645,7 @@ async def test_a_cancelled_sign_in_ends_at_once(wire: WireServer, tmp_path: Path
                 await run.pilot.press("escape")
                 await run.screen("ServersScreen")
             assert authority.forms == []
-            authority.methods = ["plain"]
+            authority.says = {"code_challenge_methods_supported": ["plain"]}
             await run.pilot.press("ctrl+s")
             await run.told("You are not signed in.")
             await run.told("PKCE")

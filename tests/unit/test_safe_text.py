@@ -296,7 +296,7 @@ def test_the_places_are_those_of_the_words(text: str) -> None:
     assert tuple(dict.fromkeys(found)) == find_deceptive_characters(text).lookalikes
 
 
-SIZE = 1_000_000
+SIZE = 300_000
 
 
 def scanned(text: str) -> None:

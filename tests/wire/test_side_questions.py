@@ -101,28 +101,17 @@ async def test_side_question_has_tools_and_history_but_no_calls(
         )
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
-        Turn("Because it is friendlier."),
-        Turn("Let me look.", calls=(Call("read_file", {"path": "greet.py"}),)),
-        error(500, "Oops"),
-        error(429, "Slow down", headers={"retry-after": "1"}),
-        Turn(""),
-    ],
-    ids=["answer", "call", "500", "429", "empty"],
-)
 async def test_side_question_does_not_change_the_next_requests(
-    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wire: str, reply: Turn | Reply
+    server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wire: str
 ) -> None:
-    async def story(folder: str, *, aside: bool) -> list[str]:
+    async def story(folder: str, *reply: Turn | Reply) -> list[str]:
         server.requests.clear()
         async with opened(server, tmp_path / folder, monkeypatch, wire) as on:
             server.behave(IGNORES_TOOL_CHOICE)
             proposal = await stage(on)
             profile = on.session.ports.model.profile
-            for question in ("why?", "and what calls it?") if aside else ():
-                server.script([reply])
+            for question in ("why?", "and what calls it?") if reply else ():
+                server.script([*reply])
                 await ask(on, proposal, question)
             assert on.session.ports.model.profile == profile and on.session.gate.is_closed
             server.say("I see.")
@@ -130,10 +119,19 @@ async def test_side_question_does_not_change_the_next_requests(
             await on.session.wait_until_idle()
             server.say("Fine.")
             await on.say("Go on")
-            assert sum(map(asked_aside, server.requests)) == (2 if aside else 0), "each went out once"
+            assert sum(map(asked_aside, server.requests)) == (2 if reply else 0), "each went out once"
             return whole(server.requests)
 
-    assert await story("with", aside=True) == await story("without", aside=False)
+    without = await story("without")
+    replies: tuple[Turn | Reply, ...] = (
+        Turn("Because it is friendlier."),
+        Turn("Let me look.", calls=(Call("read_file", {"path": "greet.py"}),)),
+        error(500, "Oops"),
+        error(429, "Slow down", headers={"retry-after": "1"}),
+        Turn(""),
+    )
+    for number, reply in enumerate(replies):
+        assert await story(f"with {number}", reply) == without
 
 
 async def test_a_follow_up_has_what_was_said_before_it_on_that_hunk_also_in_a_later_session(

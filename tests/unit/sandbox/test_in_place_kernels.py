@@ -43,14 +43,17 @@ class Kernel:
 KERNELS = [Kernel(landlock, filters) for filters in (True, False) for landlock in (6, 5, 2, 0)]
 
 
-def where(*, landlock: bool = False, filters: bool = False, newest: bool = False) -> pytest.MarkDecorator:
-    """The kernels that have Landlock; that filter; or either filter or have Landlock's sixth version."""
+def where(
+    *, landlock: bool = False, filters: bool = False, newest: bool = False, extreme: bool = False
+) -> pytest.MarkDecorator:
+    """The kernels that have Landlock; that filter; that filter or have its sixth version; that have it or not."""
     kernels = [
         each
         for each in KERNELS
         if (each.landlock or not landlock)
         and (each.filters or not filters)
         and (each.filters or each.landlock > 5 or not newest)
+        and (each.landlock in (0, 6) or not extreme)
     ]
     return pytest.mark.parametrize("kernel", kernels, ids=str, indirect=True)
 
@@ -264,7 +267,7 @@ BOMBS = {
 
 
 @pytest.mark.parametrize("bomb", BOMBS)
-@where(filters=True)
+@where(filters=True, extreme=True)
 async def test_processes_are_bounded_also_those_of_root(kernel: Kernel, root: Path, bomb: str) -> None:
     program = (
         "import os, threading, time\nleft = 300\n"
@@ -280,7 +283,7 @@ async def test_processes_are_bounded_also_those_of_root(kernel: Kernel, root: Pa
     assert (root / "marks").stat().st_size <= 120
 
 
-@where(filters=True)
+@where(filters=True, extreme=True)
 async def test_a_shell_forks_while_children_end(kernel: Kernel, root: Path) -> None:
     loop = "i=0; while [ $i -lt 300 ]; do echo a | cat >/dev/null; true & i=$((i+1)); done; wait; echo all"
     async with in_place(root).open_run({}) as run:
