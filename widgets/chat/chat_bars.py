@@ -1,4 +1,4 @@
-"""Bars between the transcript and the composer: what the session is doing, the to-do list, a question's options."""
+"""Bars between the transcript and the composer: the status line, the to-do list, and a question's options."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -22,10 +22,10 @@ from widgets.common.key_hints import MAIN_BUTTON, ClickTargets
 
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _INTERVAL = 0.125
-"""Seconds between two looks of the spinner; there is no timer while the session is idle."""
+"""Seconds between two frames of the spinner; the timer runs only while the session is busy."""
 _CHARACTERS_PER_TOKEN = 4
 _COUNTED = 60.0
-"""Seconds up to which a wait is counted down; a longer one is told by the time of day, too."""
+"""Maximum seconds of a wait that is shown as a countdown; a longer one also shows the time of day."""
 
 _INTERRUPT = Content.assemble(("Esc", "$text-accent bold"), " interrupts")
 _PERMISSION = Content.assemble(("! ", "$text-warning bold"), "Needs your permission")
@@ -41,7 +41,7 @@ _MOVING = (
 
 
 class TurnStatusLine(Widget):
-    """Phase, figures and the key to stop; empty when idle.
+    """The phase, its figures and the key to interrupt; empty when idle.
 
     Args:
         clock: The clock of `PhaseChanged.until`.
@@ -83,7 +83,7 @@ class TurnStatusLine(Widget):
 
     @property
     def is_ticking(self) -> bool:
-        """Return whether a timer runs."""
+        """Return whether the timer runs."""
         return self._timer is not None
 
     def show_phase(self, phase: SessionPhase, detail: str = "", until: float = 0.0) -> None:
@@ -93,7 +93,7 @@ class TurnStatusLine(Widget):
             self._turn_since = now
         if phase in _MOVING:
             self._ended = ""
-        # Of hundreds of calls in a second each would be a picture; the next tick shows which one runs.
+        # There may be hundreds of calls per second: let the next tick show the latest one.
         ticks = phase is self._phase and self.is_ticking
         self._phase, self._detail, self._until, self._since = phase, detail, until, now
         self._characters = 0
@@ -106,7 +106,7 @@ class TurnStatusLine(Widget):
         self._characters += characters
 
     def show_turn_end(self, text: str, continue_effect: str = "") -> None:
-        """Show how the last turn ended and what /continue does, until something changes."""
+        """Show how the last turn ended and what /continue does, until the next phase."""
         self._ended, self._continues = text, continue_effect
         self.refresh()
 
@@ -116,13 +116,13 @@ class TurnStatusLine(Widget):
         if waiting and not self._permissions:
             self._asked = now
         elif self._permissions and not waiting:
-            # The time shown is the model's and the tools', not the user's.
+            # The shown time excludes the time that the user takes to answer.
             self._turn_since += now - self._asked
         self._permissions = waiting
         self.refresh()
 
     def show_following(self, following: bool, unseen_entries: int) -> None:
-        """Show whether the transcript follows its end, and how many entries came since it stopped."""
+        """Show whether the transcript follows its end, and how many entries were added since it stopped."""
         self._unseen = None if following else unseen_entries
         self.refresh()
 
@@ -134,7 +134,7 @@ class TurnStatusLine(Widget):
             self._timer = None
 
     def render(self) -> Content:
-        """Return the activity at the left, the key at the right."""
+        """Return the activity at the left, and the available actions at the right."""
         left = self._activity()
         right = self._way_out()
         width = self.content_size.width
@@ -167,7 +167,7 @@ class TurnStatusLine(Widget):
             case SessionPhase.ASKING:
                 return Content.styled("? ", "$text-accent bold") + Content("The model asks you")
             case _:
-                # Where the end of the transcript is in view, it says so itself.
+                # While the end of the transcript is visible, it shows this itself.
                 ended = self._ended if self._unseen is not None else ""
                 return Content.styled(f"  {escape_unsafe(ended)}", "$text-warning") if ended else Content("")
         total = format_seconds(max(0.0, self._clock() - self._turn_since))
@@ -210,7 +210,7 @@ class TurnStatusLine(Widget):
 
 
 def _running(tool: str) -> str:
-    """In words of the transcript: it does not call a tool by its name on the wire, unless it has no other."""
+    """Return the activity; a tool with a verb in the transcript is not named."""
     if tool == "run_command":
         return "Running a command"
     return f"Running {tool}" if tool and tool not in TOOL_VERBS else "Running tools"
@@ -221,7 +221,7 @@ _MARKS = {
     "in_progress": ("▸ ", "$text-accent bold", "$foreground"),
     "pending": ("· ", "$foreground 60%", "$foreground 80%"),
 }
-"""The sign of an item, its style, and the style of the item's text, by status."""
+"""By status of an item: its sign, the style of the sign, and the style of the text."""
 
 
 class TodoBar(Widget):
@@ -244,26 +244,26 @@ class TodoBar(Widget):
         self.unfolded = False
 
     def show_todos(self, todos: Sequence[Todo]) -> None:
-        """Show this list, as long as something is left of it."""
+        """Show this list while it has unfinished items."""
         if todos != self._todos:
             self._todos = todos
             self.display = current_or_next_todo(todos) is not None
             self.refresh(layout=True)
 
     def toggle_folded(self) -> bool:
-        """Fold or unfold it; return whether there is anything to show."""
+        """Fold or unfold the list; return whether it is shown."""
         if self.display:
             self.unfolded = not self.unfolded
             self.refresh(layout=True)
         return self.display
 
     def set_max_height(self, rows: int) -> None:
-        """Set how many rows it may grow to."""
+        """Set the maximum height in rows."""
         self._most_rows = max(2, rows)
         self.refresh(layout=True)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Return one row; unfolded, one more for each item."""
+        """Return one row; if unfolded, one more for each item."""
         return min(self._most_rows, 1 + len(self._todos)) if self.unfolded else 1
 
     def render(self) -> Content:
@@ -280,7 +280,7 @@ class TodoBar(Widget):
         return Content("\n").join([head, *self._rows(width)])
 
     def _rows(self, width: int) -> list[Content]:
-        """Return the items that fit: from just above the current one."""
+        """Return the items that fit, beginning just above the current one."""
         room, todos = self._most_rows - 1, self._todos
         if len(todos) <= room:
             return [_row(todo, width) for todo in todos]
@@ -291,7 +291,7 @@ class TodoBar(Widget):
         return [*(_row(todo, width) for todo in shown), more]
 
     def on_click(self, event: events.Click) -> None:
-        """Unfold or fold it."""
+        """Fold or unfold the list."""
         if event.button == MAIN_BUTTON:
             event.stop()
             self.toggle_folded()
@@ -307,11 +307,11 @@ def _words(todo: Todo, room: int, style: str) -> Content:
 
 
 _LEAD = 5
-"""Cells before an option: the mark of the chosen one and the number."""
+"""Cells before an option: the mark of the selected option and the number."""
 
 
 class QuestionBar(ClickTargets):
-    """Numbered options of a question; the keys of the empty composer choose among them."""
+    """Numbered options of a question; the keys of the empty composer select one."""
 
     DEFAULT_CSS = """
     QuestionBar {
@@ -323,7 +323,7 @@ class QuestionBar(ClickTargets):
 
     @dataclass
     class OptionPicked(Message):
-        """The user chose an option."""
+        """The user selected an option."""
 
         option: str
 
@@ -335,11 +335,11 @@ class QuestionBar(ClickTargets):
 
     @property
     def question(self) -> QuestionEntry | None:
-        """Return the open question."""
+        """Return the open question; None if there is none."""
         return self._question
 
     def show_question(self, question: QuestionEntry | None) -> None:
-        """Show the options of this question, or nothing."""
+        """Show the options of this question; hide the bar if None."""
         if (question and question.call) == (self._question and self._question.call):
             return
         self._question = question
@@ -367,15 +367,15 @@ class QuestionBar(ClickTargets):
         assert self._question is not None
         self.post_message(self.OptionPicked(self._question.options[index]))
 
-    # Rows.
+    # Rows
 
     def set_max_height(self, rows: int) -> None:
-        """Set how many rows the options may take before they scroll."""
+        """Set the maximum number of rows; more options scroll."""
         self._most_rows = max(1, rows)
         self.refresh(layout=True)
 
     def _option_rows(self, width: int) -> list[tuple[int, str]]:
-        """The rows of all options as they are written out, each with the index of its option."""
+        """Return the rows of all options, each with the index of its option."""
         room = max(4, width - _LEAD)
         return [
             (index, row.text)
@@ -384,13 +384,13 @@ class QuestionBar(ClickTargets):
         ]
 
     def _view(self, rows: Sequence[tuple[int, str]]) -> int:
-        """The first row on view, so that the chosen option is."""
+        """Return the first visible row, so that the selected option is visible."""
         chosen = [position for position, (index, _) in enumerate(rows) if index == self._index]
         first = max(0, chosen[-1] + 1 - self._most_rows) if chosen else 0
         return min(first, chosen[0]) if chosen else 0
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Return the rows of all options, as far as there is room for them."""
+        """Return the number of rows of all options, up to the maximum."""
         return min(self._most_rows, len(self._option_rows(width)))
 
     def render(self) -> Content:
@@ -407,11 +407,11 @@ class QuestionBar(ClickTargets):
         return Content("\n").join(lines)
 
     async def click_target(self, target: int) -> None:
-        """Choose the option."""
+        """Select the clicked option."""
         self._pick(target)
 
     def target_at(self, event: events.MouseEvent) -> int | None:
-        """Return the option under the mouse."""
+        """Return the option under the mouse; None if there is none."""
         offset = event.get_content_offset(self)
         rows = self._option_rows(self.content_size.width)
         row = self._view(rows) + offset.y if offset is not None else len(rows)

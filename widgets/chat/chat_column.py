@@ -1,4 +1,4 @@
-"""The chat's side of the screen: the composer, which is there from the first picture on, and the chat above it."""
+"""The chat column: the composer, which the first frame already shows, and the chat above it."""
 
 from abc import abstractmethod
 from typing import TYPE_CHECKING
@@ -23,7 +23,7 @@ class ComposerQuestionBar(Widget):
 
     @abstractmethod
     def require_repaint(self) -> None:
-        """Refuse keys until the question has been painted again."""
+        """Ignore keys until the question has been painted again."""
 
 
 class ChatColumn(Column):
@@ -46,7 +46,7 @@ class ChatColumn(Column):
         self._bar: ComposerQuestionBar | None = None
 
     def compose(self) -> ComposeResult:
-        """Compose the chat, or its placeholder, and the composer below."""
+        """Compose the chat or its placeholder, and the composer below."""
         yield self._pane or Column(id="front-chat")
         yield self.composer
 
@@ -56,7 +56,7 @@ class ChatColumn(Column):
         self._share_height()
 
     def on_resize(self) -> None:
-        """Limit the composer, and the options of a question, to a third of the height."""
+        """Limit the composer, a question's options and the to-do list to a third of the height each."""
         self._share_height()
 
     def _share_height(self) -> None:
@@ -67,19 +67,19 @@ class ChatColumn(Column):
             self._pane.todo_bar.set_max_height(third)
 
     def on_click(self) -> None:
-        """Focus the chat, unless the composer has the focus."""
+        """Focus the composer, unless a widget of the column has the focus."""
         if not self.has_focus_within:
             self.screen.set_focus(self.composer.editor)
 
     @on(Composer.Submitted)
     def forward_submitted(self, event: Composer.Submitted) -> None:
-        """Treat a message as the answer to an open question, or pass it on to the app."""
+        """Let the chat answer an open question with the message; otherwise the message goes on to the app."""
         if self._pane is not None:
             self._pane.handle_submitted(event)
 
     @on(Composer.DraftChanged)
     def record_typing(self) -> None:
-        """Report typing to the chat."""
+        """Report typing to the question and to the chat."""
         if self._bar is not None:
             self._bar.handle_text_change()
         if self._pane is not None:
@@ -91,13 +91,13 @@ class ChatColumn(Column):
         self.mount(bar, before=self.composer)
 
     def require_repaint(self) -> None:
-        """Refuse keys of the question until it has been painted again."""
+        """Ignore the keys of the question until it has been painted again."""
         if self._bar is not None:
             self._bar.require_repaint()
 
     @on(Composer.PageWanted)
     def page_transcript(self, event: Composer.PageWanted) -> None:
-        """Page through the transcript; the focus stays where the user writes."""
+        """Scroll the transcript by a page; the focus stays in the composer."""
         event.stop()
         if self._pane is None:
             return
@@ -108,7 +108,7 @@ class ChatColumn(Column):
 
     @on(Composer.UnknownCommand)
     def report_unknown_command(self, event: Composer.UnknownCommand) -> None:
-        """Tell the user that an unknown command was not sent."""
+        """Notify the user that an unknown command was not sent."""
         event.stop()
         self.notify(
             f"There is no command /{event.name}. Put a space before it to send it as a message.",

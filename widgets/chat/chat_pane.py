@@ -39,39 +39,41 @@ from widgets.common.containers import Column
 from widgets.common.input_order import is_handling_input
 
 _INTERVAL = 1 / 30
-"""Seconds between two pictures, at least."""
+"""Minimum seconds between two refreshes."""
 KEY_FIRST_SECONDS = 0.01
-"""Seconds that what streams in waits after a key, so that the key is painted first."""
+"""Seconds that streamed text waits after a key, so that the key is painted first."""
 _LONGEST_PAUSE = 0.1
-"""Seconds after which it waits no longer, however fast somebody types."""
+"""Maximum seconds of this delay while the user types without a pause."""
 _FLOOD, _EBB = 40_000, 20_000
-"""Characters a second that nobody sees go by, twice what the fastest models write: of more, fewer are painted. Where
-other programs take part of the time, a flood comes slower: it is one until it is no faster than those models."""
+"""Characters per second from which a flood begins, and below which it ends; `_FLOOD` is twice the rate of the fastest
+models. Nobody can read a flood, so it is drawn less often. If other programs use the CPU, the text arrives more
+slowly, so a flood ends only at the lower rate.
+"""
 _LEAST = 0.05
-"""Seconds for which a flood has to last: one chunk right after a picture is none, however many a second that were."""
+"""Minimum seconds over which the rate is computed: one chunk right after a refresh is not a flood."""
 _REST, _FLOOD_REST = 1.0, 16.0
-"""How long a picture is left alone, in units of what it took to make it: the rest of the time is for reading what
-comes, and for other programs where there is but a part of a core for this one."""
+"""Pause after a refresh, as a multiple of its duration; leaves time to read updates and for other programs.
+"""
 _LONGEST_REST, _LONGEST_FLOOD_REST = 0.1, 0.4
-"""Seconds after which what has come is shown in any case."""
+"""Maximum seconds between two refreshes."""
 
 
 class RefreshTimer:
     """Decides when the streamed text is drawn next.
 
     Args:
-        clock: In seconds.
+        clock: Returns monotonic seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._waiting = 0
-        """Characters that have come since the last picture."""
+        """Characters received since the last refresh."""
         self._written = 0
-        """Characters of the call that is being written."""
+        """Characters of the tool call that the model is writing."""
         self._taken = -math.inf
         self._flooded = False
-        """Whether the last refresh showed a flood."""
+        """Whether the last refresh was during a flood."""
         self._picture_took = 0.0
         self._typed = -math.inf
 
@@ -80,57 +82,61 @@ class RefreshTimer:
         self._waiting += characters
 
     def set_call_length(self, characters: int) -> None:
-        """Set how many characters the call that is being written has; fewer than before for the next call."""
+        """Set the length of the tool call that the model is writing; a smaller number means a new call."""
         self._waiting += characters - self._written if characters >= self._written else characters
         self._written = characters
 
     def start_refresh(self) -> None:
-        """Note that the collected text is being shown."""
+        """Record that a refresh with the collected text starts."""
         self._flooded = self.is_flooded
         self._waiting = 0
         self._taken = self._clock()
 
     def end_refresh(self) -> None:
-        """Note that it is on the screen."""
+        """Record that the refresh is on the screen."""
         self._picture_took = self._clock() - self._taken
 
     def record_key_press(self) -> None:
-        """Note that a key was pressed."""
+        """Record that the user pressed a key."""
         self._typed = self._clock()
 
     @property
     def is_flooded(self) -> bool:
-        """Return whether more comes than anyone can read."""
+        """Return whether text arrives faster than anyone can read."""
         return self._waiting > (_EBB if self._flooded else _FLOOD) * max(_LEAST, self._clock() - self._taken)
 
     def should_yield_to_keys(self, *, is_handling_key: bool) -> bool:
-        """Return whether to ask again after `KEY_FIRST_SECONDS`; `is_handling_key`: a key is being dealt with."""
+        """Return whether the refresh must wait `KEY_FIRST_SECONDS` for keys.
+
+        Args:
+            is_handling_key: Whether the app is handling a key now.
+        """
         now = self._clock()
         typing = is_handling_key or now - self._typed < KEY_FIRST_SECONDS
         return typing and now - self._taken < _LONGEST_PAUSE
 
     @property
     def seconds_left(self) -> float:
-        """Return the seconds after which to ask again; 0 if a refresh is due."""
+        """Return the seconds until the next check; 0 if a refresh is due."""
         share, longest = (_FLOOD_REST, _LONGEST_FLOOD_REST) if self.is_flooded else (_REST, _LONGEST_REST)
         between = max(_INTERVAL, min(self._picture_took * (1 + share), longest))
-        # What comes in bursts is no flood: that shows a moment later.
+        # A burst is not a flood, so check again soon.
         return min(max(0.0, self._taken + between - self._clock()), _INTERVAL)
 
 
 _SLICE_INTERVAL = 0.004
-"""Seconds for the keyboard between two slices of layout that did not fit into one."""
+"""Seconds between two steps of a long layout, for key presses."""
 _END = 300
-"""Events of a long session that are shown at once; those before them follow."""
+"""Events of a long session that are shown at once; the earlier ones follow."""
 _SLICE_EVENTS = 50
-"""Events of those that are taken between two looks at the keyboard: some half a millisecond."""
+"""Events that are processed between two checks for keys, in about half a millisecond."""
 
 
 class ChatPane(Column):
-    """Shows a session and takes the user's messages to it; independent of how the session works.
+    """Shows a session and receives the user's messages to it; independent of how the session works.
 
     Args:
-        composer: Where the user writes to this chat; it has its place beside it.
+        composer: The composer for this chat; its parent is the chat column.
     """
 
     DEFAULT_CSS = """
@@ -150,7 +156,7 @@ class ChatPane(Column):
         mentions: tuple[Mention, ...] = ()
 
     class TurnFinished(Message):
-        """Control is back with the user: the model has answered, asked, staged or failed."""
+        """The turn is over: the model has answered, asked, staged or failed."""
 
     def __init__(self, composer: Composer) -> None:
         super().__init__()
@@ -162,16 +168,16 @@ class ChatPane(Column):
         self.composer.steer_elsewhere = self.question_bar.handle_option_key
         self._entry_builder = EntryBuilder()
         self._shown_from: Event | None = None
-        """The first event of what is shown of a log."""
+        """The first shown event of a log."""
         self._filling: list[Update] | None = None
-        """Updates that arrive while a long log is laid out; None while none is."""
+        """Updates that arrive while a long log is laid out; None if no layout runs."""
         self._sought = ""
-        """The key of the entry to go to, once the whole log is shown."""
+        """Key of the entry to scroll to when the whole log is shown."""
         self._streamed: list[Update] = []
         self._pace = RefreshTimer()
         self._flush_due: asyncio.TimerHandle | None = None
         self._reader: Worker[None] | None = None
-        """Loads what reads Markdown."""
+        """Loads the Markdown parsers."""
 
     def compose(self) -> ComposeResult:
         yield self.transcript
@@ -186,19 +192,19 @@ class ChatPane(Column):
 
     @property
     def has_more_to_show(self) -> bool:
-        """Return whether changes wait that will be shown in a moment."""
+        """Return whether changes wait that will be shown soon."""
         return self._flush_due is not None or self._filling is not None
 
     def focus_composer(self) -> None:
         """Focus the composer."""
         self.screen.set_focus(self.composer.editor)
 
-    # The session.
+    # Session
 
     def show_session(self, log: Sequence[Event]) -> None:
-        """Show a session: the end of its log at once, the rest of a long one as time allows.
+        """Show a session: the end of its log at once, the rest of a long log in the background.
 
-        Where its end is already shown, the visible part does not move.
+        If its end is already shown, the visible part does not move.
         """
         self._stop_flushing()
         self._take_streamed()
@@ -220,7 +226,7 @@ class ChatPane(Column):
         self.run_worker(fill, group="fill", exclusive=True, description="fill")
 
     async def show_event(self, log: Sequence[Event], event_id: int) -> None:
-        """Scroll to an event of the open log as soon as it is shown."""
+        """Scroll to an event of the open log when it is shown."""
         self._sought = await asyncio.to_thread(entry_key_of_event, tuple(log), event_id)
         if self._filling is None:
             self._go_to_sought()
@@ -236,7 +242,7 @@ class ChatPane(Column):
         return first is not None and first == next((event for event in reversed(log) if event.id <= first.id), None)
 
     async def _fill(self, log: Sequence[Event], meanwhile: list[Update]) -> None:
-        """Show the whole log above its end, which goes on meanwhile."""
+        """Show the whole log above its end; `meanwhile` collects the updates that arrive during this."""
         builder, layout = EntryBuilder(), self.transcript.make_empty_layout()
         for at in range(0, len(log), _SLICE_EVENTS):
             for change in builder.changes_of_log(log[at : at + _SLICE_EVENTS]):
@@ -255,7 +261,7 @@ class ChatPane(Column):
         self._go_to_sought()
 
     def apply_update(self, update: Update) -> None:
-        """Take one update of the running session. Streamed text is collected and shown some thirty times a second."""
+        """Apply an update of the running session; streamed text is drawn at most thirty times per second."""
         if self._filling is not None:
             self._filling.append(update)
         match update:
@@ -306,17 +312,17 @@ class ChatPane(Column):
             case _:
                 self.status_line.show_turn_end("")
 
-    # Streaming.
+    # Streaming
 
     def _load_reader(self) -> None:
-        """Load the Markdown parser on a thread, once: an answer may come soon."""
+        """Load the Markdown parsers once, in a thread, because an answer may come soon."""
         if self._reader is None:
             self._reader = self.run_worker(
                 asyncio.to_thread(preload_parsers), exit_on_error=False, description="preload"
             )
 
     def _collect(self, update: Update) -> None:
-        # Thousands of these may come in a second: nothing is done here but to keep them.
+        # Thousands of updates may arrive per second, so only store them here.
         self._streamed.append(update)
         if self._flush_due is None:
             self._flush_soon(self._pace.seconds_left)
@@ -339,7 +345,7 @@ class ChatPane(Column):
             self._flush_soon(rest)
 
     def show_streamed_text(self) -> None:
-        """Show streamed text, and continue layout that did not fit into its time."""
+        """Show streamed text, or continue an unfinished layout."""
         if updates := self._take_streamed():
             self.status_line.add_characters(sum(len(one.text) for one in updates if isinstance(one, _SPOKEN)))
             changes = [change for update in updates for change in self._entry_builder.changes_of_update(update)]
@@ -349,7 +355,7 @@ class ChatPane(Column):
             self._flush_soon(_SLICE_INTERVAL)
 
     def _show(self, changes: list[EntryChange], *, streams: bool = False) -> bool:
-        # Of several values for one entry, only the last is laid out.
+        # If an entry has several values, lay out only the last one.
         last = {change.entry.key: change for change in changes if isinstance(change, EntryAddedOrReplaced)}
         shown = [
             change
@@ -362,8 +368,8 @@ class ChatPane(Column):
         return done
 
     def _flush_soon(self, delay: float) -> None:
-        # Not by a timer of Textual's: one of a single shot is lost if the process is held up longer than the delay
-        # just as it begins. Nothing more would ever be shown.
+        # A one-shot timer of Textual is lost if the process is blocked for longer than its delay when it starts. Then
+        # no text would ever be shown again.
         if self._flush_due is None and self.is_mounted:
             loop = asyncio.get_running_loop()
             self._flush_due = loop.call_later(delay, self.call_next, self._flush_and_go_on)
@@ -374,10 +380,10 @@ class ChatPane(Column):
             self._flush_due.cancel()
             self._flush_due = None
 
-    # The parts.
+    # Handlers
 
     def handle_submitted(self, event: Composer.Submitted) -> None:
-        """Treat a message as the answer to an open question, or pass it on to the app."""
+        """Answer an open question with the message; otherwise the message goes on to the app."""
         self.transcript.follow_end()
         question = self._entry_builder.open_question
         if question is not None:
@@ -385,18 +391,18 @@ class ChatPane(Column):
             self.call_next(self._answer, question.call, event.text, event.mentions)
 
     def _answer(self, call: str, text: str, mentions: tuple[Mention, ...]) -> None:
-        # In a turn of its own: a message goes up no further than to the one in whose turn it is made.
+        # Called in a separate step: a message bubbles only up to the widget whose handler posts it.
         self.post_message(self.QuestionAnswered(call, text, mentions))
 
     def record_typing(self) -> None:
-        """Remember the time of a key, and preload: the typed message may soon be answered."""
+        """Record the time of a key, and load the parsers, because the user may send a message soon."""
         self._pace.record_key_press()
         if not self.composer.is_empty:
             self._load_reader()
 
     @on(QuestionBar.OptionPicked)
     def answer_with_option(self, event: QuestionBar.OptionPicked) -> None:
-        """Send the clicked option as the answer."""
+        """Send the selected option as the answer."""
         event.stop()
         if (question := self.question_bar.question) is not None:
             self.transcript.follow_end()
@@ -404,13 +410,13 @@ class ChatPane(Column):
 
     @on(Transcript.FollowChanged)
     def show_following(self, event: Transcript.FollowChanged) -> None:
-        """Show whether there is more below."""
+        """Show whether there is more text below."""
         event.stop()
         self.status_line.show_following(event.following, event.unseen)
 
     @on(TurnStatusLine.NewestWanted)
     def show_newest(self, event: TurnStatusLine.NewestWanted) -> None:
-        """Go to the end of the transcript."""
+        """Scroll to the end of the transcript."""
         event.stop()
         self.transcript.follow_end()
 

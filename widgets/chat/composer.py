@@ -32,19 +32,19 @@ _HISTORY_TITLE = "history · type to search, Enter takes, Esc leaves"
 _NOTHING_FOUND = "history · nothing found, Esc leaves"
 _MAX_FOUND = 50
 _LISTING_PATIENCE = 0.04
-"""Seconds for which a list of files waits to be complete before it shows what there is; each next time twice."""
+"""Seconds to wait for a complete list of files before a partial one is shown; doubled each time."""
 
 PLACEHOLDER = "Ask for a change, or / for commands, @ for files"
 _WAITING_PLACEHOLDER = "Enter goes to the review, or ask for a change"
 
 
 class Composer(Column):
-    """A text field that grows with its text, a list of choices above it, and the queued messages above that.
+    """A text field that grows with its text, with a list of suggestions and the queued messages above it.
 
     Args:
-        files: Gives the workspace's files, sorted; called and gone through on a thread.
+        files: Returns the workspace's files, sorted; called and iterated in a thread.
         commands: The offered commands, (name, title).
-        more_commands: There may be others, which `set_commands` will tell of.
+        more_commands: Whether `set_commands` will be called later with more commands.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [*make_bindings("composer")]
@@ -73,14 +73,14 @@ class Composer(Column):
 
     @dataclass
     class Submitted(Message):
-        """The user sends this text, pastes written out."""
+        """The user sends this text; folded pastes are expanded."""
 
         text: str
         mentions: tuple[Mention, ...] = ()
-        """Files that the user has named in it, outside of folded pastes."""
+        """Files that the user mentions in it, outside of folded pastes."""
 
     class EmptySubmitted(Message):
-        """Enter was pressed while nothing was written, apart from other keys."""
+        """The user pressed Enter in the empty composer, after a pause in typing."""
 
     @dataclass
     class CommandEntered(Message):
@@ -94,26 +94,26 @@ class Composer(Column):
         """The text in the composer has changed."""
 
         text: str
-        """Pastes written out."""
+        """The text with expanded pastes."""
         folds: Folds = ()
-        """Where in it they are."""
+        """Positions of the folded pastes in `text`."""
 
         def to_stored(self) -> str:
-            """Return the draft as a string that `Composer.restore_draft` takes."""
+            """Return the draft as a string for `Composer.restore_draft`."""
             return ComposerDraft(self.text, self.folds).dump()
 
         def can_replace(self, message: Message) -> bool:
-            """Return whether it replaces a queued message: only the newest draft counts."""
+            """Return whether the other message is a draft too, because only the newest one counts."""
             return isinstance(message, Composer.DraftChanged)
 
     @dataclass
     class EditorRequested(Message):
-        """The user wants to go on writing in `$EDITOR`; set `draft` with the result."""
+        """The user wants to edit the text in `$EDITOR`; set `draft` to the result."""
 
         text: str
 
     class CommandsWanted(Message):
-        """The user begins to write a slash command; `set_commands` may offer others than before."""
+        """The user starts a slash command; the app may call `set_commands`."""
 
     @dataclass
     class UnknownCommand(Message):
@@ -123,7 +123,7 @@ class Composer(Column):
 
     @dataclass
     class PageWanted(Message):
-        """The user pages through the transcript while writing."""
+        """The user scrolls the transcript while writing."""
 
         direction: int
         """1 for down, -1 for up."""
@@ -139,23 +139,22 @@ class Composer(Column):
         self._files = files
         self._commands = list(commands)
         self._unlisted: frozenset[str] | None = None if more_commands else frozenset()
-        """Names of commands that are not offered; None as long as nobody has told."""
-        """The workspace's files as of the latest mentions, so that the next one has something to offer at once."""
+        """Names of known commands that are not offered; None until `set_commands` is called."""
         self._listing: asyncio.Task[None] | None = None
-        """Lists the workspace's files anew, once for each mention."""
+        """Lists the workspace's files, once for each mention."""
         self._mention_over = Event()
         self._history: list[str] = []
         self._given = 0
-        """How many texts of the history were given; the rest was sent since."""
+        """Number of texts that `set_history` added; the user sent the others since."""
         self._history_index = 0
         self._unsent = ComposerDraft("")
-        """The draft from before the user went into the history."""
+        """The draft before the user opened the history."""
         self._searching_history = False
         self.steer_elsewhere: Callable[[str], bool] | None = None
-        """Takes keys of an empty composer before anything else (the options of a question)."""
+        """Handles keys of the empty composer first, such as for the options of a question."""
         self._placeholder = PLACEHOLDER
         self._waits = False
-        """Whether something waits in the review."""
+        """Whether an item waits in the review."""
         self.dropped = DroppedImages()
         self.editor = ComposerField(self._steer, self.dropped.mention_text)
         self.popup = CompletionPopup()
@@ -171,16 +170,16 @@ class Composer(Column):
     def on_mount(self) -> None:
         self.set_placeholder(PLACEHOLDER)
 
-    # What the app sets and asks.
+    # Interface for the app
 
     @property
     def draft(self) -> str:
-        """Return the text of the composer with pastes written out; setting it folds them again."""
+        """Return the text of the composer with expanded pastes."""
         return self.editor.draft.text
 
     @draft.setter
     def draft(self, text: str) -> None:
-        """Return the text of the composer with pastes written out; setting it folds them again."""
+        """Set the text of the composer; known pastes are folded again."""
         self._set_text(text)
 
     @property
@@ -189,23 +188,23 @@ class Composer(Column):
         return self.editor.draft.dump()
 
     def restore_draft(self, stored: str) -> None:
-        """Go on with a draft that was kept."""
+        """Restore a stored draft."""
         self._close_popup()
         self.editor.show_draft(ComposerDraft.load(stored))
 
     @property
     def is_empty(self) -> bool:
-        """Return whether nothing was written."""
+        """Return whether the composer is empty."""
         return not self.editor.text
 
     def set_placeholder(self, text: str) -> None:
-        """Set the text of the empty composer: the next action."""
+        """Set the placeholder of the empty composer: the next action."""
         self._placeholder = text
         waits = self._waits and text == PLACEHOLDER
         self.editor.placeholder = Content(_WAITING_PLACEHOLDER if waits else text)
 
     def set_review_pending(self, pending: bool) -> None:
-        """Set whether something awaits review: Enter leads there while nothing is written."""
+        """Set whether an item waits for review; then Enter in the empty composer goes there."""
         if pending != self._waits:
             self._waits = pending
             self.set_placeholder(self._placeholder)
@@ -215,18 +214,18 @@ class Composer(Column):
         self._queue.show_messages(texts)
 
     def set_history(self, texts: Sequence[str]) -> None:
-        """Set the messages sent before, oldest first."""
+        """Set the messages sent before, oldest first; keep those that the user sent since."""
         known = set(texts)
         self._history = [*texts, *(text for text in self._history[self._given :] if text not in known)]
         self._given = len(texts)
         self._history_index = len(self._history)
 
     def set_files(self, files: Callable[[], Iterable[str]]) -> None:
-        """Offer these files from now on; the function is called, and its result iterated, on a thread."""
+        """Offer these files from now on; the function is called, and its result iterated, in a thread."""
         self._files = files
 
     def set_commands(self, commands: Sequence[tuple[str, str]], unlisted: Sequence[str] = ()) -> None:
-        """Offer these commands, (name, title); together with `unlisted` they are all known commands."""
+        """Offer these commands, (name, title); `commands` and `unlisted` together are all known commands."""
         self._unlisted = frozenset(unlisted)
         if self._commands != list(commands):
             self._commands = list(commands)
@@ -234,26 +233,26 @@ class Composer(Column):
                 self._offer_commands(self.editor.text.removeprefix("/").lower())
 
     def set_vim(self, on: bool) -> None:
-        """Switch vim keys on or off; the mode is shown in the line above the text."""
+        """Switch vim keys on or off; the border title shows the mode."""
         self.editor.set_vim(on, self._tell_mode)
 
     def _tell_mode(self, mode: str) -> None:
         self.query_one("#composer-row").border_title = Content(mode)
 
     def set_max_height(self, rows: int) -> None:
-        """Set how many rows the text field may grow to before it scrolls."""
+        """Set the maximum height of the text field in rows; longer text scrolls."""
         self.editor.styles.max_height = max(3, rows)
 
-    # Sending.
+    # Sending
 
     def action_send(self) -> None:
-        """Take the highlighted choice, or send."""
+        """Accept the highlighted suggestion, or send the text."""
         choice = self.popup.highlighted_suggestion
         if choice is not None and (self.popup.source != "command" or not self._is_command(choice.value)):
             self._accept(choice, enter=True)
             return
         if self._searching_history:
-            # What was looked for is no message.
+            # The text is a search query, not a message.
             return
         text = self.draft.strip()
         if not text:
@@ -274,7 +273,7 @@ class Composer(Column):
         self.post_message(self.Submitted(text, named))
 
     def _knows(self, name: str) -> bool:
-        """Whether there may be a command of that name."""
+        """Return whether a command with this name may exist."""
         return self._unlisted is None or name in self._unlisted or any(name == known for known, _ in self._commands)
 
     def _is_command(self, name: str) -> bool:
@@ -294,7 +293,7 @@ class Composer(Column):
         self.editor.show_draft(ComposerDraft(text))
 
     def action_undo(self) -> None:
-        """Undo the last typed text."""
+        """Undo the last edit."""
         self.editor.undo()
 
     def action_newline(self) -> None:
@@ -303,16 +302,16 @@ class Composer(Column):
         self.editor.move_cursor(result.end_location)
 
     def action_external_editor(self) -> None:
-        """Hand the draft to `$EDITOR`."""
+        """Request to edit the draft in `$EDITOR`."""
         self.post_message(self.EditorRequested(self.draft))
 
-    # Keys that steer.
+    # Keys for the lists
 
     def _steer(self, key: str) -> bool:
         if self.popup.is_open:
             return self._steer_popup(key)
         if key == "tab" and self._listing is not None and not self._listing.done():
-            # Meant for the list of files, which is about to come.
+            # The key is for the list of files, which is still loading.
             return True
         if self.is_empty and self.steer_elsewhere is not None and self.steer_elsewhere(key):
             return True
@@ -343,7 +342,7 @@ class Composer(Column):
         return True
 
     def _recall(self, step: int) -> bool:
-        """Show an earlier or later message; returns False at the ends."""
+        """Show an earlier or later message; return False at the ends of the history."""
         index = self._history_index + step
         if not 0 <= index <= len(self._history):
             return False
@@ -355,14 +354,14 @@ class Composer(Column):
             self.editor.move_cursor((0, 0))
         return True
 
-    # Choices.
+    # Completion
 
     @on(TextArea.Changed)
     def offer_completions(self, event: TextArea.Changed) -> None:
         """Offer completions for the text at the cursor; report the draft."""
         event.stop()
         if self._searching_history:
-            # What is looked for is no draft.
+            # A search query is not a draft.
             self._offer_history()
             return
         draft = self.editor.draft
@@ -400,7 +399,7 @@ class Composer(Column):
         if self._listing is None:
             self._mention_over = Event()
             self._listing = asyncio.create_task(asyncio.to_thread(self._list_files, index, self._mention_over))
-        # The next character gives up this search, but not the listing that all of them wait for.
+        # The next typed character cancels this search, but not the listing of files.
         listing, patience, is_first = self._listing, _LISTING_PATIENCE, True
         while True:
             await asyncio.wait({listing}, timeout=patience)
@@ -412,7 +411,7 @@ class Composer(Column):
                 matches = await asyncio.to_thread(index.find_paths, query, given_up.is_set)
             finally:
                 given_up.set()
-            # What was highlighted stays so while the list grows.
+            # Keep the highlighted file while the list grows.
             self.popup.show_suggestions(
                 "file", [Suggestion(name, name) for name in matches], keep_choice=not is_first
             )
@@ -441,7 +440,7 @@ class Composer(Column):
         if self._found_in_history():
             self._offer_history()
         else:
-            # Nothing like the draft was ever sent: it stays, and gives way to the first key.
+            # No sent message contains the draft: select the draft, so that the first typed character replaces it.
             self.editor.select_all()
             self.popup.show_suggestions("history", self._choices_of(self._history), _HISTORY_TITLE)
 
@@ -454,12 +453,12 @@ class Composer(Column):
         return [text for text in self._history if query in text.lower()]
 
     def _choices_of(self, texts: Sequence[str]) -> list[Suggestion]:
-        """The latest first, each once."""
+        """Return suggestions without duplicates, latest first."""
         return [Suggestion(text, text) for text in islice(dict.fromkeys(reversed(texts)), _MAX_FOUND)]
 
     @on(CompletionPopup.Chosen)
     def accept_clicked_suggestion(self, event: CompletionPopup.Chosen) -> None:
-        """Take the choice that was clicked."""
+        """Accept the clicked suggestion."""
         event.stop()
         self._accept(event.choice, enter=True)
         self.screen.set_focus(self.editor)

@@ -1,4 +1,4 @@
-"""The text field of the composer: folded pastes act as one character, and other widgets may take keys first."""
+"""The text field of the composer: folded pastes act as one character, and other widgets may handle keys first."""
 
 import asyncio
 import contextlib
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 
 _LOOKING = 2.0
-"""Seconds in which it is found out whether a path is that of an image; a folder may be far away."""
+"""Maximum seconds to check whether a path is an image; the folder may be on a slow network."""
 
 
 class DroppedImages:
-    """Images that the user dropped; other pasted text is never taken for one."""
+    """Images that the user dropped on the terminal; other pasted text never counts as an image."""
 
     def __init__(self) -> None:
         self.find_dropped_files: Callable[[str], Awaitable[Sequence[Mention]]] | None = None
-        """Gives the images that a pasted text consists of."""
+        """Returns the images if a pasted text consists of their paths."""
         self._paths: set[str] = set()
 
     async def mention_text(self, pasted: str) -> str:
@@ -43,12 +43,12 @@ class DroppedImages:
         return "".join(f"{format_mention(mention.path)} " for mention in found) or pasted
 
     def find_mentions(self, text: str) -> tuple[Mention, ...]:
-        """Return the files that a text names."""
+        """Return the files that a text mentions."""
         return find_mentions(text, frozenset(self._paths))
 
 
 Folds = tuple[tuple[int, int], ...]
-"""Where the folded parts of a text are, in order: first character, and the one after the last."""
+"""Folded parts of a text in order, as (start, end)."""
 
 _FOLDED_LINES = 12
 _FOLDED_CHARACTERS = 2_000
@@ -63,7 +63,7 @@ _KEPT = re.compile(r"folds((?: \d+-\d+)*)\n")
 
 
 def is_folded_paste(text: str) -> bool:
-    """Return whether a paste is folded: more than 12 lines or 2,000 characters."""
+    """Return whether a paste is folded: 12 or more line breaks, or more than 2,000 characters."""
     return len(text) > _FOLDED_CHARACTERS or text.count("\n") >= _FOLDED_LINES
 
 
@@ -74,14 +74,14 @@ class ComposerDraft(NamedTuple):
     folds: Folds = ()
 
     def dump(self) -> str:
-        """Return it as one string for a store: the text, after a line with the folds if there are any."""
+        """Return the draft as one string for a store: a line with the folds, if any, and the text."""
         if not self.folds and not _KEPT.match(self.text):
             return self.text
         return "folds" + "".join(f" {start}-{end}" for start, end in self.folds) + "\n" + self.text
 
     @classmethod
     def load(cls, stored: str) -> Self:
-        """Return the draft from `dump`; any other string is a text without folds."""
+        """Return the draft from the result of `dump`; any other string is a text without folds."""
         head = _KEPT.match(stored)
         if head is None:
             return cls(stored)
@@ -95,24 +95,24 @@ class ComposerDraft(NamedTuple):
 class FoldedPastes:
     """The folded parts of the text in the composer.
 
-    Pastes are remembered when the message is sent: one that comes back, from the queue, the history or the user's
-    editor, is folded again.
+    The latest pastes are remembered after the message is sent. If one comes back, from the queue, the history or
+    `$EDITOR`, it is folded again.
     """
 
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
-        """Marker to text, for the present message."""
+        """Texts of the current message by marker."""
         self._pattern: re.Pattern[str] | None = None
         self._remembered: list[str] = []
-        """The latest last."""
+        """Oldest first."""
 
     def fold(self, text: str, surrounding_text: str = "", label: str = "pasted ") -> str:
-        """Keep a text; return the marker that stands for it in the present message.
+        """Fold a text; return the marker for it in the current message.
 
         Args:
             text: The text to fold.
             surrounding_text: The text to insert the marker into; the marker does not occur in it.
-            label: the text before the number of lines in the marker.
+            label: The text before the number of lines in the marker.
         """
         lines = len(text.splitlines())
         name = f"{label}{lines:,} lines" if lines > 1 else f"{label}{len(text):,} characters"
@@ -133,7 +133,7 @@ class FoldedPastes:
         self._remembered = [*others, text]
 
     def unfold(self, shown: str) -> ComposerDraft:
-        """Return the text with every marker replaced, and the positions of the replaced parts."""
+        """Return the text with all markers expanded, and the positions of the expanded parts."""
         if self._pattern is None:
             return ComposerDraft(shown)
         parts: list[str] = []
@@ -148,16 +148,15 @@ class FoldedPastes:
         return ComposerDraft("".join([*parts, shown[position:]]), tuple(folds))
 
     def marker_columns(self, line: str) -> list[tuple[int, int]]:
-        """Return the first and last columns of the markers in a line."""
+        """Return the (start, end) columns of the markers in a line."""
         if self._pattern is None or "[" not in line:
             return []
         return [match.span() for match in self._pattern.finditer(line)]
 
     def load_draft(self, draft: ComposerDraft) -> str:
-        """Begin another message; return the shown text, with markers for folded pastes.
+        """Start another message; return the text to show, with markers for folded pastes.
 
-        Besides its own folds, pastes of earlier messages are folded again. Of a text that is very long all the same,
-        the ends are shown.
+        Pastes of earlier messages are folded too. If the rest is still very long, only its ends are shown.
         """
         self._texts.clear()
         self._pattern = None
@@ -187,7 +186,7 @@ class FoldedPastes:
 
 
 def _edge(text: str) -> int:
-    """Return how much of a long text is shown at its beginning: some short lines, or else some characters."""
+    """Return how many characters are shown at the start of a long text: a few short lines, or else a fixed number."""
     position = 0
     for _ in range(_EDGE_LINES):
         end = text.find("\n", position, _EDGE_CHARACTERS)
@@ -198,17 +197,20 @@ def _edge(text: str) -> int:
 
 
 TYPING_PAUSE_SECONDS = 1.0
-"""For how long no key has come when one is taken for something else than writing."""
+"""Minimum seconds without a key before a key that is not treated as typing."""
 
 _STEERED = frozenset({"tab", "escape"})
-"""Keys that the list above the composer takes while it is open, besides those that are actions of the text area."""
+"""Keys for the list above the composer, besides those that are actions of the text area."""
 
 
 class ComposerField(TextArea):
-    """A `TextArea` that asks `intercept_key` before it uses a key that could also steer a list of choices.
+    """A `TextArea` that calls `intercept_key` before it uses a key for a list.
 
-    `intercept_key` gets `up`, `down`, `page_up`, `page_down`, `tab`, `escape` or a digit, and returns whether it used
-    the key.
+    Args:
+        intercept_key: Called with `up`, `down`, `page_up`, `page_down`, `tab`, `escape` or a digit; returns whether
+            it
+            used the key.
+        transform_paste: Returns the text to insert for a paste; None inserts the paste itself.
     """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"editor--paste"}
@@ -233,28 +235,28 @@ class ComposerField(TextArea):
         self, intercept_key: Callable[[str], bool], transform_paste: Callable[[str], Awaitable[str]] | None = None
     ) -> None:
         super().__init__(soft_wrap=True, tab_behavior="focus", highlight_cursor_line=False)
-        # A blinking cursor is a timer that never stops, and wakes the machine twice a second.
+        # A blinking cursor needs a timer that never stops and wakes the CPU twice a second.
         self.set_reactive(TextArea.cursor_blink, False)
         self.folded_pastes = FoldedPastes()
         self._steer = intercept_key
         self._pasted = transform_paste
         self._last_cursor: Location = (0, 0)
         self.vim: VimKeys | None = None
-        """Vim's keys, where the user wants them."""
+        """The vim keys; None if the user does not use them."""
         self.before_key: Callable[[events.Key], bool] = lambda event: False
-        """Sees each key first, and says whether it has dealt with it."""
+        """Called first with each key; returns whether it handled the key."""
         self.is_quiet = True
-        """Whether the key that came last was alone: no other before it for a while, none in the same read."""
+        """Whether the latest key came alone: after a pause, and without other keys in the same read."""
         self._key_at = -math.inf
-        """When it came."""
+        """Time of the latest key."""
 
     @property
     def draft(self) -> ComposerDraft:
-        """Return the text with every folded paste written out, and the positions of these."""
+        """Return the text with expanded pastes, and the positions of these."""
         return self.folded_pastes.unfold(self.text)
 
     def show_draft(self, draft: ComposerDraft) -> None:
-        """Show another text, the cursor at its end."""
+        """Show another text, with the cursor at its end."""
         self.text = self.folded_pastes.load_draft(draft)
         self.move_cursor(self.document.end)
 
@@ -265,13 +267,13 @@ class ComposerField(TextArea):
             line.stylize(self.get_component_rich_style("editor--paste", partial=True), start, end)
         return line
 
-    # Keys.
+    # Keys
 
     async def on_key(self, event: events.Key) -> None:
-        """Let the list of choices handle its keys, and perform other bound keys at once.
+        """Let the list of suggestions handle its keys, and run the actions of other bound keys at once.
 
-        A key that is left to Textual goes up to the app before its binding is looked for, and waits on the way for
-        what the chat has to lay out.
+        Textual looks for the binding of a key only after the key has bubbled up to the app. On that way, the key
+        would wait for the layout of the chat.
         """
         key, now = event.key, input_arrival_time(self.app)
         self.is_quiet = now - self._key_at >= TYPING_PAUSE_SECONDS and not isinstance(event, JoinedKey)
@@ -280,7 +282,7 @@ class ComposerField(TextArea):
             event.stop()
             event.prevent_default()
             return
-        # A digit that came with other characters begins a text.
+        # A digit that arrives together with other characters is text.
         chooses = key.isdigit() and not self.text and not isinstance(event, JoinedKey)
         steers = key in _STEERED or chooses
         done = steers and self._steer(key)
@@ -299,13 +301,13 @@ class ComposerField(TextArea):
         return await self.app.run_action(bound.binding.action, bound.node)
 
     async def on_paste(self, event: events.Paste) -> None:
-        """Fold a large paste; line ends become newlines. Keys typed meanwhile come after it."""
+        """Fold a large paste, and convert line ends to newlines; keys typed meanwhile are inserted after it."""
         event.prevent_default()
         event.stop()
         self.paste(event.text if self._pasted is None else await self._pasted(event.text))
 
     def paste(self, text: str) -> None:
-        """Insert pasted text at the cursor, folded if it is big."""
+        """Insert pasted text at the cursor, folded if it is large."""
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         start, end = self.selection
         result = self.replace(
@@ -332,27 +334,27 @@ class ComposerField(TextArea):
             super().action_cursor_down(select)
 
     def action_cursor_page_up(self) -> None:
-        """Move a page up, in the transcript if the text has only one page."""
+        """Move a page up; if the text has only one page, scroll the transcript."""
         if not self._steer("page_up"):
             super().action_cursor_page_up()
 
     def action_cursor_page_down(self) -> None:
-        """Move a page down, in the transcript if the text has only one page."""
+        """Move a page down; if the text has only one page, scroll the transcript."""
         if not self._steer("page_down"):
             super().action_cursor_page_down()
 
     @property
     def is_on_first_row(self) -> bool:
-        """Return whether the cursor is on the first row as shown."""
+        """Return whether the cursor is on the first shown row."""
         return self.navigator.is_first_wrapped_line(self.cursor_location)
 
     @property
     def is_on_last_row(self) -> bool:
-        """Return whether the cursor is on the last row as shown."""
+        """Return whether the cursor is on the last shown row."""
         return self.navigator.is_last_wrapped_line(self.cursor_location)
 
     def set_vim(self, on: bool, on_mode: Callable[[str], None]) -> None:
-        """Switch vim keys on or off; `on_mode` takes the mode."""
+        """Switch vim keys on or off; `on_mode` is called with each new mode."""
         if on and self.vim is None:
             from widgets.vim.vim_keys import VimKeys
 
@@ -362,7 +364,7 @@ class ComposerField(TextArea):
             on_mode("")
 
     def _whole_markers(self, text: str, span: tuple[int, int]) -> tuple[int, int]:
-        """A stretch that holds each paste marker wholly or not at all."""
+        """Return a span extended so that no paste marker is partly inside."""
         start, end = span
         first, last = text.rfind("\n", 0, start) + 1, text.find("\n", end)
         for left, right in self.folded_pastes.marker_columns(text[first : last if last >= 0 else len(text)]):
@@ -370,7 +372,7 @@ class ComposerField(TextArea):
                 start, end = min(start, first + left), max(end, first + right)
         return start, end
 
-    # Paste markers are one character to the cursor and to deletion.
+    # Paste markers act as one character for the cursor and for deletion.
 
     def _marker_at(self, location: Location, left: bool) -> tuple[Location, Location] | None:
         row, column = location

@@ -22,13 +22,13 @@ class Suggestion(NamedTuple):
     """A row of the completion list."""
 
     value: str
-    """The text that is inserted when it is accepted; untrusted."""
+    """The text to insert when the user accepts the suggestion; untrusted."""
     label: str
     note: str = ""
 
 
 class CompletionPopup(Widget):
-    """A list of suggestions, one of them highlighted; controlled by the composer, never focused."""
+    """A list of suggestions, one of them highlighted; the composer controls it, and it never has the focus."""
 
     DEFAULT_CSS = """
     CompletionPopup {
@@ -42,7 +42,7 @@ class CompletionPopup(Widget):
 
     @dataclass
     class Chosen(Message):
-        """A choice was clicked."""
+        """The user clicked a suggestion."""
 
         choice: Suggestion
 
@@ -55,19 +55,25 @@ class CompletionPopup(Widget):
 
     @property
     def is_open(self) -> bool:
-        """Return whether it is on screen."""
+        """Return whether the list is shown."""
         return bool(self.display)
 
     @property
     def highlighted_suggestion(self) -> Suggestion | None:
-        """Return the highlighted choice."""
+        """Return the highlighted suggestion; None if there is none."""
         return self._choices[self._index] if self.is_open and self._choices else None
 
     def show_suggestions(
         self, source: CompletionSource, choices: Sequence[Suggestion], title: str = "", *, keep_choice: bool = False
     ) -> None:
-        """Show these choices, the first highlighted, or with `keep_choice` the one highlighted before, if it is among
-        them."""
+        """Show these suggestions and highlight the first.
+
+        Args:
+            source: The kind of completion.
+            choices: The suggestions.
+            title: A line below the suggestions.
+            keep_choice: Whether to keep the current suggestion highlighted if it is still listed.
+        """
         chosen = self.highlighted_suggestion if keep_choice else None
         self.source = source
         self._choices = choices
@@ -77,13 +83,13 @@ class CompletionPopup(Widget):
         self.refresh(layout=True)
 
     def close(self) -> None:
-        """Take it away."""
+        """Hide the list."""
         if self.display:
             self.display = False
         self._choices = ()
 
     def move_highlight(self, step: int) -> None:
-        """Highlight another choice; the ends meet."""
+        """Move the highlight by `step`, with wrap-around."""
         if self._choices:
             self._index = (self._index + step) % len(self._choices)
             self.refresh()
@@ -93,15 +99,15 @@ class CompletionPopup(Widget):
         return max(0, min(self._index - _ROWS // 2, len(self._choices) - _ROWS))
 
     def get_content_height(self, *_: object) -> int:
-        """Return the number of rows: the visible choices and the title."""
+        """Return the number of rows: the visible suggestions and the title."""
         return min(_ROWS, len(self._choices)) + bool(self._title)
 
     def render(self) -> Content:
-        """Return the choices around the highlighted one."""
+        """Return the suggestions around the highlighted one."""
         width = max(10, self.content_size.width)
         rows: list[Content] = []
         first = self._first
-        # Notes stand in a column, wherever the list is scrolled to.
+        # Align the notes in one column for all scroll positions.
         column = (
             max((cell_width(escape_unsafe(choice.label)) for choice in self._choices if choice.note), default=0) + 2
         )
@@ -118,7 +124,7 @@ class CompletionPopup(Widget):
         return Content("\n").join(rows)
 
     def on_click(self, event: events.Click) -> None:
-        """Choose the row."""
+        """Select the clicked suggestion."""
         offset = event.get_content_offset(self)
         index = self._first + (offset.y if offset else 0)
         if 0 <= index < len(self._choices):
@@ -132,7 +138,7 @@ _HINT = ("↑", " takes back")
 
 
 class QueuedMessages(Widget):
-    """A row for each queued message; a click, or Up in the empty composer, takes all back."""
+    """A row for each queued message; a click, or Up in the empty composer, takes all of them back."""
 
     DEFAULT_CSS = """
     QueuedMessages {
@@ -143,7 +149,7 @@ class QueuedMessages(Widget):
     """
 
     class TakeBackWanted(Message):
-        """The user wants to edit the queued messages; they go back into the composer."""
+        """The user wants to edit the queued messages in the composer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -156,11 +162,11 @@ class QueuedMessages(Widget):
         self.refresh(layout=True)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Return a row for each message, up to a few."""
+        """Return one row for each message, up to a maximum."""
         return min(_MAX_ROWS, len(self._texts))
 
     def render(self) -> Content:
-        """Return the oldest messages, and how to take them back."""
+        """Return the oldest messages, and the key that takes them back."""
         width = self.content_size.width
         hint = Content.assemble((_HINT[0], "$text-accent bold"), (_HINT[1], "$foreground 60%"))
         shown = self._texts if len(self._texts) <= _MAX_ROWS else self._texts[: _MAX_ROWS - 1]
@@ -175,6 +181,6 @@ class QueuedMessages(Widget):
         return Content("\n").join(rows)
 
     def on_click(self, event: events.Click) -> None:
-        """Take them back."""
+        """Take the queued messages back."""
         event.stop()
         self.post_message(self.TakeBackWanted())

@@ -1,4 +1,4 @@
-"""Build transcript entries from events and updates; a live session and one read from its log give the same."""
+"""Builds transcript entries from events and updates; a live session and its log give the same entries."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -55,7 +55,7 @@ from widgets.chat.entries.message_entries import (
 from widgets.chat.entries.tool_entries import DecisionEntry, ProposalEntry, ToolEntry, call_target
 
 _LONGEST_OUTPUT = 20_000
-"""Characters of live output kept for a tool line; the end of it counts."""
+"""Maximum characters of live output that a tool entry keeps; the end is kept."""
 
 _DECIDED = {
     DecisionKind.APPROVED: "applied",
@@ -69,31 +69,31 @@ _DECIDED = {
 
 
 _EDITS = frozenset({"edit_file", "write_file", "delete_file", "rename_file", "apply_patch"})
-"""The tools whose whole result is what they stage."""
+"""Tools whose result is the change that they stage."""
 
 
 class EntryBuilder:
-    """State between two events. An entry has the same key however the session is read."""
+    """Builds entry changes from events and updates; an entry has the same key in a live session and from a log."""
 
     def __init__(self) -> None:
         self._events = 0
         self._turn = ""
-        """Prefix of the keys of a response: the same if only the end of a log was read."""
+        """Prefix of the keys of a response; the same if only the end of a log is read."""
         self._response = 0
         self._answer = ""
         self._reasoning = ""
         self._writing: dict[int, str] = {}
         self._discarded: list[str] = []
-        """Keys of the answers whose attempts were discarded, until their events come; empty for one without text."""
+        """Keys of the answers of discarded attempts, until their events arrive; empty for an attempt without text."""
         self._streaming: dict[str, None] = {}
-        """Keys of what is being streamed, in the order in which it began."""
+        """Keys of the entries that are being streamed, in the order of their start."""
         self._overtaken = False
-        """Something else was recorded since the stream began, and comes before it in the log."""
+        """Whether another entry was recorded since the stream began; it is before the stream in the log."""
         self._tools: dict[str, ToolEntry] = {}
         self._questions: dict[str, QuestionEntry] = {}
         self._proposals: dict[str, ProposalEntry] = {}
         self.folded: dict[str, str] = {}
-        """Keys of the edits that stand on a card now, with the key of that."""
+        """Keys of the edits that a proposal card replaces, with the key of the card."""
         self._asking: set[str] = set()
         self.todos: Sequence[Todo] = ()
         """The model's to-do list."""
@@ -103,13 +103,13 @@ class EntryBuilder:
         self._turn_calls = 0
         self._turn_spent = TokenTotals()
         self._failure = ("", "")
-        """Key and words of the entry of the last failed request."""
+        """Key and text of the entry of the last failed request."""
         self._interrupted = False
-        """The last answer says already that it was interrupted."""
+        """Whether the last answer already shows that it was interrupted."""
 
     @property
     def open_question(self) -> QuestionEntry | None:
-        """Return the latest question that has no answer yet."""
+        """Return the latest question without an answer; None if there is none."""
         return next((entry for entry in reversed(self._questions.values()) if entry.answer is None), None)
 
     def changes_of_log(self, events: Iterable[Event]) -> Iterator[EntryChange]:
@@ -118,7 +118,7 @@ class EntryBuilder:
             yield from self.changes_of_event(event)
 
     def changes_of_update(self, update: SessionUpdate) -> list[EntryChange]:
-        """Return the changes of one update of a session; streamed text comes back whole in its entry."""
+        """Return the changes of one update of a session; an entry contains all text streamed so far."""
         match update:
             case EventRecorded(event):
                 return self.changes_of_event(event)
@@ -181,7 +181,7 @@ class EntryBuilder:
                 self._overtaken = self._overtaken or bool(changes and self._streaming)
         return changes
 
-    # The response that is being written.
+    # Streamed response
 
     def _key(self, part: str) -> str:
         return f"{part}{self._turn}{self._response}"
@@ -208,13 +208,13 @@ class EntryBuilder:
         return [*changes, *kept]
 
     def _drop_stream(self) -> list[EntryChange]:
-        """Remove streamed text that was never recorded."""
+        """Remove the streamed entries that were never recorded."""
         changes = self._drops(kept=())
         self._forget_stream()
         return changes
 
     def _drops(self, kept: Collection[str]) -> list[EntryChange]:
-        # From the last to the first: of many, none has to be moved up before it goes.
+        # Remove the last entry first: then no later entry must be renumbered.
         return [EntryRemoved(key) for key in reversed(self._streaming) if key not in kept]
 
     def _forget_stream(self) -> None:
@@ -244,14 +244,14 @@ class EntryBuilder:
         return changes
 
     def _assistant_discarded(self, event: AssistantMessage) -> list[EntryChange]:
-        """Return the entry of a failed attempt; attempts are recorded together with the one that succeeded."""
+        """Return the entry of a failed attempt; its event is recorded together with the successful one."""
         key = self._discarded.pop(0) if self._discarded else None
         if key is None and event.text:
             key = self._key("answer")
             self._response += 1
         return [EntryAddedOrReplaced(AnswerEntry(key, event.text, "discarded"))] if key and event.text else []
 
-    # Tools.
+    # Tools
 
     def _called(self, call: ToolCall) -> list[EntryChange]:
         if call.name == "ask_user" and not call.invalid:
@@ -275,7 +275,7 @@ class EntryBuilder:
         return [EntryAddedOrReplaced(self._tools[call])]
 
     def _called_out(self, update: CommandOutput | PermissionRequested | PermissionResolved) -> list[EntryChange]:
-        """Return the change for a call's text before it has a result."""
+        """Return the changes for a call before its result."""
         entry = self._tools.get(update.call)
         if entry is None:
             return []
@@ -284,7 +284,7 @@ class EntryBuilder:
                 return self._set_tool(update.call, output=(entry.output + text)[-_LONGEST_OUTPUT:])
             case PermissionRequested():
                 return self._set_tool(update.call, status="asking")
-        # An interrupted call may have its result already.
+        # An interrupted call may already have its result.
         return self._set_tool(update.call, status="running") if entry.status == "asking" else []
 
     def _result(self, event: ToolResult) -> list[EntryChange]:
@@ -294,7 +294,7 @@ class EntryBuilder:
         if event.todos is not None:
             self.todos = event.todos
         if event.call not in self._tools and event.call in self._asking:
-            # A question that never got as far as being asked is a call like any other.
+            # A question that was never asked is shown like any other call.
             self._tools[event.call] = ToolEntry(f"tool{event.call}", "ask_user")
         return self._set_tool(
             event.call,
@@ -312,7 +312,7 @@ class EntryBuilder:
         self._questions[call] = replace(question, answer=text)
         return [EntryAddedOrReplaced(self._questions[call])]
 
-    # Proposals and turns.
+    # Proposals and turns
 
     def _proposal(self, event: ProposalStaged | ProposalDecided | ProposalChanged, key: str) -> list[EntryChange]:
         match event:
@@ -361,7 +361,7 @@ class EntryBuilder:
                 ]
 
     def _fold_edits(self, calls: Sequence[str], card: str) -> list[EntryChange]:
-        """Remove the edit calls of a step: their files are on its card."""
+        """Remove the edit calls of a step, because the proposal's card shows their files."""
         changes: list[EntryChange] = []
         for call in calls:
             entry = self._tools.get(call)
@@ -369,7 +369,7 @@ class EntryBuilder:
                 del self._tools[call]
                 self.folded[entry.key] = card
                 changes.append(EntryRemoved(entry.key))
-        # From the last to the first: of many, none has to be moved up before it goes.
+        # Remove the last entry first: then no later entry must be renumbered.
         return changes[::-1]
 
     def _set_card(self, proposal: str, state: str, reason: str) -> list[EntryChange]:
@@ -385,20 +385,20 @@ class EntryBuilder:
         self._turn_began, self._turn_calls, self._turn_spent = 0.0, 0, TokenTotals()
         stopped, message = event.stopped, event.message
         if stopped == "aborted" and self._interrupted:
-            # The words that were cut off say so.
+            # The interrupted answer shows this already.
             stopped, message = "answer", ""
         self._interrupted = False
         entry = TurnEndEntry(key, stopped, message, duration, calls, spent)
         failure, failed = self._failure
         self._failure = ("", "")
         if failed and event.message.endswith(failed) and stopped != "answer":
-            # The end of the turn says it, too, and what to do about it.
+            # The entry of the turn's end shows the failure and what to do about it.
             return [EntryRemoved(failure), EntryAddedOrReplaced(entry)]
         return [EntryAddedOrReplaced(entry)] if entry.facts or message or stopped in ("aborted", "failed") else []
 
 
 def entry_key_of_event(log: Iterable[Event], event_id: int) -> str:
-    """Return the key of the entry that shows an event; empty for a hidden one."""
+    """Return the key of the entry that shows an event; empty for a hidden event."""
     builder, found = EntryBuilder(), ""
     for event in log:
         changes = builder.changes_of_event(event)
@@ -410,7 +410,7 @@ def entry_key_of_event(log: Iterable[Event], event_id: int) -> str:
 
 
 def _told(event: Event, key: str) -> list[TranscriptEntry]:
-    """Return the entries of an event that needs no others."""
+    """Return the entries of an event that depends on no other events."""
     match event:
         case UserMessage(text=text, command=command, images=images) if command is not None:
             wished = " · ".join(filter(None, (command.model, command.effort)))

@@ -1,8 +1,9 @@
 """Compact index of a workspace's paths with fuzzy search, for half a million paths.
 
-Paths that share a folder stand together, the names in one text and the folders in another, with a line for each. So a
-search is a few scans of long texts by `re` and `str.find`. Most end early: only the best fifty are wanted, and once
-there are as many, longer paths are passed over. What has no match is passed over also when the query goes on.
+Paths with the same folder are stored together. One text contains the names and another the folders, one per line. So
+a search is a few scans of long texts with `re` and `str.find`. Most searches end early: only the best fifty matches
+are needed, and after that longer paths are skipped. If the user extends the query, parts without a match stay
+excluded.
 """
 
 import re
@@ -18,20 +19,20 @@ from typing import NamedTuple
 from app.concurrency import yield_to_event_loop
 
 MAX_MATCHES = 50
-"""Matches that are kept."""
+"""Maximum number of matches."""
 _BLOCK = 2048
-"""Paths in a block. Between two of them, or two groups of them, a search gives way, or is cancelled."""
+"""Paths in a block. Between blocks, or groups of them, a search yields the CPU and can be cancelled."""
 _PIECE = 256
-"""Paths that are listed before the thread gives way."""
+"""Paths that are listed before the thread yields the CPU."""
 _LONGEST_SCATTERED = 60
-"""Letters of the longest query that is also looked for with others between its letters."""
+"""Maximum length of a query whose letters may match with other letters between them."""
 _LONGEST = 1 << 31
 _FEW = 2048
-"""Characters of names that cost less to search than an expression that passes over long names costs to compile."""
+"""Characters of names below which a search costs less than compiling an expression with a length limit."""
 _ROOM_STEP = 16
-"""Step of the longest length of a name in an expression, so that fewer expressions are compiled."""
+"""Step of the length limits in expressions, so that fewer expressions are compiled."""
 _LENGTH_STEP = 16
-"""The shortest paths of the runs of a group differ by less than this."""
+"""The shortest paths of the runs in a group differ by less than this."""
 _BEFORE_WORD = r"[_\-. ]"
 
 
@@ -41,37 +42,37 @@ class SearchCancelled(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """Neighbouring paths. Lower-case names and folders are searched, those as they are on disk are shown."""
+    """Neighbouring paths, in lower case for the search and in their real case for the result."""
 
     names: str
     """A line for each path, with a line feed before the first and after the last."""
     folders: str
-    """A line for each run of paths that share a folder, which ends in a slash; empty for the root."""
+    """A line for each run of paths with the same folder; it ends with a slash and is empty for the root."""
     real_names: str
     real_folders: str
     name_starts: "array[int]"
-    """Where in `names` the line feed before each run is, and one for the end."""
+    """Index in `names` of the line feed before each run, and of the end."""
     folder_starts: "array[int]"
-    """Where in `folders` each line begins, and one for the end."""
+    """Index in `folders` of the start of each line, and of the end."""
     folder_lengths: "array[int]"
-    """Characters of the folder of each run, with its slash."""
+    """Length of each run's folder, with its slash."""
     shortest_paths: "array[int]"
-    """Characters of the shortest path of each run, in ascending order."""
+    """Length of the shortest path of each run, in ascending order."""
     order: "array[int]"
-    """Place of each run among those of the block in the order in which the paths were listed."""
+    """Position of each run of the block in listing order."""
     last: str
     """The path that was listed last."""
 
     def run_of(self, start: int) -> int:
-        """Return the number of the run that has the name at an index of `names`."""
+        """Return the number of the run that contains the name at an index of `names`."""
         return bisect_right(self.name_starts, start - 1) - 1
 
     def path(self, start: int) -> str:
-        """Return the path, as it is on disk, of the name at an index of `names`."""
+        """Return the path in its real case for the name at an index of `names`."""
         run = self.run_of(start)
         folder_start, name_start = self.folder_starts[run], start
         if len(self.names) != len(self.real_names) or len(self.folders) != len(self.real_folders):
-            # A few letters have more characters in lower case.
+            # A few letters have more characters in lower case, so the indices differ.
             line = self.names.count("\n", 0, start)
             return self.real_folders.split("\n")[run + 1] + self.real_names.split("\n")[line]
         folder = self.real_folders[folder_start : self.folder_starts[run + 1] - 1]
@@ -111,7 +112,7 @@ def _block(paths: Sequence[str]) -> _Block:
 
 
 _Place = tuple[int, int, int]
-"""Number of a block, order of a run, and index of a name in the names of the block. Places are in listing order."""
+"""(block number, order of the run, index of the name in the block's names); sorted in listing order."""
 
 
 @dataclass(slots=True)
@@ -119,19 +120,19 @@ class _Best:
     """The best matches found so far."""
 
     found: dict[_Place, tuple[int, int]] = field(default_factory=dict)
-    """Tier and length, by place."""
+    """(tier, length) by place."""
     last: tuple[int, _Place] | None = None
-    """Length and place of the last of the best, once there are enough."""
+    """(length, place) of the worst of the best matches; None until there are enough."""
 
     def room(self, place: _Place) -> int:
-        """Return how long a path at a place, or after it, may be to be among the best of the tier."""
+        """Return the maximum length of a path at this place, or after it, that can still be among the best."""
         if self.last is None:
             return _LONGEST
         length, last_place = self.last
         return length if place < last_place else length - 1
 
     def take(self, tier: int, place: _Place, length: int) -> None:
-        """Add a match, unless it has been found in an earlier tier."""
+        """Add a match, unless it was found in an earlier tier."""
         if length > self.room(place):
             return
         self.found.setdefault(place, (tier, length))
@@ -142,26 +143,26 @@ class _Best:
             self.last = length, place
 
     def in_order(self) -> list[tuple[_Place, tuple[int, int]]]:
-        """Return the best, best first."""
+        """Return the best matches, best first."""
         return nsmallest(MAX_MATCHES, self.found.items(), key=lambda each: (*each[1], *each[0]))
 
     @property
     def is_full(self) -> bool:
-        """Whether no later tier can add anything."""
+        """Return whether no later tier can add a match."""
         return self.last is not None
 
 
 class _Group(NamedTuple):
-    """Neighbouring runs of a block, whose shortest paths are of about the same length."""
+    """Neighbouring runs of a block whose shortest paths have similar lengths."""
 
     shortest: int
-    """Characters of the shortest path."""
+    """Length of the shortest path."""
     number: int
-    """Of the block."""
+    """Number of the block."""
     first: int
     """The first run."""
     end: int
-    """The one after the last."""
+    """The run after the last."""
 
 
 def _groups(blocks: Iterable[_Block]) -> Iterator[_Group]:
@@ -175,36 +176,36 @@ def _groups(blocks: Iterable[_Block]) -> Iterator[_Group]:
 
 @dataclass(slots=True)
 class _Candidates:
-    """Where matches of a query may be, and so those of each query that begins with it."""
+    """Where a query may match; the same places limit all queries that begin with it."""
 
     blocks: tuple[_Block, ...]
     query: str
     in_names: Sequence[int]
     """Numbers of the blocks that have the query in a name."""
     scattered: dict[int, Sequence[_Group]] = field(default_factory=dict)
-    """Groups that may have a match, by tier, those of short paths first; of a tier that is missing, all may have."""
+    """Groups that may match, by tier and sorted by shortest path; for a missing tier, all groups may match."""
 
     def groups(self, tier: int) -> Sequence[_Group]:
-        """Return the groups that may have a match of a tier, those of short paths first."""
+        """Return the groups that may have a match of a tier, sorted by shortest path."""
         if tier in self.scattered:
             return self.scattered[tier]
         return sorted(_groups(self.blocks))
 
 
 class PathIndex:
-    """Index of paths, searched by one thread while another refreshes it."""
+    """Index of paths; one thread can search it while another rebuilds it."""
 
     def __init__(self) -> None:
         self._blocks: tuple[_Block, ...] = ()
         self._candidates = _Candidates((), "", ())
-        """Of the latest query."""
+        """Candidates of the latest query."""
 
     def rebuild(self, paths: Iterable[str], is_cancelled: Callable[[], bool] = lambda: False) -> None:
-        """List the paths again, replacing the index block by block.
+        """List the paths again and replace the index block by block.
 
         Args:
-            paths: In the order in which they are offered where nothing else decides.
-            is_cancelled: Ends it where it is; what has not been listed anew stays as it was.
+            paths: All paths, in the order in which equal matches are offered.
+            is_cancelled: If it returns True, the rest of the index stays as it was.
         """
         new: list[_Block] = []
         old = list(self._blocks)
@@ -222,12 +223,12 @@ class PathIndex:
         """Return the best matches among the indexed paths, best first.
 
         Raises:
-            SearchCancelled: `is_cancelled` said so, which is asked now and then.
+            SearchCancelled: `is_cancelled` returned True; it is called between blocks.
         """
         blocks, query = self._blocks, query.lower()
         if not query:
             return list(islice(_all(blocks), MAX_MATCHES))
-        # The search before may still be at work on a thread: its candidates are replaced, not changed.
+        # A previous search may still run in a thread, so its candidates are replaced, not changed.
         kept = self._candidates
         if kept.blocks is blocks and query.startswith(kept.query):
             candidates = _Candidates(blocks, query, kept.in_names, kept.scattered.copy())
@@ -264,19 +265,19 @@ class _Wanted(NamedTuple):
     """Requirement for a matching name."""
 
     anywhere: re.Pattern[str]
-    """Expression that is found somewhere in the line of a name, or from the line feed before it on."""
+    """Expression to find in a name's line, which may include the line feed before it."""
     least: int
-    """Letters of the name, at least, up to the end of what is found."""
+    """Minimum number of the name's letters up to the end of the match."""
 
 
 _ANY = _Wanted(re.compile(r"\n(?=[^\n])"), 0)
 
 _NAME_START, _WORD_START, _IN_NAME, _IN_PATH, _SCATTERED_IN_NAME, _SCATTERED = range(6)
-"""Tiers of matches, the best first: where the query is in the path, or that its letters are there in order."""
+"""Tiers of matches, best first: by position of the query in the path, or only its letters in order."""
 
 
 class _Search:
-    """One search, tier by tier, until no later one can add anything; narrows the candidates."""
+    """One search, tier by tier, until no later tier can add a match; narrows the candidates."""
 
     def __init__(self, candidates: _Candidates, is_cancelled: Callable[[], bool]) -> None:
         self._candidates = candidates
@@ -286,21 +287,25 @@ class _Search:
         self._best = _Best()
 
     def run(self) -> _Best:
-        """Search; raises SearchCancelled."""
+        """Search and return the best matches.
+
+        Raises:
+            SearchCancelled: The search was cancelled.
+        """
         for _ in self._tiers():
             if self._best.is_full:
                 break
         return self._best
 
     def _tiers(self) -> Iterator[None]:
-        """Look for the matches of one tier after another."""
+        """Search one tier after each `next`."""
         query, literal = self._query, re.escape(self._query)
         in_name = "/" not in query
         if in_name:
             start = _Wanted(re.compile(f"\n{literal}"), len(query))
             self._in_names(_NAME_START, f"\n{query}", start)
             yield
-            # A search for the text itself is many times as fast as one for what stands before it.
+            # A search for the text itself is many times faster than one that checks the character before it first.
             word = _Wanted(re.compile(f"{literal}(?<={_BEFORE_WORD}{literal})"), len(query) + 1)
             self._in_names(_WORD_START, query, word)
             yield
@@ -319,7 +324,7 @@ class _Search:
         self._in_groups(_SCATTERED, partial(self._letters_in_paths, reach, rests))
 
     def _short_enough(self, numbers: Iterable[int]) -> Iterator[tuple[int, _Block]]:
-        """Yield the blocks that have a path short enough to be among the best, with their numbers."""
+        """Yield the blocks with a path that is short enough to be among the best, with their numbers."""
         for number in numbers:
             self._give_way()
             block = self._blocks[number]
@@ -332,7 +337,7 @@ class _Search:
             raise SearchCancelled
 
     def _in_names(self, tier: int, needed: str, wanted: _Wanted) -> None:
-        """Look for names, with a text that a match needs."""
+        """Search the names; only blocks that contain `needed` are scanned."""
         without = set()
         for number, block in self._short_enough(self._candidates.in_names):
             if self._query not in block.names:
@@ -342,7 +347,7 @@ class _Search:
         self._candidates.in_names = [number for number in self._candidates.in_names if number not in without]
 
     def _in_folders(self) -> None:
-        """Look for the query in folders, or with its last slash where folder and name meet."""
+        """Search the folders; a query with a slash may also match at the border of folder and name."""
         before, slash, after = self._query.rpartition("/")
         for number, block in self._short_enough(range(len(self._blocks))):
             for run in _runs_with(block, self._query):
@@ -353,12 +358,13 @@ class _Search:
                     self._take(_IN_PATH, number, wanted, run, run + 1)
 
     def _in_groups(self, tier: int, look: Callable[[int, int, int], bool]) -> None:
-        """Look at the groups that may have a match of a tier, those of short paths first.
+        """Search the groups that may have a match of a tier, shortest paths first.
 
         Args:
-            tier: Of the matches.
-            look: Takes the matches in a block, given by its number, from one run up to another; returns whether there
-                are any, also if they are too long to be among the best.
+            tier: Tier of the matches.
+            look: Adds the matches of a block (by number) from one run up to another; returns whether there are any,
+                even if
+                they are too long to be among the best.
         """
         groups = self._candidates.groups(tier)
         has_letters = [
@@ -382,7 +388,7 @@ class _Search:
             self._candidates.scattered[tier] = [*narrowed, *groups[done:]]
 
     def _letters_in_names(self, wanted: _Wanted, number: int, first: int, end: int) -> bool:
-        """Look for names that have the letters of the query in order."""
+        """Search for names that contain the letters of the query in order."""
         block = self._blocks[number]
         if not wanted.anywhere.search(block.names, block.name_starts[first], block.name_starts[end]):
             return False
@@ -392,14 +398,15 @@ class _Search:
     def _letters_in_paths(
         self, reach: re.Pattern[str], rests: Sequence[_Wanted], number: int, first: int, end: int
     ) -> bool:
-        """Look for paths that have the letters of the query in order, the first of them in the folder.
+        """Search for paths that contain the letters of the query in order, the first of them in the folder.
 
         Args:
-            reach: Takes the letters that a folder has in order; their number is that of the last group.
-            rests: What a name must have, by the number of letters that its folder has.
-            number: Of the block.
+            reach: Matches the query's letters in a folder; the number of the last group is the number of matched
+                letters.
+            rests: Requirement for the name, by the number of letters in the folder.
+            number: Number of the block.
             first: The first run.
-            end: The one after the last.
+            end: The run after the last.
         """
         block, has_match = self._blocks[number], False
         names, starts, folders, folder_starts = block.names, block.name_starts, block.folders, block.folder_starts
@@ -413,14 +420,14 @@ class _Search:
         return has_match
 
     def _take(self, tier: int, number: int, wanted: _Wanted, first: int, end: int) -> None:
-        """Take the names of neighbouring runs that match, and that are not too long to be among the best.
+        """Add the matching names of neighbouring runs that are short enough to be among the best.
 
         Args:
-            tier: Of the matches.
-            number: Of the block.
-            wanted: What a name must have.
+            tier: Tier of the matches.
+            number: Number of the block.
+            wanted: Requirement for the names.
             first: The first run.
-            end: The one after the last.
+            end: The run after the last.
         """
         best, block = self._best, self._blocks[number]
         starts, expression = block.name_starts, wanted.anywhere
@@ -437,17 +444,17 @@ class _Search:
         self._take_found(tier, number, expression, at, starts[end] + 1)
 
     def _take_found(self, tier: int, number: int, wanted: re.Pattern[str], start: int, end: int) -> int:
-        """Take the names in which an expression is found, at most until there are enough.
+        """Add the names that match an expression, until there are enough.
 
         Args:
-            tier: Of the matches.
-            number: Of the block.
+            tier: Tier of the matches.
+            number: Number of the block.
             wanted: The expression.
-            start: The line feed before the first name.
-            end: Where the line of the last name ends.
+            start: Index of the line feed before the first name.
+            end: Index of the end of the last name's line.
 
         Returns:
-            The line feed before the names that are left.
+            Index of the line feed before the remaining names.
         """
         best, block = self._best, self._blocks[number]
         names, was_full = block.names, best.is_full
@@ -463,12 +470,12 @@ class _Search:
 
 @lru_cache(maxsize=512)
 def _bounded(anywhere: str, steps: int) -> re.Pattern[str]:
-    """Return an expression that finds what another does, with at most some steps of letters of the name after it."""
+    """Return an expression that also limits the name's length after the match to some steps."""
     return re.compile(f"{anywhere}(?=[^\n]{{0,{steps * _ROOM_STEP}}}\n)")
 
 
 def _scattered(letters: str) -> _Wanted:
-    """Letters in order, with anything between them."""
+    """Return the requirement for letters in order, with any letters between them."""
     if not letters:
         return _ANY
     first, *others = map(re.escape, letters)
@@ -477,7 +484,7 @@ def _scattered(letters: str) -> _Wanted:
 
 
 def _runs_with(block: _Block, text: str) -> list[int]:
-    """Return the runs, in order, whose folder, with the line feed after it, has a text."""
+    """Return the runs, in order, whose folder contains a text; the line feed after the folder counts too."""
     runs = []
     at = block.folders.find(text)
     while at >= 0:

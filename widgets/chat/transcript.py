@@ -1,4 +1,4 @@
-"""The transcript: of thousands of entries only those on screen are laid out and drawn."""
+"""The transcript: lays out and draws only the visible ones of thousands of entries."""
 
 import asyncio
 import re
@@ -25,11 +25,11 @@ from widgets.common.containers import StripView
 from widgets.common.text_colours import selection_style
 
 _STEP = 3
-"""Rows by which an entry that is higher than the screen is gone through."""
+"""Rows per step through an entry that is taller than the screen."""
 
 
 class EntryCursor:
-    """Cursor over the entries; nowhere until the user moves it."""
+    """Cursor over the entries; not set until the user moves it."""
 
     def __init__(self, slots: EntrySlots) -> None:
         self._slots = slots
@@ -37,22 +37,22 @@ class EntryCursor:
 
     @property
     def slot(self) -> EntrySlot | None:
-        """Return the slot at the cursor."""
+        """Return the slot at the cursor; None if the cursor is not set."""
         here = self.index
         return self._slots.items[here] if here is not None and here < len(self._slots) else None
 
     @property
     def entry(self) -> TranscriptEntry | None:
-        """Return the entry at the cursor."""
+        """Return the entry at the cursor; None if the cursor is not set."""
         return self.slot.entry if self.slot is not None else None
 
     def place_at_row(self, row: int) -> None:
-        """Put the cursor on the entry at this row, or on the last, unless it is set."""
+        """If the cursor is not set, put it on the entry at this row, or on the last entry."""
         if self.index is None and len(self._slots):
             self.index = self._slots.index_at_row(row)
 
     def on_removed(self, index: int) -> None:
-        """Keep the cursor at its entry when the one at this index is removed."""
+        """Keep the cursor at its entry when the entry at this index is removed."""
         if self.index is not None and self.index > index:
             self.index -= 1
 
@@ -90,7 +90,7 @@ _WORD = re.compile(r"[\w./:@-]+|\S")
 
 
 def selected_text(layout: TranscriptLayout, selection: Selection) -> str:
-    """Return the selected text as it was written: without marks, and wrapped rows joined again."""
+    """Return the selected text as it was written: without marks, and with wrapped rows joined."""
     last = layout.slots.total_rows - 1
     start = selection.start.y if selection.start is not None else 0
     end = selection.end.y if selection.end is not None else last
@@ -99,14 +99,14 @@ def selected_text(layout: TranscriptLayout, selection: Selection) -> str:
 
 
 def word_selection_at(layout: TranscriptLayout, row: int, column: int) -> Selection | None:
-    """Return the word at a column of a row, marks counted."""
+    """Return the word at a column of a row, marks included; None if there is none."""
     text = " " * MARK_WIDTH + layout.line(row).text
     word = next((match for match in _WORD.finditer(text) if match.start() <= column < match.end()), None)
     return Selection(Offset(word.start(), row), Offset(word.end(), row)) if word is not None else None
 
 
 def entry_selection_at(layout: TranscriptLayout, row: int) -> Selection:
-    """Return the whole entry that a row belongs to."""
+    """Return the whole entry that contains a row."""
     index = layout.slots.index_at_row(row)
     slot = layout.slots.items[index]
     top = layout.slots.first_row(index) + slot.gap
@@ -124,14 +124,14 @@ def _joined(rows: Iterable[tuple[StyledLine, tuple[int, int]]]) -> str:
 
 
 def _copied(line: StyledLine, start: int, end: int) -> str:
-    """The text of a row between two characters of its strip (-1 for the end), without decoration."""
+    """Return the text of a row between two characters of its strip (-1 for the end), without decoration."""
     begin = max(line.gutter, start - MARK_WIDTH)
     stop = len(line.text) if end < 0 else end - MARK_WIDTH
     return "".join(text for text, _ in slice_spans(line.spans, begin, stop)) if stop > begin else ""
 
 
 def shift_selection(selection: Selection, rows: int) -> Selection:
-    """Return the selection of the same text moved down by some rows."""
+    """Return the selection of the same text after it moved down by some rows."""
     return Selection(*(end if end is None else end + Offset(0, rows) for end in selection))
 
 
@@ -139,18 +139,18 @@ class Transcript(StripView, can_focus=True):
     """Scrolling list of entries that can be opened and copied; follows its end unless the user has scrolled up."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*make_bindings("chat")]
-    # Who unfolds a line by a click goes on writing in the composer.
+    # After a click that unfolds an entry, the focus stays in the composer.
     FOCUS_ON_CLICK: ClassVar[bool] = False
     COMPONENT_CLASSES: ClassVar[set[str]] = COMPONENT_CLASSES
     DEFAULT_CSS = transcript_css("Transcript")
 
     @dataclass
     class FollowChanged(Message):
-        """The transcript follows its end, or has stopped because the user scrolled up."""
+        """The transcript follows its end, or stopped because the user scrolled up."""
 
         following: bool
         unseen: int
-        """Entries that came since."""
+        """Number of entries added since then."""
 
     @dataclass
     class ProposalOpened(Message):
@@ -160,7 +160,7 @@ class Transcript(StripView, can_focus=True):
 
     @dataclass
     class LinkOpened(Message):
-        """The user clicked a link of the model's text; `href` is as untrusted as the text."""
+        """The user clicked a link in the model's text; `href` is untrusted."""
 
         href: str
 
@@ -181,7 +181,7 @@ class Transcript(StripView, can_focus=True):
 
     @property
     def is_following(self) -> bool:
-        """Return whether new text scrolls into view."""
+        """Return whether the transcript follows its end."""
         return self._following
 
     @property
@@ -196,28 +196,28 @@ class Transcript(StripView, can_focus=True):
 
     @property
     def cursor_entry(self) -> TranscriptEntry | None:
-        """Return the entry that Enter would open."""
+        """Return the entry at the cursor; None if the cursor is not set."""
         return self._cursor.entry
 
     def show_greeting(self, lines: Sequence[Content]) -> None:
-        """Show these lines in the middle while there is no entry."""
+        """Show these lines in the middle while there are no entries."""
         self._greeting = lines
         if not len(self._slots):
             self.refresh()
 
     def make_empty_layout(self) -> TranscriptLayout:
-        """Return an empty layout, to be filled and then shown."""
+        """Return an empty layout with the current settings, to fill and show later."""
         return self._layout.empty_copy()
 
     def show_layout(self, layout: TranscriptLayout) -> None:
-        """Show a whole session in place of another, from the end; nothing above the screen is laid out."""
+        """Show a whole session instead of another, from the end; nothing above the screen is laid out."""
         layout.copy_settings(self._layout)
         self._have(layout)
         self._unseen, self._following = 0, True
         self._settle()
 
     def extend_layout(self, layout: TranscriptLayout) -> None:
-        """Show a whole session of which the end is shown, without moving the visible part."""
+        """Show a whole session whose end is already shown, without moving the visible part."""
         layout.copy_settings(self._layout)
         cursor, selection = self._cursor.index, self.text_selection
         entries, rows = layout.adopt_layouts(self._layout, self.scroll_offset.y)
@@ -234,10 +234,10 @@ class Transcript(StripView, can_focus=True):
         self._painter_now = None
 
     def apply_changes(self, changes: Iterable[EntryChange], *, is_streaming: bool = False) -> bool:
-        """Show changes; returns False while some layout is left for `continue_layout`.
+        """Apply changes; return False while layout work is left for `continue_layout`.
 
-        Then there is a picture once that is done, or when the next changes come: one for each time that some come.
-        Where text `is_streaming`, few rows change, and only they are drawn.
+        If so, the screen is refreshed when that work is done, or at the next changes: once for each group of changes.
+        While text `is_streaming`, few rows change, and only these are drawn.
         """
         behind = self._layout.has_unfinished_layout
         count, held = len(self._slots), None if self._following else self._layout.anchor_at(self.scroll_offset.y)
@@ -268,12 +268,12 @@ class Transcript(StripView, can_focus=True):
 
     @property
     def _near(self) -> range:
-        """The rows that are worth being laid out at once: those on the screen, and somewhat around it."""
+        """Return the rows that are laid out at once: those on the screen and nearby."""
         row, height = self.scroll_offset.y, self.size.height
         return range(row - height, row + 3 * height)
 
     def _settle(self, *, streams: bool = False) -> None:
-        """Make the visible rows exact without moving them, and follow the end if that is wanted."""
+        """Make the visible rows exact without moving them; if the transcript follows its end, scroll there."""
         if not self._width:
             return
         if self._following:
@@ -288,7 +288,7 @@ class Transcript(StripView, can_focus=True):
             self.refresh()
 
     def _show_from(self, row: int, anchor: int | None = None) -> None:
-        """Make the screen that begins at `row` exact; the slot `anchor` stays where it is on it."""
+        """Make the screen that begins at `row` exact; the slot `anchor` keeps its position on the screen."""
         begins = self._layout.lay_out_screen_from(row, self.size.height, anchor)
         self._set_height()
         if begins != row:
@@ -310,7 +310,7 @@ class Transcript(StripView, can_focus=True):
         self.scroll_to(y=row, animate=False, immediate=True)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Lay out rows that came into view; scrolling up stops following, reaching the end resumes it."""
+        """Lay out rows that became visible; scrolling up stops following, reaching the end resumes it."""
         super().watch_scroll_y(old_value, new_value)
         if self._moving or round(old_value) == round(new_value):
             return
@@ -325,12 +325,12 @@ class Transcript(StripView, can_focus=True):
         self.post_message(self.FollowChanged(following, 0))
 
     def follow_end(self) -> None:
-        """Go to the end and stay there."""
+        """Scroll to the end and follow it."""
         self._set_following(True)
         self._settle()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Lay out for the new width; the same text stays at the top, or the end at the bottom."""
+        """Lay out for the new width; keep the same text at the top, or the end at the bottom."""
         if event.size.width == self._width:
             self._settle()
             return
@@ -351,13 +351,13 @@ class Transcript(StripView, can_focus=True):
         return self._painter_now
 
     def notify_style_update(self) -> None:
-        """Rebuild strips and styles after a change of theme; the layout stays."""
+        """Discard strips and styles after a change of theme; the layout stays."""
         super().notify_style_update()
         self._painter_now = None
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """Return the rows of a region of the screen."""
-        # Finding the selection walks up to the screen: once for a paint, not for each row.
+        # Finding the selection needs a walk up to the screen: do it once per frame, not for each row.
         self._selection = self.text_selection
         self._drawing = True
         try:
@@ -370,7 +370,7 @@ class Transcript(StripView, can_focus=True):
         return strips
 
     async def _load_lexers(self) -> None:
-        """Load the lexers of the code on the screen on a thread, and paint it again."""
+        """Load the lexers for visible code in a thread, and paint again."""
         try:
             await asyncio.to_thread(load_lexers, frozenset(self._painter.missing_lexers))
         finally:
@@ -379,7 +379,7 @@ class Transcript(StripView, can_focus=True):
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """Return one row of the screen; for the mouse, its segments carry their positions."""
+        """Return one row of the screen; outside of drawing, its segments carry text positions for the mouse."""
         row, size = self.scroll_offset.y + y, self.size
         if not len(self._slots):
             return self._painter.paint_greeting(self._greeting, y, size.width, size.height)
@@ -388,12 +388,12 @@ class Transcript(StripView, can_focus=True):
         strip = self._painter.paint_row(
             self._layout, row, size.width, self._cursor.index if self.has_focus else None, selected
         )
-        # Offsets cost as much as the row, and each is a style that Rich and Textual remember.
+        # Offsets double the cost of a row, and each is a style that Rich and Textual cache.
         return strip if self._drawing or row >= self._slots.total_rows else strip.apply_offsets(0, row)
 
     @property
     def allow_select(self) -> bool:
-        """Return True: text can be selected with the mouse."""
+        """Return True, so that the user can select text with the mouse."""
         return True
 
     def selection_updated(self, selection: Selection | None) -> None:
@@ -404,7 +404,7 @@ class Transcript(StripView, can_focus=True):
         return (selected_text(self._layout, selection), "\n") if len(self._slots) else None
 
     def on_focus(self) -> None:
-        """Put the cursor on the lowest entry in view."""
+        """Put the cursor on the lowest visible entry, if it is not set."""
         self._cursor.place_at_row(self.scroll_offset.y + self.size.height - 1)
         self.refresh()
 
@@ -422,14 +422,14 @@ class Transcript(StripView, can_focus=True):
         self.refresh()
 
     def go_to_entry(self, key: str) -> None:
-        """Put the cursor, and the focus, on an entry that is shown."""
+        """Focus the transcript and put the cursor on an entry, if it exists."""
         if (index := self._slots.index_of_key(key)) is not None:
             self._cursor.index = index
             self.focus()
             self.move_cursor(index)
 
     def _step(self, direction: int) -> None:
-        """Move to the next entry; through one higher than the screen by a few rows at a time."""
+        """Move to the next entry; scroll through an entry taller than the screen in small steps."""
         if self._cursor.slot is None:
             self.on_focus()
             return
@@ -470,7 +470,7 @@ class Transcript(StripView, can_focus=True):
         self.follow_end()
 
     def action_open(self) -> None:
-        """Open or fold the entry under the cursor; a proposal's card leads to the review."""
+        """Open or fold the entry under the cursor; for a proposal's card, open the review."""
         if self._cursor.index is not None and self._cursor.slot is not None:
             self._open(self._cursor.index)
 
@@ -491,7 +491,7 @@ class Transcript(StripView, can_focus=True):
             self.post_message(self.ProposalOpened(entry.proposal))
         elif entry.can_open:
             if self._following:
-                # What was opened stays where it is, though it pushes the end out of view.
+                # Keep the opened entry in place, although it pushes the end out of view.
                 self._set_following(False)
             self._layout.toggle_open(index)
             self._settle()
@@ -499,9 +499,9 @@ class Transcript(StripView, can_focus=True):
                 self._set_following(True)
 
     def on_click(self, event: events.Click) -> None:
-        """Open a link, unfold an entry, or go to the review of a proposal's card.
+        """Open a link, open or fold an entry, or review the proposal of a card.
 
-        A double click selects the word, a triple click the entry; after dragging, the selection is left alone.
+        A double click selects the word, a triple click the entry. A click after dragging keeps the selection.
         """
         event.prevent_default()
         offset = event.get_content_offset(self)
@@ -536,7 +536,7 @@ class Transcript(StripView, can_focus=True):
             self.screen.selections = {self: selection}
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Show where a link leads."""
+        """Show the address of the link under the mouse."""
         href = event.style.meta.get("href")
         if href != self._link_under_mouse:
             self._link_under_mouse = href

@@ -1,4 +1,4 @@
-"""Layout of the transcript: entries on screen are laid out exactly, heights of the others are estimated."""
+"""Layout of the transcript: visible entries are laid out exactly, the heights of the others are estimates."""
 
 import time
 from bisect import bisect_right
@@ -19,7 +19,7 @@ from widgets.chat.markdown.styled_lines import BLANK_LINE, StyledLine
 
 
 class SlotLayout(NamedTuple):
-    """Layout of a slot at another width."""
+    """Layout of a slot for another width."""
 
     width: int
     entry: TranscriptEntry
@@ -35,7 +35,7 @@ _NO_MARKS = EntryMarks()
 
 
 class EntrySlot:
-    """An entry with its rows, which are laid out when first needed."""
+    """An entry with its rows, which are laid out when they are first needed."""
 
     __slots__ = ("_before", "_growing", "entry", "exact", "gap", "height", "lines", "marks", "opened")
 
@@ -44,17 +44,17 @@ class EntrySlot:
         self.opened = False
         self.lines: list[StyledLine] | None = None
         self.marks = _NO_MARKS
-        """As of the time when the rows were laid out."""
+        """The marks at the latest layout."""
         self.gap = 0
         """Empty rows above."""
         self.height = entry.expected_height(width)
-        """Rows without the gap; 0 while it is hidden."""
+        """Rows without the gap; 0 while the entry is hidden."""
         self.exact = False
         self._growing: GrowingRows | None = None
         self._before: SlotLayout | None = None
 
     def resize(self, old: int, new: int) -> None:
-        """Use the rows of the new width, if it is the one before the old, else an estimate of their number."""
+        """Switch to a new width: restore the previous layout if it has this width, else estimate the height."""
         before, self._before = self._before, None
         if self.lines is not None:
             self._before = SlotLayout(
@@ -67,7 +67,7 @@ class EntrySlot:
             self.exact, self.height = False, self.entry.expected_height(new)
 
     def lay_out(self, width: int, deadline: float | None = None) -> bool:
-        """Make `lines` and `height` exact; returns False if the deadline came first and some is left to do."""
+        """Make `lines` and `height` exact; return False if the deadline was reached first."""
         done = True
         self._growing = self.entry.growing_rows(self._growing, width, self.opened)
         if self._growing is not None:
@@ -81,7 +81,7 @@ class EntrySlot:
         return done
 
     def line(self, offset: int) -> StyledLine:
-        """Return a row, blank where nothing is laid out."""
+        """Return a row; a blank one if it is not laid out."""
         lines = self.lines or ()
         return lines[offset] if 0 <= offset < len(lines) else BLANK_LINE
 
@@ -94,16 +94,16 @@ class EntrySlot:
 
 
 class EntrySlots:
-    """All slots in order, with the row at which each begins."""
+    """All slots in order, with the first row of each."""
 
     def __init__(self) -> None:
         self.items: list[EntrySlot] = []
         self.hide_interventions = False
         self._by_key: dict[str, int] = {}
         self._tops: list[int] = [0]
-        """Row of each slot's gap, and at the end the number of rows."""
+        """First row of each slot, its gap included; the last item is the number of rows."""
         self._valid = 0
-        """How many of `_tops` are right."""
+        """Number of valid items in `_tops`."""
 
     def __len__(self) -> int:
         return len(self.items)
@@ -115,21 +115,21 @@ class EntrySlots:
         return self._tops[-1] + 1 if self.items else 0
 
     def index_of_key(self, key: str) -> int | None:
-        """Return the position of an entry."""
+        """Return the index of the slot with this key; None if there is none."""
         return self._by_key.get(key)
 
     def first_row(self, index: int) -> int:
-        """Return the row at which the slot begins, its gap included."""
+        """Return the first row of a slot, its gap included."""
         self._update()
         return self._tops[index]
 
     def index_at_row(self, row: int) -> int:
-        """Return the index of the slot that holds a row; the last one for a row beyond the end."""
+        """Return the index of the slot that contains a row; the last one for a row beyond the end."""
         self._update()
         return max(0, min(len(self.items) - 1, bisect_right(self._tops, row) - 1))
 
     def relative_position(self, row: int) -> tuple[int, float] | None:
-        """Return the index of the slot that holds a row, and how far down in it that is, from 0 to 1."""
+        """Return the index of the slot at a row, and the relative position in it from 0 to 1; None if empty."""
         if not self.items:
             return None
         index = self.index_at_row(row)
@@ -137,12 +137,12 @@ class EntrySlots:
         return index, (row - self.first_row(index)) / max(1, slot.gap + slot.height)
 
     def row_at_position(self, index: int, fraction: float) -> int:
-        """Return the row of a `relative_position`."""
+        """Return the row for a `relative_position`."""
         slot = self.items[index]
         return self.first_row(index) + round(fraction * (slot.gap + slot.height))
 
     def append(self, slot: EntrySlot) -> int:
-        """Add a slot at the end; returns its index."""
+        """Add a slot at the end; return its index."""
         index = len(self.items)
         self.items.append(slot)
         self._by_key[slot.entry.key] = index
@@ -150,7 +150,7 @@ class EntrySlots:
         return index
 
     def replace_entry(self, index: int, entry: TranscriptEntry) -> None:
-        """Show another value in the same place."""
+        """Replace the entry of a slot."""
         slot = self.items[index]
         slot.entry = entry
         slot.exact = False
@@ -158,7 +158,7 @@ class EntrySlots:
             self._set_gap(index + 1)
 
     def replace_slot(self, index: int, slot: EntrySlot) -> None:
-        """Have this slot, with the rows that it has, for the entry here."""
+        """Replace the slot of an entry; keep the rows of the new slot if its entry is equal."""
         entry = self.items[index].entry
         if slot.entry != entry:
             slot.entry, slot.exact = entry, False
@@ -167,7 +167,7 @@ class EntrySlots:
             self._set_gap(touched)
 
     def remove(self, index: int) -> None:
-        """Take a slot away."""
+        """Remove a slot."""
         slot = self.items.pop(index)
         del self._by_key[slot.entry.key]
         for later in range(index, len(self.items)):
@@ -181,7 +181,7 @@ class EntrySlots:
         self._valid = min(self._valid, index)
 
     def resize(self, old: int, new: int) -> None:
-        """Adapt to a new width: only heights of slots laid out for it are exact."""
+        """Adapt to a new width: only the heights of slots that were laid out for it are exact."""
         for slot in self.items:
             slot.resize(old, new)
             if self.is_hidden(slot.entry):
@@ -201,7 +201,7 @@ class EntrySlots:
         self.mark_changed(0)
 
     def toggle_open(self, index: int) -> None:
-        """Open or fold a slot; an open one stands apart from what follows it."""
+        """Open or fold a slot; an open one has a gap below."""
         slot = self.items[index]
         slot.opened = not slot.opened
         later = index + 1
@@ -243,9 +243,9 @@ class EntrySlots:
 
 
 _LAID_OUT = 128
-"""Slots far from the view that may keep their rows; more are forgotten, their heights kept."""
+"""Maximum number of slots that keep their rows; the oldest ones keep only their heights."""
 _BUDGET = 0.004
-"""Seconds of work between two looks at the keyboard while text streams in."""
+"""Seconds of layout work between two checks for keys while text streams in."""
 _LEAST_WIDTH, _FIRST_WIDTH = 10, 77
 
 
@@ -256,9 +256,9 @@ class TranscriptLayout:
         self.slots = EntrySlots()
         self._width = _FIRST_WIDTH
         self._laid_out: dict[int, EntrySlot] = {}
-        """Slots that hold rows, by identity, the least lately laid out first."""
+        """Slots that have rows, by identity; the least recently laid out first."""
         self._unfinished: set[str] = set()
-        """Keys of entries whose layout did not fit into the time that there was for it."""
+        """Keys of entries whose layout exceeded its time."""
 
     @property
     def laid_out_entry_count(self) -> int:
@@ -267,26 +267,27 @@ class TranscriptLayout:
 
     @property
     def has_unfinished_layout(self) -> bool:
-        """Return whether some layout is left for `continue_layout`."""
+        """Return whether work is left for `continue_layout`."""
         return bool(self._unfinished)
 
     def empty_copy(self) -> Self:
-        """Return an empty layout of the same size."""
+        """Return an empty layout with the same settings."""
         other = type(self)()
         other.copy_settings(self)
         return other
 
     def copy_settings(self, other: Self) -> None:
-        """Take the width and the hidden kinds of another layout."""
+        """Copy the width and the hidden kinds of another layout."""
         if self._width != other._width:
             self.resize(other._width)
         if self.slots.hide_interventions != other.slots.hide_interventions:
             self.slots.toggle_interventions()
 
     def adopt_layouts(self, other: Self, row: int) -> tuple[int, int]:
-        """Take over layouts and open states of the other's entries; it is not used afterwards.
+        """Reuse the layouts and open states of the other's entries; `other` must not be used afterwards.
 
-        Returns how many entries and rows further down that lies here which is at `row` there.
+        Returns:
+            How many entries and rows the entry at `row` of the other layout is further down in this one.
         """
         if not len(other.slots) or not len(self.slots):
             return 0, 0
@@ -300,15 +301,15 @@ class TranscriptLayout:
         self._unfinished |= other._unfinished
         here = self.slots.index_of_key(key)
         if here is None:
-            # In a turn of which but the end was shown, the keys are others: what is as far from the end is it.
+            # If only the end of a turn was shown, the keys differ: use the entry with the same distance to the end.
             here = max(0, len(self.slots) - len(other.slots) + held)
         return here - held, self.slots.first_row(here) - top
 
     def resize(self, width: int) -> None:
-        """Lay out for so many cells beside the marks.
+        """Set the width in cells, without the marks.
 
-        The rows for the width before are kept, since the review comes and goes: nothing wraps anew then. All other
-        heights are guessed.
+        The rows for the previous width are kept: when the review opens and closes, nothing is wrapped again. All
+        other heights are estimates.
         """
         old, self._width = self._width, max(_LEAST_WIDTH, width)
         if old == self._width:
@@ -318,7 +319,7 @@ class TranscriptLayout:
         self._laid_out = {id(slot): slot for slot in self.slots.items if slot.lines is not None}
 
     def apply_change(self, change: EntryChange) -> int | None:
-        """Apply a change; return the index of the new or changed entry, None if one was removed."""
+        """Apply a change; return the index of the new or changed entry, None if an entry was removed."""
         match change:
             case EntryAddedOrReplaced(entry):
                 index = self.slots.index_of_key(entry.key)
@@ -337,7 +338,7 @@ class TranscriptLayout:
                 return None
 
     def lay_out(self, index: int, deadline: float | None = None) -> None:
-        """Make the rows of a slot exact, or as many as there is time for."""
+        """Lay out a slot, as far as the deadline allows."""
         slot = self.slots.items[index]
         if self.slots.is_hidden(slot.entry):
             slot.height, slot.exact, slot.lines = 0, True, []
@@ -351,9 +352,9 @@ class TranscriptLayout:
             self._laid_out.pop(oldest).drop_rows()
 
     def lay_out_changed(self, indices: Iterable[int], visible_rows: range) -> None:
-        """Lay out changed entries in the rows `visible_rows` the view, as far as time allows.
+        """Lay out the changed entries near `visible_rows` and all answers, as far as time allows.
 
-        What is elsewhere is laid out when it comes into view.
+        Other entries are laid out when they become visible.
         """
         deadline = time.thread_time() + _BUDGET
         late = False
@@ -372,7 +373,7 @@ class TranscriptLayout:
                 late = time.thread_time() > deadline
 
     def continue_layout(self, visible_rows: range) -> bool:
-        """Continue unfinished layout; return whether nothing is left of it."""
+        """Continue unfinished layout; return whether nothing is left."""
         indices = [index for key in self._unfinished if (index := self.slots.index_of_key(key)) is not None]
         self._unfinished.clear()
         self.lay_out_changed(indices, visible_rows)
@@ -389,10 +390,10 @@ class TranscriptLayout:
                 return
 
     def lay_out_screen_from(self, row: int, height: int, anchor: int | None = None) -> int:
-        """Make the screen that begins at `row` exact; returns the row at which it begins then.
+        """Make the screen that begins at `row` exact; return the row at which it begins then.
 
-        Heights that were guesses may move everything below them; the slot `anchor` (the one at the top, if not
-        given) stays where it is on the screen, so nobody sees a jump.
+        Exact heights may move all rows below. The slot `anchor` (by default the one at the top) keeps its position on
+        the screen, so the user sees no jump.
         """
         if not len(self.slots):
             return row
@@ -409,7 +410,7 @@ class TranscriptLayout:
         return row
 
     def anchor_at(self, row: int) -> tuple[str, int] | None:
-        """Return the key of the entry at a row, and where it begins."""
+        """Return the key of the entry at a row, and its first row; None if there are no entries."""
         if not len(self.slots):
             return None
         index = self.slots.index_at_row(row)
@@ -421,13 +422,13 @@ class TranscriptLayout:
         return self.slots.first_row(index) - anchor[1] if index is not None else 0
 
     def lay_out_exactly(self, index: int) -> None:
-        """Lay out a slot, unless it is."""
+        """Lay out a slot, unless its rows are exact."""
         slot = self.slots.items[index]
         if slot.lines is None or not (slot.exact or slot.entry.key in self._unfinished):
             self.lay_out(index)
 
     def slot_at_row(self, row: int) -> tuple[int, int]:
-        """Return the index of the slot that holds a row, and the row in the slot: negative in the gap above it."""
+        """Return the index of the slot that contains a row, and the row in the slot: negative in the gap above it."""
         index = self.slots.index_at_row(row)
         slot = self.slots.items[index]
         if slot.lines is None:

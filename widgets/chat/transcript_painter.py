@@ -1,4 +1,4 @@
-"""Paint rows of the transcript as strips of styled cells."""
+"""Paints rows of the transcript as strips of styled cells."""
 
 import re
 from collections.abc import Sequence
@@ -54,7 +54,7 @@ _RULES: dict[str, str] = {
     "code-type": "color: $text-secondary;",
     "cursor": "background: $foreground 8%;",
 }
-"""CSS of each role; a role is the component class `chat--ROLE`."""
+"""CSS of each role; the component class of a role is `chat--ROLE`."""
 
 COMPONENT_CLASSES: set[str] = {f"chat--{role}" for role in _RULES}
 
@@ -76,13 +76,13 @@ _TRANSCRIPT = """{
 
 
 def transcript_css(selector: str) -> str:
-    """Return the default CSS of the transcript, which `selector` names, and of all roles in it."""
+    """Return the default CSS of the transcript for `selector`, with the CSS of all roles."""
     return f"{selector} {_TRANSCRIPT}{_component_css(selector)}"
 
 
 def _component_css(selector: str) -> str:
     rules = [f"& > .chat--{role} {{ {rule} }}" for role, rule in _RULES.items()]
-    # A terminal's own colours cannot be mixed: what is quiet is dim.
+    # The colours of an ANSI theme cannot be mixed, so quiet text is dim.
     rules += [f"&:ansi > .chat--{role} {{ text-style: dim{' italic' * (role == 'program')}; }}" for role in _QUIET]
     return f"{selector} {{\n" + "\n".join(rules) + "\n}\n"
 
@@ -91,22 +91,22 @@ _KEPT_STYLES = 256
 
 
 class TranscriptStyles:
-    """The styles of one widget under one theme; make a new one when the styles change."""
+    """The styles of one widget under one theme; make a new object when the styles change."""
 
     def __init__(self, widget: "Widget") -> None:
         self._widget = widget
         self._styles: dict[tuple[TextStyle, str, bool], Style] = {}
         self._colours: dict[str, Style] = {}
         self.base = widget.rich_style
-        """The widget's own style, with its background."""
+        """The style of the widget, with its background."""
 
     def resolve_style(self, face: TextStyle, fill: str = "", cursor: bool = False) -> Style:
-        """Return the style of a face on the background of `fill`."""
+        """Return the style of a face on the background of the role `fill`."""
         key = (face, fill, cursor)
         style = self._styles.get(key)
         if style is None:
             if len(self._styles) >= _KEPT_STYLES:
-                # Each link has a style for its address.
+                # Each link address has a separate style.
                 self._styles.clear()
             style = self._styles[key] = self._resolve(face, fill, cursor)
         return style
@@ -138,10 +138,10 @@ class TranscriptStyles:
 
 
 _BESIDE_GREETING, _LEAST_GREETING = 2, 20
-"""Cells left free at each side of the greeting, and those that it has in any case."""
+"""Blank cells at each side of the greeting, and its minimum width."""
 _KEY_COLUMN = re.compile(r"\S+ {2,}(?=\S)")
 _KEPT_STRIPS = 256
-"""Rows that keep their strips: some screens of them."""
+"""A few screens of rows."""
 RIGHT_MARGIN = 1
 """Cells between the rows and the scroll bar."""
 
@@ -153,8 +153,8 @@ class TranscriptPainter:
         self._widget = widget
         self._palette = TranscriptStyles(widget)
         self.missing_lexers: set[str] = set()
-        """Languages of code that was painted plain because their lexers are not loaded."""
-        # The links of an LRUCache refer to each other: with a painter that is replaced, its strips would stay.
+        """Languages of code that is painted plain because their lexers are not loaded."""
+        # Entries of an LRUCache form reference cycles: the strips of a replaced painter would stay in memory.
         self._strips: FIFOCache[tuple[int, Span, int, bool], tuple[StyledLine, Strip]] = FIFOCache(_KEPT_STRIPS)
 
     def paint_row(
@@ -168,11 +168,11 @@ class TranscriptPainter:
         """Return a row of the transcript.
 
         Args:
-            layout: The layout that holds the row.
-            row: counted from the top of it all.
-            width: in cells.
-            cursor: the index of the entry that is lit, if one is.
-            selected: the first and the last character of a selected stretch, -1 for the end, and how it looks.
+            layout: The layout that contains the row.
+            row: Row number from the top of the layout.
+            width: In cells.
+            cursor: Index of the highlighted entry; None if there is none.
+            selected: First and last character of the selection (-1 for the end), and its style.
         """
         index, offset = layout.slot_at_row(row)
         slot = layout.slots.items[index]
@@ -188,7 +188,7 @@ class TranscriptPainter:
         return Strip.blank(width, self._palette.base)
 
     def _cached(self, slot: EntrySlot, offset: int, width: int, cursor: bool) -> Strip:
-        """A row that is kept while it is the same object, as settled rows of a growing answer are."""
+        """Return a row, cached while its line is the same object, like the finished rows of a growing answer."""
         line = slot.line(offset)
         key = (id(line), slot.marks.mark_at(offset, slot.height), width, cursor)
         cached = self._strips.get(key)
@@ -199,7 +199,7 @@ class TranscriptPainter:
         return strip
 
     def paint_greeting(self, lines: Sequence[Content], row: int, width: int, height: int) -> Strip:
-        """Return a row of these lines, which form a block in the middle; sentences and keys are wrapped if needed."""
+        """Return a row of the greeting, a block of lines in the middle; lines are wrapped if needed."""
         room = max(_LEAST_GREETING, width - 2 * _BESIDE_GREETING)
         lines = [piece for line in lines for piece in _wrapped(line, room)]
         top = max(0, (height - len(lines)) // 2)
@@ -220,7 +220,7 @@ class TranscriptPainter:
         if line.code is not None and (language := line.code[0].missing_lexer):
             self.missing_lexers.add(language)
         for part, part_face in line.resolve_spans():
-            # The background of code begins with the code, not with the indent of the list that it is in.
+            # The code background begins at the code, not at the indentation of its list.
             inside = inside or part_face.role.startswith("code")
             if part:
                 style = self._palette.resolve_style(part_face, fill if inside else under, _lit(offset, cursor))
@@ -236,13 +236,13 @@ class TranscriptPainter:
             return (
                 Strip(segments).adjust_cell_length(width - RIGHT_MARGIN).adjust_cell_length(width, self._palette.base)
             )
-        # Each strip on the way would have its caches.
+        # An intermediate strip would create caches that are never used.
         padding = [Segment(" " * room, rest)] if room else []
         return Strip([*segments, *padding, Segment(" " * RIGHT_MARGIN, self._palette.base)], width)
 
 
 def _wrapped(line: Content, width: int) -> Sequence[Content]:
-    """A line in rows of this width; the words behind a key stay below each other."""
+    """Return the rows of a line for a width; wrapped text is aligned after the key column."""
     if line.cell_length <= width:
         return [line]
     key = _KEY_COLUMN.match(line.plain)
@@ -252,7 +252,7 @@ def _wrapped(line: Content, width: int) -> Sequence[Content]:
 
 
 def _lit(offset: int, cursor: bool) -> bool:
-    """The cursor lights the first row, and the edge of the others: a screenful of text stays calm."""
+    """Return whether the cursor highlights a row: only the first row of an entry."""
     return cursor and offset == 0
 
 

@@ -1,1 +1,1 @@
-"""Entries of the transcript: one class for each kind, which knows how it looks."""
+"""Entries of the transcript, with one class for each kind."""

@@ -19,7 +19,7 @@ from widgets.chat.markdown.styled_lines import (
 
 _SIGN = "▣ "
 _SHORTEST_NAME = 12
-"""Cells that the name of an image keeps, however narrow it is."""
+"""Minimum cells for the name of an image."""
 
 
 def image_line(image: Image, width: int, prefix: tuple[Span, ...] = ()) -> StyledLine:
@@ -33,15 +33,15 @@ def image_line(image: Image, width: int, prefix: tuple[Span, ...] = ()) -> Style
 
 
 MARK_WIDTH = 2
-"""Cells that the marks take; rows are laid out for what remains."""
+"""Cells of the marks; rows are laid out for the remaining width."""
 
 NO_MARK: Span = ("  ", TEXT_STYLE)
 USER_BAR: Span = ("▌ ", TextStyle("user-mark"))
-"""Runs along everything that the user wrote."""
+"""The mark beside everything that the user wrote."""
 
 
 class EntryMarks(NamedTuple):
-    """The marks left of an entry's first row and of the others."""
+    """The marks to the left of an entry's rows."""
 
     first: Span = NO_MARK
     rest: Span = NO_MARK
@@ -60,38 +60,38 @@ class GrowingRows(Protocol):
 
     @property
     def lines(self) -> list[StyledLine]:
-        """Return the rows as of the last `advance`."""
+        """Return the rows after the last `advance`."""
         ...
 
     def advance(self, deadline: float | None = None) -> bool:
-        """Lay out new text; return False if the deadline (in `time.thread_time`) came first."""
+        """Lay out new text; return False if the deadline (in `time.thread_time`) was reached first."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class TranscriptEntry(ABC):
-    """Something that was said or done. Entries are values: a new one with the same key replaces it."""
+    """An item of the transcript. Entries are values: a new one with the same key replaces it."""
 
     fill: ClassVar[str] = ""
-    """The role whose background lies under the whole entry."""
+    """The role whose background the whole entry has."""
     is_compact: ClassVar[bool] = False
-    """Neighbours of this kind stand close: they read as one."""
+    """Whether neighbours of this kind have no gap between them."""
 
     key: str
 
     @abstractmethod
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
-        """Return the rows for `width` cells beside the marks; at least one, so long as there is no `growing_rows`."""
+        """Return the rows for `width` cells beside the marks; at least one, unless `growing_rows` returns rows."""
 
     def growing_rows(self, former: GrowingRows | None, width: int, opened: bool) -> GrowingRows | None:
-        """Return rows that grow, for a growing text that is too long to lay out again each time; None otherwise.
+        """Return rows for a growing text that is too long to lay out again each time; else None.
 
-        `former` is what this method has returned for the entry that had this place before, if anything.
+        `former` is the previous result of this method for the same place; None if there is none.
         """
         return None
 
     def marks(self, opened: bool) -> EntryMarks:
-        """Return the marks at the left; `opened` turns the triangle of an entry that unfolds."""
+        """Return the marks at the left; `opened` selects the triangle of an entry that can open."""
         return EntryMarks()
 
     def expected_height(self, width: int) -> int:
@@ -100,18 +100,18 @@ class TranscriptEntry(ABC):
 
     @property
     def can_open(self) -> bool:
-        """Return whether Enter or a click shows more of it."""
+        """Return whether Enter or a click opens the entry."""
         return False
 
     @property
     def copy_text(self) -> str:
-        """Return its text for the clipboard."""
+        """Return the text for the clipboard; empty if there is none."""
         return ""
 
 
 @dataclass(frozen=True, slots=True)
 class FoldedEntry(TranscriptEntry):
-    """An entry of one line, which opens to show the rest."""
+    """An entry of one line that opens to show the rest."""
 
     triangle: ClassVar[TextStyle] = MUTED_STYLE
 

@@ -1,4 +1,4 @@
-"""Messages of the user and the model."""
+"""Entries of messages from the user, the model and signoff."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,19 +36,19 @@ from widgets.common.figures import format_dollars, format_tokens
 
 
 class PlainTextRows:
-    """Rows of plain text that grows, below a heading row."""
+    """Rows of a growing plain text, below a heading row."""
 
     def __init__(self, width: int, face: TextStyle) -> None:
         self.width = width
         self._face = face
         self._settled = ""
-        """The whole lines of the text whose rows stay, their line ends included."""
+        """The complete lines of the text whose rows are final, with their line ends."""
         self._rows = 0
-        """How many of the rows are theirs, the head included."""
+        """Number of final rows, with the heading."""
         self.lines: list[StyledLine] = []
 
     def set_text(self, heading: StyledLine, text: str) -> None:
-        """Show this text; cheap if it extends the shown one."""
+        """Show this text; fast if it extends the shown text."""
         if not text.startswith(self._settled):
             self._settled, self._rows = "", 0
         rows = self.lines[1 : self._rows]
@@ -60,19 +60,19 @@ class PlainTextRows:
         self.lines = [heading, *rows, *wrap_text(make_safe_text(text[whole:]), self._face, self.width)]
 
     def advance(self, deadline: float | None = None) -> bool:
-        """Return True: everything is laid out already."""
+        """Return True, because everything is laid out already."""
         return True
 
 
 MAX_MESSAGE_ROWS = 24
-"""Rows of a user message before the rest of it is folded."""
+"""Maximum rows of a user message; the rest is folded."""
 _LONG_TEXT, _LONG_LINES = 400, 3
-"""Characters and line breaks from which on there may be more to show."""
+"""Minimum characters or line breaks of a text that may be folded."""
 
 
 @dataclass(frozen=True, slots=True)
 class UserEntry(TranscriptEntry):
-    """The user's words; of very many the first are shown, and the rest is not even laid out until asked for."""
+    """A message of the user; if it is very long, only its beginning is laid out until the user opens it."""
 
     text: str
     answers: bool = False
@@ -81,14 +81,14 @@ class UserEntry(TranscriptEntry):
     """Images sent with the message."""
 
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
-        """Return the rows of the text, folded if they are many, and a line for each image."""
+        """Return the rows of the text, folded if there are many, and a line for each image."""
         return [*self._words(width, opened), *(image_line(image, width) for image in self.images)]
 
     def _words(self, width: int, opened: bool) -> list[StyledLine]:
         face = TextStyle("user")
         if opened:
             return wrap_text(make_safe_text(self.text), face, width)
-        # More than is ever shown, so that it has to be cut wherever the text goes on behind it.
+        # Long enough to exceed the row limit whenever more text follows.
         looked_at = (MAX_MESSAGE_ROWS + 2) * width
         lines = wrap_text(make_safe_text(self.text[:looked_at]), face, width)
         if len(lines) <= MAX_MESSAGE_ROWS + 1:
@@ -101,7 +101,7 @@ class UserEntry(TranscriptEntry):
         return EntryMarks(USER_BAR, USER_BAR)
 
     def expected_height(self, width: int) -> int:
-        """Return a height within the limit of folding."""
+        """Return an estimated height within the row limit."""
         words = max(1, self.text.count("\n") + 1 + len(self.text) // max(20, width))
         return min(MAX_MESSAGE_ROWS + 1, words) + len(self.images)
 
@@ -117,15 +117,15 @@ class UserEntry(TranscriptEntry):
 
 @dataclass(frozen=True, slots=True)
 class CommandEntry(UserEntry):
-    """A custom command as it was typed; it opens to the message that it produced."""
+    """A custom command as it was typed; it opens to show the message that it produced."""
 
     expansion: str = ""
     wished: str = ""
-    """The model and the effort that it is for, where they are not those in use."""
+    """The model and effort of the command, if they differ from the current ones."""
 
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
         """Return the typed command, and below it the message for the model or its length."""
-        # Named: a dataclass with slots is not the class that `super()` looks for.
+        # `slots=True` creates a new class, so `super()` without arguments does not work here.
         typed = UserEntry.rows(self, width, opened)
         count = self.expansion.count("\n") + 1
         label = f"{'▾' if opened else '▸'} {format_count(count, 'line')} to the model"
@@ -134,12 +134,12 @@ class CommandEntry(UserEntry):
         return [*typed, head, *(wrap_text(make_safe_text(self.expansion), MUTED_STYLE, width) if opened else ())]
 
     def expected_height(self, width: int) -> int:
-        """Return the height with the line below."""
+        """Return the estimated height, with the line below the command."""
         return UserEntry.expected_height(self, width) + 1
 
     @property
     def can_open(self) -> bool:
-        """Return whether the message can be shown."""
+        """Return True, because the message can be shown."""
         return True
 
     @property
@@ -150,20 +150,20 @@ class CommandEntry(UserEntry):
 
 @dataclass(frozen=True, slots=True)
 class AnswerEntry(TranscriptEntry):
-    """The model's words, as Markdown."""
+    """An answer of the model, as Markdown."""
 
     text: str
     state: Literal["streaming", "complete", "interrupted", "truncated", "discarded"] = "complete"
 
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
-        """Return the answer; of a discarded one the reason, and its first words struck out."""
+        """Return the rows of a discarded answer: the reason, and its beginning struck out."""
         head = StyledLine((("Discarded: the attempt failed and was repeated", MUTED_STYLE),))
         struck = wrap_text(make_safe_text(self.text.strip()), TextStyle("muted", strike=True), width)
         more = [_more(struck[2:])] if len(struck) > 2 and not opened else []
         return [head, *(struck if opened else struck[:2]), *more]
 
     def growing_rows(self, former: GrowingRows | None, width: int, opened: bool) -> GrowingRows | None:
-        """Return the Markdown as far as it is written."""
+        """Return the Markdown written so far; None for a discarded answer."""
         if self.state == "discarded":
             return None
         document = former
@@ -177,7 +177,7 @@ class AnswerEntry(TranscriptEntry):
 
     @property
     def _note(self) -> list[StyledLine]:
-        """Return the lines under an answer that did not end well."""
+        """Return the lines below an incomplete answer."""
         match self.state:
             case "interrupted":
                 note = "interrupted"
@@ -191,12 +191,12 @@ class AnswerEntry(TranscriptEntry):
         return EntryMarks(("⊘ ", MUTED_STYLE) if self.state == "discarded" else ("● ", TextStyle("answer-mark")))
 
     def expected_height(self, width: int) -> int:
-        """Return the height, estimated from the lines of the source."""
+        """Return the height, estimated from the source lines."""
         return max(1, self.text.count("\n") + 1 + len(self.text) // (2 * max(20, width)))
 
     @property
     def can_open(self) -> bool:
-        """Return whether more can be shown: a discarded answer is folded."""
+        """Return whether the answer is discarded and long enough to fold."""
         return self.state == "discarded" and _is_long(self.text)
 
     @property
@@ -212,7 +212,7 @@ class ReasoningEntry(FoldedEntry):
     streaming: bool = False
 
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
-        """Return one line; while streaming, with the newest text."""
+        """Return one row with the beginning of the reasoning, or with its newest text while it is streamed."""
         label = "Thinking  " if self.streaming else "Thought  "
         text = make_safe_text(self.text[-800:] if self.streaming else self.text.lstrip()[:800]).strip()
         shown = text[-400:].rsplit("\n", 1)[-1] if self.streaming else text[:400].split("\n", 1)[0]
@@ -220,7 +220,7 @@ class ReasoningEntry(FoldedEntry):
         return [StyledLine(((label, MUTED_STYLE), (preview, TextStyle("muted", italic=True))), action="toggle")]
 
     def growing_rows(self, former: GrowingRows | None, width: int, opened: bool) -> GrowingRows | None:
-        """Return rows of the whole reasoning if the entry is open."""
+        """Return the rows of the whole reasoning; None if the entry is folded."""
         if not opened:
             return None
         document = former if isinstance(former, PlainTextRows) and former.width == width else None
@@ -244,7 +244,7 @@ class QuestionEntry(TranscriptEntry):
     answer: str | None = None
 
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
-        """Return the question, and its options once it is answered."""
+        """Return the question, with its options once it is answered."""
         lines = markdown_lines(self.text, width, make_safe_text) or [BLANK_LINE]
         if self.answer is None:
             return lines
@@ -263,7 +263,7 @@ class QuestionEntry(TranscriptEntry):
         return EntryMarks(("? ", TextStyle("user-mark", bold=True)))
 
     def expected_height(self, width: int) -> int:
-        """Return the height with the options."""
+        """Return the estimated height, with the options."""
         return 1 + len(self.options)
 
     @property
@@ -292,10 +292,10 @@ class InterventionEntry(FoldedEntry):
     kind: InterventionKind
     text: str
     way: str
-    """From whom to whom."""
+    """The sender and the receiver."""
 
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
-        """Return the lines of the instruction: sender, receiver and text."""
+        """Return the sender and receiver with the text, shortened unless the entry is open."""
         head: Span = (f"{self.way}  ", TextStyle("program-mark"))
         text = make_safe_text(self.text)
         if opened:
@@ -313,7 +313,7 @@ class InterventionEntry(FoldedEntry):
 
 @dataclass(frozen=True, slots=True)
 class NoticeEntry(TranscriptEntry):
-    """A line from signoff to the user."""
+    """A message of signoff to the user."""
 
     is_compact: ClassVar[bool] = True
 
@@ -326,7 +326,7 @@ class NoticeEntry(TranscriptEntry):
         )
 
     def marks(self, opened: bool) -> EntryMarks:
-        """Return the marks for the severity."""
+        """Return the mark of the severity."""
         return EntryMarks(("· ", MUTED_STYLE) if self.level == "info" else ("! ", TextStyle(self.level)))
 
     @property
@@ -343,11 +343,11 @@ class TurnEndEntry(TranscriptEntry):
     duration: float = 0.0
     calls: int = 0
     spent: TokenTotals = _NOTHING
-    """By its requests."""
+    """Tokens and cost of its requests."""
 
     @property
     def facts(self) -> list[str]:
-        """Return duration, calls, tokens and cost."""
+        """Return duration, calls, tokens and cost, as far as known."""
         calls = format_count(self.calls, "tool call") if self.calls else ""
         return [
             fact
@@ -356,7 +356,7 @@ class TurnEndEntry(TranscriptEntry):
         ]
 
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
-        """Return one row with the facts, and a row on how to continue where needed."""
+        """Return the outcome, the facts, and how to continue, as far as needed."""
         said = make_safe_text(self.message)
         if self.stopped == "failed":
             told = wrap_text(said or "The request failed.", TextStyle("error"), width)
@@ -378,14 +378,14 @@ class TurnEndEntry(TranscriptEntry):
 
 @dataclass(frozen=True, slots=True)
 class CompactionEntry(FoldedEntry):
-    """Older history was shortened for the model; the transcript keeps it."""
+    """A compaction: older messages were shortened for the model; the transcript keeps them."""
 
     summary: str
     before: int = 0
     after: int = 0
 
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
-        """Return one line; when opened, the summary."""
+        """Return one line; if opened, also the summary."""
         text = f"Older messages were {'summarised' if self.summary else 'cut'} for the model"
         if self.before and self.after:
             text += f" · {self.before:,} → {self.after:,} tokens"

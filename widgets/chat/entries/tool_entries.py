@@ -1,6 +1,7 @@
-"""Entries of tool calls, and of the proposals and decisions that come of them.
+"""Entries of tool calls, and of the proposals and decisions that result from them.
 
-A tool call is one quiet line, which opens to the arguments and the result; a proposal is a card."""
+A tool call is one line that opens to show the arguments and the result. A proposal is a card.
+"""
 
 import json
 from collections.abc import Mapping
@@ -43,11 +44,11 @@ TOOL_VERBS = {
     "write_todos": "To do",
     "run_command": "Run",
 }
-"""How the transcript calls a tool; others go by their own name."""
+"""Names of tools in the transcript; other tools have no special name."""
 
 
 def call_target(name: str, arguments: Mapping[str, Any]) -> str:
-    """Return the target of a call as text from the model: not made safe, not shortened."""
+    """Return the target of a call as text from the model: untrusted and not shortened."""
 
     def get(key: str) -> str:
         value = arguments.get(key)
@@ -79,17 +80,18 @@ def call_target(name: str, arguments: Mapping[str, Any]) -> str:
 
 
 MAX_DETAIL_ROWS = 300
-"""Rows of a tool's result shown when its line is opened."""
+"""Maximum rows of an argument or a result in an open entry."""
 _LEAST_TARGET = 8
-"""Cells for what a tool works on, the end of a path or the beginning of a command, before what came of it is cut."""
+"""Minimum cells for the target of a call; the facts after it are shortened first."""
 _LIVE_ROWS, _LIVE_CHARACTERS = 5, 4000
-"""Rows of output shown under a running command, and how much of its end is looked at for them."""
+"""Rows of live output below a running command, and the characters of its end that they are taken from."""
 
 ToolStatus = Literal[
     "writing", "waiting", "running", "asking", "ok", "error", "staged", "refused", "rejected", "aborted", "invalid"
 ]
-"""`writing`: the model is still writing the call; `asking`: it waits for the user's permission; at the end
-`app.conversation.events.CallOutcome`."""
+"""`writing`: the model is still writing the call. `asking`: the call waits for the user's permission. A finished call
+has a value of `app.conversation.events.CallOutcome`, or `error`.
+"""
 
 _TOOL_WORDS = {
     "waiting": "waits",
@@ -126,20 +128,20 @@ class ToolEntry(TranscriptEntry):
 
     name: str
     target: str = ""
-    """Where: a path, a pattern, a command."""
+    """The target: a path, a pattern, a command."""
     status: ToolStatus = "waiting"
     summary: str = ""
     duration: float = 0.0
     characters: int = 0
-    """While it is being written: how much of it there is."""
+    """Length so far while the model writes the call."""
     arguments: Mapping[str, Any] | None = None
     raw_arguments: str = ""
     output: str = ""
-    """Live output while it runs, then what the model read."""
+    """Live output while the call runs, then the result for the model."""
     proposal: str = ""
 
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
-        """Return tool, target, result and duration in one row; below it the details or the end of the output."""
+        """Return tool, target, outcome and duration in one row; below it the details or the end of the output."""
         head = self._head(width)
         if opened:
             return [head, *self._details(width)]
@@ -150,7 +152,7 @@ class ToolEntry(TranscriptEntry):
 
     def _head(self, width: int) -> StyledLine:
         verb = TOOL_VERBS.get(self.name, make_safe_text(self.name) or "Tool")
-        # What is asked stands whole above the composer or in the review.
+        # The complete command is shown above the composer or in the review.
         target = (
             "a command" if self.status == "asking" and self.name == "run_command" else make_safe_text(self.target)
         )
@@ -159,7 +161,7 @@ class ToolEntry(TranscriptEntry):
         tail = "".join(facts)
         room = width - cell_width(verb) - 1 - cell_width(tail)
         if room < _LEAST_TARGET and len(facts) > 1 and facts[-1] == f" · {format_seconds(self.duration)}":
-            # How long it took is worth no half of a number.
+            # Omit the duration first: a shortened number would be useless.
             tail = "".join(facts[:-1])
             room = width - cell_width(verb) - 1 - cell_width(tail)
         if room < _LEAST_TARGET:
@@ -177,16 +179,16 @@ class ToolEntry(TranscriptEntry):
         )
 
     def _facts(self, width: int, beside: int) -> list[str]:
-        """Return the outcome of a call; `beside` is the room in cells that verb and target leave."""
+        """Return the outcome of a call; `beside` is the number of cells beside verb and target."""
         if self.status == "writing":
             return [f"{self.characters:,} characters" if self.characters else "", format_seconds(self.duration)]
-        # A failure is told with the path that the line begins with anyway.
+        # A failure's text begins with the path that the row already shows.
         summary = self.summary.removeprefix(self.target).lstrip(" :") if self.target else self.summary
         staged = f"staged in {self.proposal}" if self.status == "staged" and self.proposal else ""
         took = format_seconds(self.duration)
         left = beside - sum(cell_width(f" · {fact}") for fact in ("", staged, took) if fact) - 3
         told = shorten_text(make_safe_text(summary), max(20, width // 2, left)) or _TOOL_WORDS.get(self.status, "")
-        # A command's summary ends in it, where there is room for all of it.
+        # A command's summary ends with the proposal id, unless it was shortened.
         return [told, staged if f"→ {self.proposal}" not in told else "", took]
 
     def _details(self, width: int) -> list[StyledLine]:
@@ -213,7 +215,7 @@ class ToolEntry(TranscriptEntry):
         return lines
 
     def marks(self, opened: bool) -> EntryMarks:
-        """Return the marks of the call's state."""
+        """Return the mark of the call's status."""
         return EntryMarks(_MARKS[self.status])
 
     @property
@@ -222,7 +224,7 @@ class ToolEntry(TranscriptEntry):
 
     @property
     def copy_text(self) -> str:
-        """Return the text that the model read."""
+        """Return the result for the model."""
         return self.output
 
 
@@ -233,7 +235,7 @@ def _limited(lines: list[StyledLine], limit: int) -> list[StyledLine]:
 
 
 MAX_LISTED_FILES = 8
-"""Files listed on a proposal's card."""
+"""Maximum number of files listed on a proposal's card."""
 
 _STATE_FACES = {
     "pending": TextStyle("warning"),
@@ -244,7 +246,7 @@ _STATE_FACES = {
     "stale": TextStyle("error"),
     "failed": TextStyle("error"),
 }
-"""The colours of a proposal's states; others are muted."""
+"""Styles of a proposal's states; other states are muted."""
 _STATE_WORDS = {
     "pending": "waits for you",
     "partly_approved": "partly approved, the rest waits",
@@ -271,7 +273,7 @@ _ON_DISK_WORDS = {
     DecisionKind.DENIED: "Took off the disk:",
     DecisionKind.REOPENED: "Reopened",
 }
-"""Of what was on disk before it was decided on."""
+"""For changes that were on disk before the decision."""
 _DECISION_MARKS: dict[DecisionKind, Span] = {
     DecisionKind.APPROVED: ("✓ ", TextStyle("success")),
     DecisionKind.PARTLY_APPROVED: ("◐ ", TextStyle("success")),
@@ -287,7 +289,7 @@ _OP_WORDS = {"create": "new", "delete": "deleted", "rename": "renamed", "mode": 
 
 @dataclass(frozen=True, slots=True)
 class ProposalEntry(TranscriptEntry):
-    """A staged proposal, as a card that leads to the review."""
+    """A staged proposal, shown as a card that opens the review."""
 
     fill: ClassVar[str] = "card"
 
@@ -295,14 +297,14 @@ class ProposalEntry(TranscriptEntry):
     summary: str
     files: tuple[FileStat, ...]
     state: str = "pending"
-    """`app.proposals.values.models.ProposalState`, as far as the session's events tell, or `denied_in_part`."""
+    """A value of `app.proposals.values.models.ProposalState` from the session's events, or `denied_in_part`."""
     reason: str = ""
     supersedes: str = ""
     is_command: bool = False
-    """Whether the summary is a command, which is cut to one line here and stands whole in the review."""
+    """Whether the summary is a command; the card shortens it to one line, and the review shows it completely."""
 
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
-        """Return id, summary, files with their line counts, state, and the key that leads to the review."""
+        """Return id, summary, files with their line counts, state, and the key that opens the review."""
         head: list[Span] = [(make_safe_text(self.proposal), TextStyle("card-id", bold=True)), ("  ", TEXT_STYLE)]
         if self.is_command:
             tail = f" · {format_count(len(self.files), 'file')}"
@@ -337,18 +339,18 @@ class ProposalEntry(TranscriptEntry):
         return EntryMarks(("╭ ", face), ("│ ", face), ("╰ ", face))
 
     def expected_height(self, width: int) -> int:
-        """Return the height with a row for each listed file."""
+        """Return the estimated height, with a row for each listed file."""
         return 2 + (0 if self.is_command else min(len(self.files), MAX_LISTED_FILES + 1))
 
     @property
     def copy_text(self) -> str:
-        """Return its id and its summary."""
+        """Return the id and the summary."""
         return f"{self.proposal} {self.summary}"
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionEntry(TranscriptEntry):
-    """A decision of the user with the feedback."""
+    """A decision of the user, with the feedback."""
 
     proposal: str
     decision: DecisionKind
@@ -360,10 +362,10 @@ class DecisionEntry(TranscriptEntry):
     """Images sent with the feedback."""
     still_pending: bool = False
     on_disk: bool = False
-    """It was on disk before."""
+    """Whether the change was on disk before the decision."""
 
     def rows(self, width: int, opened: bool) -> list[StyledLine]:
-        """Return the decision, and below it the user's own words."""
+        """Return the decision, and below it the user's feedback."""
         word, face = _DECISION_WORDS[self.decision]
         word = _ON_DISK_WORDS.get(self.decision, word) if self.on_disk else word
         spans: list[Span] = [(word, face), (f" {make_safe_text(self.proposal)}", TextStyle("text", bold=True))]
@@ -395,7 +397,7 @@ class DecisionEntry(TranscriptEntry):
         return [*lines, *(image_line(image, width, bar) for image in self.images)]
 
     def _hunk_words(self) -> str:
-        """Return the outcome of the hunks, where the decision was about a part."""
+        """Return the outcome of the hunks if the decision was about some of them."""
         count = len(self.hunks)
         if self.decision is not DecisionKind.DENIED:
             if self.on_disk and self.decision is DecisionKind.REOPENED:
@@ -413,17 +415,17 @@ class DecisionEntry(TranscriptEntry):
         return EntryMarks(_DECISION_MARKS[self.decision])
 
     def expected_height(self, width: int) -> int:
-        """Return the height with the feedback."""
+        """Return the estimated height, with the feedback."""
         return 1 + (self.feedback.count("\n") + 1 if self.feedback else 0) + len(self.images)
 
     @property
     def copy_text(self) -> str:
-        """Return the feedback, or the subject of the decision."""
+        """Return the feedback, or else the proposal id."""
         return self.feedback or self.proposal
 
 
 def _cut(text: str, width: int) -> str:
-    """The beginning of a text in which white space counts, an ellipsis where something was left out."""
+    """Return the beginning of a text that fits, with an ellipsis if it is shortened; keep white space."""
     if cell_width(text) <= width:
         return text
     return f"{text[: find_fitting_end(text, 0, max(0, width - 1))]}…"

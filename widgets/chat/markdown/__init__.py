@@ -1,1 +1,1 @@
-"""Markdown as styled lines for a width, while it is still being written."""
+"""Incremental Markdown rendering: styled lines for a width, while the text still grows."""

@@ -1,4 +1,4 @@
-"""Highlighted code: lexed a piece at a time, and only when a row of it is drawn."""
+"""Highlighted code: lexed piece by piece, when a row of the piece is drawn for the first time."""
 
 import re
 from collections.abc import Collection, Iterable, Sequence
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 _PLAIN = TextStyle("code")
 _OVERLAP = 4
-"""Lines with text, of those whose faces are known, that are lexed again with what came behind them."""
+"""Number of non-blank lines with known styles that are lexed again together with new lines."""
 _HANG = 4
-"""Cells by which the rest of a line that was cut is indented further than the line."""
+"""Extra indentation, in cells, of the continuation rows of a cut line."""
 
 _ROLES: tuple[tuple[str, str], ...] = (
     ("Comment.Preproc", "code-keyword"),
@@ -40,7 +40,7 @@ _ROLES: tuple[tuple[str, str], ...] = (
     ("Generic.Subheading", "code-function"),
     ("Generic.Prompt", "code-comment"),
 )
-"""Pygments token names to roles; the first that the token's name starts with counts."""
+"""Pygments token names with their roles; the first one that is a prefix of the token's name applies."""
 
 
 @lru_cache(maxsize=256)
@@ -53,16 +53,16 @@ def _face(token: Any) -> TextStyle:
 
 
 _lexers: "dict[str, Lexer | None]" = {"": None}
-"""The lexers that were loaded, by the name of the language; None where there is none."""
+"""The loaded lexers by name of the language; None for an unknown language."""
 
 
 def find_code_language(info: str) -> str:
-    """Return the name of the language in a fence's info string: `python` for `python title=x` and `{.python}`."""
+    """Return the language in a fence's info string: `python` for `python title=x` and `{.python}`."""
     return re.split(r"[\s,:{]", info.strip().lstrip("{."), maxsplit=1)[0].rstrip("}").lower()
 
 
 def load_lexers(languages: Iterable[str]) -> None:
-    """Load the lexers of these languages; for a thread, since one takes up to 40 ms."""
+    """Load the lexers of these languages; call it in a thread, because one takes up to 40 ms."""
     from pygments.lexers import get_lexer_by_name
     from pygments.util import ClassNotFound
 
@@ -74,16 +74,21 @@ def load_lexers(languages: Iterable[str]) -> None:
 
 
 class HighlightedCode:
-    """Lines of one language, highlighted on first use; plain until the lexer is loaded."""
+    """Lines of one language, highlighted on first use; plain until the lexer is loaded.
+
+    Args:
+        lines: The lines, without line ends.
+        info: Info string of the fence.
+        former: The shorter, previous state of the piece.
+    """
 
     __slots__ = ("_former", "_highlighted", "language", "lines")
 
     def __init__(self, lines: Sequence[str], info: str, former: "HighlightedCode | None" = None) -> None:
-        """`lines` without their line ends, `info` of the fence; `former` is the piece as it was before it grew."""
         self.lines = lines
         self.language = find_code_language(info)
         self._highlighted: list[list[Span]] | None = None
-        # One that was never drawn is of no use, but the one before it may be.
+        # If the former piece was never highlighted, use the one before it.
         self._former: HighlightedCode | None = former
         if former is not None and former._highlighted is None:
             self._former = former._former
@@ -103,15 +108,15 @@ class HighlightedCode:
         return self._highlighted[index]
 
     def _continued(self) -> list[list[Span]]:
-        """Return the faces of the former piece, with those of the added text; empty if they don't fit together.
+        """Return the styles of the former piece plus those of the added text; empty if they cannot be combined.
 
-        A lexer doesn't say what it is in, a string for one, at the end of a line. So it begins some lines above what
-        is new: where it finds in them what it had found from the top, it is in the same there.
+        A lexer does not reveal its state at the end of a line, for example inside a string. So it begins some lines
+        above the new text. If it finds the known styles there, it is in the correct state.
         """
         former = self._former
         if former is None or former._highlighted is None or former.language != self.language:
             return []
-        # The last line of the former was not whole.
+        # The last line of the former piece may have been incomplete.
         same = len(former.lines) - 1
         if self.lines[:same] != former.lines[:same]:
             return []
@@ -125,12 +130,12 @@ class HighlightedCode:
 
 
 def _highlighted(lines: Sequence[str], language: str) -> list[list[Span]]:
-    """The lines with their faces, lexed from the first on."""
+    """Return the lines with their styles, lexed from the first line."""
     lexer = _lexers[language]
     if lexer is None:
         return [[(line, _PLAIN)] for line in lines]
     rows: list[list[Span]] = [[]]
-    # Some lexers, of diffs for one, know a line only by its end.
+    # Some lexers, such as that of diffs, need the end of a line.
     for token, value in lexer.get_tokens("\n".join([*lines, ""])):
         face = _face(token)
         first, *others = value.split("\n")
@@ -138,7 +143,7 @@ def _highlighted(lines: Sequence[str], language: str) -> list[list[Span]]:
             rows[-1].append((first, face))
         for other in others:
             rows.append([(other, face)] if other else [])
-    # A lexer that drops or adds characters must not move the text: fall back to the line itself.
+    # A lexer that drops or adds characters must not change the text: show such a line plain.
     return [
         rows[index] if index < len(rows) and "".join(text for text, _ in rows[index]) == line else [(line, _PLAIN)]
         for index, line in enumerate(lines)
@@ -153,15 +158,15 @@ def lay_out_code(
     joined: Collection[int] = (),
     former: HighlightedCode | None = None,
 ) -> list[StyledLine]:
-    """Lay code out: rows cut at the width rather than at words, so that a copy is exact; faces come when drawn.
+    """Return the rows of code, cut at the width rather than at words, so that a copy is exact; styles are lazy.
 
     Args:
-        source: the code.
+        source: The code.
         info: Info string of the fence.
-        width: in cells.
+        width: In cells.
         prefix: Spans before each row.
-        joined: the lines that go on with the one before.
-        former: the code as it was before it grew.
+        joined: Indices of the lines that continue the line before.
+        former: The shorter, previous state of the code.
     """
     texts = source.expandtabs(4).split("\n")
     piece = HighlightedCode(texts, info, former)
@@ -181,7 +186,7 @@ def lay_out_code(
 
 
 def _cuts(text: str, width: int, later: int) -> list[tuple[int, int]]:
-    """Return where a code line is cut: at a space in the last third of the row if there is one; nothing is dropped.
+    """Return the cuts of a code line, at a space in the last third of the row if possible; keep all characters.
 
     The first row has `width` cells, the others `later`.
     """

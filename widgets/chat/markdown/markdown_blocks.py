@@ -1,4 +1,4 @@
-"""Chunks of Markdown and their inline tokens to lines: parsed by markdown-it, laid out for a width."""
+"""Converts chunks of Markdown to lines for a width; parses them with markdown-it."""
 
 import re
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ def link_references(source: str) -> dict[str, Any]:
 
 
 def inline_spans(tokens: Sequence["Token"], base: TextStyle) -> list[list[Span]]:
-    """Return the spans of an inline token's children, one list for each hard line."""
+    """Return the spans of an inline token's children, with one list for each hard line."""
     rows: list[list[Span]] = [[]]
     faces = [base]
     for token in tokens:
@@ -109,9 +109,9 @@ _GAP = 3
 
 
 def table_column_widths(rows: Sequence[TableRow], width: int) -> list[int]:
-    """Return widths of the columns so that these rows fit into `width` cells.
+    """Return the widths of the columns so that these rows fit into `width` cells.
 
-    Long columns give way first; words stay whole as long as all the longest ones have room.
+    Wide columns are narrowed first. Words stay whole if the longest words of all columns fit.
     """
     columns = max((len(row) for row in rows), default=0)
     wanted, least = [1] * columns, [1] * columns
@@ -127,7 +127,7 @@ def table_column_widths(rows: Sequence[TableRow], width: int) -> list[int]:
 
 
 def _shared(wanted: Sequence[int], least: Sequence[int], room: int) -> list[int]:
-    """Share the room so that the widest columns get the same, if they need no more (max-min fairness)."""
+    """Return the widths of the columns within the room: wide columns get equal shares (max-min fairness)."""
     result = list(wanted)
     left, reserved = room, sum(least)
     narrow_first = sorted(range(len(wanted)), key=lambda index: wanted[index])
@@ -142,7 +142,7 @@ def _shared(wanted: Sequence[int], least: Sequence[int], room: int) -> list[int]
 def table_lines(
     rows: Sequence[TableRow], widths: Sequence[int], aligns: Sequence[str], prefix: tuple[Span, ...], heading: bool
 ) -> list[StyledLine]:
-    """Lay rows out in columns of these widths; with `heading`, the first row is followed by a rule."""
+    """Return the rows in columns of these widths; with `heading`, a rule follows the first row."""
     lines: list[StyledLine] = []
     gutter = sum(len(text) for text, _ in prefix)
     for number, row in enumerate(rows):
@@ -194,16 +194,16 @@ class MarkdownRenderState:
 
     previous: MarkdownChunk | None = None
     widths: list[int] = field(default_factory=list)
-    """Columns of the table that is going on."""
+    """Column widths of the current table."""
     item_indent: int = 2
-    """Cells before the text of the list item that is going on."""
+    """Cells before the text of the current list item."""
     environment: dict[str, Any] = field(default_factory=dict)
     """Link references of the whole text, for the parser."""
     unfinished_code: HighlightedCode | None = None
-    """The code that is being written as it was a moment ago, while an unfinished chunk is rendered."""
+    """Previous state of the growing code, while an unfinished chunk is rendered."""
 
     def unfinished(self, code: HighlightedCode | None) -> "MarkdownRenderState":
-        """Return a copy for rendering an unfinished chunk; `code` is its former state, if it was code."""
+        """Return a copy for rendering an unfinished chunk; `code` is the previous state of its code, if any."""
         return MarkdownRenderState(self.previous, self.widths, self.item_indent, self.environment, code)
 
 
@@ -221,13 +221,13 @@ def needs_blank_row(previous: MarkdownChunk | None, chunk: MarkdownChunk) -> boo
 def render_chunk(
     chunk: MarkdownChunk, width: int, state: MarkdownRenderState, rows_above: list[StyledLine]
 ) -> list[StyledLine]:
-    """Return the lines of a chunk; a `rest` takes the last line out of `rows_above` and continues it."""
+    """Return the lines of a chunk; a `rest` removes the last line from `rows_above` and continues it."""
     if chunk.kind == "rest":
         lines = _flow_on(chunk, width, rows_above, state)
     else:
         lines = _chunk_lines(chunk, width, state)
         if not lines:
-            # Only link references are defined in it, or it is the end of a block of which all is laid out.
+            # The chunk contains only link references, or is the empty end of a block.
             return []
         if needs_blank_row(state.previous, chunk):
             lines = [BLANK_LINE, *lines]
@@ -306,7 +306,7 @@ def _table_rows(tokens: Sequence["Token"]) -> tuple[list[TableRow], list[str]]:
 
 
 class _Blocks:
-    """A walk over block tokens; containers add to the prefix of the rows inside them."""
+    """Renders block tokens recursively; containers extend the prefix of the rows inside them."""
 
     def __init__(self, source: str, width: int, environment: dict[str, Any], number: int | None = None) -> None:
         self.width = width
@@ -314,7 +314,7 @@ class _Blocks:
         self._tokens = markdown_parser().parse(source, dict(environment))
         self._source = source.split("\n")
         self._number = number
-        """First number of the outermost ordered list, where the text does not have it."""
+        """First number of the outermost ordered list, if it differs from that in the text."""
 
     def render(self, prefix: tuple[Span, ...] = ()) -> list[StyledLine]:
         lines: list[StyledLine] = []
@@ -322,7 +322,7 @@ class _Blocks:
         return lines
 
     def _spaced(self, token: "Token") -> bool:
-        """Whether there is an empty line above the block, quotation marks aside."""
+        """Return whether an empty line, ignoring quote marks, is above the block."""
         return token.map is not None and not self._source[token.map[0] - 1].strip(" >")
 
     def _walk(
@@ -430,12 +430,12 @@ class _Blocks:
 
 
 def _task_box(children: Sequence["Token"]) -> Span | None:
-    """The box in place of the bullet, if the item is a task."""
+    """Return the box instead of the bullet if the item is a task; else None."""
     return _TASKS.get(children[1].content[:4]) if len(children) > 1 and children[1].type == "inline" else None
 
 
 def _closing(tokens: Sequence["Token"], position: int) -> int:
-    """The index of the token that closes the one at `position`; itself if it opens nothing."""
+    """Return the index of the token that closes the one at `position`; `position` if that opens nothing."""
     token = tokens[position]
     if token.nesting != 1:
         return position
@@ -450,5 +450,5 @@ def _length(prefix: tuple[Span, ...]) -> int:
 
 
 def _quoted(prefix: tuple[Span, ...]) -> TextStyle:
-    """The face of a paragraph behind this prefix: quiet inside a quotation."""
+    """Return the style of a paragraph after this prefix: muted inside a quote."""
     return TextStyle("quote-text") if any(face is _QUOTE for _, face in prefix) else TEXT_STYLE

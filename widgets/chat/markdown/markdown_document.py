@@ -12,26 +12,27 @@ from widgets.chat.markdown.markdown_splitter import MAX_PARAGRAPH_CHARACTERS, Ma
 from widgets.chat.markdown.styled_lines import StyledLine
 
 _ONLY_MARKS = re.compile(r"[\s>]*+(?:[-+*_=#`~|]++|\d{1,3}|(?:[-+*]|\d{1,3}[.)])(?:\s++\[[ xX]?\]?)?)?\s*+$")
-"""A line that has nothing of its own to show yet, whatever it becomes."""
+"""A line that is only markup so far, with no visible text."""
 _CODE = re.compile(r"(?<!`)(`++)[^`]++\1(?!`)")
 _RUN = re.compile(r"\*+|_+|~~")
 _OPEN_LINK = re.compile(r"!?\[[^\[\]\n]*\]\([^()\s]*$")
 _PARAGRAPH = re.compile(r"\n[ \t>]*+\n|\n(?=[ \t>]*+(?:[-*+]|\d{1,9}[.)])\s)")
-"""Where a paragraph of a list or a quotation begins."""
+"""Start of a paragraph in a list or a quote."""
 _LONGEST_EMPHASIS = 80
-"""Characters after which a single mark was none: bold goes on for longer than words in italics."""
+"""Maximum characters of open emphasis with a single mark; in longer text, the mark is no markup. Bold has no limit.
+"""
 _RULE_BELOW = re.compile(r"[|:\- \t]*$")
 
 
 def has_visible_text(line: str, fence: str) -> bool:
-    """Return whether an unfinished line already has visible text; `fence` are the closing marks of its code block."""
+    """Return whether an unfinished line has visible text; `fence` closes its code block, or is empty."""
     if fence:
         return not fence.startswith(line.strip())
     return _ONLY_MARKS.match(line) is None
 
 
 def close_chunk(chunk: MarkdownChunk) -> MarkdownChunk:
-    """Return the last chunk of a text with everything closed that is open in it."""
+    """Return the last chunk of a text with all open markup closed."""
     match chunk.kind:
         case "fence":
             return chunk
@@ -50,7 +51,7 @@ def close_chunk(chunk: MarkdownChunk) -> MarkdownChunk:
 
 
 def close_inline_marks(text: str) -> str:
-    """Return a cut-off text with open emphasis, code and addresses closed."""
+    """Return a cut-off text with open emphasis, code and link addresses closed."""
     begins = max((found.end() for found in _PARAGRAPH.finditer(text)), default=0)
     last = _CODE.sub(lambda code: "x" * len(code[0]), text[begins:])
     if last.count("`") % 2:
@@ -69,7 +70,7 @@ def close_inline_marks(text: str) -> str:
 
 
 def _take(run: re.Match[str], text: str, opened: list[tuple[str, int, int]]) -> None:
-    """Open or close emphasis by the rules of CommonMark, roughly."""
+    """Open or close emphasis, approximately by the rules of CommonMark."""
     mark, count = run[0][0], len(run[0])
     before, after = text[run.start() - 1 : run.start()] or " ", text[run.end() : run.end() + 1] or " "
     if not before.isspace() and not (mark == "_" and after.isalnum()):
@@ -94,8 +95,8 @@ def _table(chunk: MarkdownChunk, heading: str) -> MarkdownChunk:
 class MarkdownDocument:
     """Converts Markdown source to lines while the source grows.
 
-    `append_source` takes more source and costs next to nothing; `advance` does the layout, up to a deadline if one is
-    given. What is laid out stays: only the last, unfinished block is done again when it grows.
+    `append_source` only stores source text; `advance` does the layout, up to an optional deadline. Finished lines
+    stay: only the last, unfinished block is laid out again when it grows.
 
     Args:
         width: In cells.
@@ -118,23 +119,23 @@ class MarkdownDocument:
         self._lines: list[StyledLine] = []
         self._settled = 0
         self._held: StyledLine | None = None
-        """The settled row that the unfinished end of a long paragraph flows on from, while that is shown."""
+        """The settled row that the shown, unfinished end of a long paragraph continues."""
         self._unfinished_code: HighlightedCode | None = None
-        """The code at the unfinished end, while that is shown."""
+        """The code at the shown, unfinished end."""
 
     @property
     def lines(self) -> list[StyledLine]:
-        """Return the rows as of the last `advance`."""
+        """Return the rows after the last `advance`."""
         return [*self._lines, *self._note] if self._note else self._lines
 
     @property
     def settled_rows(self) -> int:
-        """Return how many rows never change again at this width."""
+        """Return the number of rows that never change again at this width."""
         return self._settled
 
     @property
     def width(self) -> int:
-        """Return cells that the rows were laid out for."""
+        """Return the width of the rows in cells."""
         return self._width
 
     @property
@@ -145,7 +146,7 @@ class MarkdownDocument:
         return self._parts[0] if self._parts else ""
 
     def is_continued_by(self, text: str) -> bool:
-        """Return whether this text is the source so far, with more behind it unless it is finished."""
+        """Return whether this text begins with the source, or equals it if the document is finished."""
         return text == self.source if self._finished else text.startswith(self.source)
 
     def append_source(self, text: str) -> None:
@@ -154,7 +155,7 @@ class MarkdownDocument:
         self._incoming.append(text)
 
     def finish(self, closing_lines: Sequence[StyledLine] = ()) -> None:
-        """End the document: the last block is final, and `closing_lines` stands below it."""
+        """End the document: the last block becomes final, and `closing_lines` are shown below it."""
         self._note = closing_lines
         if self._finished:
             return
@@ -163,7 +164,7 @@ class MarkdownDocument:
             self._begin_again(environment)
 
     def _begin_again(self, environment: dict[str, Any]) -> None:
-        """Lay out the whole text again: a reference is usually defined at the end, after the links that use it."""
+        """Start the layout again: references are usually defined at the end, after the links that use them."""
         self._incoming, self._waiting, self._position, self._partial = [self.source], [], 0, ""
         self._splitter = MarkdownSplitter()
         self._state = MarkdownRenderState(environment=environment)
@@ -174,7 +175,7 @@ class MarkdownDocument:
     def advance(self, deadline: float | None = None) -> bool:
         """Lay out new text; return True when nothing is left to do.
 
-        `deadline` is a `time.thread_time` value after which the rest is left to the next call.
+        `deadline` is a `time.thread_time` value; after it, the rest is left to the next call.
         """
         self._take_incoming()
         del self._lines[self._settled :]
@@ -204,14 +205,14 @@ class MarkdownDocument:
     def _take_incoming(self) -> None:
         text = self._partial + "".join(self._incoming)
         self._incoming.clear()
-        # A carriage return may be half of a line end whose other half is still to come.
+        # A carriage return may be the first half of a line end.
         held = "\r" if text.endswith("\r") and not self._finished else ""
         *lines, self._partial = text[: len(text) - len(held)].replace("\r\n", "\n").split("\n")
         self._partial += held
         self._waiting.extend(lines)
 
     def _cleaned(self, line: str) -> str:
-        # To the parser a lone carriage return would be a line end, and no two lines may hide in one.
+        # The parser treats a lone carriage return as a line end, but a line must stay one line.
         return self._clean(line).replace("\t", "    ").replace("\r", " ")
 
     def _settle(self, chunks: list[MarkdownChunk]) -> None:
@@ -220,7 +221,7 @@ class MarkdownDocument:
             self._settled = len(self._lines)
 
     def _render_open_end(self) -> None:
-        """Rows for the block that is still being written; thrown away by the next `advance`."""
+        """Render the unfinished block; the next `advance` discards these rows."""
         probe = self._splitter.copy()
         partial = self._cleaned(self._partial.rstrip("\r"))
         chunks = probe.feed_line(partial) if has_visible_text(partial, probe.fence) else []
@@ -245,7 +246,7 @@ def markdown_lines(text: str, width: int, make_safe: Callable[[str], str] = str)
 
 
 def preload_parsers() -> None:
-    """Load the Markdown and code parsers on any thread: else the first answer would load them while a key waits."""
+    """Load the Markdown and code parsers; call it in a thread, so that the first answer does not delay keys."""
     import pygments.lexers  # noqa: F401
 
     markdown_parser()

@@ -1,9 +1,9 @@
-"""Cuts a Markdown text that is still growing into chunks that never have to be looked at again.
+"""Splits a growing Markdown text into chunks that never change again.
 
-A chunk is a block (paragraph, heading, list item, quote) or, where one block may grow without bound (a fence, a
-table, a paragraph of many pages), a piece of it. Where the cuts are depends on the text alone, not on how it
-arrived, so a streamed text and the same text read from the log come out alike. The rules are those of CommonMark
-0.31 as far as they decide where a block ends, and of GitHub's tables.
+A chunk is a block (paragraph, heading, list item, quote), or a piece of a block that may grow without limit (a fence,
+a table, a very long paragraph). The cuts depend only on the text, not on how it arrived. So a streamed text and the
+same text from the log have the same chunks. The rules for the end of a block are those of CommonMark 0.31 and of
+GitHub's tables.
 """
 
 import re
@@ -13,40 +13,39 @@ from typing import Literal
 ChunkKind = Literal["block", "heading", "rule", "rest", "item", "item_rest", "quote", "fence", "table"]
 
 MAX_PARAGRAPH_CHARACTERS = 4096
-"""Characters after which a paragraph or a list item goes on in another chunk, and a line of anything else in another
-line."""
+"""Maximum characters of a paragraph or list item in one chunk, and of any other single line."""
 MAX_CHUNK_CHARACTERS = 2 * MAX_PARAGRAPH_CHARACTERS
-"""Characters of code, of a table or of a quotation after which it goes on in another chunk, however few its lines."""
+"""Maximum characters of code, a table or a quote in one chunk."""
 MAX_FENCE_LINES = 64
-"""Lines of code in one chunk; cut earlier at an empty line if there is one after `MIN_FENCE_LINES`."""
+"""Maximum lines of code in one chunk; after `MIN_FENCE_LINES`, an empty line ends the chunk earlier."""
 MIN_FENCE_LINES = 40
 MAX_TABLE_ROWS = 24
-"""Rows of a table in its first chunk, which decides the widths of the columns."""
+"""Maximum rows in the first chunk of a table, which determines the widths of the columns."""
 MAX_LATER_TABLE_ROWS = 8
-"""Rows in each of its later chunks: those that are open are laid out for each picture."""
+"""Maximum rows in each later chunk; an open chunk is laid out for each refresh."""
 MAX_QUOTE_LINES = 40
-"""Lines of a quotation after which an empty quoted line cuts it; three times as many, and any line does."""
+"""Lines of a quote after which an empty quoted line ends the chunk; after three times as many, any line does."""
 
 
 @dataclass(frozen=True, slots=True)
 class MarkdownChunk:
-    """A piece of Markdown that can be rendered by itself."""
+    """A piece of Markdown that can be rendered independently."""
 
     kind: ChunkKind
-    """`rest` goes on with the paragraph before it, `item_rest` with the list item before it."""
+    """`rest` continues the paragraph before it, `item_rest` the list item before it."""
     text: str
     spaced: bool = False
-    """An empty line came before it."""
+    """Whether an empty line is before the chunk."""
     begins: bool = True
-    """It is the first piece of its block."""
+    """Whether the chunk is the first piece of its block."""
     number: int | None = None
-    """For an item of an ordered list, its number."""
+    """The number of an item in an ordered list."""
     info: str = ""
-    """For a fence, what stands after the opening marks."""
+    """The info string of a fence: the text after the opening marks."""
     header: str = ""
-    """For a table, its first two lines."""
+    """The first two lines of a table."""
     joined: tuple[int, ...] = ()
-    """For a fence, which of its lines go on with the line before: that was too long."""
+    """Indices of the lines in a fence that continue the line before, because that was too long."""
 
 
 FENCE_PATTERN = re.compile(r"( {0,3})(`{3,}(?=[^`]*$)|~{3,})(.*)$")
@@ -62,7 +61,7 @@ TABLE_DELIMITER_PATTERN = re.compile(r" {0,3}\|?[ \t]*:?-+:?[ \t]*+(?:\|[ \t]*:?
 
 
 def indentation_width(line: str) -> int:
-    """Return spaces before the text of a line."""
+    """Return the number of spaces before the text of a line."""
     return len(line) - len(line.lstrip(" "))
 
 
@@ -78,12 +77,12 @@ def starts_block(line: str, inside_paragraph: bool = False) -> bool:
     item = ITEM_PATTERN.match(line)
     if not item:
         return False
-    # In the middle of a paragraph an empty item or a number other than 1 is just text.
+    # Inside a paragraph, an empty item or a number other than 1 is text.
     return not inside_paragraph or (item[5] is not None and item[3] in (None, "1"))
 
 
 class MarkdownSplitter:
-    """The state between two lines; feed it lines, take the chunks that are finished."""
+    """Splits lines into chunks; keeps the state of the open block between two lines."""
 
     __slots__ = (
         "_begins",
@@ -123,15 +122,15 @@ class MarkdownSplitter:
         self._number: int | None = None
         self._joined: list[int] = []
         self._within = False
-        """The line that was fed last goes on."""
+        """Whether the current line continues after a cut."""
 
     @property
     def fence(self) -> str:
-        """Return the closing marks of the code block that the next line is in; empty outside code."""
+        """Return the closing marks of the code block that contains the next line; empty outside of code."""
         return self._fence if self._kind == "fence" else self._inner_fence
 
     def copy(self) -> "MarkdownSplitter":
-        """Return an independent splitter in the same state, to try an unfinished line on."""
+        """Return an independent copy, to try an unfinished line."""
         other = MarkdownSplitter.__new__(MarkdownSplitter)
         for name in MarkdownSplitter.__slots__:
             setattr(other, name, getattr(self, name))
@@ -140,7 +139,7 @@ class MarkdownSplitter:
         return other
 
     def feed_line(self, line: str) -> list[MarkdownChunk]:
-        """Take one line without its line end; returns the chunks that it finished."""
+        """Add one line without its line end; return the chunks that it finishes."""
         chunks, rest = self._cut_line(line)
         chunks += self._take(rest)
         self._within = False
@@ -177,19 +176,19 @@ class MarkdownSplitter:
         return chunks, rest
 
     def finish(self) -> list[MarkdownChunk]:
-        """End the text; return the chunk that was still open."""
+        """End the text; return the open chunk."""
         return [] if self._kind is None else [self._close()]
 
-    # A line that is too long.
+    # Long lines
 
     def _is_of_paragraph(self, line: str) -> bool:
-        """Whether the line begins a paragraph or goes on with one: those are cut after sentences."""
+        """Return whether the line begins or continues a paragraph; paragraphs are cut after sentences."""
         if self._kind not in (None, "block", "rest"):
             return False
         return self._within or not starts_block(line, inside_paragraph=self._kind is not None)
 
     def _cut_line(self, line: str) -> tuple[list[MarkdownChunk], str]:
-        """Cut a line as far as it is too long, piece by piece; return chunks and the rest."""
+        """Cut a line while it is too long; return chunks and the rest."""
         chunks: list[MarkdownChunk] = []
         while len(line) > MAX_PARAGRAPH_CHARACTERS and not self._is_of_paragraph(line):
             cut = (
@@ -202,7 +201,7 @@ class MarkdownSplitter:
         return chunks, line
 
     def _go_on(self, piece: str) -> list[MarkdownChunk]:
-        """Continue a line with its next piece in the same block, whatever the piece looks like."""
+        """Continue a line with its next piece in the same block, even if the piece looks like another block."""
         match self._kind:
             case "fence":
                 self._joined.append(len(self._lines))
@@ -219,7 +218,7 @@ class MarkdownSplitter:
                 self._open("block", piece)
         return self._cut_paragraph() if self._size > MAX_PARAGRAPH_CHARACTERS else []
 
-    # One method for each state.
+    # One method for each state
 
     def _between(self, line: str) -> list[MarkdownChunk]:
         if not line.strip():
@@ -340,7 +339,7 @@ class MarkdownSplitter:
         return chunks
 
     def _track_inner_fence(self, content: str, line: str) -> None:
-        """Note where a fence inside a quote or a list item begins and ends; `content` is the line without markers."""
+        """Record the start and end of a fence inside a quote or list item; `content` is the line without markers."""
         if not self._inner_fence:
             if fence := INNER_FENCE_PATTERN.match(content):
                 self._inner_fence = fence[1]
@@ -376,7 +375,7 @@ class MarkdownSplitter:
         self._header = f"{heading}\n{delimiter}\n"
         return chunks
 
-    # Opening and closing.
+    # Opening and closing
 
     def _open(self, kind: ChunkKind, *lines: str) -> None:
         self._kind = kind
@@ -431,7 +430,7 @@ class MarkdownSplitter:
         return chunk
 
     def _piece(self) -> MarkdownChunk:
-        """Return the finished part of the block and continue it."""
+        """Return the finished part of the block and continue the block."""
         assert self._kind is not None
         chunk = self._chunk(self._kind)
         self._lines = []
@@ -441,7 +440,7 @@ class MarkdownSplitter:
         return chunk
 
     def _cut_paragraph(self) -> list[MarkdownChunk]:
-        """Cut an open paragraph that is too long, after a sentence if there is one."""
+        """Cut an open paragraph that is too long, after a sentence if possible."""
         assert self._kind is not None
         text = "\n".join(self._lines)
         chunks: list[MarkdownChunk] = []

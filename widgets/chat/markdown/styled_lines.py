@@ -1,4 +1,4 @@
-"""Lines of styled text, laid out for a width but without colours: a theme paints them and a selection copies them."""
+"""Lines of styled text, laid out for a width but without colours, for painting and for copying."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
@@ -10,7 +10,7 @@ from app.text.safe_text import escape_unsafe as without_controls
 
 
 class TextStyle(NamedTuple):
-    """Look of a stretch of text, in words to which a theme gives colours."""
+    """Style of a stretch of text; the theme assigns the colours."""
 
     role: str = "text"
     """The component class without its prefix: `heading` is painted as `chat--heading`."""
@@ -18,14 +18,14 @@ class TextStyle(NamedTuple):
     italic: bool = False
     strike: bool = False
     href: str = ""
-    """Where a click leads, if anywhere."""
+    """Address of the link; empty for none."""
 
 
 TEXT_STYLE = TextStyle()
 MUTED_STYLE = TextStyle("muted")
 
 Span = tuple[str, TextStyle]
-"""Text without line breaks, and its face."""
+"""Text without line breaks, and its style."""
 
 
 class LazySpans(Protocol):
@@ -46,13 +46,13 @@ class StyledLine(NamedTuple):
 
     spans: tuple[Span, ...]
     gutter: int = 0
-    """How many leading characters are decoration (a bullet's indent, a bar) that a copy leaves out."""
+    """Number of leading characters that a copy omits, because they are decoration (an indentation, a bar)."""
     joint: str | None = None
-    """None if the row starts a line of its own; else it continues the row above, joined by this when copied."""
+    """None for the start of a line; else the row continues the row above, and a copy joins both with this text."""
     fill: str = ""
-    """The role whose background runs to the right edge."""
+    """The role whose background extends to the right edge."""
     code: tuple[LazySpans, int, int, int] | None = None
-    """For code, in place of the text after the gutter: source, line index, first and last character."""
+    """For code, instead of the text after the gutter: source, line index, start and end."""
     action: str = ""
     """The action of a click on the row; empty for none."""
 
@@ -62,7 +62,7 @@ class StyledLine(NamedTuple):
         return "".join(text for text, _ in self.spans)
 
     def resolve_spans(self) -> Sequence[Span]:
-        """Return the spans with lazy faces worked out."""
+        """Return the spans with computed styles."""
         if self.code is None:
             return self.spans
         source, index, start, end = self.code
@@ -73,17 +73,17 @@ BLANK_LINE = StyledLine(())
 
 
 def make_safe_text(text: str) -> str:
-    """Return untrusted text with unsafe characters made visible; its line ends become newlines."""
+    """Return untrusted text with unsafe characters made visible and with newlines as line ends."""
     return without_controls(text.replace("\r\n", "\n"))
 
 
 def cell_width(text: str) -> int:
-    """Return cells that the text takes in a terminal."""
+    """Return the width of a text in cells."""
     return len(text) if text.isascii() else cell_len(text)
 
 
 def slice_spans(spans: Sequence[Span], start: int, end: int) -> tuple[Span, ...]:
-    """Return the characters from `start` up to `end`, with their faces."""
+    """Return the characters from `start` up to `end`, with their styles."""
     taken: list[Span] = []
     position = 0
     for text, face in spans:
@@ -95,7 +95,7 @@ def slice_spans(spans: Sequence[Span], start: int, end: int) -> tuple[Span, ...]
 
 
 def find_row_breaks(text: str, width: int) -> Iterator[tuple[int, int, str | None]]:
-    """Yield start, end and the joint to the row above (None for the first) of rows broken at spaces.
+    """Yield (start, end, joint to the row above) of rows broken at spaces; the joint of the first row is None.
 
     A word wider than a row is cut between graphemes.
     """
@@ -146,9 +146,9 @@ def wrap_spans(
     fill: str = "",
     joint: str | None = None,
 ) -> list[StyledLine]:
-    """Lay spans out in rows of `width` cells; `first` goes before the first row, `rest` before the others.
+    """Return the spans as rows of `width` cells; `first` goes before the first row, `rest` before the others.
 
-    `joint` is how the first row joins the row above it.
+    `joint` joins the first row to the row above it.
     """
     text = "".join([part for part, _ in spans])
     first_gutter = sum(len(part) for part, _ in first)
@@ -169,17 +169,17 @@ def wrap_text(
     width: int,
     lead: tuple[Span, ...] = (),
 ) -> list[StyledLine]:
-    """Lay plain text out, its own line breaks and indentation kept; each line begins with `lead`."""
+    """Return the rows of plain text; keep its line breaks and indentation, and start each line with `lead`."""
     sources = text.expandtabs(4).split("\n")
     return [line for source in sources for line in wrap_spans([(source, face)], width, lead, lead)]
 
 
 def hidden_lines_note(rows: Sequence[StyledLine], more_lines: int = 0) -> str:
-    """Return a note of how many source lines are not shown.
+    """Return a note about the number of hidden source lines.
 
     Args:
-        rows: the rows that are not shown; at least one.
-        more_lines: lines behind them that were not even laid out.
+        rows: The hidden rows; at least one.
+        more_lines: Number of lines after them that are not laid out.
     """
     more = sum(row.joint is None for row in rows) + more_lines
     lines = format_count(more, "more line") if more else ""
@@ -188,7 +188,7 @@ def hidden_lines_note(rows: Sequence[StyledLine], more_lines: int = 0) -> str:
 
 
 def shorten_text(text: str, width: int) -> str:
-    """Return the text in one row of at most `width` cells, an ellipsis where something was left out."""
+    """Return the text in one row of at most `width` cells, with an ellipsis if it is shortened."""
     flat = " ".join(text.split())
     if cell_width(flat) <= width:
         return flat
@@ -198,7 +198,7 @@ def shorten_text(text: str, width: int) -> str:
 
 
 def shorten_path(text: str, width: int) -> str:
-    """Shorten a path at its start."""
+    """Return a path shortened at its start; other text is shortened at its end."""
     return shorten_text(text, width) if "/" not in text or " " in text else fit_path_end(text, width)
 
 
@@ -213,7 +213,7 @@ def fit_path_end(path: str, width: int) -> str:
 
 
 def format_seconds(duration: float) -> str:
-    """Return a duration for people: `0.4 s`, `12 s`, `3 min 05 s`; empty if it is short."""
+    """Return a duration for the user: `0.4 s`, `12 s`, `3 min 05 s`; empty below 0.05 s."""
     if duration < 0.05:
         return ""
     if duration < 9.95:
