@@ -1,1 +1,1 @@
-"""The review without a screen: waiting items, seen lines, verdicts of decisions, and their words."""
+"""The review without a screen: waiting items, seen lines, verdicts on decisions, and their texts."""

@@ -1,4 +1,4 @@
-"""Lines of hunks: their numbers and texts, which of them were seen, and at which of them checks give reasons to look.
+"""Lines of hunks: their numbers and texts, which lines the user has seen, and where checks give reasons to look.
 
 Seen lines stay seen when a re-base moves their hunk.
 """
@@ -73,11 +73,11 @@ def describe_hunk_lines(hunk: Hunk) -> str:
 
 
 Span = tuple[int, int]
-"""Characters, from, to."""
+"""Start and end of a range of characters."""
 
 
 def changed_line_count(hunk: Hunk) -> int:
-    """Removed and added lines."""
+    """Return the number of removed and added lines."""
     return hunk.old_count + hunk.new_count
 
 
@@ -88,29 +88,29 @@ class SeenLines:
         self.files: set[str] = set()
         """Paths of files without hunks whose head was drawn."""
         self.count = 0
-        """How often something came on screen for the first time."""
+        """Increases whenever the user sees something for the first time."""
         self.lines = 0
-        """Lines that were seen."""
+        """Number of seen lines."""
         self._lines: dict[str, bytearray] = {}
-        """By hunk, one byte for each of its lines: whether all that matters of it was drawn."""
+        """By hunk id, one byte for each line: 1 if all its changed characters were drawn."""
         self._left: dict[str, int] = {}
-        """By hunk, how many of these are still 0."""
+        """By hunk id, the number of lines that are still 0 in `_lines`."""
         self._parts: dict[tuple[str, int], list[Span]] = {}
-        """The characters drawn of lines that were drawn in part, in order, apart from each other."""
+        """The drawn characters of lines that were drawn in part, as sorted spans that do not touch."""
         self._unsaved: set[str] = set()
-        """Hunks, and paths of files without any, of which something was seen since `pop_new_lines`."""
+        """Hunk ids, and paths of files without hunks, of which something was seen since `pop_new_lines`."""
 
-    # Taking in
+    # Recording
 
     def mark_file_seen(self, path: str) -> None:
-        """The head of a file without hunks was drawn."""
+        """Record that the head of a file without hunks was drawn."""
         if path not in self.files:
             self.files.add(path)
             self.count += 1
             self._unsaved.add(path)
 
     def mark_seen(self, hunk: Hunk, number: int) -> None:
-        """A line was drawn from its first to its last changed character."""
+        """Record that a line was drawn from its first to its last changed character."""
         lines = self._lines.get(hunk.id)
         if lines is None:
             lines = self._lines[hunk.id] = bytearray(changed_line_count(hunk))
@@ -124,7 +124,7 @@ class SeenLines:
             self._unsaved.add(hunk.id)
 
     def mark_characters_seen(self, hunk: Hunk, number: int, drawn: Span, wanted: Sequence[Span]) -> None:
-        """Record drawn characters of a line; `wanted` are those that must be drawn before it counts as seen."""
+        """Record drawn characters of a line; once all `wanted` characters were drawn, the line counts as seen."""
         if self.is_seen(hunk, number):
             return
         before = self._parts.get((hunk.id, number), [])
@@ -144,8 +144,9 @@ class SeenLines:
     # Sharing with other windows and runs
 
     def pop_new_lines(self) -> dict[str, bytes]:
-        """Return the lines seen since the last call: a byte per line by hunk id, one byte by the path of a bare
-        file."""
+        """Return the lines seen since the last call: by hunk id a byte per line, by path one byte for a file without
+        hunks.
+        """
         new, self._unsaved = self._unsaved, set()
         return {key: bytes(self._lines.get(key, b"\1")) for key in new}
 
@@ -161,10 +162,10 @@ class SeenLines:
                     self.lines += sum(lines) - sum(self._lines.get(hunk.id, b""))
                     self._lines[hunk.id], self._left[hunk.id] = lines, len(lines) - sum(lines)
 
-    # Asking
+    # Queries
 
     def is_seen(self, hunk: Hunk, number: int) -> bool:
-        """Whether a line was seen."""
+        """Return whether a line was seen."""
         lines = self._lines.get(hunk.id)
         return lines is not None and number < len(lines) and bool(lines[number])
 
@@ -176,7 +177,7 @@ class SeenLines:
         """Return how many lines of the waiting, chosen hunks were not on the screen, and how many there are."""
         missing = of = 0
         get = self._left.get
-        for hunk in hunks:  # there may be tens of thousands, and this is asked after every page
+        for hunk in hunks:  # called after every page, for up to tens of thousands of hunks
             if hunk.state is HunkState.PENDING and hunk.id not in left_out:
                 lines = hunk.old_count + hunk.new_count
                 left = get(hunk.id)
@@ -185,7 +186,7 @@ class SeenLines:
         return missing, of
 
     def first_unseen(self, hunk: Hunk, start: int = 0) -> int | None:
-        """The first of its lines from `start` on that was not seen."""
+        """Return the first of its lines from `start` on that was not seen; None if all were."""
         if start >= changed_line_count(hunk):
             return None
         lines = self._lines.get(hunk.id)
@@ -193,7 +194,7 @@ class SeenLines:
         return None if found < 0 else found
 
     def first_undrawn_character(self, hunk: Hunk, number: int, wanted: Sequence[Span]) -> int:
-        """The first of the wanted characters of a line that was not drawn; the first of all, if all were."""
+        """Return the first wanted character of a line that was not drawn; the first wanted one if all were drawn."""
         gap = _first_gap(self._parts.get((hunk.id, number), []), wanted)
         return gap if gap is not None else wanted[0][0] if wanted else 0
 
@@ -229,11 +230,13 @@ _FOUND = (ReasonKind.UNHELD, ReasonKind.UNCOVERED)
 def add_evidence_reasons(
     diffs: Sequence[FileDiff], checks: "ProposalChecks | None", evidence: "ProposalEvidence | None"
 ) -> list[FileDiff]:
-    """Return the diffs with reasons for attention in the files that have hunks which nothing notices, or changed
-    lines that no test runs; earlier reasons of these kinds are replaced.
+    """Return the diffs with reasons for attention: hunks that no test or check depends on, and changed lines that no
+    test runs.
+
+    Earlier reasons of these kinds are replaced.
 
     Args:
-        diffs: Of one proposal.
+        diffs: The diffs of one proposal.
         checks: Its check results, if there are any.
         evidence: Its evidence, if there is any.
     """

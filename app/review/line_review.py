@@ -1,4 +1,4 @@
-"""A review by lines, without a screen: a proposal in words, and the position and answers among its hunks."""
+"""A review by lines, without a screen: a proposal as text, and the user's position and answers among its hunks."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ from app.text.quantities import format_count
 _CONTEXT = 3
 """Unchanged lines above and below a hunk."""
 _NAMED_LINES = 10
-"""Lines of a hunk that are named of those that no test runs."""
+"""Maximum number of lines that a note about uncovered lines names."""
 _NO_NEWLINE = "\\ No newline at the end"
 
 
@@ -82,7 +82,7 @@ def _result(result: CheckResult) -> str:
 
 
 def file_head_lines(diff: FileDiff, number: int, total: int) -> Iterator[str]:
-    """Yield the head of a file, with the reasons to look at it and all that has to be known of it."""
+    """Yield the head of a file, with the reasons to look at it, its cautions and its notes."""
     change = diff.change
     moved = f"{change.old_path} to " if change.old_path else ""
     yield f"File {number} of {total}: {moved}{change.path} ({change.op}, +{change.added:,} -{change.removed:,})"
@@ -138,7 +138,7 @@ def hunk_notes(state: ReviewState, proposal: Proposal, diff: FileDiff, hunk: Hun
 
 
 def summarize_checks(checked: ProposalChecks | None) -> str:
-    """Return the state of the checks for a line of state: `checks: tests passed, lint failed`; empty without any."""
+    """Return the state of the checks in one line: `checks: tests passed, lint failed`; empty without any."""
     if checked is None or not (checked.results or checked.why_not):
         return ""
     if checked.why_not:
@@ -154,13 +154,13 @@ Answer = Literal["yes", "no", "later"]
 
 @dataclass
 class HunkWalk:
-    """The hunks of a proposal that wait, in reading order, with the user's answers."""
+    """The pending hunks of a proposal in reading order, with the user's answers."""
 
     proposal: Proposal
     diffs: Sequence[FileDiff]
     """In reading order."""
     answers: dict[str, Answer] = field(default_factory=dict)
-    """By hunk, in the order in which they were given."""
+    """Answers by hunk id, in the order in which the user gave them."""
     printed: set[str] = field(default_factory=set)
     """Paths of the files whose heads were printed."""
     shown: str = ""
@@ -168,43 +168,43 @@ class HunkWalk:
 
     @classmethod
     def from_diffs(cls, proposal: Proposal, diffs: Sequence[FileDiff]) -> "HunkWalk":
-        """Return the walk through a proposal, from its beginning."""
+        """Return a walk from the beginning of a proposal."""
         return cls(proposal, sort_in_path_order(diffs, [diff.change.path for diff in diffs], proposal.order))
 
     def add_evidence_reasons(self, state: ReviewState) -> None:
-        """Put the files first that checks or tests give a reason to look at, with the reason."""
+        """Add reasons from checks and evidence to the files, and put the files with such reasons first."""
         checked, found = state.checks.get(self.proposal.id), state.evidence.get(self.proposal.id)
         self.diffs = sorted(
             add_evidence_reasons(self.diffs, checked, found), key=lambda diff: not has_evidence_reason(diff)
         )
 
     def copy_answers(self, before: "HunkWalk") -> None:
-        """Take over the answers to hunks of files whose base is still the same."""
+        """Copy the answers to hunks of files whose base is still the same."""
         bases = {(change.path, change.base) for change in before.proposal.files}
         still = {hunk.id for diff, hunk in self.hunks if (diff.change.path, diff.change.base) in bases}
         self.answers = {key: answer for key, answer in before.answers.items() if key in still}
 
     @property
     def hunks(self) -> list[tuple[FileDiff, Hunk]]:
-        """The hunks that wait, each with its file."""
+        """Return the pending hunks, each with its file."""
         every = ((diff, hunk) for diff in self.diffs for hunk in diff.change.hunks)
         return [(diff, hunk) for diff, hunk in every if hunk.state is HunkState.PENDING]
 
     @property
     def has_files_without_hunks(self) -> bool:
-        """Whether files without hunks wait, which are decided with the proposal as a whole."""
+        """Return whether files without hunks are pending; they are decided with the proposal as a whole."""
         return any(not change.hunks and change.state is HunkState.PENDING for change in self.proposal.files)
 
     @property
     def next_unanswered_hunk(self) -> tuple[FileDiff, Hunk] | None:
-        """The first hunk without an answer; None where the proposal is decided as a whole."""
+        """Return the first hunk without an answer; None if all have one, or the proposal cannot be approved."""
         if not can_be_approved(self.proposal):
             return None
         return next((item for item in self.hunks if item[1].id not in self.answers), None)
 
     @property
     def is_decided_by_one_answer(self) -> bool:
-        """Whether the answer to its only hunk decides all of it."""
+        """Return whether the answer to its only hunk decides the whole proposal."""
         return len(self.hunks) == 1 and not self.has_files_without_hunks
 
     def hunks_with_answer(self, answer: Answer) -> tuple[str, ...]:
@@ -212,7 +212,7 @@ class HunkWalk:
         return tuple(hunk.id for _, hunk in self.hunks if self.answers.get(hunk.id) == answer)
 
     def take_back_last_answer(self) -> bool:
-        """Take the last answer back; return whether there was one."""
+        """Remove the last answer; return whether there was one."""
         if self.answers:
             self.answers.popitem()
             return True

@@ -1,4 +1,4 @@
-"""Carries out the decisions of a review, and words their outcome; the same for every kind of review."""
+"""Carry out the decisions of a review and describe their outcome; the same for every kind of review."""
 
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 class ReviewDecisions:
-    """Carries out decisions with the user's words, and with the seen lines and check results for the record.
+    """Carries out decisions, with the user's feedback, and records the seen lines and check results with them.
 
     Args:
-        state: What is decided on.
-        service: Returns what carries decisions out and records them.
-        checks: Returns what runs the checks of proposals; None where none are configured.
-        through: What the user decides through, for the record: `app`.
+        state: The review whose proposals are decided.
+        service: Returns the service that carries out and records decisions.
+        checks: Returns the scheduler of the proposals' checks; None if no checks are configured.
+        through: Name of the user interface, for the record: `app`.
         caller: How a deciding command was called.
     """
 
@@ -42,7 +42,7 @@ class ReviewDecisions:
         self._caller = caller
 
     async def run_required_checks(self, proposal_id: str, revision: int, hunks: Collection[str] | None) -> None:
-        """Run the checks that are required before a write; raises CheckFailed if one opposes it."""
+        """Run the checks that are required before a write; raise CheckFailed if one prevents it."""
         following = self._checks()
         if following is None:
             return
@@ -60,7 +60,7 @@ class ReviewDecisions:
         words: ReviewFeedback,
         images: "tuple[Image, ...]" = (),
     ) -> DecisionResult:
-        """Write these hunks of the shown revision, or all that waits."""
+        """Approve and write these hunks of the shown revision; None for all pending ones."""
         context = self._context(proposal_id)
         return await self._service().approve(
             proposal_id, hunks, revision, words.feedback, words.comments, context, images
@@ -74,7 +74,7 @@ class ReviewDecisions:
         words: ReviewFeedback,
         images: "tuple[Image, ...]" = (),
     ) -> DecisionResult:
-        """Discard these hunks, or all that waits; a revision binds a denial that writes."""
+        """Deny these hunks; None for all pending ones. A denial that writes to disk needs the shown `revision`."""
         context = self._context(proposal_id)
         return await self._service().deny(
             proposal_id, hunks, words.feedback, words.comments, revision, context, images
@@ -99,23 +99,23 @@ class ReviewDecisions:
 
 
 class OutcomeText(NamedTuple):
-    """The outcome of a decision."""
+    """The text about the outcome of a decision."""
 
     text: str
-    """`P1 written: a.py.`"""
+    """For example `P1 written: a.py.`"""
     reversal_effect: str = ""
-    """What undo does then, or redo after an undo: `undoes it`; empty where it does nothing."""
+    """What undo (after an undo: redo) does next, such as `undoes it`; empty if it does nothing."""
 
 
 def describe_approval(result: DecisionResult) -> OutcomeText:
-    """Return the words for an approval."""
+    """Return the text for an approval."""
     rest = " Other hunks still wait." if result.proposal.state is ProposalState.PARTLY_APPROVED else ""
     verb, undoes = ("kept", "has it wait again") if result.proposal.on_disk else ("written", "undoes it")
     return OutcomeText(f"{result.proposal.id} {verb}: {_paths(result)}.{rest}", undoes)
 
 
 def describe_denial(result: DecisionResult, hunks: Collection[str] | None) -> OutcomeText:
-    """Return the words for a denial of these hunks, or of all that waited."""
+    """Return the text for a denial of these hunks, or of all that were pending."""
     proposal, name = result.proposal, result.proposal.id
     if proposal.on_disk:
         return OutcomeText(f"{name} taken back off the disk: {_paths(result)}.", "puts it back")
@@ -129,7 +129,7 @@ def describe_denial(result: DecisionResult, hunks: Collection[str] | None) -> Ou
 
 
 def describe_undo(result: DecisionResult) -> OutcomeText:
-    """Return the words for a decision that was taken back."""
+    """Return the text for an undone decision."""
     proposal, name = result.proposal, result.proposal.id
     hunks = format_count(len(result.hunks), "hunk") if result.hunks else ""
     if result.denial and proposal.on_disk:
@@ -147,6 +147,6 @@ def _paths(result: DecisionResult) -> str:
 
 
 def join_first_items(items: Sequence[str]) -> str:
-    """Return the first four, and how many more there are: `a, b, c, d and 2 more`."""
+    """Return the first four items, and the number of the others: `a, b, c, d and 2 more`."""
     shown = ", ".join(items[:4])
     return f"{shown} and {len(items) - 4} more" if len(items) > 4 else shown

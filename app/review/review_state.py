@@ -29,9 +29,9 @@ class PermissionScopes:
     """The forms that a permission can cover."""
 
     forms: tuple[CommandForm | ToolForm, ...] = ()
-    """The widest first, the very command last; empty if it can only be allowed as it is, and not for good."""
+    """The widest first, the exact command last; empty if only this one call can be allowed."""
     reason: str = ""
-    """Why there is none: `it has a |`."""
+    """Why there are no forms: `it has a |`."""
 
 
 @lru_cache(maxsize=64)
@@ -53,7 +53,7 @@ class OpenPermissions:
     def __init__(self) -> None:
         self.asked: dict[str, PermissionRequest] = {}
         self._narrowed: dict[str, int] = {}
-        """How many steps the user made the form of a command narrower."""
+        """Number of steps by which the user made the form of a command narrower."""
 
     def remove(self, key: str) -> None:
         """Remove a request, answered or not."""
@@ -61,7 +61,7 @@ class OpenPermissions:
         self._narrowed.pop(key, None)
 
     def selected_form(self, key: str) -> CommandForm | ToolForm | None:
-        """Return what a lasting permission would cover; None for just this call."""
+        """Return the form that a lasting permission would cover; None for only this call."""
         forms = permission_scopes(self.asked[key]).forms if key in self.asked else ()
         return forms[max(0, min(self._narrowed.get(key, 0), len(forms) - 1))] if forms else None
 
@@ -77,36 +77,36 @@ class ReviewDraft:
 
     def __init__(self) -> None:
         self.drafts: dict[str, str] = {}
-        """Feedback begun and not sent."""
+        """Unsent feedback."""
         self.remarks: dict[str, list[DraftComment]] = {}
         self.sent: dict[str, tuple[LineComment, ...]] = {}
-        """Comments that went to the model with a denial, by the denied proposal."""
+        """Comments that were sent to the model with a denial, by the id of the denied proposal."""
         self.answered: set[str] = set()
         """Keys of the comments that the user ticked off: `P7/0` for the first of P7."""
         self.answers: dict[str, tuple[CommentFollowUp, ...]] = {}
-        """Effects of a proposal on each comment on its former version, by the proposal's id."""
+        """How a proposal changed the lines of each comment on its former version, by the proposal's id."""
 
     def carry_over_comments(self, before: Proposal, after: Proposal) -> None:
-        """Keep a comment at its line when another hunk of the file is decided or edited."""
+        """Move comments with their lines after another hunk of the file was decided or edited."""
         if remarks := self.remarks.get(after.id):
             remarks[:] = [move_comment(remark, before, after) for remark in remarks]
 
     def set_feedback(self, key: str, text: str) -> None:
-        """Keep unfinished feedback."""
+        """Store unsent feedback; an empty text removes it."""
         if text:
             self.drafts[key] = text
         else:
             self.drafts.pop(key, None)
 
     def set_comment(self, proposal: Proposal, comment: DraftComment) -> None:
-        """Set the comment on a line; an empty one removes it.
+        """Set the comment on a line; an empty text removes it.
 
-        A draft leaves the one that was saved as it is, and goes when that is saved.
+        A draft does not replace a saved comment. Saving removes the draft.
         """
         remarks = self.remarks.setdefault(proposal.id, [])
         before = [item for item in remarks if item.place == comment.place]
         if before and not comment.quote:
-            # What is shown has changed while it was written.
+            # The diff has changed while the user was writing.
             comment = replace(comment, quote=before[0].quote)
         remarks[:] = [item for item in remarks if item not in before or (comment.draft and not item.draft)]
         if comment.text and not (comment.draft and comment.text in (item.text for item in before if not item.draft)):
@@ -116,7 +116,8 @@ class ReviewDraft:
     def feedback_for(self, proposal: Proposal, hunks: Collection[str] | None = None) -> ReviewFeedback:
         """Return the feedback for a decision on these hunks, or on all pending ones.
 
-        A decision on a part takes along the comments on that part, one that leaves nothing takes everything.
+        A decision on some hunks includes only the comments on them; one that leaves nothing pending includes
+        everything.
         """
         feedback, remarks = self._going(proposal, hunks)
         return ReviewFeedback(feedback, tuple(remark.as_line_comment for remark in remarks))
@@ -132,12 +133,12 @@ class ReviewDraft:
         return words
 
     def describe_unsent(self, proposal: Proposal, hunks: Collection[str] | None = None) -> list[str]:
-        """Return what the user has neither sent nor saved yet."""
+        """Return the texts that the user has neither sent nor saved yet."""
         feedback, remarks = self._going(proposal, hunks)
         return [text for text in (feedback.strip(), *(item.text for item in remarks if item.draft)) if text]
 
     def _going(self, proposal: Proposal, hunks: Collection[str] | None) -> tuple[str, list[DraftComment]]:
-        """The feedback and the remarks that go with a decision."""
+        """Return the feedback and the comments that are sent with a decision."""
         known = self.remarks.get(proposal.id, [])
         redone = {remark.place for remark in known if remark.draft}
         remarks = [remark for remark in known if remark.draft or remark.place not in redone]
@@ -161,27 +162,27 @@ class ReviewDraft:
 
 
 def _leaves_nothing(proposal: Proposal, hunks: Collection[str]) -> bool:
-    """Whether nothing of a proposal waits any more once these hunks are decided."""
+    """Return whether nothing of a proposal stays pending once these hunks are decided."""
     bare = any(not change.hunks and change.state is HunkState.PENDING for change in proposal.files)
     return not bare and all(hunk.id in hunks for hunk in filter_pending_hunks(proposal.hunks))
 
 
 def _lies_in(remark: DraftComment, proposal: Proposal, hunks: Collection[str]) -> bool:
-    """Whether a remark is on a line of one of these hunks."""
+    """Return whether a comment is on a line of one of these hunks."""
     of_file = (hunk for change in proposal.files if change.path == remark.path for hunk in change.hunks)
     return any(hunk.id in hunks and remark.line in hunk_line_numbers(hunk, remark.side) for hunk in of_file)
 
 
 @dataclass(frozen=True, slots=True)
 class UnseenParts:
-    """Parts of an approval that have never been on screen."""
+    """Parts of an approval that were never on screen."""
 
     lines: int = 0
-    """Changed lines."""
+    """Number of unseen changed lines."""
     total: int = 0
-    """All changed lines that the approval would write."""
+    """Number of changed lines that the approval would write."""
     paths: tuple[str, ...] = ()
-    """The files that they are in, and files without hunks whose head was never drawn."""
+    """The files with unseen lines, and files without hunks whose head was never drawn."""
 
     def __bool__(self) -> bool:
         return bool(self.paths)
@@ -193,28 +194,28 @@ class SeenTracker:
     def __init__(self) -> None:
         self._seen: dict[str, SeenLines] = {}
         self._stored: dict[str, Mapping[str, bytes]] = {}
-        """What was seen in other windows and runs, by proposal, as far as it is not in `_seen`."""
+        """Lines seen in other windows and runs, by proposal, that are not yet added to `_seen`."""
         self._bases: dict[str, dict[str, str]] = {}
         """Hashes of the base files of each shown proposal, by path."""
         self._moved: dict[str, tuple[str, ...]] = {}
         self._counted: dict[str, tuple[tuple[int, str, int, int], tuple[int, int]]] = {}
-        """By proposal, what `unread_lines` returned last, and what that depends on."""
+        """By proposal, the last result of `unread_lines`, after the values on which it depends."""
 
     def seen_lines(self, proposal: Proposal) -> SeenLines:
-        """Return the seen lines of a proposal, to be added to."""
+        """Return the seen lines of a proposal; callers add to them."""
         seen = self._seen.setdefault(proposal.id, SeenLines())
         if stored := self._stored.pop(proposal.id, None):
             seen.restore(stored, proposal.files)
         return seen
 
     def forget_all_but(self, listed: Container[str]) -> None:
-        """Forget the proposals with other ids: they have left the review."""
+        """Forget the proposals that are not `listed`: they have left the review."""
         for kept in (self._seen, self._bases, self._moved, self._counted):
             for name in [name for name in kept if name not in listed]:
                 del kept[name]
 
     def unseen_parts(self, proposal: Proposal, left_out: Collection[str]) -> UnseenParts:
-        """Return the parts that have never been on the screen, without excluded hunks."""
+        """Return the parts that were never on screen, without excluded hunks."""
         seen = self.seen_lines(proposal)
         lines = of = 0
         paths: list[str] = []
@@ -227,7 +228,7 @@ class SeenTracker:
 
     @property
     def lines_read(self) -> int:
-        """Return how many lines were seen of all listed proposals, decided ones too."""
+        """Return how many lines of all listed proposals were seen, including decided ones."""
         return sum(seen.lines for seen in self._seen.values())
 
     def unread_lines(self, proposal: Proposal) -> tuple[int, int]:
@@ -259,7 +260,7 @@ class SeenTracker:
         self._stored.update(stored)
 
     def remember_bases(self, proposal: Proposal) -> None:
-        """Remember the bases of the shown proposal, to notice a later re-base."""
+        """Remember the bases of the shown proposal, to detect a later re-base."""
         now = {change.path: change.base.sha256 for change in proposal.files if change.base is not None}
         before = self._bases.get(proposal.id, now)
         self._bases[proposal.id] = now
@@ -269,7 +270,7 @@ class SeenTracker:
         self._moved[proposal.id] = tuple(dict.fromkeys((*still, *moved)))
 
     def rebased_files(self, proposal: Proposal) -> tuple[str, ...]:
-        """Return the files that were re-based after they had been shown."""
+        """Return the files that were re-based after the user had seen them."""
         return self._moved.get(proposal.id, ())
 
 
@@ -277,20 +278,20 @@ _OWN = Origin().label
 
 
 class OriginFilter:
-    """Filter of the review by origin; filtered items are not listed, so no key decides on them."""
+    """Filters the review by origin; hidden items are not listed, and no key decides on them."""
 
     def __init__(self) -> None:
         self.only = ""
-        """The label of the origin that is listed alone; empty for all."""
+        """Label of the only origin that is listed; empty for all."""
         self.everything: dict[str, Proposal] = {}
         """All proposals, listed or not, by id."""
         self.told_apart: frozenset[str] = frozenset()
-        """The labels that rows carry: all of them where several wait, else those that are not signoff's own."""
+        """Labels that rows show: all labels if several origins wait, else all except signoff's own."""
         self._labels: tuple[str, ...] = ()
-        """Of what waits, sorted."""
+        """Labels of the waiting proposals, sorted."""
 
     def filter_listed(self, proposals: Iterable[Proposal]) -> list[Proposal]:
-        """Return the listed proposals; when none of the chosen origin waits any more, all are listed."""
+        """Return the listed proposals; if no proposal of the chosen origin waits, list all again."""
         self.everything = {one.id: one for one in proposals}
         waiting = {one.origin.label for one in self.everything.values() if one.state.is_pending}
         every = {one.origin.label for one in self.everything.values()}
@@ -311,7 +312,7 @@ class OriginFilter:
         return len(self._labels) > 1
 
     def select_next(self) -> None:
-        """Select the next origin, after the last all again."""
+        """Select the next origin; after the last one, select all."""
         rounds = ("", *self._labels)
         self.only = rounds[(rounds.index(self.only) + 1) % len(rounds)]
 
@@ -320,13 +321,13 @@ class OriginFilter:
 
 
 _BLOCKING = (OriginKind.MODEL, OriginKind.COMMAND, OriginKind.AGENT)
-"""Origins whose author may do nothing more before the decision."""
+"""Origins whose author cannot continue before the decision."""
 
 
 def order_by_urgency(proposals: Iterable[Proposal]) -> list[Proposal]:
-    """Return waiting proposals in the order of need: blocked agents first, then risks, then age.
+    """Return waiting proposals by urgency: blocked agents first, then risks, then age.
 
-    One that builds on others comes after these, since it can't be written before them.
+    A proposal comes after those that it builds on, because they have to be written first.
     """
 
     def need(proposal: Proposal) -> tuple[bool, bool, float]:
@@ -350,7 +351,7 @@ def order_by_urgency(proposals: Iterable[Proposal]) -> list[Proposal]:
 
 
 _TAKEN_BACK = (ProposalState.APPLIED, ProposalState.PARTLY_APPROVED, ProposalState.DENIED)
-"""States from which `undo` leads back."""
+"""States that `undo` can revert."""
 
 
 @dataclass(slots=True)
@@ -358,11 +359,11 @@ class ReviewState:
     """The queue and the state of its items; not a widget."""
 
     waiting: list[Proposal] = field(default_factory=list)
-    """As `order_by_urgency` orders them."""
+    """In the order of `order_by_urgency`."""
     recent: list[Proposal] = field(default_factory=list)
-    """Decided ones, latest first."""
+    """Decided proposals, the latest first."""
     origins: OriginFilter = field(default_factory=OriginFilter)
-    """The origins of proposals, and those that are listed."""
+    """The filter by origin."""
     permissions: OpenPermissions = field(default_factory=OpenPermissions)
     chosen: ChosenHunks = field(default_factory=ChosenHunks)
     seen_tracker: SeenTracker = field(default_factory=SeenTracker)
@@ -370,39 +371,40 @@ class ReviewState:
     checks: dict[str, ProposalChecks] = field(default_factory=dict)
     """Check results, by proposal."""
     evidence: dict[str, ProposalEvidence] = field(default_factory=dict)
-    """What notices if a hunk is missing, by proposal."""
+    """Evidence about the hunks, by proposal."""
     reproductions: dict[str, ReproductionResult] = field(default_factory=dict)
     """Results of second runs of a command, by proposal."""
     reproducing: str = ""
-    """The proposal whose command runs a second time now."""
+    """Id of the proposal whose command runs a second time now."""
     has_question_in_chat: bool = False
-    """Whether the model waits for the answer to a question, which is the chat's."""
+    """Whether the model waits for the answer to a question in the chat."""
     current: str = ""
     """Key of the shown item: a proposal's id or a permission request's key."""
     is_picked_by_user: bool = False
-    """Whether the user chose the shown item, so that nothing else replaces it by itself."""
+    """Whether the user chose the shown item; then nothing replaces it automatically."""
     item_before_permission: str = ""
     """Key of the item to show again after a permission request."""
     last_decided: str = ""
-    """The proposal that the latest decision was on, for undo."""
+    """Id of the proposal of the latest decision, for undo."""
     continues_when_empty: bool = False
-    """Whether the model goes on by itself once nothing waits any more."""
+    """Whether the model continues automatically once nothing waits any more."""
     _listed: dict[str, Proposal] = field(init=False)
     _positions: dict[str, int] = field(init=False)
-    """Where each waiting proposal stands among them."""
+    """Index of each waiting proposal in `waiting`, by id."""
 
     def __post_init__(self) -> None:
         self._index()
 
     def _index(self) -> None:
-        """Thousands may wait, and every key asks for some of them."""
+        """Build the indexes: thousands of proposals may wait, and every key looks up some of them."""
         self._listed = {item.id: item for item in (*self.waiting, *self.recent)}
         self._positions = {item.id: position for position, item in enumerate(self.waiting)}
 
     def update_proposals(self, proposals: Iterable[Proposal], *, attended: bool = True) -> None:
-        """Take the present proposals, and keep the shown one if possible.
+        """Set the present proposals, and keep the shown one if possible.
 
-        Unless the review is `attended`, what can be approved takes the place of what cannot any more.
+        Unless the review is `attended`, a proposal that can be approved replaces a stale one, if the user has neither
+        chosen it nor written feedback on it.
         """
         earlier = self.origins.everything
         known = self.origins.filter_listed(proposals)
@@ -419,7 +421,7 @@ class ReviewState:
         self._index()
         shown = self.proposal
         if shown is not None and _stale(shown) and was_shown is not None and not _stale(was_shown):
-            # It was picked as what it is no longer.
+            # The user chose it before it became stale.
             self.is_picked_by_user = False
         if self.current in self.permissions.asked:
             return
@@ -440,7 +442,7 @@ class ReviewState:
 
     @property
     def has_hidden_permission(self) -> bool:
-        """Whether a tool waits for a permission while something else is shown."""
+        """Return whether a permission request waits while another item is shown."""
         return bool(self.permissions.asked) and self.current not in self.permissions.asked
 
     def show_permission(self) -> None:
@@ -449,7 +451,7 @@ class ReviewState:
             self.item_before_permission, self.current = self.current, next(iter(self.permissions.asked))
 
     def leave_permission(self) -> None:
-        """Return to the former item, or to the next one that waits."""
+        """Show the item from before the permission request again, or the next one that waits."""
         if self.permissions.asked or self.item_before_permission not in self._positions:
             self.current = ""
             self.show_next_waiting()
@@ -457,7 +459,7 @@ class ReviewState:
             self.current = self.item_before_permission
 
     def show_next_waiting(self) -> None:
-        """Show the first waiting item, stale ones last; the one just decided stays if nothing waits."""
+        """Show the first waiting item, stale ones last; if nothing waits, the decided one stays shown."""
         self.is_picked_by_user = False
         if self.permissions.asked:
             self.current = next(iter(self.permissions.asked))
@@ -468,7 +470,7 @@ class ReviewState:
 
     @property
     def _approvable(self) -> Proposal | None:
-        """The first that waits and is not stale."""
+        """Return the first waiting proposal that is not stale."""
         return next((item for item in self.waiting if not _stale(item)), None)
 
     @property
@@ -483,7 +485,7 @@ class ReviewState:
 
     @property
     def listed_keys(self) -> list[str]:
-        """Everything listed."""
+        """Return the keys of all listed items."""
         return [*self.permissions.asked, *self._listed]
 
     def is_listed(self, key: str) -> bool:
@@ -491,12 +493,12 @@ class ReviewState:
         return key in self.permissions.asked or key in self._listed
 
     def get(self, key: str) -> Proposal | None:
-        """A listed proposal."""
+        """Return a listed proposal; None if it is not listed."""
         return self._listed.get(key)
 
     @property
     def proposal(self) -> Proposal | None:
-        """The shown proposal."""
+        """Return the shown proposal."""
         return self.get(self.current)
 
     @property
@@ -516,7 +518,7 @@ class ReviewState:
         position = self._positions.get(key)
         return 0 if position is None else len(self.permissions.asked) + position + 1
 
-    # What can be done
+    # Available actions
 
     @property
     def undo_target(self) -> Proposal | None:
@@ -536,12 +538,12 @@ class ReviewState:
         return proposal if again else None
 
     def unseen_parts(self, proposal: Proposal) -> UnseenParts:
-        """Return the chosen parts that have never been on screen."""
+        """Return the chosen parts that were never on screen."""
         return self.seen_tracker.unseen_parts(proposal, self.chosen.excluded_from(proposal.id))
 
     @property
     def read_lines(self) -> tuple[int, int]:
-        """Return how many changed lines of all that waits were on screen, and how many there are."""
+        """Return how many changed lines of all waiting proposals were on screen, and how many there are."""
         counts = [
             self.seen_tracker.unread_lines(item) for item in self.origins.everything.values() if item.state.is_pending
         ]
@@ -556,13 +558,20 @@ class ReviewState:
         return next((item.id for item in rest if self.seen_tracker.unread_lines(item)[0]), "")
 
     def select_split_parts(self, proposal: Proposal, parts: Sequence[HunkPart], whole: Collection[str]) -> None:
-        """Hunks of a proposal, which is as it was before, were cut: choose among the parts, seen as far as these."""
+        """Choose among the parts of hunks that were just split; a part's lines are seen if they were seen in its
+        hunk.
+
+        Args:
+            proposal: The proposal before the split.
+            parts: The parts.
+            whole: Ids of hunks whose lines were all selected.
+        """
         hunks, seen = {hunk.id: hunk for hunk in proposal.hunks}, self.seen_tracker.seen_lines(proposal)
         for part in parts:
             seen.copy_seen_lines(hunks[part.whole], part.hunk)
         self.chosen.toggle_split_parts(proposal, parts, whole)
 
-    # What outlives a restart
+    # State that survives a restart
 
     def unfinished_review(self, key: str) -> UnfinishedReview:
         """Return the unfinished review of a proposal."""

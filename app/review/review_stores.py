@@ -1,4 +1,4 @@
-"""Notes on unfinished reviews that survive a restart, and results of checks and evidence for other processes."""
+"""Stores of unfinished reviews and evidence, which survive a restart, and of check results for other processes."""
 
 import asyncio
 import contextlib
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 _PREFIX = "review:"
 _PAUSE = 0.3
-"""Seconds without a change before it is written."""
+"""Seconds to wait before a change is written."""
 
 
 @cache
 def _adapter() -> "TypeAdapter[UnfinishedReview]":
-    # Whether there are any is asked at each start.
+    # Imported at first use: each start calls `has_any`, which does not need it.
     from app.review.unfinished_review import UnfinishedReview
 
     return TypeAdapter(UnfinishedReview)
@@ -39,7 +39,7 @@ class UnfinishedReviewStore:
         self._unsaved: dict[str, UnfinishedReview] = {}
 
     def has_any(self) -> bool:
-        """Return whether there are unfinished review notes; raises StorageError."""
+        """Return whether there are unfinished reviews; raises StorageError."""
         return bool(self._store.settings(_PREFIX))
 
     def load(self) -> "dict[str, UnfinishedReview]":
@@ -53,7 +53,9 @@ class UnfinishedReviewStore:
         return found
 
     async def save_soon(self, proposal_id: str, notes: "UnfinishedReview") -> None:
-        """Save the unfinished notes on a proposal at the next pause. Raises StorageError."""
+        """Save the unfinished review of a proposal after a short pause, together with later ones. Raises
+        StorageError.
+        """
         waits = bool(self._unsaved)
         self._unsaved[proposal_id] = notes
         if not waits:
@@ -61,7 +63,7 @@ class UnfinishedReviewStore:
             await self.flush()
 
     async def save(self, proposal_id: str, notes: "UnfinishedReview") -> None:
-        """Save the unfinished notes on a proposal at once; raises StorageError."""
+        """Save the unfinished review of a proposal at once; raises StorageError."""
         self._unsaved[proposal_id] = notes
         await self.flush()
 
@@ -90,11 +92,11 @@ def _facts_adapter() -> TypeAdapter[list[RecordedCheck]]:
 
 
 class CheckResultStore:
-    """The last results of the checks of each proposal, for other processes.
+    """The latest check results of each proposal, for other processes.
 
     Args:
-        store: Where they are kept.
-        signal: Tells other processes of them.
+        store: The storage.
+        signal: Notifies other processes of new results.
     """
 
     def __init__(self, store: SessionStore, signal: ChangeSignal) -> None:
@@ -102,7 +104,7 @@ class CheckResultStore:
         self._signal = signal
 
     def save(self, checked: "ProposalChecks") -> None:
-        """Keep results that have come to an end, in the place of those before; storage errors are ignored."""
+        """Store finished results in place of earlier ones; storage errors are ignored."""
         facts = [one.as_record for one in checked.results if one.is_current]
         if checked.is_running or not facts:
             return
@@ -113,7 +115,7 @@ class CheckResultStore:
                 self._signal.send()
 
     def load(self, waiting: Collection[str]) -> dict[str, list[RecordedCheck]]:
-        """Return the results of the waiting proposals, and forget those of others."""
+        """Return the results of the waiting proposals, and delete those of others."""
         kept = {key.removeprefix(_CHECKS): value for key, value in self._store.settings(_CHECKS).items()}
         for gone in kept.keys() - set(waiting):
             self._store.set_setting(f"{_CHECKS}{gone}", None)
@@ -131,19 +133,15 @@ def _evidence_adapter() -> "TypeAdapter[ProposalEvidence]":
 
 
 class EvidenceStore:
-    """The last evidence about each proposal, which survives a restart.
-
-    Args:
-        store: Where it is kept.
-    """
+    """The latest evidence about each proposal, which survives a restart."""
 
     def __init__(self, store: SessionStore) -> None:
         self._store = store
 
     def save(self, found: "ProposalEvidence", waiting: Collection[str]) -> None:
-        """Keep evidence in the place of that before, and forget that of proposals that do not wait.
+        """Store evidence in place of earlier evidence, and delete that of proposals that do not wait.
 
-        Storage errors are ignored: it can be collected again.
+        Storage errors are ignored: the evidence can be collected again.
         """
         with contextlib.suppress(StorageError):
             if found.marks:
@@ -153,7 +151,9 @@ class EvidenceStore:
                     self._store.set_setting(key, None)
 
     def load(self, proposal_id: str) -> "ProposalEvidence | None":
-        """Return the evidence about a proposal, on whatever bytes it was found; None if there is none to read."""
+        """Return the evidence about a proposal, perhaps of an earlier revision; None if there is none or it is
+        unreadable.
+        """
         with contextlib.suppress(StorageError, ValidationError):
             if value := self._store.setting(_EVIDENCE + proposal_id):
                 return _evidence_adapter().validate_json(value)

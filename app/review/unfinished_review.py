@@ -1,4 +1,4 @@
-"""The unfinished review of a proposal, which survives a restart, and the hunks that the user has chosen."""
+"""The unfinished review of a proposal, which survives a restart, and the user's choice of hunks."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -18,9 +18,9 @@ class ChosenPart:
     hunks: tuple[str, ...]
     """Ids of the chosen hunks."""
     total: int
-    """Hunks that wait."""
+    """Number of pending hunks."""
     files: int
-    """Files that would change."""
+    """Number of files that would change."""
     added: int
     removed: int
 
@@ -36,7 +36,7 @@ class ChosenPart:
 
     @property
     def decided_hunks(self) -> tuple[str, ...] | None:
-        """Return the hunks that an approval names; None for all that are pending."""
+        """Return the hunks that an approval names; None for all pending ones."""
         return None if self.is_all else self.hunks
 
 
@@ -45,23 +45,23 @@ class ChosenHunks:
 
     def __init__(self) -> None:
         self.left_out: dict[str, set[str]] = {}
-        """Ids of hunks, by proposal."""
+        """Ids of excluded hunks, by proposal."""
         self._latest: tuple[Proposal, frozenset[str], ChosenPart] | None = None
-        """The last result: each frame asks for it several times, and a proposal may have thousands of hunks."""
+        """The last result: each frame needs it several times, and a proposal may have thousands of hunks."""
 
     def excluded_from(self, key: str) -> frozenset[str]:
         """Return the excluded hunks of a proposal."""
         return frozenset(self.left_out.get(key, ()))
 
     def chosen_part(self, proposal: Proposal) -> ChosenPart:
-        """Return what an approval would write now."""
+        """Return the part that an approval would write now."""
         out = self.excluded_from(proposal.id)
         if self._latest is None or self._latest[0] is not proposal or self._latest[1] != out:
             self._latest = proposal, out, _part(proposal, out)
         return self._latest[2]
 
     def toggle(self, proposal: Proposal, hunks: Sequence[Hunk]) -> None:
-        """Exclude pending hunks, or include them if all of these are excluded."""
+        """Exclude the pending hunks among these; if all of them are excluded, include them."""
         pending = {hunk.id for hunk in filter_pending_hunks(hunks)}
         if not pending:
             return
@@ -72,9 +72,14 @@ class ChosenHunks:
             out |= pending
 
     def toggle_split_parts(self, proposal: Proposal, parts: Sequence[HunkPart], whole: Collection[str]) -> None:
-        """Toggle lines of a hunk that was just split, and hunks of which all lines were selected.
+        """Toggle the selected lines of hunks that were just split, and hunks of which all lines were selected.
 
-        `proposal` is as it was before. The selection goes in if all of it was left out, else out; the rest stays.
+        If all of the selection was excluded, it is included, else it is excluded; the rest keeps its state.
+
+        Args:
+            proposal: The proposal before the split.
+            parts: The parts of the split hunks.
+            whole: Ids of the hunks of which all lines were selected.
         """
         out = self.left_out.setdefault(proposal.id, set())
         cut = {part.whole for part in parts}
@@ -112,31 +117,31 @@ def filter_pending_hunks(hunks: Iterable[Hunk]) -> list[Hunk]:
 
 @dataclass(frozen=True, slots=True)
 class DraftComment:
-    """A comment on a line, by path, so that it survives a new diff."""
+    """A comment on a line; it names the file by path and survives a new diff."""
 
     path: str
     side: Side
     line: int
-    """From 0."""
+    """Line number, from 0."""
     text: str
     quote: str = ""
-    """The lines around it as they were shown when it was written."""
+    """The lines around it as they were shown when the user wrote it."""
     draft: bool = False
-    """Whether it is still being written, or was put aside."""
+    """Whether the user has not saved it yet."""
 
     @property
     def place(self) -> tuple[str, Side, int]:
-        """Return the position of the comment."""
+        """Return path, side and line."""
         return self.path, self.side, self.line
 
     @property
     def as_line_comment(self) -> LineComment:
-        """The remark as the model gets it."""
+        """Return the comment as it is sent to the model."""
         return LineComment(path=self.path, line=self.line + 1, side=self.side, quote=self.quote, text=self.text)
 
     @classmethod
     def from_comment(cls, comment: LineComment) -> "DraftComment":
-        """The remark that a comment was."""
+        """Return a sent comment as one that the user can edit."""
         return cls(comment.path, comment.side, comment.line - 1, comment.text, comment.quote)
 
 
@@ -145,12 +150,12 @@ class UnfinishedReview:
     """The user's unfinished work on one proposal."""
 
     draft: str = ""
-    """Feedback begun and not sent."""
+    """Unsent feedback."""
     remarks: tuple[DraftComment, ...] = ()
     left_out: tuple[str, ...] = ()
-    """Ids of the hunks that an approval would leave out."""
+    """Ids of the hunks that an approval leaves out."""
     answered: tuple[str, ...] = ()
-    """Keys of the comments sent with its denial that were ticked off."""
+    """Keys of the comments sent with its denial that the user ticked off."""
 
     def __bool__(self) -> bool:
         return self != _NONE
@@ -161,19 +166,19 @@ _NONE = UnfinishedReview()
 
 @dataclass(frozen=True, slots=True)
 class ReviewFeedback:
-    """The user's words with a decision."""
+    """The user's feedback and comments that go with a decision."""
 
     feedback: str = ""
     comments: tuple[LineComment, ...] = ()
     mentions: tuple[Mention, ...] = ()
-    """Files that the user has named in them."""
+    """Files that the user mentions in them."""
 
     def __bool__(self) -> bool:
         return bool(self.feedback.strip() or self.comments)
 
     @property
     def text(self) -> str:
-        """All of it, to be put where the user writes."""
+        """Return the feedback and the comments as one text for the input."""
         comments = [f"{comment.path}:{comment.line}  {comment.text}" for comment in self.comments]
         return "\n\n".join(filter(None, (self.feedback.strip(), *comments)))
 
@@ -182,7 +187,7 @@ NOTHING_SAID = ReviewFeedback()
 
 
 def move_comment(comment: DraftComment, before: Proposal, after: Proposal) -> DraftComment:
-    """Return the comment at its line in the present proposal; unchanged if the line can't be found."""
+    """Return the comment at its line in the present proposal; unchanged if the line is not found."""
     old = next((change for change in before.files if change.path == comment.path), None)
     new = next((change for change in after.files if change.path == comment.path), None)
     if old is None or new is None:
@@ -191,7 +196,7 @@ def move_comment(comment: DraftComment, before: Proposal, after: Proposal) -> Dr
         if comment.line in hunk_line_numbers(hunk, comment.side):
             now = next((one for one in new.hunks if one.id == hunk.id), None)
             if now is None and old.base == new.base:
-                # The user has edited the text.
+                # The user has edited the proposed text.
                 now = next((one for one in new.hunks if one.new_count and _touch(one, hunk)), None)
             return comment if now is None else _moved_with(comment, hunk, now)
     if old.base != new.base or comment.side == "old":
@@ -201,23 +206,23 @@ def move_comment(comment: DraftComment, before: Proposal, after: Proposal) -> Dr
 
 
 def _touch(one: Hunk, other: Hunk) -> bool:
-    """Whether two hunks replace lines of the base that overlap or are neighbours."""
+    """Return whether two hunks replace lines of the base that overlap or are neighbours."""
     here, there = hunk_line_numbers(one, "old"), hunk_line_numbers(other, "old")
     return here.start <= there.stop and there.start <= here.stop
 
 
 def _moved_with(comment: DraftComment, hunk: Hunk, now: Hunk) -> DraftComment:
-    """Return a comment on a line of a hunk that has moved, or that is decided and only marks its place."""
+    """Return a comment at the new place of its hunk, which may be decided and have no lines any more."""
     at = comment.line - hunk_line_numbers(hunk, comment.side).start
     if lines := hunk_line_numbers(now, comment.side):
         return replace(comment, line=lines[min(at, len(lines) - 1)])
-    # What is there now is unchanged: the old lines of what was denied, the new ones of what was written.
+    # The present text there is unchanged: the old lines of a denied hunk, or the new lines of a written one.
     rows = hunk.old_count if now.state is HunkState.DENIED else hunk.new_count
     return replace(comment, side="new", line=now.new_start + max(0, min(at, rows - 1)))
 
 
 def _shift(change: FileChange, line: int, *, proposed: bool) -> int:
-    """By how much the hunks before a line, of the proposed text or of the base, make the file longer."""
+    """Return how many lines the hunks before a line, of the proposed text or of the base, add to the file."""
     return sum(
         hunk.new_count - hunk.old_count
         for hunk in change.hunks
@@ -226,17 +231,19 @@ def _shift(change: FileChange, line: int, *, proposed: bool) -> int:
 
 
 QUOTED_LINES = 3
-"""Lines quoted above and below the one that a remark is on."""
+"""Number of quoted lines above and below the commented one."""
 
 
 def add_quote(comment: DraftComment, diffs: Iterable[FileDiff]) -> DraftComment:
-    """Return the comment with the shown lines around it."""
+    """Return the comment with a quote of the shown lines around it."""
     diff = next((diff for diff in diffs if diff.change.path == comment.path), None)
     return comment if diff is None else replace(comment, quote=quote_lines(diff, comment))
 
 
 def quote_lines(diff: FileDiff, comment: DraftComment) -> str:
-    """The lines around a remark as the diff shows them, with `+`, `-` or space; undecodable bytes written out."""
+    """Return the lines around a comment as the diff shows them, with `+`, `-` or space; undecodable bytes are
+    escaped.
+    """
     shown: list[str] = []
     at = 0
 

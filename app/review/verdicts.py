@@ -1,4 +1,6 @@
-"""Verdicts of decision keys: do it, ask once, or say why not. Pure functions; the review acts on the verdict."""
+"""Verdicts on decision keys: act, ask once, or refuse with a reason. Pure functions; the review acts on the
+verdict.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,21 +22,21 @@ from app.text.quantities import format_count
 
 @dataclass(frozen=True, slots=True)
 class DecisionVerbs:
-    """The words of one kind of proposal."""
+    """The words for one kind of proposal."""
 
     approve: str
     deny: str
     request: str
-    """To deny and say why."""
+    """Deny and give a reason."""
     go_on: str
-    """To approve and let the model go on."""
+    """Approve and let the model continue."""
     reopen: str
-    """To take back a denial."""
+    """Undo a denial."""
     again: str
-    """To redo."""
+    """Redo."""
     states: Mapping[ProposalState, str]
     titles: Mapping[str, str]
-    """Of actions of the review, where they are called otherwise."""
+    """Titles of the review's actions that differ from the usual ones."""
 
 
 _STATES: Mapping[ProposalState, str] = {
@@ -77,7 +79,7 @@ ON_DISK = DecisionVerbs(
 
 
 def decision_verbs(proposal: Proposal) -> DecisionVerbs:
-    """The words for a proposal."""
+    """Return the words for a proposal."""
     return ON_DISK if proposal.on_disk else TO_WRITE
 
 
@@ -90,7 +92,7 @@ ActionKind = Literal["approve", "approve_and_continue", "deny", "approve_all", "
 
 
 _QUOTED = 48
-"""Characters of the user's unsent words that a question repeats."""
+"""Maximum characters of the user's unsent words that a question quotes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,24 +104,24 @@ class ActionRefused:
 
 @dataclass(frozen=True, slots=True)
 class ActionNeedsConfirmation:
-    """The key does it after a yes."""
+    """The key acts after the user confirms."""
 
     question: str
     action: ActionKind
     subjects: tuple[Proposal, ...]
-    """The proposals as they were when it was asked; the question lapses if one of them changes."""
+    """The proposals at the time of the question; the question lapses if one of them changes."""
     named: tuple[str, ...] = ()
     """Ids that a bulk approval leaves out unless the user includes them."""
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """Return the proposals that a plain yes is about."""
+        """Return the ids of the proposals that a plain yes decides."""
         return tuple(subject.id for subject in self.subjects if subject.id not in self.named)
 
 
 @dataclass(frozen=True, slots=True)
 class ActionAllowed:
-    """The key does it at once."""
+    """The key acts at once."""
 
     action: ActionKind
     ids: tuple[str, ...]
@@ -139,8 +141,10 @@ def judge_approval(
 ) -> Verdict:
     """Return the verdict of `approve` for the shown proposal.
 
-    `shown` says whether the diff on screen is that of this very revision, `versions` whether the diff pane compares
-    two versions instead.
+    Args:
+        shown: Whether the diff on screen is that of this revision.
+        versions: Whether the diff pane compares two versions instead.
+        doubts: Further reasons to ask before the approval.
     """
     if not proposal.state.is_pending:
         return ActionRefused(f"{proposal.id} is not waiting any more.")
@@ -208,7 +212,9 @@ def judge_feedback(state: ReviewState, proposal: Proposal) -> Verdict:
 
 
 def _lost(state: ReviewState, proposal: Proposal) -> list[str]:
-    """Return what a denial removes from the disk that nobody may have seen, or that git does not have."""
+    """Return what a denial removes from the disk: lines that were never on screen, and files that git does not
+    have.
+    """
     reasons = []
     if unseen := state.unseen_parts(proposal):
         reasons.append(describe_unseen_parts(proposal.id, unseen))
@@ -225,8 +231,7 @@ def _sentence(reasons: Sequence[str]) -> str:
 
 
 def judge_approve_all(state: ReviewState) -> Verdict:
-    """Return the verdict of `approve all`: always a question that names everything doubtful and leaves it out at
-    first."""
+    """Return the verdict of `approve all`: always a question, which names doubtful proposals and leaves them out."""
     ready = [item for item in state.waiting if can_be_approved(item) and not state.chosen.chosen_part(item).is_empty]
     if not ready:
         return ActionRefused("Nothing waits that can be approved.")
@@ -258,7 +263,7 @@ def judge_approve_all(state: ReviewState) -> Verdict:
 
 
 def judge_deny_all(state: ReviewState) -> Verdict:
-    """Return the verdict of `deny all`: a question if there are several."""
+    """Return the verdict of `deny all`: a question if several proposals wait."""
     ids = tuple(item.id for item in state.waiting)
     if not ids:
         return ActionRefused("Nothing waits.")
@@ -274,12 +279,12 @@ def judge_deny_all(state: ReviewState) -> Verdict:
 
 
 def _words_go_along(about: Sequence[str]) -> str:
-    """Return the sentence that the user's words about these go to the model with the decision."""
+    """Return the sentence that the user's words about these proposals go to the model; empty if there are none."""
     return f" What you wrote about {_listed(about)} goes to the model." if about else ""
 
 
 def _quoted(texts: Sequence[str]) -> str:
-    """The beginning of some texts on one line, in quotes."""
+    """Return the beginning of some texts on one line, in quotes."""
     line = " ".join(" ".join(texts).split())
     return f"“{line if len(line) <= _QUOTED else line[: _QUOTED - 1].rstrip() + '…'}”"
 
@@ -297,7 +302,7 @@ def describe_failed_checks(state: ReviewState, proposal: str) -> str:
 
 
 def _unseen(state: ReviewState, proposal: Proposal) -> list[str]:
-    """Return, in a few words, how much of it was never on the screen; empty if nothing."""
+    """Return in a few words how much of it was never on screen; empty if nothing."""
     missing = state.unseen_parts(proposal)
     if not missing.lines:
         return [f"{_listed(missing.paths)} never on screen"] if missing else []
@@ -305,7 +310,7 @@ def _unseen(state: ReviewState, proposal: Proposal) -> list[str]:
 
 
 def describe_unseen_parts(name: str, unseen: UnseenParts) -> str:
-    """`1,973 of 2,000 changed lines of P1 were never on screen (big.py)`."""
+    """Return for example `1,973 of 2,000 changed lines of P1 were never on screen (big.py)`."""
     files = _listed(unseen.paths)
     if not unseen.lines:
         return f"{files} of {name} {'was' if len(unseen.paths) == 1 else 'were'} never on screen"
@@ -314,7 +319,9 @@ def describe_unseen_parts(name: str, unseen: UnseenParts) -> str:
 
 
 def describe_reproduced(proposal: Proposal, unseen: UnseenParts) -> str:
-    """`3 of 412 files of P9 were on screen; the rest is what make fmt gave twice, byte for byte`."""
+    """Return for example `3 of 412 files of P9 were on screen; the rest is what make fmt gave twice, byte for
+    byte`.
+    """
     seen = f"{len(proposal.files) - len(unseen.paths):,} of {format_count(len(proposal.files), 'file')}"
     command = " ".join(proposal.recipe.command.split()) if proposal.recipe else ""
     return f"{seen} of {proposal.id} were on screen; the rest is what {_quoted((command,))} gave twice, byte for byte"
@@ -356,10 +363,10 @@ def find_file_caveats(change: FileChange) -> list[str]:
 
 
 def can_be_approved(proposal: Proposal) -> bool:
-    """Whether the state allows it."""
+    """Return whether its state allows an approval."""
     return proposal.state in (ProposalState.PENDING, ProposalState.PARTLY_APPROVED)
 
 
 def can_ask_model_again(proposal: Proposal) -> bool:
-    """Return whether it is stale, so that the model can be told why without the user's words."""
+    """Return whether it is stale and not on disk: then the model can be asked again without feedback of the user."""
     return proposal.state is ProposalState.STALE and not proposal.on_disk
