@@ -1,1 +1,1 @@
-"""Carries out decisions on proposals: approve, deny, undo, redo, resolve conflicts, export."""
+"""Carry out decisions on proposals: approve, deny, undo, redo, resolve conflicts, export."""

@@ -17,10 +17,10 @@ from app.proposals.values.proposal_store import ProposalStore
 def diff_with_predecessor(store: ProposalStore, proposal_id: str) -> list[FileDiff]:
     """Return the files in which a proposal and its predecessor differ.
 
-    A file that only one of the two touches is compared with what the workspace held for the other.
+    If only one of the two changes a file, its result is compared with the file in the workspace.
 
     Raises:
-        UnknownProposal: one of the two does not exist; or the proposal supersedes none.
+        UnknownProposal: one of the two does not exist, or the proposal has no predecessor.
     """
     new = store.proposal(proposal_id)
     old = store.proposal(new.supersedes) if new is not None and new.supersedes else None
@@ -40,7 +40,7 @@ def diff_with_predecessor(store: ProposalStore, proposal_id: str) -> list[FileDi
 
 
 def _paths(proposal: Proposal) -> list[str]:
-    """The files that exist before or after it."""
+    """Return the paths of files that exist before or after the proposal."""
     return [path for change in proposal.files for path in (change.old_path, change.path) if path]
 
 
@@ -53,7 +53,8 @@ def _result(proposal: Proposal, path: str, other: Proposal) -> FileVersion | Non
             return None
     for change in other.files:
         if path in (change.old_path, change.path):
-            # Untouched here, so it stays what the other found: a rename's base is at its old name.
+            # The proposal does not touch this path, so the file stays as `other` found it; a rename's base is at its
+            # old path.
             return change.base if path == (change.old_path or change.path) else None
     return None
 
@@ -63,21 +64,21 @@ class CommentFollowUp(StrEnum):
 
     CHANGED = "changed"
     BESIDE = "beside"
-    """The line is as it was, but what stands right above or below it is not."""
+    """The line is unchanged, but a line directly above or below it is not."""
     SAME = "same"
     GONE = "gone"
-    """The file is not in the new version, which so changes nothing of it."""
+    """The new version does not change the file any more."""
     UNKNOWN = "unknown"
-    """The line is not where the comment says, since a part was decided or re-based meanwhile."""
+    """The line is not found, because a part of the version before was decided or re-based meanwhile."""
 
 
 def follow_up_comments(
     store: ProposalStore, proposal_id: str, comments: Sequence[LineComment]
 ) -> tuple[CommentFollowUp, ...]:
-    """Return for each comment on the superseded version what the new version changes there.
+    """Return for each comment on the superseded version how the new version changes its line.
 
     Raises:
-        MissingContent: what one of the two would write is not stored any more.
+        MissingContent: the result of one of the two is not stored any more.
     """
     new = store.proposal(proposal_id)
     old = store.proposal(new.supersedes) if new is not None and new.supersedes else None
@@ -114,7 +115,7 @@ def _texts(contents: ContentStore, version: FileVersion | None) -> Sequence[str]
 
 
 def _is_quoted(text: str, comment: LineComment) -> bool:
-    """Return whether a line is the commented one, compared with the quote."""
+    """Return whether a line is part of the comment's quote; True without a quote."""
     return not comment.quote or any(quoted[1:] == text for quoted in comment.quote.split("\n"))
 
 
@@ -129,7 +130,7 @@ def _of_text(before: Sequence[str], after: Sequence[str], line: int) -> CommentF
 
 
 def _of_removed(contents: ContentStore, before: FileChange, after: FileChange, line: int) -> CommentFollowUp:
-    """Return the follow-up for a line that the version before removes: it stays, or another takes its place."""
+    """Return the follow-up for a line that the version before removes: is it still removed, and for the same text?"""
     if before.base != after.base:
         return CommentFollowUp.UNKNOWN
     first, second = _hunk_at(before, line), _hunk_at(after, line)

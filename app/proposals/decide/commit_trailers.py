@@ -16,9 +16,9 @@ from app.proposals.values.record_entries import DecisionRecordEntry, RecordedFil
 from app.sandbox.environment import is_secret_variable
 
 _SUBJECT = 72
-"""Characters of a line of a commit message."""
+"""Maximum characters of a line of a commit message."""
 _SECONDS = 60.0
-"""How long git and the hooks of the repository may take."""
+"""Timeout of git, including the hooks of the repository."""
 
 
 def written_paths(proposal: Proposal) -> list[str]:
@@ -35,7 +35,7 @@ def written_paths(proposal: Proposal) -> list[str]:
 
 
 def make_commit_message(proposal: Proposal) -> str:
-    """Return the summary as a commit message has it: a subject, and below a long one the whole of it."""
+    """Return the summary as a commit message: a subject; if it had to be shortened, the whole summary below it."""
     summary = " ".join(proposal.summary.split())
     if len(summary) <= _SUBJECT:
         return summary
@@ -45,19 +45,21 @@ def make_commit_message(proposal: Proposal) -> str:
 def commit_proposal(
     root: Path, proposal: Proposal, paths: Collection[str] | None = None, trailers: Sequence[str] = ()
 ) -> str:
-    """Commit files as they are on disk; whatever else is staged stays staged and out of the commit.
+    """Commit files as they are on disk; other staged changes stay staged and are not committed.
+
+    The hooks of the repository run.
 
     Args:
         root: The workspace, in a git work tree.
-        proposal: Its summary is the message.
-        paths: What to commit; None for all that the proposal wrote.
-        trailers: Lines that say who assisted and what was reviewed.
+        proposal: Its summary becomes the message.
+        paths: The files to commit; None for all that the proposal wrote.
+        trailers: Lines for the end of the message: who assisted and what was reviewed.
 
     Returns:
         The commit's id.
 
     Raises:
-        CommitFailed: git refused; the files stay as they are.
+        CommitFailed: git refused or there is nothing to commit; the files stay as they are.
     """
     names = sorted(written_paths(proposal) if paths is None else paths)
     if not names:
@@ -76,19 +78,19 @@ def commit_proposal(
 
 
 _FOR_HOOKS = ("SIGNOFF_HOME", "SSH_AUTH_SOCK")
-"""Paths that a hook needs to find this record and the agent that signs; they only look like secrets."""
+"""Variables that hooks need to find this record and the signing agent; their values only look like secrets."""
 
 
 def _git(root: Path, *arguments: str) -> str:
-    """Git's output; paths are taken as they are, not as patterns."""
-    # The repository's hooks run, as the user wants it, but learn no key that was meant for signoff.
+    """Return git's output, with paths taken literally; raise CommitFailed if git fails."""
+    # The repository's hooks run, as the user wants, but they do not get API keys.
     environment = {
         name: value for name, value in os.environ.items() if name in _FOR_HOOKS or not is_secret_variable(name, value)
     }
     settings = {"GIT_LITERAL_PATHSPECS": "1", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
     try:
         done = subprocess.run(
-            # What the repository would have run to look for changes is nobody's wish.
+            # Do not run the file system monitor that the repository configures.
             ["git", "-C", str(root), "-c", "core.fsmonitor=false", *arguments],
             env={**environment, **settings},
             stdin=subprocess.DEVNULL,
@@ -99,7 +101,7 @@ def _git(root: Path, *arguments: str) -> str:
     except FileNotFoundError as error:
         raise CommitFailed("Git is not installed, so nothing was committed; the files are written.") from error
     except OSError as error:
-        # Too many names for one command line, say.
+        # For example, there are too many names for one command line.
         raise CommitFailed(
             f"Git can't be run ({error.strerror}), so nothing was committed; the files are written."
         ) from error
@@ -125,7 +127,7 @@ _AGENTS = {
 
 
 def make_trailers(entry: DecisionRecordEntry) -> list[str]:
-    """The lines for the last decision on a proposal of which something was written, `Assisted-by` first."""
+    """Return the trailers for the last decision on a proposal that wrote something, `Assisted-by` first."""
     hunks, assisted = entry.hunks, assistant_and_model(entry.origin)
     facts = [f"{len(hunks.approved)}/{hunks.count} hunks"] if hunks.count else []
     facts += [f"{len(entry.edited)} edited"] if entry.edited else []
@@ -135,7 +137,7 @@ def make_trailers(entry: DecisionRecordEntry) -> list[str]:
 
 
 def assistant_and_model(origin: Origin) -> tuple[str, str] | None:
-    """Return agent and model of an origin; None where it was a person."""
+    """Return the agent and the model of an origin; None for a person."""
     match origin.kind:
         case OriginKind.MODEL | OriginKind.COMMAND:
             agent = "signoff"
@@ -163,7 +165,7 @@ def decisions_leading_to(entries: Sequence[DecisionRecordEntry], path: str, blob
     """Return the decisions that led to a content of a file, oldest first, as far as they form a chain.
 
     Args:
-        blob: The git blob that it is now.
+        blob: Id of the git blob of the present content.
     """
     steps: list[FileDecision] = []
     wanted = blob
@@ -176,11 +178,11 @@ def decisions_leading_to(entries: Sequence[DecisionRecordEntry], path: str, blob
 
 
 def blame_lines(steps: Sequence[FileDecision], contents: Callable[[str], bytes]) -> list[DecisionRecordEntry | None]:
-    """Return for each line of the last content the decision that added it; None for a line that was there before.
+    """Return for each line of the last content the decision that added it; None for an older line.
 
     Args:
-        steps: As of `decisions_leading_to`, at least one.
-        contents: Gives a content by its SHA-256; raises KeyError for one that is gone.
+        steps: From `decisions_leading_to`; at least one.
+        contents: Returns a content by its SHA-256; raises KeyError if it is not stored any more.
     """
     lines = _lines(steps[0].file.base_sha256, contents)
     brought: list[DecisionRecordEntry | None] = [None] * len(lines)
@@ -197,7 +199,7 @@ def blame_lines(steps: Sequence[FileDecision], contents: Callable[[str], bytes])
 
 
 def format_ranges(numbers: Iterable[int]) -> str:
-    """Return sorted numbers as text: `1-3,7`."""
+    """Return sorted numbers as ranges: `1-3,7`."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and number == runs[-1][1] + 1:

@@ -1,8 +1,8 @@
 """Conflicts of a stale proposal: files with conflict regions, and the user's resolution.
 
-A conflict is shown as `git merge-file --diff3` writes it, over the texts of the lines: what only differs in line
-endings or in a byte order mark is no conflict here. The answer is a whole text, or one side for a file that can't be
-merged as text. Nothing on disk changes by it.
+A conflict is shown as `git merge-file --diff3` writes it. Only the texts of lines are compared: a difference in line
+endings or in a byte order mark is no conflict. The resolution is a whole text, or one side for a file that cannot be
+merged as text. This module writes nothing to disk.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,7 +30,9 @@ def replace_result_text(contents: ContentStore, proposal: Proposal, path: str, t
     ids.
 
     Raises:
-        InvalidUserText: the file is not text, is not in the proposal, or nothing is left of the change.
+        InvalidUserText: the file is not in the proposal, is not text or is already on disk, the text cannot be
+            encoded,
+            or the change would be empty.
     """
     change = next((each for each in proposal.files if each.path == path and is_undecided(each)), None)
     if change is None or change.result is None or change.binary or change.involves_link:
@@ -58,21 +60,21 @@ def replace_result_text(contents: ContentStore, proposal: Proposal, path: str, t
 
 
 _MARKER = 7
-"""Characters of a marker, as in git; more where a line of the file is like one."""
+"""Length of a conflict marker, as in git; longer if a line of the file looks like one."""
 _FACT_FILES = 5
 _FACT_REGIONS = 5
 _FACT_LINES = 12
-"""What a denial tells the model of conflicts: so many files, regions of each, and lines of each region."""
+"""Maximum files, regions of each file, and lines of each region that a denial quotes to the model."""
 _FACT_CONTEXT = 2
 
 
 class ConflictSide(StrEnum):
-    """The side that is chosen for a conflict region or a whole file."""
+    """The side that the user chooses for a conflict region or a whole file."""
 
     DISK = "disk"
     PROPOSED = "proposed"
     BOTH = "both"
-    """First the lines on disk, then the proposed ones; not for a whole file."""
+    """The lines on disk, then the proposed ones; not for a whole file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,7 @@ class ConflictRegion:
     """Lines that both sides changed, without line endings."""
 
     line: int
-    """The first of them in the file as it is there now, from 1."""
+    """Number of the first of them in the present file, from 1."""
     base: tuple[str, ...]
     disk: tuple[str, ...]
     proposed: tuple[str, ...]
@@ -103,40 +105,40 @@ class ConflictMarkerLabels:
 
 @dataclass(frozen=True, slots=True)
 class UnsavedText:
-    """The user's text for a file that has changed since they began it."""
+    """The user's text for a file that has changed since the user began to edit."""
 
     text: str
     original_text: str
-    """The text of the file when they began."""
+    """The text of the file when the user began to edit."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileConflict:
-    """A file of a stale proposal: its text on disk, and the places that the proposal does not fit."""
+    """A file of a stale proposal: its present text, and the regions in which the proposal does not fit."""
 
     proposal: str
     path: str
     reason: str
     disk: FileVersion | None
-    """What is there now: on disk, with the older proposals that wait; None for no file."""
+    """The present version: on disk, with the older pending proposals applied; None for no file."""
     disk_text: str
-    """Its text; empty where it has none."""
+    """Text of `disk`; empty if it is not text."""
     parts: tuple[tuple[str, ...] | ConflictRegion, ...]
-    """The merged lines and the regions between them, in order."""
+    """The merged lines and the conflict regions between them, in order."""
     final_newline: bool
     whole: bool
-    """Whether one side has to be taken as a whole; the regions are only to look at then."""
+    """Whether one side has to be taken as a whole; the regions then only show the difference."""
     labels: ConflictMarkerLabels
     others: int
-    """How many other files of the proposal do not fit."""
+    """Number of other files of the proposal that do not fit."""
 
     @property
     def regions(self) -> tuple[ConflictRegion, ...]:
-        """The conflicts, in order."""
+        """Return the conflict regions, in order."""
         return tuple(part for part in self.parts if isinstance(part, ConflictRegion))
 
     def text_with_choices(self, choices: Sequence[ConflictSide | None] = ()) -> str:
-        """The text with a choice for each region; one without is left between markers."""
+        """Return the text with a choice for each region; a region without one stays between markers."""
         markers = self._markers()
         lines: list[str] = []
         rest = iter(choices)
@@ -147,12 +149,12 @@ class FileConflict:
                 lines += part.lines(side)
             else:
                 lines += [markers[0], *part.disk, markers[1], *part.base, markers[2], *part.proposed, markers[3]]
-        # Without a newline an empty last line would be none.
+        # Without a final newline, an empty last line would be lost.
         ends = bool(lines) and (self.final_newline or not lines[-1])
         return "\n".join(lines) + ("\n" if ends else "")
 
     def unresolved_blocks(self, text: str) -> "list[ConflictMarkerBlock]":
-        """The conflicts that are still between markers in a text, in order."""
+        """Return the conflicts that are still between markers in a text, in order."""
         first, second, third, last = self._markers()
         found: list[ConflictMarkerBlock] = []
         start = base = proposed = -1
@@ -176,7 +178,9 @@ class FileConflict:
         return found
 
     def find_stray_marker(self, text: str) -> int:
-        """The first line, from 0, that is a marker; -1 if there is none. The one in the middle counts with others."""
+        """Return the first line, from 0, that is a marker; -1 if there is none. The line `=======` alone does not
+        count.
+        """
         first, second, _, last = self._markers()
         return next((at for at, line in enumerate(text.split("\n")) if line in (first, second, last)), -1)
 
@@ -196,7 +200,7 @@ class FileConflict:
 
 @dataclass(frozen=True, slots=True)
 class ConflictMarkerBlock:
-    """A conflict between markers in a text; the numbers are lines from 0."""
+    """A conflict between markers in a text; all positions are line numbers from 0."""
 
     start: int
     base: int
@@ -208,14 +212,14 @@ class ConflictMarkerBlock:
 
 @dataclass(frozen=True, slots=True)
 class _Sides:
-    """A change and the versions that meet in it."""
+    """A change and the versions to merge for it."""
 
     change: FileChange
     base: FileVersion | None
     current: FileVersion | None
     proposed: FileVersion | None
     moves: bool
-    """Whether the file is moved from `old_path`; else the result is written where `current` is."""
+    """Whether the file moves from `old_path`; otherwise the result replaces `current`."""
 
     @property
     def source(self) -> str:
@@ -225,16 +229,16 @@ class _Sides:
 def load_file_conflict(
     overlay: Overlay, proposal: Proposal, path: str = "", unsaved: UnsavedText | None = None
 ) -> FileConflict:
-    """Return a file of the proposal that does not fit what is on disk now.
+    """Return the conflict of a file of the proposal that does not fit the workspace.
 
     Args:
-        overlay: The disk with all older waiting proposals.
-        path: The file to prefer.
-        unsaved: The user's text for that file, to be merged with what is there now.
+        overlay: The disk with all older pending proposals applied.
+        path: The preferred file, if several do not fit.
+        unsaved: The user's text for that file, to be merged with the present text.
 
     Raises:
-        ChangedSinceShown: all of the proposal fits.
-        InvalidUserText: it is nothing that can be resolved by hand; the message says why.
+        ChangedSinceShown: the whole proposal fits.
+        InvalidUserText: the conflict cannot be resolved by hand; the message says why.
     """
     found = find_conflicts(overlay, proposal)
     if not found and unsaved is None:
@@ -260,13 +264,14 @@ def resolve_conflict(
     """Return the proposal with the user's resolution for one file, based on what is on disk now.
 
     Args:
-        overlay: The disk with all older waiting proposals.
-        answer: Its whole text, or the side that is taken as a whole: `disk` leaves it as it is.
-        seen: What was there when the user was shown the conflict.
+        overlay: The disk with all older pending proposals applied.
+        answer: The whole text of the file, or the side that is taken as a whole: `disk` leaves it as it is.
+        seen: The version that was there when the user saw the conflict.
 
     Raises:
-        ChangedSinceShown: something else is there now.
-        InvalidUserText: the text can't be written in the file's encoding, or nothing is left of the proposal.
+        ChangedSinceShown: another version is there now.
+        InvalidUserText: the text cannot be encoded, the conflict cannot be resolved by hand, or nothing is left of
+            the proposal.
     """
     sides = _sides(overlay, proposal, path)
     change, current = sides.change, sides.current
@@ -314,7 +319,7 @@ def resolve_conflict(
 def stale_explanation(overlay: Overlay, proposal: Proposal) -> str:
     """Explain to the model why a stale proposal could not be approved, and what its files contain now.
 
-    Empty if all of it fits. Files that look like secrets are not quoted.
+    Empty if the whole proposal fits. Files that look like secrets are not quoted.
     """
     found = find_conflicts(overlay, proposal)
     lines = []
@@ -348,7 +353,7 @@ def _quoted(overlay: Overlay, proposal: Proposal, path: str, stuck: RebaseConfli
 
 
 def _sides(overlay: Overlay, proposal: Proposal, path: str) -> _Sides:
-    """Return the versions to merge; raises InvalidUserText where they can't be resolved by hand."""
+    """Return the versions to merge; raise InvalidUserText if they cannot be resolved by hand."""
     change = next((each for each in proposal.files if each.path == path and is_undecided(each)), None)
     if change is None:
         raise InvalidUserText(f"{proposal.id} has nothing that waits at {path}.")
@@ -364,7 +369,7 @@ def _sides(overlay: Overlay, proposal: Proposal, path: str) -> _Sides:
         raise InvalidUserText(f"{source} can't be read: {error.strerror or error}.") from error
     moves = bool(change.old_path)
     if moves and current is None:
-        # Somebody has moved it, or it is gone: the proposal is about its new place alone.
+        # The file was moved or deleted on disk: only its new path matters.
         moves, current = False, target
     elif (
         moves
@@ -413,17 +418,17 @@ def _conflict(
 
 
 def _as_text(version: FileVersion | None, document: Document) -> tuple[str, ...] | None:
-    """The lines of a version; None if there is none, or it is no text."""
+    """Return the lines of a version; None if there is no file or it is not text."""
     return None if version is None or version.is_link or document.is_binary else document.line_texts
 
 
 def _lines_of(text: str) -> tuple[str, ...]:
-    """The lines of a text from the screen, which may show a byte order mark and carriage returns."""
+    """Return the lines of a text from the screen, without a byte order mark."""
     return tuple(split_text(text.removeprefix(BOM)))
 
 
 def _kind_words(version: FileVersion | None, document: Document) -> str:
-    """Return the words for a side that can only be taken whole."""
+    """Return a description of a side that can only be taken as a whole."""
     if version is None:
         return "no file"
     if version.is_link:
@@ -447,7 +452,7 @@ def _merged_parts(
 
 
 def _differing_parts(disk: Sequence[str], proposed: Sequence[str]) -> Iterator[tuple[str, ...] | ConflictRegion]:
-    """Yield the differences between two files without a common base; each is a conflict."""
+    """Yield the parts of two files without a common base; each difference is a conflict."""
     at = 0
     for change in diff_lines(disk, proposed):
         if change.old_start > at:
@@ -460,7 +465,9 @@ def _differing_parts(disk: Sequence[str], proposed: Sequence[str]) -> Iterator[t
 
 
 def _written(overlay: Overlay, sides: _Sides, text: str) -> FileVersion:
-    """The user's text as bytes: as the file is written now, or as the proposal writes it where only that changed."""
+    """Return the version with the user's text: encoded as the present file, or as the proposal where only that
+    changed.
+    """
     contents = overlay.contents
     proposed = Document(contents.get(sides.proposed))
     base, current = sides.base, sides.current
@@ -480,7 +487,9 @@ def _written(overlay: Overlay, sides: _Sides, text: str) -> FileVersion:
 
 
 def _restyled(base: Document, disk: Document, proposed: Document) -> Document:
-    """The file on disk with the line endings and the byte order mark of the proposal, if only that changed them."""
+    """Return the file on disk with the line endings and byte order mark of the proposal, if only the proposal changed
+    them.
+    """
     if disk.is_utf16 or proposed.is_utf16 or disk.is_binary or proposed.is_binary or not disk.data:
         return disk
     mark = proposed.byte_order_mark if base.byte_order_mark == disk.byte_order_mark else disk.byte_order_mark

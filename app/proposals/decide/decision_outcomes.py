@@ -1,4 +1,4 @@
-"""Plan what an approval or denial writes, and what is left of the proposal afterwards."""
+"""Plan what an approval or denial writes, and how it leaves the proposal."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -27,7 +27,7 @@ from app.sandbox.captured_changes import FileOrLink, PathChange
 from app.workspace.secrets import secret_reason
 
 _CONTEXT = 3
-"""Lines around a hunk that must be as they were shown."""
+"""Lines around a hunk that must be the same on disk as in the shown diff."""
 _EXCERPT_LINES = 40
 
 
@@ -38,22 +38,22 @@ class DecisionScope:
     hunks: frozenset[str]
     """Ids of pending hunks."""
     paths: frozenset[str]
-    """Changes without hunks."""
+    """Paths of changes without hunks."""
     is_everything: bool
-    """Whether it is everything that the proposal ever had."""
+    """Whether it includes everything that the proposal ever had."""
 
     @property
     def chosen_hunks(self) -> frozenset[str]:
-        """Its hunks, where it is not everything."""
+        """Return its hunks; empty if it is everything."""
         return frozenset() if self.is_everything else self.hunks
 
     def covers(self, change: FileChange) -> bool:
-        """Whether nothing of the change is left pending after it."""
+        """Return whether the decision leaves nothing of the change pending."""
         pending = [hunk.id for hunk in change.hunks if hunk.state is HunkState.PENDING]
         return self.hunks.issuperset(pending) if pending else change.path in self.paths
 
     def touches(self, change: FileChange) -> bool:
-        """Whether any of the change is meant."""
+        """Return whether the decision includes any part of the change."""
         return change.path in self.paths or any(hunk.id in self.hunks for hunk in change.hunks)
 
 
@@ -63,7 +63,7 @@ EMPTY_SCOPE = DecisionScope(frozenset(), frozenset(), is_everything=False)
 
 @dataclass(slots=True)
 class DecisionOutcome:
-    """The effect of a decision."""
+    """The effect of a decision: the proposal afterwards, the writes, and the line counts."""
 
     proposal: Proposal
     transitions: list[Transition] = field(default_factory=list)
@@ -71,13 +71,13 @@ class DecisionOutcome:
 
 
 def make_decision_scope(proposal: Proposal, wanted: Collection[str] | None) -> DecisionScope:
-    """Return the pending hunks and files that were named.
+    """Return the scope of a decision on the named pending hunks and files.
 
     Args:
-        wanted: Hunk ids or numbers, or paths of changes without hunks; None for all that is pending.
+        wanted: Hunk ids or numbers, or paths of files; None for everything that is pending.
 
     Raises:
-        UnknownHunk: one of them is not there, or was decided.
+        UnknownHunk: a name is unknown or decided already, or none is given.
     """
     pending = {hunk.id: hunk for hunk in proposal.hunks if hunk.state is HunkState.PENDING}
     bare = {change.path for change in proposal.files if is_undecided(change) and not pending_hunks(change)}
@@ -107,11 +107,11 @@ def make_decision_scope(proposal: Proposal, wanted: Collection[str] | None) -> D
 def decide_each_file(
     proposal: Proposal, choice: DecisionScope, decide: Callable[[FileChange, DecisionOutcome, int], FileChange]
 ) -> DecisionOutcome:
-    """Apply a decision file by file; files that it does not name stay as they are.
+    """Apply a decision file by file; files outside its scope stay as they are.
 
     Args:
-        decide: Gives a file as the decision leaves it, and adds to the outcome what has to be written and said; it
-            also takes the number of the next new hunk.
+        decide: Returns a file after the decision, and adds its writes and counts to the outcome; its last argument is
+            the number of the next new hunk.
     """
     outcome = DecisionOutcome(proposal)
     number = next_hunk_number(proposal.files)
@@ -135,9 +135,9 @@ def plan_approval(
     """Return what to write for the chosen part, and the proposal afterwards.
 
     Args:
-        filesystem: Asked for files on which older proposals still have pending edits.
-        proposal: Re-based onto the present, not stale.
-        starts: What each file held before the first of this proposal's edits in it was written, where known.
+        filesystem: Read for files on which older proposals still have pending edits.
+        proposal: Re-based onto the present files, not stale.
+        starts: The version of each file before the first write of this proposal, where known.
 
     Raises:
         StackedProposal: an older proposal has to be decided first.
@@ -176,7 +176,7 @@ def plan_approval(
 def plan_denial(
     contents: ContentStore, proposal: Proposal, choice: DecisionScope, starts: Mapping[str, FileVersion | None]
 ) -> DecisionOutcome:
-    """The proposal without the chosen part; nothing is written."""
+    """Return the proposal without the chosen part; nothing is written."""
 
     def drop(change: FileChange, outcome: DecisionOutcome, number: int) -> FileChange:
         denied = [hunk for hunk in change.hunks if hunk.id in choice.hunks]
@@ -222,7 +222,7 @@ def plan_denial(
 def describe_hunk_outcomes(
     contents: ContentStore, filesystem: Filesystem, before: Proposal, choice: DecisionScope, landed: Collection[str]
 ) -> tuple[HunkOutcome, ...]:
-    """Return the fate of each pending hunk, for the model; nothing if the decision was on the whole proposal.
+    """Return the outcome of each pending hunk, for the model; empty if the decision was on the whole proposal.
 
     Args:
         landed: Ids of the hunks that were written.
@@ -254,7 +254,7 @@ def describe_hunk_outcomes(
 
 
 def update_decided_changes(proposal: Proposal, changes: Iterable[FileChange]) -> Proposal:
-    """Return the proposal with its changes as a decision leaves them."""
+    """Return the next revision of the proposal, with its changes after a decision."""
     revision = proposal.revision + 1
     return proposal.model_copy(update={"files": tuple(changes), "revision": revision, "reopened": False})
 
@@ -271,21 +271,21 @@ def _offer(hunks: Iterable[Hunk], paths: Iterable[str]) -> str:
 
 
 def approved_content(contents: ContentStore, change: FileChange, choice: DecisionScope) -> FileVersion | None:
-    """Return the version of a file that an approval of the chosen hunks leaves; None for no file."""
+    """Return the version of a file after an approval of the chosen hunks; None for no file."""
     return change.result if choice.covers(change) else apply_hunks(contents, change, choice.hunks)
 
 
 def _denied_part(
     proposal: Proposal, change: FileChange, result: FileVersion | None, choice: DecisionScope
 ) -> DeniedPart:
-    """Return what is needed to make the denied hunks pending again, given the `result` of the others."""
+    """Return the data to make the denied hunks pending again later; `result` is the version without them."""
     decision = proposal.last.number + 1 if proposal.last else 1
     hunks = tuple(hunk.id for hunk in pending_hunks(change) if hunk.id in choice.hunks)
     return DeniedPart(decision=decision, hunks=hunks, before=change.result, after=result)
 
 
 def apply_hunks(contents: ContentStore, change: FileChange, chosen: Collection[str]) -> FileVersion | None:
-    """Return the base with some of the hunks applied."""
+    """Return the base with the chosen pending hunks applied."""
     pending = [hunk for hunk in pending_hunks(change) if has_effect(hunk)]
     base, result = raw_lines(contents.get(change.base)), raw_lines(contents.get(change.result))
     mode = (change.result or change.base or FileVersion(sha256="", size=0)).mode
@@ -299,9 +299,10 @@ def _on_disk(
     change: FileChange,
     written: FileVersion | None,
 ) -> tuple[FileVersion | None, FileVersion | None]:
-    """The chosen part without the pending edits below it, if it is independent of them.
+    """Return the base and the result on disk of the chosen part, without the pending edits below it.
 
-    It is when its hunks, with their context as it was shown, fit the file on disk.
+    Raises:
+        StackedProposal: the hunks, with their context as shown, do not fit the file on disk.
     """
     first = StackedProposal(
         f"{proposal.id} builds on {format_ids(change.stacked_on)} in {change.old_path or change.path}; "
@@ -335,7 +336,7 @@ def _in_context(old: bytes, new: bytes) -> list[tuple[Lines, Lines, Lines, Lines
 
 
 def to_path_changes(contents: ContentStore, transitions: Iterable[Transition]) -> Iterator[PathChange]:
-    """Yield transitions with all bytes."""
+    """Yield transitions with the bytes of both versions."""
     for one in transitions:
         before, after = (
             None if version is None else FileOrLink(contents.get(version), version.mode)
@@ -369,7 +370,7 @@ def to_decided_change(contents: ContentStore, change: FileChange, hunks: tuple[H
 
 
 def _quotable(filesystem: Filesystem, change: FileChange) -> Document | None:
-    """Return the file's text to quote to a model; None if there is none, or it looks like a secret."""
+    """Return the file for quotes to the model; None if there is none, or it looks like a secret."""
     with suppress(OSError):
         file = filesystem.read(change.path)
         if file and not any(secret_reason(name, file.data) for name in (change.path, change.old_path)):
@@ -378,7 +379,9 @@ def _quotable(filesystem: Filesystem, change: FileChange) -> Document | None:
 
 
 def _excerpt(document: Document, start: int, count: int) -> str:
-    """The file around a place, numbered; undecodable bytes written out (`\\udce9`), since no record takes them."""
+    """Return the numbered lines around a place; undecodable bytes are escaped (`\\udce9`), because records are
+    UTF-8.
+    """
     if document.is_binary:
         return ""
     texts = document.line_texts

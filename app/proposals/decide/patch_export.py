@@ -1,7 +1,7 @@
-"""A proposal for readers: both texts of a file for the review, a git-style unified diff for other programs.
+"""Export a proposal: both texts of a file for the review, a git-style unified diff for other programs.
 
-`git apply`, GNU `patch -p1` and unidiff all read the result. What is not text to git (a NUL early on, UTF-16) is
-written as a git binary patch, which `git apply` takes and `patch` passes over.
+`git apply`, GNU `patch -p1` and unidiff all read the result. Content that is not text for git (a NUL near the start,
+UTF-16) becomes a git binary patch, which `git apply` accepts and `patch` ignores.
 """
 
 import base64
@@ -47,17 +47,17 @@ class PatchFile:
     """A file of a change set with its contents."""
 
     path: str
-    """The new path; of a deletion, the old."""
+    """The new path; for a deletion, the old path."""
     old: bytes | None
     """None for a creation."""
     new: bytes | None
     """None for a deletion."""
     old_path: str = ""
-    """Of a rename."""
+    """The former path of a renamed file; else empty."""
     old_mode: int = 0o644
     new_mode: int = 0o644
     changes: Sequence[LineChange] | None = None
-    """The line changes between `split_lines` of both, if they are known already."""
+    """The line changes between `split_lines` of both contents, if they are known already."""
 
 
 def render_diff(files: Sequence[PatchFile]) -> bytes:
@@ -66,7 +66,7 @@ def render_diff(files: Sequence[PatchFile]) -> bytes:
 
 
 def split_type_change(file: PatchFile) -> Sequence[PatchFile]:
-    """Yield the parts of a file's diff: a change between file and link is a deletion and a creation."""
+    """Return the parts of a file's diff: a change between file and link is a deletion and a creation."""
     if file.old is None or file.new is None or stat.S_ISLNK(file.old_mode) == stat.S_ISLNK(file.new_mode):
         return (file,)
     gone = replace(file, path=file.old_path or file.path, old_path="", new=None, changes=None)
@@ -109,7 +109,7 @@ def _file_lines(file: PatchFile) -> Iterator[bytes]:
 
 
 def has_hunks(file: PatchFile) -> bool:
-    """Return whether the part of this file has lines."""
+    """Return whether the diff of this file has line hunks."""
     return (
         file.old != file.new
         and bool(file.old or file.new)
@@ -118,7 +118,7 @@ def has_hunks(file: PatchFile) -> bool:
 
 
 def group_changes(changes: Sequence[LineChange]) -> list[list[LineChange]]:
-    """Group the changes by hunk: those whose context lines touch share one."""
+    """Group changes into hunks: changes whose context lines touch share one."""
     groups: list[list[LineChange]] = []
     for change in changes:
         if groups and change.old_start - groups[-1][-1].old_end <= 2 * CONTEXT_LINES:
@@ -159,7 +159,9 @@ def _name(path: str) -> bytes:
 
 
 def _header(mark: bytes, path: str) -> bytes:
-    """A `---` or `+++` line; a tab ends a name with a space, so that no reader takes its rest for a timestamp."""
+    """Return a `---` or `+++` line; a tab follows a name with a space, so that readers find no timestamp in the
+    name.
+    """
     name = _name(path)
     return mark + name + (b"\t\n" if b" " in name and not name.startswith(b'"') else b"\n")
 
@@ -201,19 +203,19 @@ def _binary(old: bytes, new: bytes) -> Iterator[bytes]:
 
 
 MAX_CHECKED_PATCH_CHARACTERS = 1_000_000
-"""Characters of a patch that are read again, in some tenths of a second; a longer one goes out on our word alone."""
+"""Maximum characters of a patch that is read back as a check, in some tenths of a second; a longer one is not."""
 _NO_NEWLINE = "\\"
 
 
 def check_patch_roundtrip(text: str, files: Sequence[PatchFile]) -> None:
-    """Raise UnexportablePatch unless unidiff, too, gets from each old content to the new one by `text`."""
+    """Raise UnexportablePatch if unidiff, reading `text`, does not get the new content from each old one."""
     if len(text) > MAX_CHECKED_PATCH_CHARACTERS:
         return
     from unidiff.errors import UnidiffParseError
     from unidiff.patch import PatchSet
 
     try:
-        # Lines end at \n and nowhere else, as in the contents.
+        # As in the contents, only \n ends a line.
         read = [part for part in PatchSet(io.StringIO(text, newline="\n")) if len(part)]
     except UnidiffParseError as error:
         raise UnexportablePatch(
@@ -236,7 +238,7 @@ def _lines(data: bytes | None) -> list[str]:
 
 
 def _patched(old: Sequence[str], part: "PatchedFile") -> Iterator[str]:
-    """The lines that a reader of `part` ends up with; wrong ones where its hunks don't fit."""
+    """Yield the lines that a reader of `part` gets; wrong ones where its hunks do not fit."""
     at = 0
     for hunk in part:
         start = hunk.source_start - 1 if hunk.source_length else hunk.source_start
@@ -248,7 +250,7 @@ def _patched(old: Sequence[str], part: "PatchedFile") -> Iterator[str]:
 
 
 def _sides(hunk: "Hunk") -> tuple[list[str], list[str]]:
-    """The lines before and after, endings included; `\\ No newline` takes the ending of the line above it away."""
+    """Return the lines before and after, with endings; `\\ No newline` removes the ending of the line above it."""
     before: list[str] = []
     after: list[str] = []
     above: list[list[str]] = []
@@ -266,10 +268,10 @@ def _sides(hunk: "Hunk") -> tuple[list[str], list[str]]:
 def export_patch(contents: ContentStore, proposal: Proposal) -> str:
     """Return the pending changes as a patch; of a decided proposal the written ones, of a denied one all.
 
-    Bytes that are not UTF-8 come as U+DC80..U+DCFF: write the text with `surrogateescape`.
+    Bytes that are not UTF-8 become U+DC80..U+DCFF: encode the text with `surrogateescape`.
 
     Raises:
-        UnexportablePatch: another reader would make something else of it.
+        UnexportablePatch: another program would read the patch differently.
     """
     files = [part for change in _shown(proposal) for part in split_type_change(_file_content(contents, change))]
     text = decode_surrogateescape(render_diff(files))
@@ -293,9 +295,10 @@ def export_changes(contents: ContentStore, proposal: Proposal) -> list[PathChang
 
 
 def make_file_diff(contents: ContentStore, change: FileChange, reasons: Iterable[AttentionReason] = ()) -> FileDiff:
-    """Both texts of one file as the review draws them; no lines for a binary one or a link.
+    """Return both texts of one file as the review draws them; no lines for a binary file or a link.
 
-    Of the reasons, which may be of a whole proposal, it gets its own.
+    Args:
+        reasons: Reasons for attention of the file or the whole proposal; those with the file's path are used.
     """
     own = tuple(reason for reason in reasons if reason.path == change.path)
     if change.binary or change.involves_link:
@@ -333,7 +336,7 @@ def _file_content(contents: ContentStore, change: FileChange) -> PatchFile:
 
 
 def _changes(change: FileChange) -> list[LineChange] | None:
-    """The line changes that the hunks of a change are; None for a link, which has none."""
+    """Return the line changes in the hunks of a change; None for a link, which has no hunks."""
     if change.involves_link:
         return None
     return [

@@ -1,4 +1,4 @@
-"""Stage a patch from a person: as a draft, or refused with an explanation."""
+"""Stage a patch from the user: as a draft, or refused with an explanation."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -27,7 +27,7 @@ _OTHER_OP = {FileOperation.CREATE: FileOperation.DELETE, FileOperation.DELETE: F
 
 
 def is_already_on_disk(draft: Draft, patch: ParsedPatch) -> bool:
-    """Return whether the disk has all that the patch makes, judged by git's blob ids."""
+    """Return whether the disk already has all results of the patch, by git's blob ids."""
     parts = [part for part in patch.parts if not part.left_out]
     with suppress(EditRefused, WorkspaceError, OSError):
         return bool(parts) and all(_holds(draft, part) for part in parts)
@@ -35,10 +35,10 @@ def is_already_on_disk(draft: Draft, patch: ParsedPatch) -> bool:
 
 
 def find_reversed_changes(draft: Draft, patch: ParsedPatch) -> list[PathChange]:
-    """Return what a patch changed if it fits the disk exactly in reverse; empty if it does not.
+    """Return the changes of a patch that is already applied to the disk; empty if its reverse does not fit exactly.
 
     Args:
-        draft: An empty one over the disk alone.
+        draft: An empty draft over the disk alone; the reverse is applied to it.
     """
     parts = [part for part in reversed(patch.parts) if not part.left_out]
     try:
@@ -52,7 +52,9 @@ def find_reversed_changes(draft: Draft, patch: ParsedPatch) -> list[PathChange]:
 
 
 def reverse_file_patch(part: FilePatch) -> FilePatch:
-    """Return the reverse of a part, without the blob id of its result: a diff made with `-w` does not reach it."""
+    """Return the reverse of a part, without the blob id of its result: a diff made with `-w` does not produce
+    that.
+    """
     return replace(
         part,
         path=part.old_path or part.path,
@@ -74,7 +76,7 @@ def _reversed_hunk(hunk: PatchHunk) -> PatchHunk:
 
 
 def _in_order(lines: Sequence[EditScriptLine]) -> list[EditScriptLine]:
-    """The lines the other way round, in each run of changes the removed ones first, as patches have them."""
+    """Return the lines with additions and removals swapped; in each run of changes the removed lines come first."""
     found: list[EditScriptLine] = []
     run: list[EditScriptLine] = []
     for line in lines:
@@ -103,7 +105,7 @@ class PatchAlreadyApplied(Exception):
     """The patch is already applied on disk.
 
     Args:
-        changes: From what it was made of to what is on disk.
+        changes: From the state before the patch to the state on disk.
     """
 
     def __init__(self, changes: Sequence[PathChange], patch: ParsedPatch) -> None:
@@ -118,18 +120,18 @@ def stage_patch_text(
     """Apply a patch to a draft.
 
     Args:
-        folder: Where the workspace lies in its repository.
-        disk_draft: Makes an empty one over the disk alone.
+        folder: Path of the workspace in its repository.
+        disk_draft: Returns an empty draft over the disk alone.
 
     Raises:
-        PatchAlreadyApplied: what it changes is on disk as it changes it.
-        PatchRefused: it is no patch, one for another tree, or one that was staged before.
+        PatchAlreadyApplied: the disk already has its changes.
+        PatchRefused: the text is not a patch, does not fit the files, or was staged before.
     """
     try:
         patch = draft.parse_patch(text, folder, whole=False)
     except (EditRefused, WorkspaceError) as error:
         raise PatchRefused(f"The patch was not taken: {_first_sentence(error)}") from error
-    # Lines that a patch without context adds could be added twice; git's ids of both contents tell.
+    # A patch that adds lines without context could add them twice; git's blob ids show that it is already applied.
     if is_already_on_disk(disk_draft(), patch) and (changes := find_reversed_changes(disk_draft(), patch)):
         raise PatchAlreadyApplied(changes, patch)
     try:
@@ -147,10 +149,10 @@ def stage_patch_text(
 
 
 def find_equivalent_proposal(store: ProposalStore, draft: Draft, patch: ParsedPatch) -> str:
-    """Return the pending proposal that changes the disk as a patch would; empty if there is none.
+    """Return the id of the pending proposal that makes the same changes as a patch; empty if there is none.
 
     Args:
-        draft: An empty one over the disk alone.
+        draft: An empty draft over the disk alone; the patch is applied to it.
     """
     with suppress(EditRefused, WorkspaceError, ProposalError, OSError):
         draft.apply_patch(patch)
@@ -162,6 +164,6 @@ def find_equivalent_proposal(store: ProposalStore, draft: Draft, patch: ParsedPa
 
 
 def _first_sentence(error: Exception) -> str:
-    """Return why a patch was refused, in one sentence without the advice for a model."""
+    """Return the reason of a refusal in one sentence, without the advice for a model."""
     first = (error.fact if isinstance(error, EditRefused) else str(error)).splitlines()[0].removesuffix(":")
     return first if first.endswith((".", "?")) else f"{first}."

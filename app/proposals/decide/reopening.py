@@ -1,4 +1,4 @@
-"""Reconstruct from the journal where a proposal's files started, and what they are once a decision is taken back."""
+"""Reconstruct from the journal how a proposal's files started, and make decided parts pending again."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
@@ -44,13 +44,14 @@ Versions = Mapping[str, FileVersion | None]
 def versions_without_proposal(
     contents: ContentStore, proposal: Proposal, records: Sequence[JournalRecord]
 ) -> Versions:
-    """Return what each file would contain without what this proposal wrote, as far back as the journal tells.
+    """Return the content that each file would have without this proposal's writes, as far back as the journal goes.
 
-    That is what it held before where nothing came between; else it is merged out of what the file holds now, which of
-    a proposal on top of others is the disk with their edits.
+    If nothing else has changed the file, this is its content before the first write. Otherwise the writes are merged
+    out
+    of the change's present base, which includes the pending edits that the proposal builds on.
 
     Args:
-        records: All of the proposal, newest first.
+        records: All journal records of the proposal, newest first.
     """
     found: dict[str, FileVersion | None] = {}
     in_effect = effective_records(records)
@@ -65,8 +66,9 @@ def versions_without_proposal(
 
 
 def _without(contents: ContentStore, version: FileVersion, entry: JournalEntry) -> FileVersion:
-    """Return a version without the written part; unchanged where that part has changed since, or there was no
-    file."""
+    """Return a version without a written part; unchanged if that part has changed since, or the write created or
+    deleted the file.
+    """
     if entry.before is None or entry.after is None:
         return version
     mode = version.mode if entry.before_mode is None else entry.before_mode
@@ -84,8 +86,9 @@ def reopen_approved(
     """Return a partly approved proposal with its approved part pending again.
 
     Args:
-        records: Those that are taken back, newest first.
-        after: What they hold once the records are taken back.
+        records: The records that are reverted, newest first.
+        before: The files on disk now.
+        after: The files once the records are reverted.
     """
     moved_from = {entry.new_path: entry.path for record in records for entry in record.entries if entry.new_path}
     number = next_hunk_number(proposal.files)
@@ -127,9 +130,9 @@ def reopen_approved(
 
 
 def reopen_denied(proposal: Proposal) -> Proposal:
-    """Return a denied proposal with what was denied last pending again; the user's words stay where they were said.
+    """Return a denied proposal with the part that was denied last pending again, without its feedback.
 
-    Hunks that were denied one by one before are in no result any more and stay as marks of their place.
+    Hunks that were denied individually before are not in any result any more and stay as marks of their place.
     """
     files = tuple(
         change.model_copy(
@@ -151,12 +154,12 @@ def reopen_denied(proposal: Proposal) -> Proposal:
 
 
 def _with_pending(hunks: Iterable[Hunk], ids: Collection[str]) -> tuple[Hunk, ...]:
-    """Return the hunks with those of these ids pending again."""
+    """Return the hunks; those with these ids are pending again."""
     return tuple(hunk.model_copy(update={"state": HunkState.PENDING}) if hunk.id in ids else hunk for hunk in hunks)
 
 
 def reopen_denied_hunks(contents: ContentStore, proposal: Proposal) -> Proposal:
-    """Return a pending proposal with the hunks that were denied last pending again, where they would stand now.
+    """Return a pending proposal with the hunks that were denied last pending again, at their present place.
 
     Args:
         proposal: One with a denied part.
@@ -195,7 +198,7 @@ def count_transition_lines(
     """Return the counts of lines that an undo or redo wrote.
 
     Args:
-        proposal: Whose lines are counted already; files that have changed since are compared anew.
+        proposal: Has the counts already; files that have changed since are compared again.
     """
     known = {}
     for change in proposal.files:
@@ -215,7 +218,7 @@ def count_transition_lines(
 def _moves(
     contents: ContentStore, proposal: Proposal, transitions: Sequence[Transition]
 ) -> tuple[list[FileStat], list[Transition]]:
-    """Each rename as the one file that it was when it was approved; and the transitions that are left."""
+    """Return the counts of each rename as one file, and the transitions that are not renames."""
     stats, rest = [], list(transitions)
     for change in proposal.files:
         pair = [step for step in rest if change.old_path and step.path in (change.path, change.old_path)]
@@ -230,7 +233,7 @@ def _moves(
 
 
 def add_version_size(contents: ContentStore, version: FileVersion | None) -> FileVersion | None:
-    """Return the version with its size, which the journal does not keep."""
+    """Return the version with its size, which the journal does not store."""
     return None if version is None else make_file_version(contents.get(version), version.mode)
 
 
@@ -239,7 +242,7 @@ def _landed(change: FileChange) -> bool:
 
 
 def plan_keep_on_disk(contents: ContentStore, proposal: Proposal, choice: DecisionScope) -> DecisionOutcome:
-    """Return the proposal with the chosen part kept; nothing is written."""
+    """Return the proposal with the chosen part kept on disk; nothing is written."""
 
     def kept(change: FileChange, outcome: DecisionOutcome, number: int) -> FileChange:
         covers = choice.covers(change)
@@ -250,7 +253,7 @@ def plan_keep_on_disk(contents: ContentStore, proposal: Proposal, choice: Decisi
         if covers:
             landed = {"base": _start(change), "state": HunkState.APPLIED}
             return to_decided_change(contents, change.model_copy(update=update | landed), hunks, number)
-        # What is kept is part of what the rest is compared with from here on.
+        # From now on, the rest is compared with a base that includes the kept part.
         moved = {
             "base": left,
             "old_path": "",
@@ -295,7 +298,7 @@ def plan_disk_revert(contents: ContentStore, proposal: Proposal, choice: Decisio
 
 
 def last_decision_in_force(proposal: Proposal) -> int:
-    """Return the number of the latest decision in force. Raises NothingToUndo."""
+    """Return the number of the latest decision in force; raise NothingToUndo if there is none."""
     latest = max((part.decision for change in proposal.files for part in change.decisions[-1:]), default=0)
     if not latest:
         raise NothingToUndo(f"Nothing of {proposal.id} was decided; there is nothing to undo.")
@@ -303,7 +306,7 @@ def last_decision_in_force(proposal: Proposal) -> int:
 
 
 def reopen_decision(contents: ContentStore, proposal: Proposal, decision: int) -> Proposal:
-    """Return the proposal as it was before its latest decision, to be re-based onto the disk."""
+    """Return the proposal as it was before its latest decision; the caller re-bases it onto the disk."""
     number = next_hunk_number(proposal.files)
     files: list[FileChange] = []
     for change in proposal.files:
@@ -341,7 +344,7 @@ def _decision(
 
 
 def _start(change: FileChange) -> FileVersion | None:
-    """Return the first base of the change, as far back as no re-base came between."""
+    """Return the first base from which decisions lead to the present one without a re-base between them."""
     version = change.base
     for part in reversed(change.decisions):
         if not is_same_version(part.left, version):

@@ -1,7 +1,7 @@
 """Find the part of a change that was approved before, by comparing contents with the record.
 
-The approvals of a file that stand are made again, oldest first, on what git has of it. Where the user changed lines
-between two approvals, only the approved ones are carried over, so that what comes of it holds no unsigned line.
+The approvals of a file that are still in force are applied again, oldest first, to git's version. Where the user
+changed lines between two approvals, only the approved lines are carried over: the result has no unsigned line.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -27,21 +27,21 @@ LineChanges = Sequence[LineChange]
 
 
 def rebase_approval(base: Lines, signed: Lines, onto: Lines, git: Lines) -> list[bytes]:
-    """Return the lines of `onto` with an approval's changes to `base`, which differs from them by unsigned changes.
+    """Return the lines of `onto` with an approval's changes to `base`, which differs from `onto` by unsigned changes.
 
     Args:
-        base: What the approval was about.
-        signed: What it has left.
-        onto: What was signed before it.
-        git: What git has. A line of it that an unsigned change has removed is not signed away by an approval of what
-            stands in its place.
+        base: The content before the approval.
+        signed: The content after it.
+        onto: The content that was signed before it.
+        git: Git's content. If an unsigned change removed one of its lines, an approval of the replacement does not
+            sign the removal.
     """
     own = [False] * len(onto)
     for change in diff_lines(git, onto):
         own[change.new_start : change.new_end] = [True] * change.added
 
     def is_overwritten(change: LineChange, theirs: LineChanges) -> bool:
-        """Whether what unsigned changes have made of signed lines is all replaced, and no line of git's was there."""
+        """Return whether the approval replaces all of this unsigned text, which had replaced no line of git's."""
         within = any(each.old_start <= change.old_start and change.old_end <= each.old_end for each in theirs)
         return within and all(own[change.new_start : change.new_end])
 
@@ -51,7 +51,7 @@ def rebase_approval(base: Lines, signed: Lines, onto: Lines, git: Lines) -> list
         if not region.their_part:
             return region.ours
         if not region.base:
-            # Each has only put lines in.
+            # Both sides only add lines.
             return [*region.ours, *region.theirs]
         if not all(is_overwritten(change, region.their_part) for change in region.our_part if change.added):
             return region.ours
@@ -72,10 +72,11 @@ def approved_lines_still_present(git: Lines, signed: Lines, present: Lines, *, c
     """Return the approved lines without those that the user has reverted since.
 
     Args:
-        git: What git has.
-        signed: The same with all that was signed.
-        connected: Whether an approval began or ended with what git has. If none did, the older ones may have been
-            committed and changed since: then signed lines that neither has are none.
+        git: Git's content.
+        signed: Git's content with all signed changes.
+        present: The content now.
+        connected: Whether an approval began or ended with git's content. If none did, older ones may have been
+            committed and changed since: then signed lines that are in neither other content are dropped.
     """
 
     def resolved(region: _Region) -> Lines:
@@ -93,7 +94,7 @@ def approved_lines_still_present(git: Lines, signed: Lines, present: Lines, *, c
 
 
 def replaced_lines(old: Lines, new: Lines) -> set[tuple[int, int, tuple[bytes, ...]]]:
-    """Return for each hunk the lines that it replaces and by which lines."""
+    """Return for each hunk the range of lines that it replaces, and the new lines."""
     return {
         (each.old_start, each.old_end, tuple(new[each.new_start : each.new_end])) for each in diff_lines(old, new)
     }
@@ -101,10 +102,10 @@ def replaced_lines(old: Lines, new: Lines) -> set[tuple[int, int, tuple[bytes, .
 
 @dataclass(frozen=True, slots=True)
 class _Region:
-    """Lines that either side has changed, with no line between that both have kept."""
+    """Lines that at least one side has changed, without a line between them that both have kept."""
 
     start: int
-    """The first line of it in the base."""
+    """Its first line in the base."""
     base: Lines
     ours: Lines
     theirs: Lines
@@ -137,7 +138,7 @@ def _combined(base: Lines, ours: Lines, theirs: Lines, resolve: Callable[[_Regio
 
 
 def _grouped(ours: LineChanges, theirs: LineChanges) -> Iterator[tuple[list[LineChange], list[LineChange]]]:
-    """The changes of both sides in order, those together that overlap or put lines in at one place."""
+    """Yield the changes of both sides in order; those that overlap or insert at the same place are grouped."""
     waiting = sorted(
         [*((change, 0) for change in ours), *((change, 1) for change in theirs)],
         key=lambda each: (each[0].old_start, each[0].old_end, each[1]),
@@ -158,7 +159,7 @@ def _grouped(ours: LineChanges, theirs: LineChanges) -> Iterator[tuple[list[Line
 
 
 _MODE = 0o644
-"""Of a file whose mode an entry of an earlier version does not name."""
+"""Mode of a file if an entry of an earlier version does not name one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +170,7 @@ class DecidedFileVersions:
     base: FileOrLink | None
     result: FileOrLink | None
     signed: bool = True
-    """Whether it is an approval that stands; any other only tells which contents the file had."""
+    """Whether it is an approval in force; any other only shows which contents the file had."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +178,7 @@ class UnsignedChanges:
     """Changes without their approved hunks, and the hunks that were left out."""
 
     changes: tuple[PathChange, ...]
-    """From what was signed to what there is."""
+    """From the signed content to the present one."""
     left_out: tuple[ExcludedHunks, ...] = ()
 
 
@@ -187,9 +188,9 @@ def exclude_approved_hunks(
     """Return the changes without the hunks that were approved before.
 
     Args:
-        store: Has the record, and what waits.
-        changes: From what git has to what is on disk; or, with `overlay`, to what is in a commit.
-        overlay: The workspace into which changes of a commit are merged: it may have some of them already.
+        store: Has the record and the pending proposals.
+        changes: From git's content to the content on disk; with `overlay`, to the content in a commit.
+        overlay: The workspace into which changes of a commit are merged; it may have some of them already.
     """
     paths = {change.path for change in changes}
     steps = _steps(store, contents, store.entries_on_paths(paths), paths)
@@ -203,7 +204,7 @@ def exclude_approved_hunks(
 
 
 def explain_all_excluded(left_out: Iterable[ExcludedHunks]) -> str:
-    """Return a sentence that everything was left out, and why."""
+    """Return a sentence that says why everything was left out."""
     found = list(left_out)
     lead = "all " if len(found) == 1 and found[0].hunks > 1 else ""
     ways = [
@@ -214,14 +215,14 @@ def explain_all_excluded(left_out: Iterable[ExcludedHunks]) -> str:
 
 
 def approvals_in_force(entries: Iterable[DecisionRecordEntry]) -> set[int]:
-    """Return the numbers of the entries that approve something and that no later decision has taken back."""
+    """Return the numbers of the entries that approve something and that no later decision has reverted."""
     decided: dict[str, list[DecisionRecordEntry]] = {}
     for entry in entries:
         stack = decided.setdefault(entry.proposal, [])
         if entry.decision == "undone":
             stack.clear()
         elif entry.decision == "reopened":
-            # An undo of what was written is `undone`; this takes back a denial, or that something on disk was kept.
+            # An undo of a write is `undone`; `reopened` reverts a denial, or a decision to keep changes on disk.
             if stack and (not stack[-1].has_written or entry.origin.kind is OriginKind.DISK):
                 stack.pop()
         else:
@@ -230,7 +231,7 @@ def approvals_in_force(entries: Iterable[DecisionRecordEntry]) -> set[int]:
 
 
 def count_hunks(before: FileOrLink | None, after: FileOrLink | None) -> int:
-    """Return how many hunks lie between two versions of a file; one where it is decided as a whole."""
+    """Return the number of hunks between two versions of a file; one if it is decided as a whole."""
     if before == after:
         return 0
     if before is None or after is None or not _is_text(before, after):
@@ -256,7 +257,7 @@ def _without(
     steps: Mapping[str, Sequence[DecidedFileVersions]],
     over: Overlay | None = None,
 ) -> UnsignedChanges:
-    """Return the changes without those of the steps; changes that `over` has anyway are not counted."""
+    """Return the changes without those of the steps; hunks that `over` already has are not counted."""
     left: list[PathChange] = []
     names: set[str] = set()
     count = 0
@@ -277,7 +278,7 @@ def _without(
 
 
 def _there(changes: Sequence[PathChange], over: Overlay) -> list[ExcludedHunks]:
-    """Return the hunks that are already on disk, and those that wait to be written."""
+    """Return the hunks that are already on disk, and those that are in pending proposals."""
     disk = waiting = 0
     names: dict[str, None] = {}
     for change in changes:
@@ -292,7 +293,7 @@ def _there(changes: Sequence[PathChange], over: Overlay) -> list[ExcludedHunks]:
 
 
 def _leaf(over: Overlay, path: str) -> FileOrLink | None:
-    """Return a file with all pending changes; None also for one that can't be read."""
+    """Return a file with all pending changes; None if there is none or it cannot be read."""
     with suppress(OSError):
         version, data = over.version(path), over.content(path)
         return FileOrLink(data, version.mode) if version is not None and data is not None else None
@@ -302,7 +303,7 @@ def _leaf(over: Overlay, path: str) -> FileOrLink | None:
 def _signed_leaf(
     git: FileOrLink | None, present: FileOrLink | None, steps: Sequence[DecidedFileVersions]
 ) -> tuple[FileOrLink | None, set[str]]:
-    """Return git's version of a file with all signed changes, and the proposals in which they were signed."""
+    """Return git's version of a file with all signed changes, and the ids of the proposals that signed them."""
     start = _start(git, steps)
     at, names = git, set[str]()
     for step in steps[start or 0 :]:
@@ -313,7 +314,7 @@ def _signed_leaf(
 
 
 def _start(git: FileOrLink | None, steps: Sequence[DecidedFileVersions]) -> int | None:
-    """Return the first step after git's version; None if no step began or ended with it."""
+    """Return the index of the first step after git's version; None if no step began or ended with it."""
     for at, step in enumerate(steps):
         if _same_bytes(step.base, git):
             return at
@@ -323,7 +324,7 @@ def _start(git: FileOrLink | None, steps: Sequence[DecidedFileVersions]) -> int 
 
 
 def _made_again(step: DecidedFileVersions, now: FileOrLink | None, git: FileOrLink | None) -> FileOrLink | None:
-    """Return the file after a recorded step, merged if the file has changed since; the file itself if that fails."""
+    """Return the file after a recorded step, merged if the file has changed since; unchanged if the merge fails."""
     base, result = step.base, step.result
     if base is None or now is None:
         return result if base is now else now
@@ -345,9 +346,10 @@ def _as_there(
     """Return the signed version without what the user has reverted since.
 
     Args:
-        git: What git has.
-        signed: The same with all that was signed.
-        connected: Whether an approval began or ended with what git has.
+        git: Git's version.
+        signed: Git's version with all signed changes.
+        present: The version now.
+        connected: Whether an approval began or ended with git's version.
     """
     if present == git:
         return git
@@ -365,7 +367,7 @@ def _as_there(
 def _steps(
     store: RecordingStore, contents: ContentStore, entries: Sequence[DecisionRecordEntry], paths: Collection[str]
 ) -> dict[str, list[DecidedFileVersions]]:
-    """Return by path the recorded steps of each file, oldest first, as far as their contents are kept."""
+    """Return by path the recorded steps of each file, oldest first, as far as their contents are stored."""
     stand = approvals_in_force(entries)
     found: dict[str, list[DecidedFileVersions]] = {}
     for entry in entries:
@@ -380,7 +382,8 @@ def _step(
 ) -> DecidedFileVersions | None:
     base, result = (file.base_sha256, file.base_mode), (file.result_sha256, file.result_mode)
     if (file.base and not base[0]) or (file.result and not result[0]):
-        # Earlier versions recorded of what was kept in part all that was on disk.
+        # Earlier versions recorded no SHA-256 of a change on disk that was kept in part; the proposal has the
+        # versions.
         proposal = store.proposal(entry.proposal)
         kept = [
             part
@@ -407,7 +410,7 @@ def _step(
 
 
 def _pending_steps(contents: ContentStore, proposals: Iterable[Proposal]) -> dict[str, list[DecidedFileVersions]]:
-    """Return by path the pending steps of proposals of what is on disk."""
+    """Return by path the pending changes of proposals for changes on disk, as steps."""
     found: dict[str, list[DecidedFileVersions]] = {}
     for proposal in proposals:
         for change in filter(is_undecided, proposal.files):
@@ -431,7 +434,7 @@ def _same_bytes(one: FileOrLink | None, other: FileOrLink | None) -> bool:
 
 
 def _mode_like(present: FileOrLink, signed: FileOrLink) -> int:
-    """Return the mode on disk if git does not distinguish it from the signed one."""
+    """Return the mode of the present file if git does not distinguish it from the signed one."""
     same = not (present.is_link or signed.is_link) and bool(present.mode & 0o100) == bool(signed.mode & 0o100)
     return present.mode if same else signed.mode
 

@@ -1,6 +1,6 @@
-"""Undo and redo decisions: written files are replayed, denied hunks become pending again.
+"""Undo and redo decisions: file writes are reverted or repeated, denied hunks become pending again.
 
-All of it happens within `LockedProposals.lock_for_writing`.
+The caller holds `LockedProposals.lock_for_writing`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -36,7 +36,9 @@ from app.proposals.values.proposal_store import JournalEntry, JournalRecord
 
 @dataclass(frozen=True, slots=True)
 class UndoRedoStep:
-    """One file's step of an undo or redo: from `expected` to `target`, and from `source` to `path` if it moves."""
+    """A step of an undo or redo for one file: from `expected` to `target`; a rename moves it from `source` to
+    `path`.
+    """
 
     source: str
     path: str
@@ -51,11 +53,11 @@ class UndoRedoSimulation:
     filesystem: Filesystem
     contents: ContentStore
     before: dict[str, FileVersion | None] = field(default_factory=dict)
-    """What the disk holds, for each path that was looked at."""
+    """What is on disk, for each path that was read."""
     after: dict[str, FileVersion | None] = field(default_factory=dict)
 
     def run(self, steps: Iterable[UndoRedoStep]) -> list[Transition]:
-        """Return the transitions that the steps amount to.
+        """Return the transitions that result from the steps.
 
         Raises:
             UndoConflict: a file has changed in the same places, or is not where it should be.
@@ -125,21 +127,21 @@ class UndoRedoSimulation:
 
 
 def undo_steps(records: Sequence[JournalRecord]) -> Iterator[UndoRedoStep]:
-    """Return the steps that undo these records, which come newest first."""
+    """Yield the steps that undo these records, which come newest first."""
     for record in records:
         for source, path, before, after in _pairs(record):
             yield UndoRedoStep(path, source, after, before)
 
 
 def redo_steps(records: Sequence[JournalRecord]) -> Iterator[UndoRedoStep]:
-    """Return the steps that redo these records, which come newest first."""
+    """Yield the steps that redo these records, which come newest first."""
     for record in reversed(records):
         for source, path, before, after in _pairs(record):
             yield UndoRedoStep(source, path, before, after)
 
 
 def _pairs(record: JournalRecord) -> Iterator[tuple[str, str, FileVersion | None, FileVersion | None]]:
-    """Yield path and version of each file before and after; the two paths of a rename belong together."""
+    """Yield source, path, and the versions before and after of each file; the two entries of a rename become one."""
     targets = {entry.new_path: entry for entry in record.entries if entry.new_path}
     by_path = {entry.path: entry for entry in record.entries}
     for entry in record.entries:
@@ -158,7 +160,7 @@ def _after(entry: JournalEntry) -> FileVersion | None:
 
 
 def _version(sha256: str | None, mode: int | None) -> FileVersion | None:
-    """The journal doesn't keep sizes, and nothing here needs them."""
+    """Return a version without its size, which the journal does not store and undo does not need."""
     return None if sha256 is None else FileVersion(sha256=sha256, size=0, mode=0o644 if mode is None else mode)
 
 
@@ -166,8 +168,8 @@ def undo_decision(proposals: LockedProposals, proposal_id: str, circumstances: D
     """Undo the last decision on a proposal: its writes, or the denial of it or of its hunks.
 
     Raises:
-        NothingToUndo: it has written nothing, or was undone; or another waits in its stead.
-        UndoConflict: a file has changed in the same places.
+        NothingToUndo: it has written nothing, was undone already, or the proposal that supersedes it is pending.
+        UndoConflict: a file has changed in the same places, or is not where it should be.
     """
     proposals.rebase_pending(proposal_paths(proposals.get(proposal_id)))
     proposal = proposals.get(proposal_id)
@@ -200,7 +202,7 @@ def redo_decision(proposals: LockedProposals, proposal: Proposal, circumstances:
 
     Raises:
         NothingToUndo: it is not undone.
-        UndoConflict: a file has changed in the same places.
+        UndoConflict: a file has changed in the same places, or is not where it should be.
     """
     records = undone_records(proposals.journal_records(proposal))
     if proposal.state is not ProposalState.UNDONE or not records:
@@ -213,7 +215,7 @@ def redo_decision(proposals: LockedProposals, proposal: Proposal, circumstances:
 
 
 def _reopen(proposals: LockedProposals, proposal: Proposal, circumstances: DecisionContext) -> DecisionResult:
-    """Have a denied proposal wait again, re-based onto the present; stale if it does not fit any more."""
+    """Make a denied proposal pending again, re-based onto the present files; stale if it does not fit any more."""
     _check_successor(proposals, proposal)
     again = reopen_denied(proposal).with_decision("reopened", circumstances=circumstances)
     proposals.save(again)
@@ -223,7 +225,7 @@ def _reopen(proposals: LockedProposals, proposal: Proposal, circumstances: Decis
 
 
 def _check_successor(proposals: LockedProposals, proposal: Proposal) -> None:
-    """Raises NothingToUndo if another proposal waits in its stead."""
+    """Raise NothingToUndo if the proposal that supersedes it is still pending."""
     successor = proposals.store.proposal(proposal.superseded_by) if proposal.superseded_by else None
     if successor is not None and successor.state.is_pending:
         raise NothingToUndo(f"{successor.id} stands in for {proposal.id} and still waits; decide on that first.")
@@ -294,7 +296,7 @@ def _replayed(
     *,
     backwards: bool,
 ) -> DecisionResult:
-    """Return the result of an undo or redo; it stands even if the re-base of others fails."""
+    """Re-base other proposals and return the result of an undo or redo; errors in counting lines are ignored."""
     changed = proposals.rebase_others(after)
     files: tuple[FileStat, ...] = ()
     with suppress(Exception):

@@ -19,7 +19,7 @@ from app.sandbox.captured_changes import FileOrLink, PendingFiles
 
 
 class CheckedHunk(NamedTuple):
-    """The new lines of a hunk in a file that is checked; hunks that were left out move them."""
+    """The new lines of a hunk in a file that is checked; excluded hunks shift them."""
 
     id: str
     start: int
@@ -29,16 +29,16 @@ class CheckedHunk(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceVersions:
-    """The files of the workspace with a proposal, or a part of it, and without."""
+    """The files of the workspace with a proposal or a part of it, and without it."""
 
     after: PendingFiles
     before: PendingFiles
     files: tuple[str, ...]
-    """Of what the proposal changes, the files that there are after it."""
+    """Paths of the proposal's files that exist after it."""
     old_files: tuple[str, ...]
-    """And those that there are before it."""
+    """Paths of the proposal's files that exist before it."""
     hunks: Mapping[str, tuple[CheckedHunk, ...]] = field(default_factory=dict)
-    """The chosen hunks by path, of the files that hold exactly what the diff shows of them."""
+    """The chosen hunks by path, for files whose content is exactly what the diff shows."""
 
 
 def make_proposal_versions(
@@ -48,16 +48,18 @@ def make_proposal_versions(
     proposal: Proposal,
     hunks: Collection[str] | None = None,
 ) -> WorkspaceVersions:
-    """Return the versions for a pending proposal; one that builds on others that are pending is on top of those.
+    """Return the versions for a pending proposal; if it needs pending proposals below it, both versions include
+    these.
 
     Args:
-        contents: Where the bytes are; those of a partly chosen file are added.
-        filesystem: Asked for files on which older proposals still have pending edits.
-        hunks: Ids or numbers of hunks, or paths of files, to which the approval is limited; None for all that waits.
+        contents: The file contents; that of a partly chosen file is added.
+        filesystem: Read for files on which older proposals still have pending edits.
+        hunks: Ids or numbers of hunks, or paths of files, to which the approval is limited; None for all pending
+            ones.
 
     Raises:
         MissingContent: the store has lost the bytes of a file.
-        UnknownHunk: one of the hunks is not there, or was decided.
+        UnknownHunk: a hunk does not exist, or was decided.
     """
     choice = decision_outcomes.make_decision_scope(proposal, hunks)
     changes = [change for change in proposal.files if is_undecided(change) and choice.touches(change)]
@@ -100,7 +102,7 @@ def make_proposal_versions(
 
 
 def _checked_hunks(change: FileChange, chosen: Collection[str]) -> tuple[CheckedHunk, ...]:
-    """Return the chosen hunks of a file that holds the base with just these applied."""
+    """Return the chosen hunks of a file that contains the base with only these applied."""
     found, moved_by = [], 0
     for hunk in decision_outcomes.pending_hunks(change):
         if hunk.id in chosen and has_effect(hunk):
@@ -117,10 +119,7 @@ def overlay_with_hunks(
     Raises as `make_proposal_versions` does.
 
     Args:
-        store: As there.
-        contents: As there.
-        filesystem: As there.
-        proposal: A waiting one, on disk already or not.
+        proposal: A pending one, on disk already or not.
         chosen: Ids of hunks, and paths of files that are decided as a whole.
     """
     if not chosen:
@@ -170,8 +169,8 @@ def older_pending_proposals(store: ProposalStore, paths: Collection[str], number
     """Return the pending proposals that an edit of these paths builds on, oldest first.
 
     Args:
-        paths: What the edit changes.
-        number: Of the proposal with the edit; younger ones are not below it.
+        paths: The paths that the edit changes.
+        number: Number of the proposal with the edit; younger ones are not below it.
     """
     found: dict[int, Proposal] = {}
     frontier = [(set(paths), number)]

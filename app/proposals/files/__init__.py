@@ -1,1 +1,1 @@
-"""The files of a workspace, on disk and with pending proposals applied: reads, writes, watches and compares them."""
+"""The files of a workspace, on disk and with pending proposals applied: read, write, watch and compare them."""

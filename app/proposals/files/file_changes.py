@@ -53,10 +53,10 @@ def recompute_hunks(
     """Return the change with the hunks between its current base and result; decided ones stay as marks.
 
     Args:
-        change: With a new base or result.
-        next_number: For hunks that it did not have.
-        previous: Its hunks so far, if not those in `change`.
-        state: Of the hunks that make the difference.
+        change: Has a new base or result.
+        next_number: Number of the next new hunk.
+        previous: Its hunks before, if not those in `change`.
+        state: State of the hunks between base and result.
     """
     base, result = contents.get(change.base), contents.get(change.result)
     previous = change.hunks if previous is None else previous
@@ -80,19 +80,19 @@ def recompute_hunks(
 def decide_hunks(
     contents: ContentStore, change: FileChange, chosen: Collection[str], state: HunkState, *, next_number: int
 ) -> FileChange:
-    """Return the change once some of its pending hunks are decided; the others stay those that the user saw.
+    """Return the change after some of its pending hunks are decided; the others stay as the user saw them.
 
-    Compared anew, lines that are like their neighbours could come out as other hunks.
+    A new comparison could divide equal neighbouring lines into other hunks.
 
     Args:
-        change: With the base or the result that the decision left, and the hunks from before it.
-        next_number: For hunks that it did not have.
+        change: Has the base or the result after the decision, and the hunks from before it.
+        next_number: Number of the next new hunk.
     """
     hunks = mark_hunks_decided(change.hunks, chosen, state)
     pending = [hunk for hunk in hunks if hunk.state is HunkState.PENDING]
     base, result = raw_lines(contents.get(change.base)), raw_lines(contents.get(change.result))
     if apply_hunks_to_lines(base, result, pending, {hunk.id for hunk in pending}) != list(result):
-        # A part of a hunk got a newline, as other lines came to stand behind its last one.
+        # Part of a hunk got a newline, because other lines now follow its last one.
         previous = set_hunk_states(change.hunks, state, chosen)
         return recompute_hunks(contents, change, next_number=next_number, previous=previous)
     counts = {
@@ -103,7 +103,7 @@ def decide_hunks(
 
 
 def _with_hunks(contents: ContentStore, change: FileChange, hunks: tuple[Hunk, ...], state: HunkState) -> FileChange:
-    """Return the change with these hunks, and with the deceptive text in hunks of a state."""
+    """Return the change with these hunks, and with warnings about deceptive text in hunks of this state."""
     found = [hunk for hunk in hunks if hunk.state is state]
     warnings, mentions = find_deceptive_parts(change.path, Document(contents.get(change.result)), found)
     return change.model_copy(update={"hunks": hunks, "warnings": warnings, "mentions": mentions})
@@ -124,7 +124,7 @@ def count_lines(contents: ContentStore, base: FileVersion | None, result: FileVe
 
 
 def find_file_facts(base: bytes, result: bytes, mode: int | None, links: int) -> list[str]:
-    """Return facts about a file that a review should name: endings, encoding, permissions, hard links."""
+    """Return facts about a file for the review: endings, encoding, permissions, hard links."""
     old, new = Document(base), Document(result)
     notes: list[str] = []
     if base and result and not old.is_binary and not new.is_binary:
@@ -146,7 +146,7 @@ def find_file_facts(base: bytes, result: bytes, mode: int | None, links: int) ->
 
 
 def describe_link_change(contents: ContentStore, base: FileVersion | None, result: FileVersion | None) -> list[str]:
-    """Return where a symbolic link pointed, and where it points."""
+    """Return descriptions of the former and the present target of a symbolic link."""
     return [
         f"{verb} {decode_surrogateescape(contents.get(version))}"
         for verb, version in (("led to", base), ("leads to", result))

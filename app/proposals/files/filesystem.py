@@ -1,7 +1,7 @@
 """Port through which proposals read and write the disk, and its POSIX implementation.
 
-Paths are workspace-relative with no link on the way: every folder is opened with `O_NOFOLLOW` from the one above,
-so a link that somebody plants between two operations is an error and not a way out.
+Paths are relative to the workspace, with no link on the way: every folder is opened with `O_NOFOLLOW` from the one
+above. A link that another process creates between two operations causes an error; no operation follows it.
 """
 
 import errno
@@ -25,17 +25,17 @@ from app.workspace.reading import read_file
 _RENAME_NOREPLACE = 1
 _RENAME_EXCHANGE = 2
 _NO_SECOND_NAME = (errno.EPERM, errno.EACCES, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK)
-"""What linking says of a folder, and of anything on exFAT, FAT and much that is mounted from elsewhere."""
+"""Errors of `os.link` for a folder, and for any file on exFAT, FAT and many mounted file systems."""
 
 
 def exchange_names(first_folder: int, first: str, second_folder: int, second: str) -> bool:
     """Exchange two names atomically, each in an open folder.
 
     Returns:
-        False if this system or file system cannot do it; nothing has changed then.
+        False if this system or file system does not support it; nothing has changed then.
 
     Raises:
-        OSError: it can, but not with these.
+        OSError: the exchange is supported, but failed.
     """
     return _rename(first_folder, first, second_folder, second, _RENAME_EXCHANGE)
 
@@ -44,7 +44,7 @@ def move_to_free_name(folder: int, name: str, new_folder: int, new_name: str) ->
     """Rename a file or folder to a free name.
 
     Raises:
-        OSError: it can't be done with these; FileExistsError if the new name is taken.
+        OSError: the rename failed; FileExistsError if the new name is taken.
     """
     if _rename(folder, name, new_folder, new_name, _RENAME_NOREPLACE):
         return
@@ -59,7 +59,7 @@ def move_to_free_name(folder: int, name: str, new_folder: int, new_name: str) ->
     with suppress(FileNotFoundError):
         os.stat(new_name, dir_fd=new_folder, follow_symlinks=False)
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), new_name)
-    # All that is left; it replaces what comes there in the instant after this look.
+    # The last resort; it replaces a file that another process creates after the check.
     os.rename(name, new_name, src_dir_fd=folder, dst_dir_fd=new_folder)
 
 
@@ -79,7 +79,7 @@ def _rename(folder: int, name: str, new_folder: int, new_name: str, how: int) ->
 
 @cache
 def _renameat2() -> Any:
-    """The C library's function, or None where it has none, or where Python was built without a way to call it."""
+    """Return the C library's renameat2; None if there is none or Python has no ctypes."""
     if not sys.platform.startswith("linux"):
         return None
     try:
@@ -97,13 +97,15 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NO_FLUSH = (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP)
-"""What flushing a folder says where that is unknown: what virtual machines share with their host, for instance."""
+"""Errors of `os.fsync` for a folder where it is unsupported, for instance in a folder shared with a virtual
+machine.
+"""
 MAX_CHANGED_FILE_BYTES = 100_000_000
-"""Bytes of the largest file that is kept for a decision; hosts of git take no larger one either."""
+"""Maximum bytes of a file in a proposal; git hosts accept no larger one either."""
 _KEPT = 20 * 1024 * 1024
-"""Bytes of a file, at most, that is kept to compare the next one with."""
+"""Maximum bytes of a file that is kept to compare the next one with."""
 OPEN_FOLDERS = 128
-"""Folders kept open at once while applying; the usual limit of a process is 1,024 descriptors, on macOS 256."""
+"""Maximum folders kept open while applying; a process may usually have 1,024 descriptors, on macOS 256."""
 
 Kind = Literal["file", "link", "folder", "other", "missing"]
 
@@ -116,7 +118,7 @@ class DiskFile:
     version: FileVersion
     identity: FileIdentity
     links: int = 1
-    """Names that the file has (hard links)."""
+    """Number of names of the file (hard links)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +129,7 @@ class FileNode:
     identity: FileIdentity
     size: int
     modified_ns: int
-    """When its content was last written, in nanoseconds."""
+    """Time of the last write to its content, in nanoseconds."""
     mode: int = field(compare=False)
     """Permission bits."""
 
@@ -139,19 +141,19 @@ def make_file_version(data: bytes, mode: int) -> FileVersion:
 
 def default_file_mode() -> int:
     """Return the permission bits of a new file under the user's umask."""
-    # There is no way to read the mask without setting it; nothing that runs at the same time makes files by it.
+    # The umask can only be read by setting it; no other thread creates files with it.
     mask = os.umask(0o077)
     os.umask(mask)
     return 0o666 & ~mask
 
 
 def second_temp_name(temp: str) -> str:
-    """Return the second temporary name that belongs to one, for an exchange that takes more than one step."""
+    """Return the second temporary name for an exchange in several steps."""
     return f"{temp}~"
 
 
 def list_files_below(filesystem: "ReadableDisk", folder: str) -> list[str]:
-    """Return every file below a folder, and folders that are too deep to look into."""
+    """Return every file below a folder, and folders that are nested too deeply to enter."""
     found: list[str] = []
     for name in sorted(filesystem.list_names(folder)):
         path = f"{folder}/{name}"
@@ -170,7 +172,7 @@ class ReadableDisk(Protocol):
         ...
 
     def read(self, path: str, limit: int | None = None) -> DiskFile | None:
-        """The file or link; None if there is none, or if a folder has its name.
+        """Return the file or link; None if there is none, or if the path is a folder.
 
         A file of more than `limit` bytes, if that is given, is refused (EFBIG) before it is read.
         """
@@ -189,26 +191,27 @@ class Filesystem(ReadableDisk, Protocol):
         ...
 
     def write_new(self, path: str, data: bytes, mode: int, like: str = "") -> FileIdentity:
-        """Make a file that does not exist and have its bytes on disk; attributes and owner are those of `like`.
+        """Create a file with these bytes and sync it; copy attributes and owner from `like`.
 
-        The mode of a link makes it one.
+        The mode of a link creates a link.
         """
         ...
 
     def exchange(self, path: str, temp: str) -> None:
-        """Exchange the files at a path and at our temporary name, of whatever kind.
+        """Exchange the files, of whatever kind, at a path and at a temporary name.
 
-        It is one step where the system can. Elsewhere the path is missing for an instant, and a file that appears
-        there in that instant stays: FileExistsError, with the former file under `second_temp_name(temp)`.
+        It is atomic if the system supports that. Otherwise the path is missing for an instant. If another process
+        creates a file there in that instant, it stays: FileExistsError, with the former file at
+        `second_temp_name(temp)`.
         """
         ...
 
     def move_to_temp(self, path: str, temp: str) -> None:
-        """Move the file at the path, of whatever kind, to a free name of our own."""
+        """Move the file at the path, of whatever kind, to a free temporary name."""
         ...
 
     def move_to_path(self, temp: str, path: str) -> None:
-        """Move the file at our own name to a path; raises FileExistsError if the path is taken."""
+        """Move the file at a temporary name to a path; raise FileExistsError if the path is taken."""
         ...
 
     def remove(self, path: str) -> None:
@@ -216,7 +219,7 @@ class Filesystem(ReadableDisk, Protocol):
         ...
 
     def make_folder(self, path: str, mode: int | None = None) -> None:
-        """Make a folder with these permission bits, None for those of any new one; its parent exists."""
+        """Create a folder with these permission bits, None for the default; its parent exists."""
         ...
 
     def remove_folder(self, path: str) -> None:
@@ -224,15 +227,15 @@ class Filesystem(ReadableDisk, Protocol):
         ...
 
     def sync_folder(self, path: str) -> None:
-        """Have a folder's names on disk."""
+        """Sync a folder's names to disk."""
         ...
 
     def free_bytes(self) -> int:
-        """Bytes that may still be written."""
+        """Return the bytes that may still be written."""
         ...
 
     def is_writable(self, folder: str) -> bool:
-        """Whether names in the folder may be changed."""
+        """Return whether names in the folder may be changed."""
         ...
 
     def close(self) -> None:
@@ -245,8 +248,8 @@ class PosixFilesystem:
 
     Args:
         root: The workspace, resolved.
-        read_limit: Bytes of the largest file that is read.
-        keep_open: How many folders may stay open between calls, until `close`.
+        read_limit: Maximum bytes of a file that is read.
+        keep_open: Maximum number of folders that stay open between calls, until `close`.
     """
 
     def __init__(self, root: Path, read_limit: int, keep_open: int = 0) -> None:
@@ -256,7 +259,7 @@ class PosixFilesystem:
         self._keep_open = keep_open
         self._open: dict[str, int] = {}
         self._latest: tuple[bytes, str] | None = None
-        """What was read last, and its SHA-256."""
+        """The bytes that were read last, and their SHA-256."""
 
     def kind(self, path: str) -> Kind:
         """Return the kind of a path."""
@@ -278,7 +281,9 @@ class PosixFilesystem:
         return FileNode(_kind(facts.st_mode), _identity(facts), facts.st_size, facts.st_mtime_ns, mode)
 
     def read(self, path: str, limit: int | None = None) -> DiskFile | None:
-        """The file or link; None if there is none. Raises OSError (EFBIG) for one over a limit, before it is read."""
+        """Return the file or link; None if there is none. Raise OSError (EFBIG) over a limit, before the file is
+        read.
+        """
         try:
             with _At(self, path) as at:
                 if link := _read_link(at.name, at.folder):
@@ -292,7 +297,7 @@ class PosixFilesystem:
         return DiskFile(data, version, _identity(facts), facts.st_nlink)
 
     def _hashed(self, data: bytes) -> tuple[bytes, str]:
-        """The bytes and their SHA-256, which is known if the file that was read before held the same."""
+        """Return the bytes and their SHA-256, without a new hash if the file read before had the same bytes."""
         latest = self._latest
         if latest is None or latest[0] != data:
             latest = data, hashlib.sha256(data).hexdigest()
@@ -300,7 +305,7 @@ class PosixFilesystem:
         return latest
 
     def list_names(self, folder: str) -> list[str]:
-        """Names in a folder."""
+        """Return the names in a folder."""
         try:
             with _At(self, f"{folder}/." if folder else ".") as at:
                 return os.listdir(at.folder)  # noqa: PTH208 (a Path can't be made of a descriptor)
@@ -308,7 +313,7 @@ class PosixFilesystem:
             return []
 
     def write_new(self, path: str, data: bytes, mode: int, like: str = "") -> FileIdentity:
-        """Make a file and have its bytes on disk."""
+        """Create a file and sync its bytes to disk."""
         with _At(self, path) as at:
             if stat.S_ISLNK(mode):
                 os.symlink(os.fsdecode(data), at.name, dir_fd=at.folder)
@@ -327,7 +332,7 @@ class PosixFilesystem:
             os.close(descriptor)
 
     def exchange(self, path: str, temp: str) -> None:
-        """Exchange the files at a path and at our temporary name."""
+        """Exchange the files at a path and at a temporary name."""
         from app.proposals.files import filesystem as renames
 
         with _At(self, path) as one, _At(self, temp) as other:
@@ -338,12 +343,12 @@ class PosixFilesystem:
         self.move_to_temp(second_temp_name(temp), temp)
 
     def move_to_temp(self, path: str, temp: str) -> None:
-        """Move the file at the path to a name of our own."""
+        """Move the file at the path to a temporary name."""
         with _At(self, path) as source, _At(self, temp) as target:
             os.rename(source.name, target.name, src_dir_fd=source.folder, dst_dir_fd=target.folder)
 
     def move_to_path(self, temp: str, path: str) -> None:
-        """Move the file at our own name to a path."""
+        """Move the file at a temporary name to a path."""
         from app.proposals.files import filesystem as renames
 
         with _At(self, temp) as source, _At(self, path) as target:
@@ -355,11 +360,11 @@ class PosixFilesystem:
             os.unlink(at.name, dir_fd=at.folder)
 
     def make_folder(self, path: str, mode: int | None = None) -> None:
-        """Make a folder."""
+        """Create a folder."""
         with _At(self, path) as at:
             os.mkdir(at.name, 0o777 if mode is None else mode, dir_fd=at.folder)
         if mode is not None:
-            # The umask has taken from it, and special bits are not given by making.
+            # `os.mkdir` applies the umask and ignores special bits.
             with _At(self, f"{path}/.") as made:
                 os.fchmod(made.folder, mode)
 
@@ -370,7 +375,7 @@ class PosixFilesystem:
             os.rmdir(at.name, dir_fd=at.folder)
 
     def sync_folder(self, path: str) -> None:
-        """Have a folder's names on disk."""
+        """Sync a folder's names to disk."""
         with _At(self, f"{path}/." if path else ".") as at:
             try:
                 os.fsync(at.folder)
@@ -384,7 +389,7 @@ class PosixFilesystem:
         return facts.f_bavail * facts.f_frsize if facts.f_blocks else sys.maxsize
 
     def is_writable(self, folder: str) -> bool:
-        """Whether names in the folder may be changed."""
+        """Return whether names in the folder may be changed."""
         with _At(self, f"{folder}/." if folder else ".") as at:
             return os.access(".", os.W_OK | os.X_OK, dir_fd=at.folder)
 
@@ -396,7 +401,7 @@ class PosixFilesystem:
             self._open.clear()
 
     def open_folder(self, path: str) -> tuple[int, bool]:
-        """A descriptor of the folder (`""` is the root), and whether it is kept open for later calls."""
+        """Return a descriptor of the folder (`""` is the root), and whether it stays open for later calls."""
         with self._lock:
             if path in self._open:
                 return self._open[path], True
@@ -417,7 +422,7 @@ class PosixFilesystem:
             return descriptor, True
 
     def _copy_attributes(self, descriptor: int, like: str) -> None:
-        """Owner, group and extended attributes, as far as this user may set them."""
+        """Copy owner, group and extended attributes, as far as this user may set them."""
         try:
             with _At(self, like) as at:
                 source = os.open(at.name, _READ, dir_fd=at.folder)
@@ -425,7 +430,7 @@ class PosixFilesystem:
             return
         try:
             facts = os.fstat(source)
-            # Each by itself, the owner last: who may give the file to a group may not give it to another user.
+            # Set the group and the owner separately: a user may be allowed to set only the group.
             for owner, group in ((-1, facts.st_gid), (facts.st_uid, -1)):
                 with suppress(OSError):
                     os.fchown(descriptor, owner, group)
@@ -447,7 +452,7 @@ def _kind(mode: int) -> Literal["file", "link", "folder", "other"]:
 
 
 def _read_link(name: str, folder: int) -> DiskFile | None:
-    """The link of this name in a folder; None if it is none."""
+    """Return the link of this name in a folder; None if it is not a link."""
     try:
         data = os.fsencode(os.readlink(name, dir_fd=folder))
     except OSError as error:

@@ -20,16 +20,16 @@ from app.sandbox.captured_changes import FileOrLink
 __all__ = ["ContentStore", "Overlay", "OverlayFile", "is_same_version", "is_undecided", "parent_folders"]
 
 CACHE_BYTES = 64 * 1024 * 1024
-"""How much file content of each kind (in the store, or not) is kept in memory."""
+"""Maximum bytes of file content in memory, for stored and for other content each."""
 OLD_BYTES = 256 * 1024
-"""How much of it, of what is in the store as well, is kept for longer than `OLD_SECONDS`."""
+"""Maximum bytes of stored content that stay in memory for longer than `OLD_SECONDS`."""
 OLD_READ_BYTES = 8 * 1024 * 1024
-"""The same of what is not in the store: edits of a version that is gone can't be merged into a newer one."""
+"""The same for content that is not stored: a later edit of that version needs it for a merge."""
 OLD_SECONDS = 60.0
 _LEAST_DIGITS = 8
-"""Of a SHA-256, to go by: with fewer, some other file's content may begin alike."""
+"""Minimum digits of a SHA-256 to look up: fewer could match another file's content."""
 _CACHED_CHANGES, _OLD_CHANGES = 100_000, 200
-"""How many line changes are, and for longer than `OLD_SECONDS`."""
+"""Maximum number of cached line changes, and of those that stay for longer than `OLD_SECONDS`."""
 
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
@@ -44,24 +44,24 @@ class OverlayFile:
     version: str
     """SHA-256 hex of the content; empty if there is none."""
     pending: tuple[str, ...] = ()
-    """Ids of the proposals whose waiting edits it shows."""
+    """Ids of the proposals whose pending edits it includes."""
     paths_by_others: tuple[str, ...] = ()
-    """The paths that the pending content has been at, if anyone but the model that asks had a hand in it."""
+    """Former paths of the pending content, if others than the asking model have changed it."""
 
 
 class RecentCache(Generic[_Key, _Value]):
     """A cache with two size limits: a large one for recent items, a small one once items are old.
 
     Args:
-        max_size: The size of all items together; the newest one is kept whatever its size.
-        max_old_size: The same, if the oldest item was not added within `OLD_SECONDS`.
+        max_size: Maximum size of all items together; the newest item always stays.
+        max_old_size: The same, if the oldest item is older than `OLD_SECONDS`.
     """
 
     def __init__(self, max_size: float, max_old_size: float) -> None:
         self._max_size = max_size
         self._max_old_size = max_old_size
         self._items: OrderedDict[_Key, tuple[_Value, float, float]] = OrderedDict()
-        """Value, size and time, by age."""
+        """Value, size and time of each item, the oldest first."""
         self._size = 0.0
 
     def get(self, key: _Key) -> _Value | None:
@@ -87,7 +87,7 @@ class RecentCache(Generic[_Key, _Value]):
             self._size -= item[1]
 
     def items_with_prefix(self, prefix: str) -> dict[_Key, _Value]:
-        """Return the items whose keys begin with a text."""
+        """Return the items whose keys begin with `prefix`."""
         return {key: value for key, (value, _, _) in self._items.items() if str(key).startswith(prefix)}
 
 
@@ -98,7 +98,7 @@ class ContentStore:
         self._store = store
         self._lock = Lock()
         self._read: RecentCache[str, bytes] = RecentCache(CACHE_BYTES, OLD_READ_BYTES)
-        """What may be nowhere else: what an edit is compared with that the model makes of what it has read."""
+        """Content that may not be in the store: what the model has read and may base an edit on."""
         self._stored: RecentCache[str, bytes] = RecentCache(CACHE_BYTES, OLD_BYTES)
         self._unsaved: dict[str, bytes] = {}
         self._compared: RecentCache[tuple[str, str], Sequence[LineChange]] = RecentCache(
@@ -106,7 +106,7 @@ class ContentStore:
         )
 
     def cache_content(self, sha256: str, data: bytes) -> None:
-        """Keep content that may be asked for soon; the oldest goes when there is too much."""
+        """Cache content that may be needed soon; remove the oldest when there is too much."""
         with self._lock:
             kind = self._read if self._stored.get(sha256) is None else self._stored
             kind.add(sha256, data, len(data))
@@ -118,7 +118,7 @@ class ContentStore:
         return version
 
     def add_known_version(self, version: FileVersion, data: bytes) -> None:
-        """Keep content whose version is known."""
+        """Register content with a known version; the next `save` writes it to the store."""
         with self._lock:
             self._unsaved[version.sha256] = data
 
@@ -137,10 +137,10 @@ class ContentStore:
             self._stored.add(sha256, data, len(data))
 
     def get(self, version: FileVersion | None) -> bytes:
-        """The bytes of a version; nothing for None.
+        """Return the bytes of a version; empty for None.
 
         Raises:
-            MissingContent: neither in memory nor in the store, or damaged there.
+            MissingContent: the content is neither in memory nor in the store, or is damaged there.
         """
         if version is None:
             return b""
@@ -176,9 +176,9 @@ class ContentStore:
         return found
 
     def find_by_prefix(self, prefix: str) -> bytes | None:
-        """Return content by the first digits of its SHA-256, if they are unambiguous.
+        """Return content by the first digits of its SHA-256; None if it is unknown or they are ambiguous.
 
-        Only whole ones are looked up in the store.
+        The store is only searched for a whole hash.
         """
         prefix = prefix.strip().lower()
         if len(prefix) < _LEAST_DIGITS:
@@ -195,24 +195,24 @@ class ContentStore:
 
 @dataclass(slots=True)
 class Overlay:
-    """Reads fall through to the disk where no proposal has put anything; disk files are read once."""
+    """Reads files with pending proposals applied; other files come from the disk, which is read once."""
 
     filesystem: ReadableDisk
     contents: ContentStore
     pending: PendingPaths = field(default_factory=PendingPaths)
     listings: dict[str, dict[str, list[str]]] = field(default_factory=dict)
-    """The names in folders on disk by their folded form, as far as they were asked for."""
+    """The names in folders on disk by their folded form, for the folders that were listed."""
     _disk: dict[str, DiskFile | None] = field(default_factory=dict)
 
     def disk_only(self) -> "Overlay":
-        """Return an overlay with nothing over the disk; its cache is shared."""
+        """Return an overlay without pending proposals; it shares the cache of the disk."""
         return Overlay(self.filesystem, self.contents, _disk=self._disk)
 
     def version(self, path: str) -> FileVersion | None:
-        """The version of a file; None if there is none.
+        """Return the version of a file; None if there is none.
 
         Raises:
-            OSError: the disk would not give it.
+            OSError: the file cannot be read.
         """
         if entry := self.pending.get(path):
             return entry.version
@@ -220,14 +220,14 @@ class Overlay:
         return file.version if file else None
 
     def touched_paths(self) -> set[str]:
-        """Files that hold pending changes."""
+        """Return the files that have pending changes, without deleted ones."""
         return {path for path, entry in self.pending.all().items() if entry.version is not None}
 
     def content(self, path: str, limit: int | None = None) -> bytes | None:
-        """The bytes of a file; None if there is none.
+        """Return the bytes of a file; None if there is none.
 
         Raises:
-            OSError: the disk would not give it; EFBIG, before anything is read, if it has more than `limit` bytes.
+            OSError: the file cannot be read; EFBIG, before it is read, if it has more than `limit` bytes.
         """
         if entry := self.pending.get(path):
             if entry.version is not None and limit is not None and entry.version.size > limit:
@@ -245,17 +245,17 @@ class Overlay:
         return self._disk[path]
 
     def store_disk_content(self, path: str) -> None:
-        """Store the disk content of a path with the next `save`: a proposal is based on it."""
+        """Register the disk content of a path for the next `save`, because a proposal is based on it."""
         if self.pending.get(path) is None and (file := self.read_disk(path)):
             self.contents.add_known_version(file.version, file.data)
 
     def pending_proposals_at(self, path: str) -> tuple[str, ...]:
-        """Return the ids of the proposals whose pending edits the path shows."""
+        """Return the ids of the proposals whose pending edits are in the file."""
         entry = self.pending.get(path)
         return entry.by if entry else ()
 
     def paths_before_moves_by_others(self, path: str, session: str) -> tuple[str, ...]:
-        """The paths that the pending content has been at, unless the model of this session alone made it so."""
+        """Return the former paths of the pending content; empty if only the model of this session has changed it."""
         entry = self.pending.get(path)
         return entry.names if entry and entry.version and entry.authors - {session} else ()
 
@@ -274,7 +274,7 @@ class Overlay:
         """Return why no file can be created at a free path; empty if one can.
 
         Args:
-            leaving: Files that go away by the same change set.
+            leaving: Files that the same change set removes.
         """
         for folder in parent_folders(path):
             if folder not in leaving and self.kind(folder) in ("file", "link", "other"):
@@ -291,7 +291,7 @@ class Overlay:
                 return ""
 
     def files_below(self, folder: str) -> list[str]:
-        """Every file below a folder, with the pending changes in place."""
+        """Return every file below a folder, with the pending changes applied."""
         below = f"{folder}/"
         self.pending.load((folder,))
         here = {path: entry for path, entry in self.pending.loaded_paths().items() if path.startswith(below)}

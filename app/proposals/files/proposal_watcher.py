@@ -10,13 +10,13 @@ from app.proposals.values.pending_paths import parent_folders
 from app.workspace.file_watching import watch_changes
 
 _QUIET_MS = 60
-"""How long changes are gathered before they are told."""
+"""Milliseconds for which changes are collected before they are yielded."""
 
 
 class ProposalWatcher:
-    """Yields the watched paths that changed, by any program, this one included.
+    """Yields the watched paths that any program, including this one, has changed.
 
-    Folders are watched, not files: an editor that saves by renaming would take a watch on the file away with it.
+    Folders are watched, not files: a watch on a file would end when an editor saves by renaming.
 
     Args:
         root: The workspace, resolved.
@@ -27,15 +27,15 @@ class ProposalWatcher:
         self._paths: frozenset[str] = frozenset()
         self._changed = asyncio.Event()
         self._stop = threading.Event()
-        """Ends the watch on the paths that there were before."""
+        """Ends the watch on the former paths."""
 
     @property
     def paths(self) -> frozenset[str]:
-        """The watched paths, relative to the workspace."""
+        """Return the watched paths, relative to the workspace."""
         return self._paths
 
     def watch(self, paths: Collection[str]) -> None:
-        """Watch these files from now on, whether they exist or not; to be called on the event loop."""
+        """Watch these files from now on, whether they exist or not; call it on the event loop."""
         wanted = frozenset(paths)
         if wanted != self._paths:
             self._paths = wanted
@@ -43,10 +43,11 @@ class ProposalWatcher:
             self._stop.set()
 
     async def changes(self) -> AsyncGenerator[frozenset[str], None]:
-        """Yield the paths that may have changed, whenever some have, until closed.
+        """Yield the paths that may have changed, after each change, until closed.
 
-        Each time the set of paths changes, all of them are yielded once when the watch is in place: whatever happened
-        before that would have been missed.
+        When `watch` changes the set of paths, all of them are yielded once as soon as the new watch has started,
+        because
+        earlier changes were not watched.
         """
         while True:
             self._changed.clear()
@@ -55,7 +56,7 @@ class ProposalWatcher:
             if not paths:
                 await self._changed.wait()
                 continue
-            # A folder that goes away just now moves the watch further up.
+            # If a folder is removed now, the next round watches one further up.
             with suppress(FileNotFoundError):
                 async with aclosing(watch_changes(folders, quiet_ms=_QUIET_MS, stop=self._stop)) as changes:
                     async for changed in changes:
@@ -65,18 +66,18 @@ class ProposalWatcher:
                             else paths
                         ):
                             yield touched
-                        # So does one that came up or went away: nearer to the files, or further up.
+                        # Also watch anew if a folder was created or removed: nearer to the files, or further up.
                         if self._changed.is_set() or self._folders() != folders:
                             break
 
     def _folders(self) -> frozenset[Path]:
-        """The folders to watch: of each file its own, or the nearest above it that exists."""
-        # Thousands of files lie in a few folders.
+        """Return the folders to watch: the folder of each file, or the nearest existing one above it."""
+        # Thousands of files may lie in a few folders: look up each folder once.
         return frozenset(self._nearest(folder) for folder in {path.rpartition("/")[0] for path in self._paths})
 
     def _nearest(self, name: str) -> Path:
         folder = self._root / name
-        # At last above the workspace, where that is gone itself.
+        # If the workspace itself does not exist any more, this ends above it.
         while not folder.is_dir():
             folder = folder.parent
         return folder
@@ -88,5 +89,5 @@ class ProposalWatcher:
 
 
 def _touched(paths: frozenset[str], names: set[str]) -> frozenset[str]:
-    """Watched paths that are among the names, or lie in a folder that is."""
+    """Return the watched paths that are in `names`, or lie in a folder that is."""
     return frozenset(path for path in paths if not names.isdisjoint((path, *parent_folders(path))))
