@@ -1,1 +1,1 @@
-"""Ways in for the edits of others: what they propose waits here, and what the user decides goes back to them."""
+"""Doors for other agents: their edits wait here as proposals, and the agents get the user's decisions."""

@@ -1,7 +1,7 @@
-"""Waits for the user's decision on an agent's proposal, made in any app, window or command line, and describes it.
+"""Waits for the user's decision on an agent's proposal, made in any signoff process, and describes it.
 
-A wait looks only at the database and at the file that every write touches. The description is one text: what is on
-disk, and the user's words. signoff's own model reads them as two messages with the same words.
+A wait reads only the database, and the signal file that every write touches. The description is one text with the
+state on disk and the user's feedback. signoff's own model gets the same sentences in two messages.
 """
 
 import threading
@@ -22,7 +22,7 @@ from app.storage.seen_lines_store import SeenLinesStore
 from app.text.quantities import format_count
 
 RECORD_WAIT_SECONDS = 2.0
-"""Seconds to wait until a decision is recorded with the text of its hunks; the user's words are stored earlier."""
+"""Seconds to wait until a decision is recorded with the text of its hunks; the user's feedback is stored earlier."""
 _WAITS_FOR_THE_USER = ("pending", "partly_approved")
 _FOREVER = 365 * 86_400.0
 
@@ -32,19 +32,19 @@ class DecisionStatus:
     """The state of a proposal and of the user's decisions on it."""
 
     state: str
-    """`app.proposals.values.models.ProposalState`."""
+    """A value of `ProposalState`."""
     decisions: int
-    """How many decisions the user has made on it: the number of the last one."""
+    """Number of the user's decisions on it, which is also the number of the last one."""
     has_feedback: bool
-    """Whether a decision that was not reported yet has words of the user."""
+    """Whether a decision that was not reported yet has feedback or comments."""
     is_recorded: bool
-    """Whether all decisions are recorded with the state of each hunk; false only briefly, or after a crash."""
+    """Whether all decisions are recorded with the state of each hunk; False only briefly, or after a crash."""
 
     @property
     def is_decided(self) -> bool:
         """Return whether the agent can continue: nothing is pending, or the user has given feedback.
 
-        Feedback counts though other hunks wait, as it does for signoff's own model, which goes on at once.
+        Feedback counts even if other hunks are pending: signoff's own model continues in that case, too.
         """
         return self.has_feedback or self.state not in _WAITS_FOR_THE_USER
 
@@ -60,12 +60,14 @@ def read_decision_status(
     """Read the status once.
 
     Args:
+        database: The store.
         workspace: Name of the workspace in the store (`OpenWorkspace.name`).
-        reported_count: The number of the last decision that was reported of.
+        proposal: Id of the proposal.
+        reported_count: Number of the last decision that was reported to the agent.
 
     Raises:
-        UnknownProposal: there is none of this id.
-        StorageError: the database cannot be read.
+        UnknownProposal: No proposal has this id.
+        StorageError: The database can't be read.
     """
     digits = proposal.strip()[1:]
     number = int(digits[:15]) if proposal.strip()[:1] in "Pp" and digits.isascii() and digits.isdigit() else 0
@@ -90,24 +92,27 @@ def wait_for_decision(
     """Wait until a proposal is decided (`DecisionStatus.is_decided`) and the decision is recorded.
 
     Args:
+        database: The store.
         workspace: Name of the workspace in the store (`OpenWorkspace.name`).
-        signal: The workspace's (`OpenWorkspace.signal`).
-        reported_count: The number of the last decision that was reported of.
-        seconds: No longer than that; None for as long as it takes.
+        signal: The workspace's signal (`OpenWorkspace.signal`).
+        proposal: Id of the proposal.
+        reported_count: Number of the last decision that was reported to the agent.
+        seconds: Maximum wait; None waits without limit.
+        stop: Ends the wait when it is set.
 
     Returns:
         The status when the wait ends, for any reason.
 
     Raises:
-        UnknownProposal: there is none of this id.
-        StorageError: the database cannot be read.
-        OSError: the system does not let the file be watched.
+        UnknownProposal: No proposal has this id.
+        StorageError: The database can't be read.
+        OSError: The system does not allow watching the signal file.
     """
     end = time.monotonic() + (_FOREVER if seconds is None else min(seconds, _FOREVER))
     with ChangeWatch(signal) as watch:
         patient_until = 0.0
         while True:
-            # Looked for once the watch is in place: what is written after this look is heard.
+            # Read after the watch has started: it reports all later writes.
             now = read_decision_status(database, workspace, proposal, reported_count)
             until = end
             if now.is_decided:
@@ -129,11 +134,11 @@ def wait_until_lines_are_read(
     seconds: float,
     stop: threading.Event | None = None,
 ) -> None:
-    """Wait until no more than `max_unread` lines wait unread, for at most `seconds`, or until `stop` is set.
+    """Wait until at most `max_unread` lines are unread, `seconds` have passed, or `stop` is set.
 
     Raises:
-        StorageError: the database cannot be read.
-        OSError: the system does not let the file be watched.
+        StorageError: The database can't be read.
+        OSError: The system does not allow watching the signal file.
     """
     end = time.monotonic() + seconds
     with ChangeWatch(signal) as watch:
@@ -170,24 +175,26 @@ _ON_DISK_STATES = {
     HunkState.DENIED: "taken back off the disk",
     HunkState.PENDING: "on disk and waiting for the user",
 }
-"""The same for proposals whose changes were on disk before."""
+"""As `_STATES`, for proposals whose changes were on disk already."""
 _BY_HAND = "The user changed the proposed text of {names} by hand; read it before you build on it."
 
 
 def report_decisions(runtime: OpenWorkspace, proposal_id: str, reported_count: int = 0) -> tuple[str, int]:
-    """Describe the decisions on a proposal for the agent that made it.
+    """Return a description of the decisions on a proposal for the agent that made it.
 
     Args:
-        reported_count: The number of the last decision whose words the agent has read; they are not repeated.
+        runtime: The open workspace.
+        proposal_id: Id of the proposal.
+        reported_count: Number of the last decision whose feedback the agent has read; it is not repeated.
 
     Returns:
         The text, and the number of the last decision in it.
 
     Raises:
-        UnknownProposal: there is none of this id.
-        StorageError: the database cannot be read.
+        UnknownProposal: No proposal has this id.
+        StorageError: The database can't be read.
     """
-    # In this order: a decision recorded in between is in one of the two lists, and counted once.
+    # Unrecorded ones first: a decision that is recorded meanwhile is in both lists, and counted once.
     proposal = runtime.service.get(proposal_id)
     not_yet = [
         make_unrecorded_event(proposal, last)
@@ -201,17 +208,18 @@ def report_decisions(runtime: OpenWorkspace, proposal_id: str, reported_count: i
 
 
 def describe_decisions(proposal: Proposal, decisions: Sequence[ProposalDecided], reported_count: int = 0) -> str:
-    """Return the report for the agent: the state, the user's words, then each hunk with the text around it.
+    """Return the report for the agent: the state, the user's feedback, then each hunk with its context.
 
     Args:
-        decisions: All on it, oldest first.
-        reported_count: The number of the last decision whose words the agent has read.
+        proposal: The proposal.
+        decisions: All decisions on it, oldest first.
+        reported_count: Number of the last decision whose feedback the agent has read.
     """
     parts = [_headline(proposal)]
     if names := [change.path for change in proposal.files if change.edited]:
         parts.append(_BY_HAND.format(names=", ".join(names)))
     parts += [each.stale for each in decisions if each.stale and (each.number > reported_count or each.number == 0)]
-    # The words come before the excerpts: whoever cuts a long text off cuts its end.
+    # The feedback comes before the excerpts, because long texts are cut at the end.
     said = [
         words
         for each in decisions
@@ -226,7 +234,7 @@ def describe_decisions(proposal: Proposal, decisions: Sequence[ProposalDecided],
 
 
 def _headline(proposal: Proposal) -> str:
-    """`P7: hunks 1 and 3 written, 2 denied.`"""
+    """Return a summary line: `P7: hunks 1 and 3 written, 2 denied.`"""
     name, files = proposal.id, format_file_stats(change.stat for change in proposal.files)
     because = f": {proposal.reason}" if proposal.reason else ""
     match proposal.state:
@@ -253,14 +261,14 @@ def _headline(proposal: Proposal) -> str:
 
 
 def _is_denied_in_part(proposal: Proposal) -> bool:
-    """Whether a part of it was denied."""
+    """Return whether a part of it was denied."""
     states = [hunk.state for hunk in proposal.hunks]
     states += [change.state for change in proposal.files if not change.hunks]
     return HunkState.DENIED in states
 
 
 def _groups(proposal: Proposal) -> Iterable[str]:
-    """Yield `hunks 1 and 3 written`, `2 denied`, `logo.png written`; a whole-file decision has no number."""
+    """Yield `hunks 1 and 3 written`, `2 denied`, `logo.png written`; a file without hunks is named by its path."""
     noun = "hunk"
     for state, word in (_ON_DISK_STATES if proposal.on_disk else _STATES).items():
         numbers = sorted(hunk.number for hunk in proposal.hunks if hunk.state is state)
@@ -283,7 +291,7 @@ def _listed(words: Iterable[str]) -> str:
 
 
 def _latest(decisions: Sequence[ProposalDecided]) -> list[HunkOutcome]:
-    """The last state of each hunk; empty if the last decision was on the whole proposal."""
+    """Return the last state of each hunk; empty if the last decision was about the whole proposal."""
     facts: dict[str, HunkOutcome] = {}
     for each in decisions:
         if each.decision is DecisionKind.EDITED:

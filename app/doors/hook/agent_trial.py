@@ -1,6 +1,4 @@
-"""Runs an installed agent on an edit in a scratch folder, with a scripted model, and reports whether its hook held
-it.
-"""
+"""Runs an installed agent in a scratch folder with a scripted model, and reports whether its hook held an edit."""
 
 import json
 import os
@@ -28,23 +26,23 @@ class ScriptedCall(NamedTuple):
     """A call of a tool."""
 
     name: str
-    """On the wire of Responses with its namespace, if it has one: `mcp__signoff::propose_edit`."""
+    """In the Responses API with the namespace, if there is one: `mcp__signoff::propose_edit`."""
     arguments: Json
     freeform_input: str = ""
-    """The text of a tool that takes no JSON."""
+    """The input of a tool that takes no JSON."""
 
 
 class ScriptedModel:
-    """The server; use it as a context manager."""
+    """A model server with scripted answers; use it as a context manager."""
 
     def __init__(self) -> None:
         self.script: list[Sequence[ScriptedCall]] = []
         self.ready: Callable[[], object] = lambda: None
-        """Called before each answer; what it waits for, the agent waits for, too."""
+        """Called before each answer; the agent waits until it returns."""
         self.made = 0
-        """Responses with calls."""
+        """Number of responses with calls."""
         self.requests: list[Json] = []
-        """The bodies of those that offered tools."""
+        """The bodies of the requests that offered tools."""
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"model": self}))
         self.url = f"http://127.0.0.1:{self._server.server_port}"
 
@@ -220,7 +218,7 @@ def _candidate(parts: Sequence[Json]) -> Json:
 
 _KEPT = ("PATH", "LANG", "LC_ALL", "TMPDIR")
 _NO_PROXY = "http://127.0.0.1:9"
-"""Nothing listens at the port for what is to be thrown away."""
+"""No server listens on this port, so all requests to other hosts fail."""
 _CODEX = """model = "gpt-5.5"
 model_provider = "scripted"
 approval_policy = "never"
@@ -261,7 +259,7 @@ _IN_CODE = "try {{ await tools.apply_patch({patch}) }} catch (error) {{ text(Str
 
 
 class AgentScratchFolders:
-    """The folders and variables of one agent, made when this is."""
+    """The folders and environment variables of one agent; creates the folders."""
 
     def __init__(self, agent: str, folder: Path, url: str, *, uses_code_mode: bool = False) -> None:
         self._agent = agent
@@ -311,7 +309,7 @@ class AgentScratchFolders:
                 return {
                     "COPILOT_PROVIDER_BASE_URL": f"{url}/v1",
                     "COPILOT_PROVIDER_API_KEY": "x",
-                    # The model decides which tools it has.
+                    # The model's name decides which tools the agent offers.
                     "COPILOT_MODEL": "claude-sonnet-4.5",
                     "COPILOT_OFFLINE": "true",
                     "COPILOT_AUTO_UPDATE": "false",
@@ -337,7 +335,7 @@ class AgentScratchFolders:
                 return {}
 
     def arguments(self, prompt: str, *, again: bool = False) -> list[str]:
-        """Return the arguments for the agent to answer a prompt without a screen, in the same session if `again`."""
+        """Return the arguments to answer a prompt without a screen; `again` continues the session."""
         match self._agent:
             case "claude":
                 allowed = ["--allowedTools", "Write,Edit,Read,NotebookEdit,Bash"]
@@ -361,12 +359,12 @@ class AgentScratchFolders:
                 return [*(["--continue"] if again else []), "-p", prompt]
 
     def _droid_session(self) -> str:
-        """The id of its only session."""
+        """Return the id of its only session."""
         found = (Path(self.environment["HOME"]) / ".factory" / "sessions").rglob("*.jsonl")
         return next(found).stem
 
     def make_write_call(self, path: str, text: str) -> ScriptedCall:
-        """Return the call that creates a file; with Codex's Code Mode, a script that does."""
+        """Return the call that creates a file; with Codex's Code Mode, a script that creates it."""
         if self._agent == "codex":
             added = "".join(f"+{line}\n" for line in text.splitlines())
             patch = f"*** Begin Patch\n*** Add File: {path}\n{added}*** End Patch\n"
@@ -395,7 +393,7 @@ def _write(path: Path, text: str) -> None:
 
 
 TRIAL_SECONDS = 120
-"""How long an agent may take for one edit."""
+"""Maximum duration of one edit in seconds."""
 _FILE, _TEXT = "tried.txt", "An edit by which signoff tries a door.\n"
 _LARGEST = 65_536
 """Bytes of the settings in the scratch folder that are read."""
@@ -406,17 +404,19 @@ class TrialResult(NamedTuple):
     """The result of one edit."""
 
     edit: str
-    """`an edit`, or how else it was made."""
+    """`an edit`, or the special way of editing."""
     verdict: _Verdict
     why: str
-    """What was seen, in a line."""
+    """The observation, as one line."""
 
 
 def try_agent_edits(agent: Agent, program: str, options: HookOptions) -> Iterator[TrialResult]:
-    """Try each way in which the agent edits that works without a screen.
+    """Try each way of editing that the agent has without a screen.
 
     Args:
-        options: Options of the hook; `wait` is ignored, since nobody decides.
+        agent: The agent.
+        program: Path of its program.
+        options: Options of the hook; `wait` is ignored, because no user decides.
     """
     yield TrialResult("an edit", *_try_edit(agent, program, options, code_mode=False))
     if agent.name == "codex":
@@ -431,7 +431,7 @@ def _try_edit(agent: Agent, program: str, options: HookOptions, *, code_mode: bo
             with ScriptedModel() as model:
                 scratch = AgentScratchFolders(agent.name, Path(name).resolve(), model.url, uses_code_mode=code_mode)
                 install_hook_in_scratch(agent, scratch, options._replace(wait=0))
-                # A repository, also where the system's temporary folder lies in another one.
+                # Make it a repository, because the system's temporary folder may lie in another one.
                 (scratch.workspace / ".git").mkdir()
                 model.script.append([scratch.make_write_call(_FILE, _TEXT)])
                 ending = _run([program, *scratch.arguments("Make the edit.")], scratch)
@@ -480,7 +480,7 @@ def _run(command: list[str], scratch: AgentScratchFolders) -> str:
 
 
 def _staged_paths(scratch: AgentScratchFolders) -> list[str]:
-    """The files of all proposals in the scratch folder."""
+    """Return the files of all proposals in the scratch folder."""
     command = [sys.executable, "-P", "-m", "signoff", "proposals", "--all", "--json"]
     done = subprocess.run(
         command,

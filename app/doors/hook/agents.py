@@ -1,7 +1,7 @@
-"""The agents that can call signoff before their tools, each as one description, and the options of their hooks.
+"""Descriptions of the agents that can call signoff before their tools, and the options of their hooks.
 
-What an agent's tools write, how its hook denies, and where its settings are: all that signoff does for another agent
-follows from here. Light to import: the hook answers before each call of a tool.
+A description contains the tools that write, the form of a denial and the paths of settings. Light to import, because
+the hook answers before each tool call.
 """
 
 import argparse
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 
 ApplyToolCall = Callable[["TurnFiles", Mapping[str, Any]], None]
-"""What a tool makes of files; raises NotStaged."""
+"""Applies a tool call to files. Raises NotStaged."""
 
 
 def _no_response(path: str, call: str) -> TranscriptResponse:
-    """Return an unknown response: the agent has no transcript, or names the response in its payload."""
+    """Return an empty response: the agent has no transcript, or names the response in its payload."""
     return TranscriptResponse()
 
 
@@ -45,13 +45,13 @@ class DenialFormat(NamedTuple):
     """The form in which an agent's hook denies a call."""
 
     on_stderr: bool = False
-    """Whether the agent takes the reason from there; else from the JSON on standard output."""
+    """Whether the agent reads the reason from standard error; otherwise from the JSON on standard output."""
     ends_turn: bool = False
-    """Whether `continue: false` beside a denial ends the turn."""
+    """Whether `continue: false` together with a denial ends the turn."""
     is_flat: bool = False
     """Whether the JSON has `decision` and `reason` at its top level."""
     hides_words: bool = False
-    """Whether an exit code other than 0 is a denial without its words."""
+    """Whether the agent ignores the reason if the exit code is not 0."""
 
 
 class ReadTool(NamedTuple):
@@ -62,7 +62,7 @@ class ReadTool(NamedTuple):
     end: str = ""
 
     def find_lines(self, arguments: Mapping[str, Any], total: int) -> tuple[int, int]:
-        """Return the first and the last line that a call shows of a file."""
+        """Return the first and the last line of a file that a call shows."""
         first = max(1, _number(arguments, self.start) or 1)
         last = _number(arguments, self.end) or first + (_number(arguments, self.length) or _LINES_READ) - 1
         return first, min(total, last)
@@ -74,7 +74,7 @@ def _number(arguments: Mapping[str, Any], name: str) -> int:
 
 
 _LINES_READ = 2000
-"""Lines that a tool shows if the call does not say how many."""
+"""Lines that a tool shows by default."""
 
 
 class Agent(NamedTuple):
@@ -91,73 +91,74 @@ class Agent(NamedTuple):
     settings: str
     """Path of its settings file, relative to a project; empty if a project has none."""
     next_step: str
-    """What the user has to do once the settings are written."""
+    """Instruction for the user after the settings are written."""
     project_variable: str = ""
-    """The environment variable by which it tells its hook the project; empty if it has none."""
+    """The environment variable in which it passes the project to its hook; empty if it has none."""
     response: Callable[[str, str], TranscriptResponse] = _no_response
     """Finds the response of a call, given the path of the transcript and the id of the call."""
     program_name: str = ""
-    """Name of its program, if it is not `name`."""
+    """Name of its program, if it differs from `name`."""
     form: Literal["json", "toml", "plugin"] = "json"
-    """Of the settings: JSON or TOML with hooks, or a program that calls the hook."""
+    """Kind of its settings: JSON or TOML with hooks, or a plugin that calls the hook."""
     user_settings: str | None = None
-    """Path of the user's settings, relative to the home folder; None if it is that of the project."""
+    """Path of the user's settings, relative to the home folder; None if it equals `settings`."""
     local: str = ""
     """Path of project settings that are not committed; empty if it has none."""
     before_tool: str = "PreToolUse"
     """Its name of the event before each tool call."""
     before_prompt: str = "UserPromptSubmit"
     after_turn: str = ""
-    """Its name of the event after each turn, if that has the agent's last words; else empty."""
+    """Its name of the event after each turn; empty if that does not contain the agent's last message."""
     after_tool: str = ""
-    """Its name of the event after a call; empty if what it reads is not noted."""
+    """Its name of the event after a call; empty if reads are not recorded."""
     reads: Mapping[str, ReadTool] = MappingProxyType({})
-    """Its tools that show one file, by name. Without any, what it reads is unknown."""
+    """Its tools that show one file, by name. If empty, reads are not recorded."""
     searches: tuple[str, ...] = ()
-    """Its tools that look for text in files."""
+    """Its tools that search text in files."""
     shows_nothing: tuple[str, ...] = ()
     """Other tools that show no line of a file."""
     context: str = "additionalContext"
-    """The key for words that the agent is to read."""
+    """The key in the answer for text that the agent reads."""
     hears_with_prompt: bool = True
-    """Whether it reads such words beside a prompt."""
+    """Whether the agent reads this text with a prompt."""
     hears_with_call: Literal["", "context", "denial"] = ""
-    """How it reads a decision with the first call after a prompt that could not bring it: beside the call, which is
-    made, or as the call's denial. Empty if each prompt brings it."""
+    """How the agent gets a decision with the first call after a prompt, if it gets none with the prompt: as text with
+    the allowed call, or as the reason of its denial. Empty if it gets decisions with prompts.
+    """
     milliseconds: bool = False
-    """Whether its time limits are in milliseconds; else in seconds."""
+    """Whether its time limits are in milliseconds; otherwise in seconds."""
     longest_limit: int = 0
-    """The longest limit in seconds that its settings take; 0 for no bound."""
+    """The longest limit in seconds that its settings accept; 0 for no bound."""
     config: str = ""
     """Path of another settings file that can turn hooks off; empty if there is none."""
     default_limit: float = 60
-    """Seconds that a hook may take if the settings have no limit: the least of all releases; 0 for no limit."""
+    """Default time limit of a hook in seconds, the shortest of all releases; 0 for no limit."""
     on_failure: Mapping[str, str] = MappingProxyType({})
-    """Settings beside the command that make a hook without an answer a denial; empty if it has none."""
+    """Settings beside the command that turn a hook without an answer into a denial; empty if there are none."""
     silent_denial: bool = False
-    """Whether exit code 2 is a denial also without a word."""
+    """Whether exit code 2 without a message is a denial, too."""
     fails_open: bool = False
-    """Whether a release that was tried takes any other failure of the hook for a permission."""
+    """Whether a tested release lets a call through after other failures of the hook."""
 
     @property
     def program(self) -> str | None:
-        """Return path of the installed program; None if it is not on the PATH."""
+        """Return the path of the installed program; None if it is not on the PATH."""
         import shutil
 
         return shutil.which(self.program_name or self.name)
 
     @property
     def settings_label(self) -> str:
-        """Return the settings file to change, with the name to show."""
+        """Return the displayed name of the settings file to change."""
         return self.settings or f"~/{self.user_settings}"
 
     def settings_files(self, root: Path) -> list[tuple[str, Path]]:
-        """Return its settings files, each with the name to show: of the project, uncommitted ones, of the user."""
+        """Return its settings files with their displayed names: the project's, the uncommitted ones, the user's."""
         users = self.settings if self.user_settings is None else self.user_settings
         return _below(root, self.settings, self.local) + _below(Path.home(), users, shown="~/")
 
     def files_that_disable_hooks(self, root: Path) -> list[tuple[str, Path]]:
-        """Return all files that can turn its hooks off, each with the name to show."""
+        """Return all files that can turn its hooks off, each with its displayed name."""
         return [*self.settings_files(root), *_below(root, self.config), *_below(Path.home(), self.config, shown="~/")]
 
 
@@ -182,7 +183,7 @@ _COPILOT_CREATE = WholeFileTool(path="path", content="file_text", only_new=True)
 
 
 def _copilot_edit(files: "TurnFiles", arguments: Mapping[str, Any]) -> None:
-    """Change a file, or apply a patch: with some models the tool takes one, under the same name."""
+    """Change a file or apply a patch: with some models, the tool of this name takes a patch."""
     (apply_patch if arguments.get("input") else _COPILOT_EDIT)(files, arguments)
 
 
@@ -331,7 +332,7 @@ AGENTS = (
             "ApplyPatch": apply_patch,
         },
         ("Execute",),
-        # To end the turn would leave a call without a result in its session.
+        # Ending the turn would leave a call without a result in the session.
         DenialFormat(),
         ".factory/settings.json",
         "Start it anew in this folder.",
@@ -372,17 +373,17 @@ AGENTS = (
 
 
 def find_agent(name: str) -> Agent:
-    """Return the agent of a name."""
+    """Return the agent with a name."""
     return next(agent for agent in AGENTS if agent.name == name)
 
 
 def find_agent_with_tool(tool: str) -> Agent | None:
-    """Return the first agent that writes with a tool of this name; None if there is none."""
+    """Return the first agent that has a writing tool of this name; None if there is none."""
     return next((agent for agent in AGENTS if tool in agent.edits), None)
 
 
 DEFAULT_LIMIT_SECONDS = 30
-"""Seconds within which a call is answered, `--wait` apart."""
+"""Seconds within which a call is answered, in addition to `--wait`."""
 _MAX_SECONDS = 86_400
 
 
@@ -398,24 +399,24 @@ class HookOptions(NamedTuple):
 
     @property
     def max_seconds(self) -> int:
-        """Return how many seconds the hook may take."""
+        """Return the maximum duration of the hook in seconds."""
         return self.wait + self.limit
 
     def __str__(self) -> str:
-        """The arguments after `signoff hook AGENT`; empty if all are defaults."""
+        """Return the arguments after `signoff hook AGENT`; empty if all are defaults."""
         chosen = zip(self._fields, self, self._field_defaults.values(), strict=True)
         return " ".join(f"--{name} {value}" for name, value, default in chosen if value != default)
 
     @classmethod
     def from_arguments(cls, arguments: argparse.Namespace) -> "HookOptions":
-        """Return the options that `add_hook_options` parsed."""
+        """Return the options that `add_hook_options` added to a parser."""
         return cls(*(getattr(arguments, name) for name in cls._fields))
 
 
 def parse_hook_options(arguments: Sequence[str]) -> tuple[str, str, HookOptions]:
-    """Return the agent, the workspace (empty for the agent's) and the options. Raises SystemExit.
+    """Return the agent, the workspace (empty for the agent's own) and the options. Raises SystemExit.
 
-    The parser is of the hook alone: that of all commands takes longer to make than an answer.
+    It has its own parser: making the parser of all commands takes longer than an answer.
     """
     parser = argparse.ArgumentParser(prog="signoff hook", allow_abbrev=False)
     add_hook_arguments(parser)
@@ -463,14 +464,14 @@ def add_hook_options(parser: argparse.ArgumentParser) -> None:
 
 
 def parse_seconds(text: str) -> int:
-    """Parse a number of seconds, at most a day."""
+    """Return a number of seconds, at most a day. Raises ArgumentTypeError."""
     if not (text.isascii() and text.isdecimal() and len(text) < 6 and int(text) <= _MAX_SECONDS):
         raise argparse.ArgumentTypeError(f"give whole seconds, up to {_MAX_SECONDS}")
     return int(text)
 
 
 def parse_positive_seconds(text: str) -> int:
-    """Parse a number of seconds above 0."""
+    """Return a number of seconds above 0. Raises ArgumentTypeError."""
     if not parse_seconds(text):
         raise argparse.ArgumentTypeError(f"give whole seconds, from 1 to {_MAX_SECONDS}")
     return int(text)

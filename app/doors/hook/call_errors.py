@@ -9,7 +9,7 @@ class NotStaged(Exception):
 
 
 def not_exactly_once_error(path: str, label: str, count: int) -> NotStaged:
-    """Return the error for a text that is not in a file exactly once."""
+    """Return the error for a text that a file does not contain exactly once."""
     if count:
         more = "Give more of the lines around it, so that there is one place, or say that all are meant."
         return NotStaged(f"{label} is in {path} {count} times. {more}")
@@ -17,7 +17,7 @@ def not_exactly_once_error(path: str, label: str, count: int) -> NotStaged:
 
 
 def string_argument(arguments: Mapping[str, Any], key: str) -> str:
-    """Return a string argument; raises NotStaged if it is not a string."""
+    """Return a string argument. Raises NotStaged if it is not a string."""
     value = arguments.get(key)
     if not isinstance(value, str):
         raise NotStaged(f"{key} has to be a text.")

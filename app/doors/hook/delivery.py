@@ -1,7 +1,7 @@
-"""Delivers the user's decision to another agent: with its next prompt, as the answer to a waiting call, or as that to
-its first call afterwards. Records the agent's last words with its proposal.
+"""Delivers the user's decision to another agent, and records the agent's last message with its proposal.
 
-Imported only if there is something to deliver, to wait for or to record: it loads the rest of signoff.
+A decision is delivered with the agent's next prompt, as the answer to a waiting call, or as the answer to the first
+call afterwards. Imported only when it is needed, because it loads the rest of signoff.
 """
 
 import time
@@ -24,7 +24,7 @@ _GO_ON = (
 
 
 def deliver_with_prompt(root: Path, turns: Sequence[AgentTurn]) -> HookAnswer:
-    """Return the decisions since then, for the agent to read beside the user's new prompt."""
+    """Return the decisions that were not reported yet, for the agent to read with the user's new prompt."""
     with _open(root) as runtime:
         parts = [(turn.proposal, *report_decisions(runtime, turn.proposal, turn.reported)) for turn in turns]
     words = "\n\n".join(text for _, text, _ in parts)
@@ -33,11 +33,13 @@ def deliver_with_prompt(root: Path, turns: Sequence[AgentTurn]) -> HookAnswer:
 
 
 def deliver_with_call(root: Path, turns: Sequence[AgentTurn], answer: HookAnswer, *, denies: bool) -> HookAnswer:
-    """Add recent decisions to the answer to a call, for an agent whose prompts bring none.
+    """Add recent decisions to the answer to a call, for an agent that gets none with prompts.
 
     Args:
+        root: The workspace.
         turns: Turns whose proposals have decisions to report.
-        denies: Whether only a denial has words that the agent reads.
+        answer: The answer to the call without the decisions.
+        denies: Whether the agent reads text only in a denial.
     """
     report = deliver_with_prompt(root, turns)
     if answer.verdict == "deny":
@@ -55,7 +57,7 @@ def answer_call_of_closed_turn(root: Path, turn: AgentTurn, refusal: HookAnswer)
 
 
 def deliver_after_wait(root: Path, answer: HookAnswer, until: float) -> HookAnswer:
-    """Wait for the decision on the staged proposal; return `wait` if there is none by `until`."""
+    """Wait for the decision on the staged proposal; return `answer` if there is none by `until` (monotonic time)."""
     with _open(root) as runtime:
         if refused := [line for line in stage_captured_edits(runtime) if line.startswith(f"{answer.proposal},")]:
             return answer._replace(words=refused[0])
@@ -63,7 +65,7 @@ def deliver_after_wait(root: Path, answer: HookAnswer, until: float) -> HookAnsw
 
 
 def set_summary_from_last_message(root: Path, proposal: str, message: str) -> None:
-    """Make the agent's last words the summary of the proposal of its turn, if no decision on it was made."""
+    """Make the agent's last message the summary of its turn's proposal, if that was not decided yet."""
     with _open(root) as runtime:
         stage_captured_edits(runtime)
         with suppress(ProposalError):
@@ -83,7 +85,7 @@ def _decision(runtime: OpenWorkspace, proposal: str, reported: int, answer: Hook
     if not now.is_decided:
         return answer
     words, number = report_decisions(runtime, proposal, reported)
-    # A plain denial leaves the word with the user, as it does with signoff's own model.
+    # After a plain denial the agent waits for the user, as signoff's own model does.
     plain_no = now.state == ProposalState.DENIED and not now.has_feedback
     words = words if plain_no else f"{words}\n\n{_GO_ON}"
     return HookAnswer("deny", words, ends_turn=plain_no, proposal=proposal, reported=((proposal, number),))

@@ -1,12 +1,12 @@
 """`signoff hook AGENT`: reads a tool call of another agent on standard input, answers, and fails closed.
 
-An edit is staged. From then on every call is refused until the user has decided or written something new: this is the
-gate on an agent whose requests signoff does not make.
+An edit is staged. After that every call is refused until the user has decided or written a new prompt: this is the
+gate for an agent whose requests signoff does not make.
 
-A denial, whatever its reason, has exit code 2: agents take that for a denial whatever else is on standard output,
-where the start-up files of a shell may have written before. Some let the call through if exit code 2 comes without a
-word. Copilot CLI reads no words beside that code: there a denial has exit code 0, unless a start-up file may write
-before it. The launcher runs this in a child process and keeps the deadline.
+Every denial has exit code 2: agents accept it even if a shell's start-up files have printed to standard output
+before. Some agents let the call through if exit code 2 comes without a message. Copilot CLI ignores messages with
+that code: there a denial has exit code 0, unless a start-up file may print before it. The launcher runs this in a
+child process and enforces the deadline.
 """
 
 import gc
@@ -49,22 +49,22 @@ from app.workspace.paths import Workspace
 
 DENIED_EXIT_CODE = 2
 _SELDOM = 100_000
-"""Allocations before the garbage collector runs: the hook ends sooner."""
+"""Allocations before the garbage collector runs: more than the hook makes."""
 MAX_CALL_BYTES = 16 * 1024 * 1024
-"""Bytes of a call that are read; a larger one is denied."""
+"""Maximum size of a call in bytes; a larger one is denied."""
 
 
 class AgentChannel(Protocol):
     """The waiting agent: `app.launcher.deadline.AgentPipes`."""
 
     began: float
-    """When the hook was started, by the monotonic clock."""
+    """Start of the hook, by the monotonic clock."""
 
     def allow_on_failure(self) -> None:
-        """Let the agent go on if the hook fails."""
+        """Let the agent continue if the hook fails."""
 
     def answer(self, text: bytes, *, denied: bool = False) -> None:
-        """Give the answer; the agent has it when this returns."""
+        """Send the answer; return after the agent has it."""
 
 
 class HookContext(NamedTuple):
@@ -74,11 +74,11 @@ class HookContext(NamedTuple):
     captured: CapturedEditStore
     options: HookOptions = HookOptions()
     config_file: Path | None = None
-    """The user's, which has the reading budget."""
+    """The user's configuration file, which has the reading budget."""
 
     @property
     def unread_limit(self) -> int:
-        """Return how many lines may wait unread before an edit; 0 is no limit. Raises ValueError or OSError."""
+        """Return how many lines may be unread before an edit; 0 for no limit. Raises ValueError or OSError."""
         from app.config.toml_files import read_reading_limit
 
         return read_reading_limit(self.config_file) if self.config_file is not None else 0
@@ -103,8 +103,8 @@ def run_hook(arguments: Sequence[str], agent: AgentChannel) -> int:
         text = sys.stdin.buffer.read(MAX_CALL_BYTES + 1)
         beside_calls = _is_beside_calls(text)
         if beside_calls:
-            # Nothing is at stake there: to fail before a prompt would take the user's words away, and to deny the end
-            # of a turn would make the agent go on.
+            # A failure is harmless here. A denial before a prompt would discard the user's prompt, and one after a
+            # turn would make the agent continue.
             agent.allow_on_failure()
         if len(text) > MAX_CALL_BYTES:
             _discard_input()
@@ -130,7 +130,7 @@ def run_hook(arguments: Sequence[str], agent: AgentChannel) -> int:
 
 
 def _print_error(words: str) -> None:
-    # Not through sys.stderr, which is None where the stream is closed.
+    # Not through sys.stderr, which is None if the stream is closed.
     with suppress(OSError):
         left = f"{words}\n".encode()
         while left:
@@ -138,7 +138,7 @@ def _print_error(words: str) -> None:
 
 
 def _discard_input() -> None:
-    """Read the rest of standard input: an agent may count a broken pipe as a failure of the hook."""
+    """Read the rest of standard input: an agent may treat a broken pipe as a failure of the hook."""
     with suppress(OSError):
         while os.read(0, MAX_CALL_BYTES):
             pass
@@ -166,11 +166,11 @@ def _answer_call(call: HookCall, workspace: str, options: HookOptions, agent: Ag
         denied = answer.verdict == "deny"
         denial = find_agent(call.agent).denial
         if denied and denial.on_stderr:
-            # Beside exit code 2 it reads the reason only there.
+            # With exit code 2 the agent reads the reason only from standard error.
             _print_error(answer.words)
         exits_with_denial = denied and (not denial.hides_words or "BASH_ENV" in os.environ)
         agent.answer(render_answer(call, answer).encode(), denied=exits_with_denial)
-        # The agent has the answer; a report that can't be noted now is repeated later.
+        # The agent has the answer; a report that can't be marked now is repeated later.
         with suppress(StorageError):
             for proposal, number in answer.reported:
                 door.captured.mark_reported(proposal, number)
@@ -179,7 +179,7 @@ def _answer_call(call: HookCall, workspace: str, options: HookOptions, agent: Ag
 
 
 def _with_decision(door: HookContext, call: HookCall, answer: HookAnswer, until: float) -> HookAnswer:
-    """The answer, or instead the user's decision: one not yet reported, or one made during the wait."""
+    """Return the answer, or a decision of the user that was not reported yet or is made during the wait."""
     root = door.workspace.root
     if call.event in AFTER_TURN_EVENTS + AFTER_TOOL_EVENTS + SESSION_START_EVENTS:
         return answer
@@ -206,7 +206,7 @@ def _with_decision(door: HookContext, call: HookCall, answer: HookAnswer, until:
 
 
 def find_project_root(call: HookCall) -> str:
-    """Return the agent's project: the one in its environment, else the repository, else its folder."""
+    """Return the agent's project: the one in its environment, else the repository, else its working directory."""
     named = os.environ.get(find_agent(call.agent).project_variable, "")
     if named and Path(call.folder).is_relative_to(named):
         return named
@@ -215,7 +215,7 @@ def find_project_root(call: HookCall) -> str:
 
 
 def _is_beside_calls(text: bytes) -> bool:
-    """Whether the payload is of a session, a prompt or the end of a turn, not of a call."""
+    """Return whether the payload is about a session, a prompt or the end of a turn, not a tool call."""
     events = BEFORE_PROMPT_EVENTS + AFTER_TURN_EVENTS + SESSION_START_EVENTS
     return any(f'"{event}"'.encode() in text[:4096] for event in events) and b'"tool_name"' not in text
 
@@ -225,7 +225,7 @@ def _stop(number: int, frame: FrameType | None) -> None:
 
 
 _DECIDING_COMMANDS = frozenset({"approve", "deny", "redo", "review", "stage", "undo"})
-"""Commands of signoff that decide, or that stage what the hook would have seen."""
+"""Subcommands that decide, or that stage edits that the hook would otherwise see."""
 _SHELLS = frozenset({"ash", "bash", "csh", "dash", "fish", "ksh", "mksh", "pwsh", "sh", "tcsh", "zsh"})
 _WRAPPERS = frozenset({"busybox", "command", "env", "exec", "nice", "nohup", "setsid", "stdbuf", "sudo", "time"})
 _OPERATORS = "();<>|&`{}$"
@@ -234,7 +234,7 @@ _MAX_DEPTH = 5
 
 
 def is_deciding_command(line: str, depth: int = 0) -> bool:
-    """Return whether a command line, or one quoted in it, has `signoff` before a word that decides."""
+    """Return whether a command line, or a quoted one in it, has `signoff` before a deciding subcommand."""
     if "signoff" not in line.translate(_QUOTES):
         return False
     words = _words(line)
@@ -248,7 +248,7 @@ def is_deciding_command(line: str, depth: int = 0) -> bool:
 def starts_interactive_shell(line: str, depth: int = 0) -> bool:
     """Return whether a command line starts a shell without a script: `bash`, `env sh -i`, `sh -c "exec zsh"`.
 
-    Codex writes to the input of a running command by a tool for which it does not call the hook.
+    Codex writes to the input of a running command with a tool for which it does not call the hook.
     """
     for words in _simple_commands(_words(line)):
         at = next((at for at, word in enumerate(words) if not _is_prefix(word)), len(words))
@@ -265,7 +265,7 @@ def starts_interactive_shell(line: str, depth: int = 0) -> bool:
 
 
 def _simple_commands(words: list[str]) -> Iterator[list[str]]:
-    """Yield the simple commands whose input is that of the whole list: not after `|`, and without `<`."""
+    """Yield the simple commands that read the input of the whole list: not after `|`, and without `<`."""
     command: list[str] = []
     has_input = False
     for word in [*words, ";"]:
@@ -281,7 +281,7 @@ def _simple_commands(words: list[str]) -> Iterator[list[str]]:
 
 
 def _is_prefix(word: str) -> bool:
-    """Whether a shell may follow: a wrapper, an option of one, or `NAME=value`."""
+    """Return whether a shell may follow: a wrapper, an option of one, or `NAME=value`."""
     return word.rpartition("/")[2] in _WRAPPERS or word.startswith("-") or re.match(r"\w+=", word) is not None
 
 
@@ -290,7 +290,7 @@ def _has_no_session(option: str) -> bool:
 
 
 def _runs_text(option: str) -> bool:
-    """`-c`, `-lc`."""
+    """Return whether an option takes a command text: `-c`, `-lc`."""
     return re.fullmatch(r"-[A-Za-z]*c[A-Za-z]*", option) is not None
 
 
@@ -301,12 +301,12 @@ def _words(line: str) -> list[str]:
     try:
         return list(reader)
     except ValueError:
-        # An unclosed quote: how a shell would read the rest is unknown.
+        # An unclosed quote: it is unknown how a shell would read the rest.
         return line.translate(_QUOTES).split()
 
 
 def _is_signoff(word: str) -> bool:
-    """Whether a word runs signoff: `/usr/bin/signoff`, `-msignoff`, `signoff@latest`, `signoff==0.2`."""
+    """Return whether a word runs signoff: `/usr/bin/signoff`, `-msignoff`, `signoff@latest`, `signoff==0.2`."""
     name = word.rpartition("/")[2].removeprefix("-m")
     return name == "signoff" or name.startswith(("signoff@", "signoff=="))
 
@@ -333,7 +333,7 @@ def answer_call(context: HookContext, call: HookCall) -> HookAnswer:
     closed = turn is not None and turn.closed
     is_same_response = turn is not None and bool(call.response) and call.response == turn.response
     if turn is not None and closed and not (edit and is_same_response):
-        # A call beside the edit was made before the agent knew of the denial; it still has its last words to say.
+        # A call in the same response as the edit was made before the denial; let the agent write its last message.
         return hook_messages.refused_answer(turn.proposal, ends_turn=not is_same_response)
     if edit is None:
         answer = _answer_other_call(context, call)
@@ -359,7 +359,7 @@ def answer_call(context: HookContext, call: HookCall) -> HookAnswer:
 
 
 def _note_reads(door: HookContext, call: HookCall, edited: Sequence[str] = ()) -> None:
-    """Note what a call shows its agent, or what the agent was shown of the files that it edits."""
+    """Record the reads of a call, or the attached files among those that it edits."""
     if not find_agent(call.agent).reads:
         return
     from app.doors.hook.hook_reads import attachments_as_reads, reads_of_call
@@ -376,7 +376,7 @@ def _capture(
     edited: Sequence[CapturedFile],
     before: Sequence[CapturedFile],
 ) -> HookAnswer:
-    """Store what a call makes of files, upon what the turn had made of them before, and return the answer."""
+    """Store the edits of a call, on top of the turn's earlier ones, and return the answer."""
     try:
         name = door.captured.store_edits(staging, edited, before, door.unread_limit)
     except TooMuchUnread as full:
@@ -390,7 +390,7 @@ def _capture(
 
 
 def _answer_other_call(door: HookContext, call: HookCall) -> HookAnswer:
-    """Return the answer to a call that is no edit of the agent whose hook was called."""
+    """Return the answer to a call that is not an edit of the hook's agent."""
     agent = find_agent(call.agent)
     if call.tool in agent.shells:
         return _answer_command(door, call)
@@ -404,7 +404,7 @@ def _answer_command(door: HookContext, call: HookCall) -> HookAnswer:
     given = call.arguments.get("command") or call.arguments.get("cmd") or ""
     line = " ".join(map(str, given)) if isinstance(given, list) else str(given)
     if "*** Begin Patch" in line and "apply_patch" in line:
-        # What a shell writes is not seen here; this edit has a tool of its own, which is.
+        # The hook does not see what a shell writes, but it sees the edits of the tool apply_patch.
         return hook_messages.not_staged_answer("call apply_patch as a tool, not through the shell.")
     if door.options.decisions == "deny" and is_deciding_command(line):
         return hook_messages.command_answer(

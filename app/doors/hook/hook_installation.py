@@ -1,7 +1,7 @@
 """Finds, adds and removes signoff's hook in the settings of another agent, and reports what lets calls bypass it.
 
-OpenCode runs no hook commands: a plugin in `.opencode/plugin` calls `signoff hook opencode` before each tool. What
-its `tool.execute.before` throws is the result of the call, which is not made. https://opencode.ai/docs/plugins
+OpenCode runs no hook commands: a plugin in `.opencode/plugin` calls `signoff hook opencode` before each tool. An
+error that its `tool.execute.before` throws replaces the call as its result. https://opencode.ai/docs/plugins
 """
 
 import io
@@ -24,21 +24,21 @@ _SCALAR = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s,\[\]{}"/]+')
 
 
 class JsonNode(NamedTuple):
-    """A value in a text."""
+    """A value in a JSON text, with its position."""
 
     start: int
     end: int
-    """After it."""
+    """Offset after the value."""
     members: "dict[str, JsonNode] | None" = None
-    """Of an object."""
+    """The members of an object."""
     items: "tuple[JsonNode, ...] | None" = None
-    """Of an array."""
+    """The items of an array."""
     key_start: int = -1
-    """Where its key begins, in an object."""
+    """Offset of its key, for a member of an object."""
 
 
 def parse_json_text(text: str) -> JsonNode:
-    """Parse a JSON text, comments allowed; raises ValueError."""
+    """Parse a JSON text that may have comments. Raises ValueError."""
     node, at = _value(text, _skip(text, 0), 0)
     if _skip(text, at) != len(text):
         raise ValueError(f"there is more after the end, from character {at}")
@@ -97,14 +97,14 @@ def _lines(other: object, indent: str, step: str) -> str:
 
 
 def _indent(text: str, at: int) -> str:
-    """The indentation of the line at an offset."""
+    """Return the indentation of the line at an offset."""
     start = text.rfind("\n", 0, at) + 1
     found = re.match(r"[ \t]*", text[start:at])
     return found[0] if found else ""
 
 
 def _step(text: str) -> str:
-    """One level of indentation, as the text has it."""
+    """Return the text's indentation of one level."""
     found = re.search(r"\n([ \t]+)\S", text)
     return found[1] if found else "  "
 
@@ -155,7 +155,7 @@ def _array(text: str, start: int, depth: int) -> tuple[JsonNode, int]:
 
 
 def _skip_comma(text: str, at: int, end: str) -> int:
-    """Return the offset of the next member or item, or of the closing bracket; raises ValueError."""
+    """Return the offset of the next member or item, or of the closing bracket. Raises ValueError."""
     at = _skip(text, at)
     if text[at : at + 1] == ",":
         return _skip(text, at + 1)
@@ -165,15 +165,17 @@ def _skip_comma(text: str, at: int, end: str) -> int:
 
 
 _SPARE_SECONDS = 570
-"""Seconds by which the limit in the settings of the agent exceeds that of signoff, which counts from its first
-instruction: a busy machine needs time to start it, and the agent lets a call through if its limit is exceeded."""
+"""Seconds by which the limit in the agent's settings exceeds signoff's own limit, which starts with its first
+instruction. A busy machine needs time to start it, and the agent lets a call through if its limit is exceeded.
+"""
 _LEAST_SPARE_SECONDS = 20
-"""Fewer of these are reported as a weakness."""
+"""A smaller difference is reported as a weakness."""
 _SESSION_START = "SessionStart"
 _ALL_TOOLS = ("", "*", ".*")
 _DENIAL = "|| sh -c 'echo Denied by signoff. >&2; exit 2'"
-"""What makes any failure of the hook a denial. Codex and Gemini CLI let a call through if exit code 2 comes without a
-word, as when SIGINT or SIGPIPE ends the hook. Every login shell can run it, fish and csh too."""
+"""Turns any failure of the hook into a denial. Codex and Gemini CLI let a call through if exit code 2 comes without a
+message, for example when SIGINT or SIGPIPE ends the hook. Works in every login shell, including fish and csh.
+"""
 
 
 class UnreadableSettings(ValueError):
@@ -188,11 +190,11 @@ class InstalledHook(NamedTuple):
     """Seconds after which the agent lets an unanswered call through; infinite if it never does."""
     matcher: str
     is_synchronous: bool
-    """Whether the agent waits for the answer at all."""
+    """Whether the agent waits for the answer."""
     is_altered: bool = False
-    """Whether the program that calls the hook is not as signoff writes it."""
+    """Whether the plugin that calls the hook differs from the one that signoff writes."""
     missing_events: tuple[str, ...] = ()
-    """Events, other than tool calls, at which these settings of an earlier release do not call the hook."""
+    """Events besides tool calls for which settings of an earlier release do not call the hook."""
 
     @property
     def options(self) -> HookOptions:
@@ -250,7 +252,7 @@ def find_hook(agent: Agent, text: str) -> InstalledHook | None:
 
 
 def add_hook(agent: Agent, text: str, options: HookOptions) -> str:
-    """Return the settings with signoff's hook, which replaces an earlier one; raises UnreadableSettings."""
+    """Return the settings with signoff's hook, which replaces an earlier one. Raises UnreadableSettings."""
     if agent.form == "plugin":
         return render_hook_plugin(make_hook_command(agent, options), options.max_seconds)
     text = remove_hook(agent, text) if text.strip() else "{}\n"
@@ -261,8 +263,8 @@ def add_hook(agent: Agent, text: str, options: HookOptions) -> str:
         "timeout": limit,
         **agent.on_failure,
     }
-    # Nothing is at stake before a prompt and after a turn: a failure is neither to take the user's words away nor to
-    # make the agent go on.
+    # These hooks may fail: a denial before a prompt would discard the user's prompt, and one after a turn would make
+    # the agent continue.
     beside = {"type": "command", "command": f"signoff hook {agent.name}"}
     text = _with_group(text, agent.before_tool, {"matcher": "*", "hooks": [before_tool]})
     for event in _other_events(agent):
@@ -272,13 +274,13 @@ def add_hook(agent: Agent, text: str, options: HookOptions) -> str:
 
 
 def _other_events(agent: Agent) -> tuple[str, ...]:
-    """Return the events, other than tool calls, at which the hook is called."""
+    """Return the events besides tool calls for which the hook is called."""
     reads = (_SESSION_START, agent.after_tool) if agent.after_tool else ()
     return tuple(filter(None, (agent.before_prompt, agent.after_turn, *reads)))
 
 
 def remove_hook(agent: Agent, text: str) -> str:
-    """Return the settings without signoff's hook and without emptied lists; raises UnreadableSettings."""
+    """Return the settings without signoff's hook and without emptied lists. Raises UnreadableSettings."""
     if agent.form == "plugin":
         return "" if parse_plugin_command(text) else text
     for event in (agent.before_tool, *_other_events(agent)):
@@ -295,7 +297,7 @@ def remove_hook(agent: Agent, text: str) -> str:
 
 
 def render_toml_hooks(agent: Agent, options: HookOptions) -> str:
-    """Return the tables that add signoff's hook to TOML settings, which only the user can write."""
+    """Return the tables that add signoff's hook to TOML settings, for the user to insert."""
     tables = (
         {"event": agent.before_tool, "command": make_hook_command(agent, options), "timeout": _limit(agent, options)},
         {"event": agent.before_prompt, "command": f"signoff hook {agent.name}"},
@@ -320,7 +322,7 @@ def _toml_hook(agent: Agent, text: str) -> InstalledHook | None:
 
 
 def _limit(agent: Agent, options: HookOptions) -> int:
-    """Seconds for the settings of the agent."""
+    """Return the time limit in seconds for the agent's settings."""
     limit = options.max_seconds + _SPARE_SECONDS
     return min(limit, agent.longest_limit) if agent.longest_limit else limit
 
@@ -353,9 +355,9 @@ def _with_group(text: str, event: str, group: object) -> str:
 
 
 def _ours(agent: Agent, text: str, event: str) -> Iterator[tuple[JsonNode, JsonNode, JsonNode]]:
-    """signoff's hooks for an event, each with its group and all groups."""
+    """Yield signoff's hooks for an event, each with all groups, its own group and itself."""
     if not text.strip():
-        # Settings that nobody has written yet.
+        # The settings file is missing or empty.
         return
     groups = _members(_members(_parsed(text)).get("hooks")).get(event)
     for group in (groups.items or ()) if groups else ():
@@ -382,7 +384,7 @@ def _parsed(text: str) -> JsonNode:
 
 
 _PLUGIN_SPARE_SECONDS = 60
-"""Seconds by which the limit of the plugin exceeds that of signoff: a busy machine needs time to start it."""
+"""Seconds by which the limit of the plugin exceeds signoff's own: a busy machine needs time to start it."""
 _COMMAND = re.compile(r'^const COMMAND = (".*")$', re.MULTILINE)
 _TEXT = """\
 // Has each edit of OpenCode wait in signoff until the user has decided. `signoff doors remove opencode` takes it out.
@@ -474,16 +476,18 @@ export const Signoff = async ({ client, directory }) => {
 
 
 def render_hook_plugin(command: str, longest: int) -> str:
-    """Return the plugin.
+    """Return the plugin's text.
 
     Args:
-        longest: Seconds that signoff may take for an answer; the plugin denies a call a minute later.
+        command: The command line that the plugin runs.
+        longest: Maximum duration of signoff's answer in seconds; the plugin denies a call `_PLUGIN_SPARE_SECONDS`
+            later.
     """
     return _TEXT % (json.dumps(command), longest + _PLUGIN_SPARE_SECONDS)
 
 
 def parse_plugin_command(text: str) -> str:
-    """Return the command line that a plugin runs; empty if it is not a plugin of signoff's."""
+    """Return the command line that a plugin runs; empty if it is not signoff's plugin."""
     found = _COMMAND.search(text)
     return str(json.loads(found[1])) if found else ""
 
@@ -493,12 +497,12 @@ _PATIENCE = 20
 _RELEASES: Mapping[str, tuple[tuple[tuple[int, int, int], str], ...]] = {
     "codex": (((0, 141, 0), "releases before 0.141.0 edit files without calling the hook, in Code Mode or not"),),
 }
-"""For each agent: the first release without a weakness, and the weakness of those before."""
+"""For each agent: the first release without a weakness, and the weakness of earlier ones."""
 
 
 def read_agent_version(program: str) -> str:
     """Return the version that `--version` prints: `0.169.0`; empty if it prints none."""
-    # Agents write to their home even for that; it is not to be the user's.
+    # Agents write to their home even for `--version`; use a temporary one.
     with tempfile.TemporaryDirectory(prefix="signoff-door-", ignore_cleanup_errors=True) as home:
         environment = {**os.environ, **dict.fromkeys(("HOME", "CODEX_HOME", "GEMINI_CLI_HOME"), home)}
         command = [program, "--version"]
@@ -531,7 +535,7 @@ def known_release_weaknesses(agent: Agent, version: str) -> Iterator[str]:
 
 
 def settings_weaknesses(agent: Agent, name: str, text: str) -> Iterator[str]:
-    """Yield each setting that turns hooks off; settings that can't be parsed have none."""
+    """Yield each setting that turns hooks off; yields nothing for settings that can't be parsed."""
     try:
         found: Any = tomllib.loads(text) if name.endswith(".toml") else json_node_value(text, parse_json_text(text))
     except ValueError:

@@ -13,45 +13,49 @@ AFTER_TURN_EVENTS = ("Stop", "AfterAgent")
 AFTER_TOOL_EVENTS = ("PostToolUse", "AfterTool")
 SESSION_START_EVENTS = ("SessionStart",)
 _LONGEST = 200
-"""Characters that are kept of an id or a name."""
+"""Maximum characters of an id or a name."""
 _LONGEST_WORDS = 500
-"""Characters that are kept of the agent's last words."""
+"""Maximum characters of the agent's last message."""
 
 
 class HookCall(NamedTuple):
     """One call of the hook by an agent."""
 
     agent: str
-    """The short name of the agent that sent it, which may have run the hook of another one."""
+    """The short name of the agent that sent it; an agent may also run hooks that were installed for another one."""
     event: str
-    """As the agent calls it: `PreToolUse`."""
+    """The agent's name of the event: `PreToolUse`."""
     session: str
     prompt: str
     """The agent's id of the prompt or turn."""
     response: str
-    """The id of the model response that has the call; empty if unknown."""
+    """The id of the model response that contains the call; empty if unknown."""
     model: str
     folder: str
-    """Absolute; where the agent works."""
+    """The agent's working directory; absolute."""
     tool: str
     arguments: Mapping[str, Any]
     last_message: str = ""
-    """What the agent has said at the end of its turn, on one line."""
+    """The agent's last message, on one line; only after a turn."""
     transcript: str = ""
     """Path of the session's transcript; empty if the agent has none."""
     prompt_text: str = ""
-    """What the user has written, before a prompt."""
+    """The user's prompt; only before a prompt."""
     result: object = None
-    """What a tool has returned, after a call."""
+    """The result of a tool; only after a call."""
     source: str = ""
-    """How the session came about, where it starts: `startup`, `clear`, `resume`, `compact`."""
+    """How the session was started: `startup`, `clear`, `resume`, `compact`; only at its start."""
 
 
 def parse_call(agent: str, text: str | bytes) -> HookCall:
     """Parse the payload from standard input.
 
+    Args:
+        agent: The agent for which the hook was installed.
+        text: The payload.
+
     Raises:
-        ValueError: it is not what the agents that are known send.
+        ValueError: It is not a payload of a known agent.
     """
     data = json.loads(text)
     if not isinstance(data, dict):
@@ -113,7 +117,7 @@ def _shorten_words(words: str) -> str:
 
 
 def _sender(agent: str, data: Mapping[str, Any]) -> str:
-    """Return the agent that sent a payload, by its fields: several agents run the hooks of Claude Code, too."""
+    """Return the agent that sent a payload, by its fields: several agents also run Claude Code's hooks."""
     if _name(data, "client_type").startswith("kimi"):
         return "kimi"
     if _name(data, "hook_event_name") in ("PreToolUse", "UserPromptSubmit") and "timestamp" in data:
@@ -135,11 +139,11 @@ class HookAnswer(NamedTuple):
     ends_turn: bool = False
     """Whether the agent should end its turn, if its hook can make it."""
     proposal: str = ""
-    """The id of the proposal that it is about."""
+    """The id of the proposal that the answer is about."""
     unread: bool = False
-    """Whether the edit was refused because too much waits unread; it may be made again once that is read."""
+    """Whether the reading budget refused the edit; it may be tried again after the user has read more."""
     reported: tuple[tuple[str, int], ...] = ()
-    """For each proposal in it, the number of the last decision that it reports."""
+    """For each reported proposal, the number of the last decision in the answer."""
 
 
 EMPTY_ANSWER = HookAnswer("none")
@@ -166,7 +170,7 @@ def refused_answer(proposal: str, *, ends_turn: bool) -> HookAnswer:
 
 
 def reading_limit_answer(why: str) -> HookAnswer:
-    """Return the answer to an edit for which the user's reading budget has no room."""
+    """Return the answer to an edit that exceeds the user's reading budget."""
     words = (
         f"Refused, and nothing of this call was staged or written. {why} Don't make the change in another way: end "
         "your turn and say in a few sentences what you would change next, or try again once the user has read."
@@ -175,12 +179,12 @@ def reading_limit_answer(why: str) -> HookAnswer:
 
 
 def not_staged_answer(why: str) -> HookAnswer:
-    """Return the answer to an edit that could not be staged; the agent may make it again."""
+    """Return the answer to an edit that could not be staged; the agent may try it again."""
     return HookAnswer("deny", f"Nothing was staged and nothing was written: {why}")
 
 
 def foreign_tool_answer(tool: str, hook_agent: str, title: str, name: str) -> HookAnswer:
-    """Return the answer to a call of a tool that only another agent than that of the hook has."""
+    """Return the answer to a call of a tool that only another agent than the hook's has."""
     words = (
         f"Refused, and nothing of this call was done: signoff's hook for {hook_agent} was called, "
         f"which has no {tool}; {title} writes with a tool of that name. "
@@ -195,7 +199,7 @@ def command_answer(verdict: str, words: str) -> HookAnswer:
 
 
 def render_answer(call: HookCall, answer: HookAnswer) -> str:
-    """Return the text for standard output: JSON in the agent's form, or nothing."""
+    """Return the text for standard output: JSON in the agent's form, or an empty text."""
     agent = find_agent(call.agent)
     match answer.verdict:
         case "none":
@@ -215,7 +219,7 @@ def render_answer(call: HookCall, answer: HookAnswer) -> str:
             }
         }
     if answer.ends_turn and answer.verdict == "deny" and agent.denial.ends_turn:
-        # Without the denial beside it this would let the call through; Codex takes the whole answer for invalid.
+        # Without the denial, this would let the call through. Codex rejects the whole answer as invalid.
         waits = f"{answer.proposal} waits for your decision" if answer.proposal else "Much waits for you to read"
         document |= {"continue": False, "stopReason": f"{waits} in signoff."}
     return json.dumps(document) + "\n"

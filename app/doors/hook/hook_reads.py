@@ -1,7 +1,8 @@
-"""Notes what an agent reads, as far as its hook sees it: path, lines and version, and hashes of the lines.
+"""Records what an agent reads, if its hook can see it: path, lines, version, and hashes of the lines.
 
-Only files of the workspace are noted, and none that looks like a secret. What may show files in a way that the hook
-does not see, as the output of a shell command, is noted as such: what the agent had read is unknown from then on.
+Only files of the workspace are recorded, and none that looks like a secret. Calls that may show files without the
+hook's knowledge, for example shell commands, are recorded as unseen: from then on it is unknown what the agent has
+read.
 """
 
 import re
@@ -25,21 +26,21 @@ from app.workspace.paths import Workspace
 from app.workspace.secrets import secret_reason
 
 _LONGEST_PROMPT = 100_000
-"""Characters of a prompt that are kept; what a longer one shows is unknown."""
+"""Characters of a prompt that are stored; the rest is recorded as unseen."""
 _LONGEST_READ = 60_000
-"""Characters of which the lines are noted: agents refuse to show more at a time, or cut it."""
+"""Maximum characters for which line hashes are stored: agents refuse or cut longer reads."""
 _MAX_SEARCH_FILES = 200
-"""Files of one search."""
+"""Maximum number of files of one search."""
 _SHOWS_NO_LINE = re.compile(r"(?:cd|date|git (?:branch|status)|ls|mkdir|pwd|true|which)(?: [\w./~=-]+)*")
 """A command that shows no line of a file."""
 _NAME = re.compile(r"(?:\\b|def |class )?([A-Za-z_]\w{3,})(?:\\b|\\?\()?")
-"""A pattern that looks for one name."""
+"""A search pattern for one name."""
 _FOUND_LINE = re.compile(r"(?:(.+?)[:-])??(?:L)?(\d+)(?:[:-] ?(.*))?")
-"""A line of a search: `a.py:12:text`, of the lines beside it `a.py-13-text`, of a count `a.py:2`; `L12: text`."""
+"""A line of a search result: `a.py:12:text`, a context line `a.py-13-text`, a count `a.py:2`, or `L12: text`."""
 
 
 def reads_of_call(workspace: Workspace, call: HookCall) -> list[AgentRead]:
-    """Return what a call of the hook tells of what its agent reads; none for an agent whose reads are not noted."""
+    """Return the reads that a call of the hook shows; none for an agent whose reads are not recorded."""
     agent = find_agent(call.agent)
     if not agent.reads:
         return []
@@ -61,7 +62,7 @@ def reads_of_call(workspace: Workspace, call: HookCall) -> list[AgentRead]:
 
 
 def attachments_as_reads(call: HookCall, paths: Iterable[str]) -> list[AgentRead]:
-    """Return those of the files that the program of an agent has shown it by itself before it edits them."""
+    """Return those of the files that the agent's program has attached to the conversation."""
     if call.agent != "claude":
         return []
     return [AgentRead("attached", path) for path in find_claude_attachments(call.transcript, list(paths))]
@@ -120,7 +121,8 @@ def _matches(result: object, searched: str) -> dict[str, list[str]]:
     """Return the files that a search has found, each with the lines that it shows.
 
     Args:
-        searched: What was searched: its name is left out where it is a file.
+        result: The result of the search tool.
+        searched: Path that was searched; if it is a file, result lines don't name it.
     """
     match result:
         case {"mode": "files_with_matches", "filenames": [*names]}:
@@ -128,7 +130,7 @@ def _matches(result: object, searched: str) -> dict[str, list[str]]:
         case {"mode": str(), "content": str(text)}:
             return _matches_in_text(text.splitlines(), searched)
         case {"returnDisplay": {"matches": [dict(), *_] as matches}, "llmContent": str(text)}:
-            # The text has the lines around as well.
+            # The text also has the context lines.
             shown = [one[3] or "" for line in text.splitlines() if (one := _FOUND_LINE.fullmatch(line))]
             return {str(one.get("absolutePath")): shown for one in matches}
         case {"llmContent": str(text)} if "\n" in text:
@@ -147,7 +149,7 @@ def _matches_in_text(lines: Iterable[str], searched: str) -> dict[str, list[str]
             file = line.removeprefix("File: ")
             found.setdefault(file, [])
         elif (one := _FOUND_LINE.fullmatch(line)) is None:
-            # The names alone.
+            # A search that shows only file names.
             found.setdefault(line, [])
         else:
             found.setdefault(one[1] or file, []).append(one[3] or "")
@@ -155,7 +157,7 @@ def _matches_in_text(lines: Iterable[str], searched: str) -> dict[str, list[str]
 
 
 def _exists(workspace: Workspace, folder: str, named: str) -> bool:
-    """Whether a path leads to a file, of the workspace or outside it."""
+    """Return whether a path leads to a file in the workspace; True for paths outside."""
     path = named if named.startswith("/") else f"{folder}/{named}"
     if workspace.relative_path(path) is None:
         return True
@@ -165,7 +167,7 @@ def _exists(workspace: Workspace, folder: str, named: str) -> bool:
 
 
 def _readable(workspace: Workspace, folder: str, named: str) -> tuple[str, bytes] | None:
-    """The real path and the bytes of a file; None if it may not be noted, or can't be read."""
+    """Return the real path and the bytes of a file; None if it may not be recorded, or can't be read."""
     path = named if named.startswith("/") else f"{folder}/{named}"
     if workspace.relative_path(path) is None:
         return None

@@ -1,11 +1,11 @@
 """Applies the calls of agents' tools that write files, replace texts or edit notebooks, byte for byte.
 
-The agents have the same two tools under different names: one that writes a whole file and one that replaces a text.
-They differ in what they do with line endings, byte order marks and the last line; a description says which. Where an
-agent finds a text that is there only nearly, the call is refused: it is never applied to a guess.
+The agents have the same two tools under different names: one writes a whole file, the other replaces a text. They
+differ in line endings, byte order marks and the last line; a description lists the differences. If an agent would
+accept an inexact match, the call is refused: it is never applied to a guess.
 
-Codex writes patches instead. signoff's own engine reads the same format and refuses where the text is there twice;
-Codex takes the first place after the one before. What is proposed is what it would have written.
+Codex writes patches instead. signoff's own engine reads the same format, but refuses a patch whose text occurs twice;
+Codex takes the first place after the previous hunk. The proposal contains what Codex would have written.
 """
 
 import json
@@ -46,21 +46,21 @@ class WholeFileTool(NamedTuple):
     """A tool that writes a whole file."""
 
     path: str = "file_path"
-    """Name of the argument; so are `content` and `mode`."""
+    """Name of the argument with the path."""
     content: str = "content"
     mode: str = ""
-    """`append` as its value adds to the end of the file."""
+    """Name of the argument whose value `append` adds the content to the end of the file; empty if there is none."""
     only_new: bool = False
     """Whether it refuses a file that exists."""
     keeps_crlf: bool = False
-    """Whether it gives CRLF to all lines if the file that exists has one."""
+    """Whether all lines get CRLF if the existing file has any."""
     keeps_mark: bool = False
-    """Whether a byte order mark of the file that exists stays."""
+    """Whether a byte order mark of an existing file is preserved."""
     ends_line: bool = False
-    """Whether it ends the last line."""
+    """Whether it adds a missing line end to the last line."""
 
     def apply(self, files: "TurnFiles", arguments: CallArguments) -> None:
-        """Write the file; raises NotStaged."""
+        """Write the file. Raises NotStaged."""
         path, content = string_argument(arguments, self.path), string_argument(arguments, self.content)
         data = files.read(path)
         if self.only_new and data is not None:
@@ -81,32 +81,32 @@ class ReplacementTool(NamedTuple):
     """A tool that replaces a text in a file."""
 
     path: str = "file_path"
-    """Name of the argument; so are the next four."""
+    """Name of the argument with the path; the next four are names of arguments, too."""
     old: str = "old_string"
     new: str = "new_string"
     everywhere: str = "replace_all"
-    """True as its value replaces the text in all places."""
+    """If true, all occurrences are replaced."""
     expected: str = ""
-    """The number of places that the call expects, by default one."""
+    """The number of occurrences that the call expects; by default one."""
     edits: str = ""
-    """Name of the argument with a list of replacements, done one after the other, all or none."""
+    """Name of the argument with a list of replacements, applied one after the other, all or none."""
     uses_crlf: Callable[[str], bool] = has_crlf
-    """Whether new lines in a file of this text end with CRLF."""
+    """Whether new lines in a file with this text end with CRLF."""
     changes_all_endings: bool = True
-    """Whether all lines of the file get that ending; else only those of the new text."""
+    """Whether all lines of the file get that ending; otherwise only those of the new text."""
     takes_text_as_it_is: bool = False
-    """Whether CRLF in the texts of the call stays where the file has LF."""
+    """Whether CRLF in the texts of the call is not converted if the file has LF."""
     takes_line_end: bool = False
-    """Whether it takes the end of a line away with the last text of the line."""
+    """Whether removing the last text of a line also removes its line end."""
     makes_new: bool = True
-    """Whether an empty old text makes a new file."""
+    """Whether an empty old text creates a new file."""
     fills_blank: bool = False
-    """Whether an empty old text replaces a file of white space."""
+    """Whether an empty old text replaces a file that contains only white space."""
     drops_mark: bool = False
-    """Whether a byte order mark is lost."""
+    """Whether it drops a byte order mark."""
 
     def apply(self, files: "TurnFiles", arguments: CallArguments) -> None:
-        """Write the file with the text replaced; raises NotStaged."""
+        """Write the file with the text replaced. Raises NotStaged."""
         path = string_argument(arguments, self.path)
         each = arguments[self.edits] if self.edits else [arguments]
         data = files.read(path)
@@ -121,7 +121,7 @@ class ReplacementTool(NamedTuple):
         files.write(path, (text.removeprefix(_MARK) if self.drops_mark else text).encode())
 
     def _with_endings(self, text: str, *, crlf: bool) -> str:
-        """A text of the call as it is looked for in the file, or put there."""
+        """Return a text of the call with the line endings used for search and replacement."""
         if self.changes_all_endings:
             return text if self.takes_text_as_it_is else _with_lf(text)
         return _with_crlf(text) if crlf else text
@@ -145,7 +145,7 @@ class ReplacementTool(NamedTuple):
         return text.replace(old, new)
 
     def _is_meant(self, arguments: CallArguments, found: int) -> bool:
-        """Whether the call expects that many places."""
+        """Return whether the call expects this number of occurrences."""
         if self.everywhere and arguments.get(self.everywhere):
             return True
         return found == int((self.expected and arguments.get(self.expected)) or 1)
@@ -163,7 +163,7 @@ _LARGEST_WHOLE = 2**53
 
 
 def apply_notebook_edit(files: "TurnFiles", arguments: Mapping[str, Any]) -> None:
-    """Change one cell, or raise NotStaged."""
+    """Change one cell. Raises NotStaged."""
     path = string_argument(arguments, "notebook_path")
     text = files.decode_file(path)
     try:
@@ -179,7 +179,7 @@ def apply_notebook_edit(files: "TurnFiles", arguments: Mapping[str, Any]) -> Non
 
 
 def apply_qwen_notebook_edit(files: "TurnFiles", arguments: Mapping[str, Any]) -> None:
-    """Change one cell as Qwen Code does, which keeps layout and kind of texts; raises NotStaged."""
+    """Change one cell as Qwen Code does, which keeps layout and kind of texts. Raises NotStaged."""
     path = string_argument(arguments, "notebook_path")
     raw = files.decode_file(path)
     text = raw.removeprefix("\ufeff").replace("\r\n", "\n")
@@ -223,7 +223,7 @@ def _change_cell_as_qwen(
             )
         cells.insert(at, cell)
     cell = cells[at]
-    # Not splitlines, which takes other characters for the end of a line, too.
+    # Not splitlines(), which also splits at other characters.
     cell["source"] = re.findall(r"[^\n]*\n|[^\n]+", source) if isinstance(cell.get("source"), list) else source
     cell["cell_type"] = kind or cell.get("cell_type")
     cell.setdefault("metadata", {})
@@ -257,7 +257,7 @@ def _change_cell(
 
 
 def _cell(path: str, cells: list[dict[str, Any]], wanted: str) -> int:
-    """The number of a cell, by its id or as `cell-3`."""
+    """Return the index of a cell, by its id or as `cell-3`. Raises NotStaged."""
     for number, cell in enumerate(cells):
         if cell.get("id") == wanted:
             return number
@@ -279,7 +279,7 @@ def _new_cell(notebook: dict[str, Any], kind: str, source: str) -> dict[str, Any
 
 
 def _number(text: str) -> int | float:
-    """Parse a number so that it is written as JavaScript writes it."""
+    """Parse a number such that it is written as JavaScript writes it."""
     value = float(text)
     if math.isfinite(value) and value.is_integer() and abs(value) < 1e21:
         return int(text) if text.lstrip("-").isdigit() and abs(int(text)) <= _LARGEST_WHOLE else int(value)
@@ -291,7 +291,7 @@ _ADD, _DELETE, _UPDATE, _MOVE = "*** Add File: ", "*** Delete File: ", "*** Upda
 _LAST = "*** End of File"
 _HEREDOCS = ("<<EOF", "<<'EOF'", '<<"EOF"')
 _NAMES = ("command", "input", "patch", "patchText")
-"""Names of the argument that has the patch, in one agent or another."""
+"""Names of the argument with the patch, depending on the agent."""
 _LOOK_ALIKES = str.maketrans(
     {
         **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-"),
@@ -306,21 +306,21 @@ _LOOSER: tuple[Callable[[str], str], ...] = (
     str.strip,
     lambda line: line.strip().translate(_LOOK_ALIKES),
 )
-"""Line normalisations, from exact to tolerant; the first that matches counts."""
+"""Line normalisations, from exact to tolerant; the first one with a match is used."""
 
 
 class CodexHunk(NamedTuple):
-    """A hunk of `apply_patch`: the lines that it replaces, and those that it puts there."""
+    """A hunk of `apply_patch`: the old lines and the new lines."""
 
     context: str
-    """A line above it; empty for none."""
+    """A line above the hunk; empty for none."""
     old: list[str]
     new: list[str]
     at_end: bool
 
 
 def apply_patch(files: "TurnFiles", arguments: Mapping[str, Any]) -> None:
-    """Apply a whole patch, or raise NotStaged."""
+    """Apply a whole patch. Raises NotStaged."""
     text = next((arguments[key] for key in _NAMES if arguments.get(key)), "")
     lines = _body(str(text[-1] if isinstance(text, list) else text))
     at = 0
@@ -412,7 +412,7 @@ def _chunk(lines: Sequence[str], at: int, *, first: bool) -> tuple[CodexHunk, in
 
 
 def _changed(path: str, text: str, chunks: Sequence[CodexHunk]) -> str:
-    """Apply all chunks: kept lines keep their endings, new ones get that of the file's first line."""
+    """Apply all chunks: unchanged lines keep their endings, new ones get that of the file's first line."""
     whole = [f"{line}\n" for line in text.split("\n")]
     last = whole.pop().removesuffix("\n")
     whole += [last] if last else []
@@ -420,7 +420,7 @@ def _changed(path: str, text: str, chunks: Sequence[CodexHunk]) -> str:
     new_ending = endings[0] if "\n" in text else "\n"
     lines = [line.removesuffix("\n").removesuffix("\r") if line.endswith("\n") else line for line in whole]
     if last:
-        # What has no ending gets one, as all updates of this agent do.
+        # All updates of this agent end the last line.
         endings[-1] = new_ending
     for start, count, put in sorted(_find_places(path, lines, chunks), key=lambda place: place[0], reverse=True):
         lines[start : start + count] = put
@@ -429,7 +429,7 @@ def _changed(path: str, text: str, chunks: Sequence[CodexHunk]) -> str:
 
 
 def _find_places(path: str, lines: Sequence[str], chunks: Sequence[CodexHunk]) -> list[tuple[int, int, list[str]]]:
-    """Return for each chunk its first line, the number of lines removed, and the new lines. Raises NotStaged."""
+    """Return for each chunk its first line, the number of removed lines, and the new lines. Raises NotStaged."""
     places: list[tuple[int, int, list[str]]] = []
     at = 0
     for chunk in chunks:
@@ -444,7 +444,7 @@ def _find_places(path: str, lines: Sequence[str], chunks: Sequence[CodexHunk]) -
         old, new = chunk.old, chunk.new
         found = _seek(lines, old, at, at_end=chunk.at_end)
         if found is None and old[-1] == "":
-            # The last line of a file is its end, and often written as an empty one.
+            # The last old line may be an empty one that stands for the end of the file.
             old, new = old[:-1], new[:-1] if new and new[-1] == "" else new
             found = _seek(lines, old, at, at_end=chunk.at_end)
         if found is None:

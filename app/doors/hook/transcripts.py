@@ -1,5 +1,4 @@
-"""Finds in an agent's transcript the model response that a call belongs to and, if the transcript has it, the
-prompt.
+"""Finds in an agent's transcript the model response that contains a call, and the id of the prompt if there is one.
 
 Calls of one response belong to one proposal. A call without a response id counts as a new response.
 """
@@ -17,14 +16,14 @@ from app.workspace.reading import read_tail
 _TAIL = 4 * 1024 * 1024
 """Bytes that are read from the end of a transcript."""
 _LONGEST_TAIL = 64 * 1024 * 1024
-"""The same, where a call is not found in fewer."""
+"""Bytes that are read if the call is not found in the last `_TAIL` bytes."""
 _LOG_SECONDS = 5.0
-"""Seconds to wait until Copilot CLI has written a call to its log: it writes every tenth of a second."""
+"""Seconds to wait until Copilot CLI has written a call to its log; it writes every tenth of a second."""
 _POLL_SECONDS = 0.02
 _NAMES_ALONE = ("session_context", "prompt_snapshot")
-"""Attachments of Claude Code that name files without a line of them, as git's status does."""
+"""Attachments of Claude Code that name files without showing their lines, for example git's status."""
 _SAME_TIME = 0.01
-"""Seconds by which two clock readings of one event may differ; the time between two responses is longer."""
+"""Maximum difference in seconds between two clock readings of one event; two responses are further apart."""
 
 
 class TranscriptResponse(NamedTuple):
@@ -36,7 +35,7 @@ class TranscriptResponse(NamedTuple):
 
 
 def find_claude_response(path: str, call: str) -> TranscriptResponse:
-    """Return the message that contains the call."""
+    """Return the response that contains the call."""
     for line in reversed(_lines(path, call)):
         message = line.get("message")
         if line.get("type") == "assistant" and isinstance(message, dict):
@@ -47,11 +46,11 @@ def find_claude_response(path: str, call: str) -> TranscriptResponse:
 
 
 def find_claude_attachments(path: str, files: Collection[str]) -> set[str]:
-    """Return those of the files that Claude Code has shown its model by itself, as for a mention or a selection.
+    """Return those of the files that Claude Code has attached to the conversation, for a mention or a selection.
 
     Args:
-        path: Of the transcript.
-        files: Paths, which are looked for by their names.
+        path: Path of the transcript.
+        files: Paths; only their file names are searched for.
     """
     attached = [
         json.dumps(line["attachment"], ensure_ascii=False)
@@ -62,7 +61,10 @@ def find_claude_attachments(path: str, files: Collection[str]) -> set[str]:
 
 
 def find_codex_response(path: str, call: str) -> TranscriptResponse:
-    """Return the response of a call; its id is that of its first call. Results come after all calls of a response."""
+    """Return the response of a call; its id is that of its first call.
+
+    Results are written after all calls of a response.
+    """
     first = ""
     for line in _lines(path, "_call"):
         item = line.get("payload")
@@ -90,7 +92,7 @@ def find_gemini_response(path: str, call: str) -> TranscriptResponse:
 
 
 def find_qwen_response(path: str, call: str) -> TranscriptResponse:
-    """Return the model's last response. Its prompts have ids in the payload."""
+    """Return the model's last response; Qwen Code sends prompt ids in the payload."""
     found = TranscriptResponse()
     for line in _lines(path, '"type"'):
         if line.get("type") == "assistant":
@@ -117,16 +119,17 @@ def find_droid_response(path: str, call: str) -> TranscriptResponse:
 def find_copilot_response(session: str, called: str) -> TranscriptResponse:
     """Return the response of a call, with the id of the user's prompt, from the log of a session.
 
-    The payload names neither. Its time is that of the event `hook.start` in the log, and all calls of a response have
-    the same time. The log may be a tenth of a second late: until it has the event, its last response and its last
-    prompt can be those before. A prompt by which autopilot goes on has the id of the user's prompt in the responses.
+    The payload contains neither id. Its time is that of the event `hook.start` in the log, and all calls of a
+    response have the same time. The log may be a tenth of a second late; until it contains the event, its last
+    response and prompt may be older ones. When autopilot continues with its own prompt, the responses still name the
+    user's prompt.
 
     Args:
         session: The id of the session, which names the folder of the log.
         called: The time in the payload, in ISO 8601.
 
     Raises:
-        ValueError: there is a log, but the call is not in it.
+        ValueError: There is a log, but the call is not in it.
     """
     folder = _home("COPILOT_HOME", ".copilot") / "session-state" / session
     since = _seconds(called)
@@ -140,23 +143,23 @@ def find_copilot_response(session: str, called: str) -> TranscriptResponse:
             if not isinstance(data, dict):
                 continue
             if line.get("type") == "assistant.message" and not line.get("agentId"):
-                # What a subagent does belongs to the prompt of the agent that started it.
+                # Skip responses of subagents: their calls belong to the prompt of the agent that started them.
                 found = TranscriptResponse(called, _name(data, "model"), _name(data, "originatingMessageId"))
             elif data.get("hookType") == "preToolUse" and _seconds(_name(line, "timestamp")) > since - _SAME_TIME:
                 if found or tail == _LONGEST_TAIL:
                     return found or TranscriptResponse(called)
                 break
-        # A large edit is in the log three times before its hook is called.
+        # Before the hook is called, a large edit has been written to the log three times.
         tail = min(2 * tail, _LONGEST_TAIL)
         time.sleep(_POLL_SECONDS)
     raise ValueError(f"Copilot CLI did not write the call to its log within {_LOG_SECONDS:g} seconds; make it again")
 
 
 def find_running_kimi_response(session: str) -> TranscriptResponse:
-    """Return the model's response that is being worked on, from the logs of a session's agents.
+    """Return the unfinished response, from the logs of a session's agents.
 
-    The payload names neither file nor response, and a call is written to the log only after its hook. Each request to
-    the model is a step, whose beginning is written before the request and whose end after all its calls.
+    The payload contains neither the file nor the response, and a call is written to the log only after its hook. Each
+    request to the model is a step. Its begin is written before the request, and its end after all its calls.
     """
     newest, found = 0.0, TranscriptResponse()
     if "/" in session:
@@ -170,7 +173,7 @@ def find_running_kimi_response(session: str) -> TranscriptResponse:
 
 
 def _kimi_step(log: str) -> tuple[float, str, str]:
-    """The time, id and model of the last step in a log; no id if the step has ended."""
+    """Return the time, id and model of the last step in a log; the id is empty if the step has ended."""
     begun, step, model = 0.0, "", ""
     for line in _lines(log, '"step.begin"', '"step.end"', '"llm.request"'):
         match line:
@@ -184,12 +187,12 @@ def _kimi_step(log: str) -> tuple[float, str, str]:
 
 
 def _home(variable: str, name: str) -> Path:
-    """The folder of an agent: the one in the environment, else `name` in the home folder."""
+    """Return the folder of an agent: the one in the environment, or `name` in the home folder."""
     return Path(os.environ.get(variable) or f"{os.environ.get('HOME', '')}/{name}")
 
 
 def _seconds(text: str) -> float:
-    """Seconds since 1970 of a time in ISO 8601; 0 for another text."""
+    """Return a time in ISO 8601 as Unix seconds; 0 for invalid text."""
     from datetime import datetime
 
     with suppress(ValueError, OverflowError):
@@ -203,7 +206,7 @@ def _name(found: Mapping[str, Any], key: str) -> str:
 
 
 def _lines(path: str, *marks: str, tail: int = _TAIL) -> list[dict[str, Any]]:
-    """The JSON lines in the last `tail` bytes of a file that contain one of `marks`; none if it can't be read."""
+    """Return the JSON lines in the last `tail` bytes of a file that contain a mark; none if it can't be read."""
     return list(_parsed(path, [mark.encode() for mark in marks], tail))
 
 

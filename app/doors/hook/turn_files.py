@@ -9,12 +9,12 @@ from app.workspace.paths import Workspace
 
 
 class TurnFiles:
-    """Reads and writes files for the edits of one call; nothing is written to disk.
+    """Reads and writes files for the edits of one call, in memory only.
 
     Args:
         workspace: The workspace of the files.
-        folder: Absolute; what relative paths count from.
-        before: Files as earlier calls of the turn have left them.
+        folder: Absolute base of relative paths.
+        before: Files with the edits of earlier calls of the turn.
     """
 
     def __init__(self, workspace: Workspace, folder: str, before: Sequence[CapturedFile] = ()) -> None:
@@ -29,11 +29,11 @@ class TurnFiles:
         return [file for file in self._edited.values() if file.after != self._text_before_call(file.path)]
 
     def read(self, path: str) -> bytes | None:
-        """Return the bytes with the turn's edits; None if there is no such file. Raises NotStaged."""
+        """Return the bytes with the turn's edits; None if the file does not exist. Raises NotStaged."""
         return self._file(path).after
 
     def decode_file(self, path: str) -> str:
-        """Return the text with the turn's edits; raises NotStaged if the file is missing or not UTF-8."""
+        """Return the text with the turn's edits. Raises NotStaged if the file is missing or not UTF-8."""
         data = self.read(path)
         if data is None:
             raise NotStaged(f"{path} does not exist.")
@@ -79,7 +79,7 @@ class TurnFiles:
 
 
 def decode_text(path: str, data: bytes) -> str:
-    """Decode UTF-8; raises NotStaged for other bytes, which an edit of text would damage."""
+    """Return the text of UTF-8 bytes. Raises NotStaged for other bytes, which an edit of text would damage."""
     try:
         return data.decode()
     except UnicodeDecodeError as error:

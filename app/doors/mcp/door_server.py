@@ -1,9 +1,8 @@
-"""The protocol of the MCP server: greets the host, describes the tools, and runs each call on a thread of its own.
+"""The protocol of the MCP server: greets the host, describes the tools, and runs each call on its own thread.
 
-Two generations of MCP are spoken: up to 2025-11-25 a connection begins with `initialize`; from 2026-07-28 on each
-request says by itself which version it speaks, and `server/discover` tells what there is. The schemas of the tools
-are written out rather than made from `arguments`, so that a host which only lists the tools loads nothing else; a
-test holds the two together.
+It supports two generations of MCP: up to 2025-11-25 a connection begins with `initialize`; from 2026-07-28 on each
+request contains its version, and `server/discover` returns the capabilities. The schemas of the tools are constants,
+not generated from the argument models, so that listing the tools needs no other imports; a test compares the two.
 """
 
 import json
@@ -62,7 +61,7 @@ def _flag(description: str) -> ToolSchema:
 
 
 MAX_WAIT_SECONDS = 86_400
-"""Seconds that one call may wait."""
+"""Maximum seconds that one call may wait."""
 
 _WAIT: ToolSchema = {
     "type": "integer",
@@ -121,7 +120,7 @@ def _tool(name: str, title: str, description: str, schema: ToolSchema, **hints: 
 
 
 _PROPOSES = {"readOnlyHint": False, "destructiveHint": False, "idempotentHint": False, "openWorldHint": False}
-"""A proposal is kept by signoff, for the user to see; no file of the workspace is changed by the call."""
+"""A call stores a proposal in signoff and changes no file of the workspace."""
 
 TOOL_SCHEMAS: tuple[ToolSchema, ...] = (
     _tool(
@@ -191,7 +190,7 @@ _AGENTS = {"claude-code": "claude", "codex-mcp-client": "codex", "gemini-cli-mcp
 
 
 _UNNAMED = ("", "mcp")
-"""What the MCP SDK for Python calls a client that does not name itself; so do kimi-cli and vibe."""
+"""Default client names of the MCP SDK for Python, also used by kimi-cli and vibe."""
 _INTERPRETERS = re.compile(r"(?:python|node|bun|deno|uv|sh|bash)[\d.]*")
 
 
@@ -217,9 +216,9 @@ def identify_caller(
 
     Args:
         client: `clientInfo` of the host.
-        meta: The `_meta` of the call, where a stateless host says who it is, and Codex says more.
-        environment: Variables, with which Claude Code names its session.
-        parent: Gives the name of the program that started the server, for a host that does not name itself.
+        meta: The `_meta` of the call, in which stateless hosts send `clientInfo`, and Codex sends ids.
+        environment: Variables, in which Claude Code passes its session id.
+        parent: Returns the name of the program that started the server, for a host that does not name itself.
     """
     said = meta.get(_CLIENT_KEY)
     name = _text(said if isinstance(said, dict) else client, "name")
@@ -238,7 +237,7 @@ def identify_caller(
 
 
 def _parent_name() -> str:
-    """Return the name of the parent process; empty for an interpreter, or if the system doesn't tell."""
+    """Return the name of the parent process; empty for an interpreter, or if it can't be read."""
     try:
         name = _text({"name": Path(f"/proc/{os.getppid()}/comm").read_text(errors="replace")}, "name")
     except OSError:
@@ -247,7 +246,7 @@ def _parent_name() -> str:
 
 
 def _text(values: dict[str, Any], key: str) -> str:
-    """Return a short text of one line from a value of the host, whatever its type."""
+    """Return a text value of the host as one short line; empty for other types."""
     value = values.get(key)
     line = " ".join(value.split())[:_LONGEST] if isinstance(value, str) else ""
     return line.encode("utf-8", "replace").decode("utf-8")
@@ -255,14 +254,14 @@ def _text(values: dict[str, Any], key: str) -> str:
 
 _CHUNK = 1 << 16
 _PATIENCE = 2.0
-"""Seconds that a host which wants an end has to read what is still being written."""
+"""Seconds that an ending server waits for the host to read pending output."""
 
 
 def read_lines(source: int, stop_descriptor: int) -> Iterator[bytes | None]:
-    """Yield the lines of a descriptor until it ends, or until the other one has something to read.
+    """Yield the lines of a descriptor until it ends, or until `stop_descriptor` is readable.
 
     Yields:
-        A line without its end, or None in the place of one that is too long, as soon as it is.
+        A line without its end, or None as soon as a line is too long.
     """
     buffer = bytearray()
     looked = 0
@@ -272,7 +271,7 @@ def read_lines(source: int, stop_descriptor: int) -> Iterator[bytes | None]:
         try:
             chunk = b"" if stop_descriptor in ready else os.read(source, _CHUNK)
         except BlockingIOError:
-            # The host shares the pipe with another reader, or has made it one that does not wait.
+            # The host shares the pipe with another reader, or has made it non-blocking.
             continue
         if not chunk:
             break
@@ -298,7 +297,8 @@ class MessageWriter:
     """Writes whole messages to a descriptor from any thread; messages that cannot be written are dropped.
 
     Args:
-        stop_descriptor: Readable once the server is to end: writes then don't wait for a host that does not read.
+        descriptor: The descriptor to write to.
+        stop_descriptor: Readable when the server should end: then writes don't wait for a host that does not read.
     """
 
     def __init__(self, descriptor: int, stop_descriptor: int | None = None) -> None:
@@ -318,14 +318,14 @@ class MessageWriter:
                     else:
                         self._gone = True
                 except BlockingIOError:
-                    # Another writer was quicker.
+                    # Another writer has filled the pipe.
                     continue
                 except OSError:
-                    # The host is gone; it closes our input too, which ends the server.
+                    # The host has ended; it also closed our input, which ends the server.
                     self._gone = True
 
     def _has_room(self) -> bool:
-        """Wait until the descriptor takes `PIPE_BUF` bytes at once; False if it does not, and an end is wanted."""
+        """Wait until the descriptor takes `PIPE_BUF` bytes; return False if it does not and the server should end."""
         _, room, _ = select.select(self._ended, [self._descriptor], [])
         if not room:
             _, room, _ = select.select([], [self._descriptor], [], _PATIENCE)
@@ -339,23 +339,23 @@ VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 _SERVER_KEY = "io.modelcontextprotocol/serverInfo"
 _SERVER = {"name": "signoff", "title": "signoff", "version": __version__}
 _FRESH_MS = 3_600_000
-"""For how long a host may keep the list of the tools, which never changes while the server runs."""
+"""Milliseconds for which a host may cache the list of tools, which never changes while the server runs."""
 MAX_RUNNING_CALLS = 64
-"""Calls that run or wait at once."""
+"""Maximum number of calls that run or wait at the same time."""
 
 
 class RunningCall:
-    """A tool call from when it was asked for until it is answered."""
+    """A tool call from its request to its answer."""
 
     def __init__(self, call: RpcRequest, send: Callable[[Message], None]) -> None:
         self.stop = threading.Event()
-        """Set when the host has cancelled it, or is going."""
+        """Set when the host has cancelled the call, or is ending."""
         self.cancelled = False
         self._token = call.meta.get("progressToken")
         self._send = send
 
     def report_progress(self, done: float, total: float, message: str) -> None:
-        """Tell the host that the call goes on, if it asked for progress; `done` must grow each time."""
+        """Send the host a progress message, if it asked for progress; `done` must grow each time."""
         if isinstance(self._token, str | int) and not self.stop.is_set():
             params = {"progressToken": self._token, "progress": done, "total": total, "message": message}
             self._send({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
@@ -365,7 +365,7 @@ class DoorTools(Protocol):
     """Runs the tools of the server."""
 
     def call(self, name: str, arguments: Message, caller: McpCaller, running: RunningCall) -> tuple[str, bool]:
-        """Run a tool to its end; the text for the model, and whether the call failed. Raises nothing."""
+        """Run a tool to its end; return the text for the model, and whether the call failed. Never raises."""
         ...
 
     def close(self) -> None:
@@ -374,10 +374,11 @@ class DoorTools(Protocol):
 
 
 class DoorServer:
-    """An MCP connection; `receive` runs on one thread, answers are sent from many.
+    """An MCP connection; `handle_line` runs on one thread, answers are sent from many.
 
     Args:
-        load_tools: Gives what does the work; called with the first call of a tool, since many a session makes none.
+        load_tools: Returns the tools; called at the first tool call, because many sessions make none.
+        send: Sends a message to the host.
     """
 
     def __init__(self, load_tools: Callable[[], DoorTools], send: Callable[[object], None]) -> None:
@@ -400,7 +401,7 @@ class DoorServer:
             self._send(refusal.to_response())
 
     def shut_down(self) -> None:
-        """End the server: stop all waits and answer the calls that are under way."""
+        """End the server: stop all waits, and answer the running calls."""
         with self._lock:
             running, threads = [*self._running.values()], [*self._threads]
         for each in running:
@@ -417,7 +418,7 @@ class DoorServer:
             return self._loaded
 
     def _receive_message(self, message: object) -> None:
-        """Answer a message, or begin to; raises RpcError."""
+        """Answer a message, or start its call. Raises RpcError."""
         call = parse_request(message)
         if call is None or call.id is None:
             self._take_notification(call)
@@ -427,7 +428,7 @@ class DoorServer:
             self._send({"jsonrpc": "2.0", "id": call.id, "result": self._result(call)})
 
     def _take_notification(self, call: RpcRequest | None) -> None:
-        """Take a notification; an unknown one is ignored, as the protocol requires."""
+        """Handle a notification; unknown ones are ignored, as the protocol requires."""
         if call is None or call.method != "notifications/cancelled":
             return
         name = call.params.get("requestId")
@@ -438,7 +439,7 @@ class DoorServer:
             running.stop.set()
 
     def _result(self, call: RpcRequest) -> Message:
-        """The result of a request that takes no time; raises Refusal."""
+        """Return the result of a request other than a tool call. Raises RpcError."""
         stateless = _is_stateless(call)
         match call.method:
             case "initialize":
@@ -446,7 +447,7 @@ class DoorServer:
             case "ping":
                 return {}
             case "tools/list":
-                # Two of these a stateless host wants to know; an earlier one passes over what it does not.
+                # A stateless host needs the caching fields; earlier hosts ignore unknown fields.
                 return (
                     _with_metadata({"tools": [*TOOL_SCHEMAS]}, cached=True)
                     if stateless
@@ -473,7 +474,7 @@ class DoorServer:
         }
 
     def _begin(self, call: RpcRequest, name: RequestId) -> None:
-        """Run a tool call on its own thread; raises Refusal."""
+        """Run a tool call on its own thread. Raises RpcError."""
         stateless = _is_stateless(call)
         tool, arguments = call.params.get("name"), call.params.get("arguments")
         if tool not in TOOL_NAMES:
@@ -516,7 +517,7 @@ class DoorServer:
 
 
 def _is_stateless(call: RpcRequest) -> bool:
-    """Whether the request speaks for itself, as from 2026-07-28 on; raises Refusal for an unknown version."""
+    """Return whether the request contains a version from 2026-07-28 on. Raises RpcError for an unknown one."""
     version = call.meta.get(VERSION_KEY)
     if version is None or version in _INITIALIZE_VERSIONS:
         return False
@@ -536,6 +537,6 @@ def _capabilities() -> Message:
 
 
 def _with_metadata(result: Message, *, cached: bool = False) -> Message:
-    """Return a result in the form of version 2026-07-28: complete, with its server, and how long it may be kept."""
+    """Return a result in the form of version 2026-07-28: complete, with its server, and its cache lifetime."""
     stamp: Message = {"resultType": "complete", "_meta": {_SERVER_KEY: _SERVER}}
     return {**result, **stamp, **({"ttlMs": _FRESH_MS, "cacheScope": "public"} if cached else {})}

@@ -1,7 +1,7 @@
 """The tools of the server: propose edits, wait for the user, report the decision.
 
-Nothing of this is loaded before the first call, and the workspace is not opened: what is wrong with either is the
-answer to that call, and the next one tries again.
+Imported at the first call, which also opens the workspace. An error of either is the answer to that call, and the
+next call tries again.
 """
 
 import threading
@@ -49,7 +49,7 @@ _Seconds = Annotated[int, Field(ge=0, le=MAX_WAIT_SECONDS)]
 
 
 class _Arguments(BaseModel):
-    """Unknown names are an error that the model can act on."""
+    """Unknown argument names are errors that the model can correct."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -111,7 +111,7 @@ class StatusArguments(_Arguments):
 
 
 MAX_QUOTED_CHARACTERS = 24_000
-"""Characters of all files together."""
+"""Maximum characters of all quoted files together."""
 
 
 def format_written_files(runtime: OpenWorkspace, proposal: Proposal) -> str:
@@ -150,12 +150,13 @@ EDIT_REFUSED_MESSAGE = (
 
 
 def staging_refusal_reason(last_turn: AgentTurn, caller: McpCaller, on_top_of: str, status: DecisionStatus) -> str:
-    """Return why a call may not stage anything; empty if it may.
+    """Return why a call may not stage an edit; empty if it may.
 
     Args:
         last_turn: The turn in which the agent's session staged its last proposal.
-        caller: Who calls. A turn that is another than that of the last proposal is one that the user has begun.
-        on_top_of: What the agent says the user wants more on top of, for one that tells no turns.
+        caller: The calling agent. If its turn differs from that of the last proposal, the user has started a new one.
+        on_top_of: The proposal on which the new edit builds, for an agent that sends no turn ids.
+        status: The status of the last proposal.
     """
     if caller.turn and caller.turn != last_turn.prompt:
         return ""
@@ -170,19 +171,22 @@ def staging_refusal_reason(last_turn: AgentTurn, caller: McpCaller, on_top_of: s
 
 
 _PENDING_LINES = 40
-"""Lines that one refusal quotes of what is pending."""
+"""Pending lines that one refusal quotes at most."""
 
 
 def add_files_to_draft(
     runtime: OpenWorkspace, draft: Draft, files: Sequence[FileArguments], own_proposals: Collection[str]
 ) -> str:
-    """Put changes of files into an empty draft; return what the agent should know of it.
+    """Put changes of files into an empty draft; return notes for the agent.
 
     Args:
+        runtime: The open workspace.
+        draft: The empty draft.
+        files: The changes.
         own_proposals: Proposals of the same agent.
 
     Raises:
-        ToolError: one of them can't be made; the draft is to be thrown away.
+        ToolError: One of the changes can't be made; discard the draft.
     """
     named_before: set[str] = set()
     notes: list[str] = []
@@ -199,13 +203,13 @@ def add_files_to_draft(
 
 
 def add_patch_to_draft(runtime: OpenWorkspace, draft: Draft, text: str) -> str:
-    """Put a patch into an empty draft; return what the agent should know of it.
+    """Put a patch into an empty draft; return notes for the agent.
 
     Raises:
-        ToolError: it doesn't fit; the draft is to be thrown away.
+        ToolError: It doesn't fit; discard the draft.
     """
     with refusals_as_tool_errors():
-        # An agent makes a patch of the repository that it sees, of which the workspace may be a folder.
+        # An agent's patch may be relative to the repository, of which the workspace may be a folder.
         patch = draft.parse_patch(text, folder_in_repository(runtime.workspace.root))
         if len(patch.paths) > MAX_PROPOSAL_FILES:
             raise ToolError(
@@ -241,7 +245,7 @@ def _change(
 
 @contextmanager
 def _explained(runtime: OpenWorkspace, draft: Draft, *paths: str) -> Iterator[None]:
-    """Turn a refusal into a ToolError that quotes no secret and names text that is not on disk."""
+    """Turn a refusal into a ToolError that quotes no secret and shows pending text that is not on disk."""
     try:
         with refusals_as_tool_errors():
             yield
@@ -262,7 +266,7 @@ def _explained(runtime: OpenWorkspace, draft: Draft, *paths: str) -> Iterator[No
 
 
 def _pending(runtime: OpenWorkspace, draft: Draft, path: str) -> str:
-    """Quote the pending changes of a file, which an agent that reads the disk does not see."""
+    """Return the pending changes of a file as text, because an agent that reads the disk does not see them."""
     file = draft.read(path)
     if not file.pending:
         return ""
@@ -287,7 +291,7 @@ def _pending(runtime: OpenWorkspace, draft: Draft, path: str) -> str:
 
 
 MAX_WAITING_PROPOSALS = 100
-"""Proposals of agents that may await the user's decision at once in a workspace."""
+"""Maximum number of pending proposals of agents in a workspace."""
 PROGRESS_SECONDS = 5.0
 """Seconds between two progress messages of a waiting call."""
 _NOT_YET = (
@@ -314,10 +318,12 @@ class _ToolAnswer(NamedTuple):
 
 
 class ProposalTools:
-    """The tools over one workspace, for one agent; `call` may run on many threads at once.
+    """The tools for one workspace and one agent; `call` may run on many threads at the same time.
 
     Args:
-        wait_seconds: How long a proposing call waits unless it says how long.
+        root: The workspace.
+        wait_seconds: Default wait of a proposing call.
+        log: Receives a line for the host's log.
     """
 
     def __init__(self, root: Path, wait_seconds: int, log: Callable[[str], None]) -> None:
@@ -331,7 +337,7 @@ class ProposalTools:
     def call(
         self, name: str, arguments: dict[str, object], caller: McpCaller, running: RunningCall
     ) -> tuple[str, bool]:
-        """Run a tool to its end; the text for the model, and whether the call failed. Raises nothing."""
+        """Run a tool to its end; return the text for the model, and whether the call failed. Never raises."""
         try:
             answer = self._call(name, arguments, caller, running)
         except (ToolError, ProposalError) as error:
@@ -339,14 +345,14 @@ class ProposalTools:
         except (StorageError, ConfigError, WorkspaceError, OSError) as error:
             answer = _ToolAnswer(f"signoff can't do it, and nothing was staged or written: {error}", failed=True)
         except Exception as error:
-            # A defect. The agent is told, since it waits; the user finds it where the host keeps what servers say.
+            # A defect: report it to the waiting agent, and to the user in the host's server log.
             problem = f"{name} failed: {type(error).__name__}: {error}"
             self._say(problem)
             answer = _ToolAnswer(f"signoff can't do it, and nothing was written. {problem}", failed=True)
         return escape_surrogates(answer.text), answer.failed
 
     def close(self) -> None:
-        """Close the workspace, once no call runs."""
+        """Close the workspace; no call may be running."""
         if self._runtime is not None:
             self._runtime.close()
 
@@ -403,7 +409,9 @@ class ProposalTools:
             left = max(0.0, until - time.monotonic())
 
     def _wait_for_reader(self, seconds: float, left: float, running: RunningCall) -> None:
-        """Wait until the user has read enough for another edit, and send the host progress messages meanwhile."""
+        """Report progress to the host, and wait up to `PROGRESS_SECONDS` until the user has read enough for another
+        edit.
+        """
         runtime = self._open()
         running.report_progress(
             round(seconds - left, 3), seconds, "waits until the reviewer has read what waits in signoff"
@@ -424,7 +432,7 @@ class ProposalTools:
         running: RunningCall,
         seconds: float,
     ) -> _ToolAnswer:
-        """Stage a call and wait for its decision; raises TooMuchUnread where the reading budget has no room."""
+        """Stage a call and wait for its decision. Raises TooMuchUnread if it exceeds the reading budget."""
         runtime = self._open()
         with self._staging:
             if running.cancelled:
@@ -449,7 +457,7 @@ class ProposalTools:
         return self._decision(runtime, proposal.id, seconds, running, staged) if seconds else _ToolAnswer(staged)
 
     def _unread_words(self, runtime: OpenWorkspace, turns: Sequence[AgentTurn], running: RunningCall) -> str:
-        """Report the decisions with words of the user that the agent has not read; empty if there are none."""
+        """Return the decisions with feedback that the agent has not read; empty if there are none."""
         unread = [
             turn.proposal
             for turn in turns
@@ -462,14 +470,14 @@ class ProposalTools:
     def _decision(
         self, runtime: OpenWorkspace, name: str, seconds: float, running: RunningCall, staged: str
     ) -> _ToolAnswer:
-        """Wait for the user's decision on the staged proposal; `staged` if there is none in time."""
+        """Wait for the user's decision on the staged proposal; return `staged` if there is none in time."""
         try:
             status = self._wait_with_progress(runtime, name, 0, seconds, running)
         except (StorageError, OSError) as error:
             return _ToolAnswer(f"{staged}\nThe decision could not be waited for: {error}")
         if status.is_decided:
             return _ToolAnswer(self._describe_decisions(runtime, name, running))
-        # In part, and without a word: what of it is written has to be known.
+        # Decided in part, without feedback: report which part is written.
         return _ToolAnswer(
             f"{self._describe_decisions(runtime, name, running)}\n\n{_pending_text(runtime, name)}"
             if status.decisions
@@ -496,7 +504,7 @@ class ProposalTools:
         return runtime.service.stage(draft, " ".join(summary.split()), self._unanswered(runtime, own)), notes
 
     def _unanswered(self, runtime: OpenWorkspace, own: Sequence[str]) -> tuple[str, ...]:
-        """The agent's proposals that were denied with feedback that a new proposal may answer, latest first."""
+        """Return the agent's proposals that were denied with feedback and are not superseded, latest first."""
         feedback = UnansweredDenials()
         for name in own:
             if not runtime.service.get(name).superseded_by:
@@ -526,7 +534,7 @@ class ProposalTools:
                 return status
 
     def _describe_decisions(self, runtime: OpenWorkspace, name: str, running: RunningCall) -> str:
-        """Describe the decisions on a proposal, with all of the user's words."""
+        """Return a description of the decisions on a proposal, with all feedback, and mark them as reported."""
         text, number = report_decisions(runtime, name)
         turn = runtime.captured_edits.turn_of_proposal(name)
         if turn is not None and number > turn.reported and not running.cancelled:
@@ -546,7 +554,7 @@ class ProposalTools:
         runtime = self._open()
         wanted = arguments.proposal
         if not wanted:
-            # Some agents take a session up again under another id.
+            # Some agents resume a session under another id.
             captured = runtime.captured_edits
             turns = captured.turns_of_session(caller.agent, caller.session) or captured.turns_of_agent(caller.agent)
             if not turns:
@@ -568,7 +576,7 @@ class ProposalTools:
 
 
 def _pending_text(runtime: OpenWorkspace, name: str) -> str:
-    """The text for a proposal that is still pending."""
+    """Return the text for a proposal that is still pending."""
     if runtime.service.get(name).is_written_in_part:
         return _NOT_YET.format(id=name, written="What of it is not written yet is nowhere on disk.")
     return _NOT_YET.format(id=name, written="Nothing is written: files still read as before.")
