@@ -1,13 +1,12 @@
-"""Work beside the event loop that gives it priority, and waits on it that the user can interrupt.
+"""Work on threads that gives priority to the event loop, and waits that the user can interrupt.
 
-Work on threads waits between two pieces while the loop is busy. An import of many modules is such work: each module
-is a piece. Python runs one thread at a time and lets those that want to run take turns. Beside a thread that
-computes, a picture takes twice as long, and so does a key that waits for it. Where no loop is watched, as in a
-command, nothing waits.
+Python runs one thread at a time and lets the waiting threads take turns. Beside a thread that computes, a repaint or
+a key takes twice as long. So work on threads is split into pieces, and waits between two pieces while the loop is
+busy. For an import of many modules, each module is a piece. In commands without an event loop, no
+work waits.
 
-A turn that is cancelled as a whole can be cut between an effect and its record. So Escape cancels only the awaitable
-that the turn waits for at that moment (the stream, a tool, a count-down); the turn itself goes on to write down what
-happened.
+Cancelling a whole turn could separate an effect from its record. So Escape cancels only the awaitable that the turn
+is waiting for (the stream, a tool, a countdown); the turn itself continues and records what happened.
 """
 
 import asyncio
@@ -19,9 +18,9 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 _PATIENCE = 0.01
-"""Seconds that a piece waits at most: it has its turn beside a loop that is never idle."""
+"""Longest wait of a piece in seconds, so that work continues even if the loop is never idle."""
 _IMPORT_PATIENCE = 0.002
-"""The same of a module: there are hundreds, and the loop may need one of them."""
+"""Longest wait before a module; shorter, since there are hundreds and the loop may need one of them."""
 
 _Piece = TypeVar("_Piece")
 
@@ -30,7 +29,7 @@ _free.set()
 
 
 def yield_to_event_loop() -> None:
-    """Wait while the event loop is busy; for threads, between two pieces of work of a millisecond or less."""
+    """Wait while the event loop is busy; for threads, between pieces of work of a millisecond or less."""
     _wait_for_loop(_PATIENCE)
 
 
@@ -47,30 +46,30 @@ def iterate_cooperatively(pieces: Iterable[_Piece]) -> Iterator[_Piece]:
 
 
 class _GivesWay:
-    """Finds no module, but is asked first for each."""
+    """A meta path finder that finds no module, but delays the imports on threads."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> None:
-        """Wait while the loop is at work."""
+        """Wait while the loop is busy."""
         _wait_for_loop(_IMPORT_PATIENCE)
 
 
 def make_imports_cooperative() -> None:
-    """Have imports on threads wait, before each module, while the loop is at work.
+    """Make imports on threads wait before each module while the loop is busy.
 
-    What a thread may be importing, the loop should not import: it would wait for that thread.
+    The loop must not import modules that a thread may be importing: it would wait for the thread.
     """
     sys.meta_path.insert(0, _GivesWay())
 
 
 class IdleTrackingSelector(selectors.DefaultSelector):
-    """Selector of the event loop that has the right of way: tells when the loop waits for work."""
+    """Selector of an event loop that tells threads whether the loop is idle."""
 
     def __init__(self) -> None:
         super().__init__()
         _free.clear()
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """Wait, unless there is more to do at once."""
+        """Mark the loop as idle while it waits for events."""
         if timeout is not None and timeout <= 0:
             return super().select(timeout)
         _free.set()
@@ -80,7 +79,7 @@ class IdleTrackingSelector(selectors.DefaultSelector):
             _free.clear()
 
     def close(self) -> None:
-        """Close the selector with its loop, after which threads no longer wait."""
+        """Close the selector; threads no longer wait."""
         super().close()
         _free.set()
 
@@ -93,12 +92,12 @@ class Interrupted(Exception):
 
 
 class Interrupter:
-    """Stop signal of the user for one turn."""
+    """The user's request to stop, for one turn."""
 
     def __init__(self) -> None:
         self._stopped = asyncio.Event()
         self.spoken = asyncio.Event()
-        """The user has said or decided something since the turn began."""
+        """Set when the user has sent or decided something since the turn began."""
 
     @property
     def is_stopped(self) -> bool:
@@ -106,19 +105,20 @@ class Interrupter:
         return self._stopped.is_set()
 
     def stop(self) -> None:
-        """Ask to stop: takes effect at once and lasts for the turn."""
+        """Request the stop, at once and for the rest of the turn."""
         self._stopped.set()
 
     async def wait_for(
         self, work: Coroutine[Any, Any, T], until: Callable[[], Coroutine[Any, Any, Any]] | None = None
     ) -> T:
-        """Await `work`; cancel it, and wait for its clean-up, as soon as the user stops the turn.
+        """Await `work`; if the user stops the turn, cancel it and wait for its clean-up.
 
         Args:
-            until: ends the wait, too, when it returns.
+            work: The coroutine.
+            until: Returns a second coroutine; when it ends, the wait ends as if the user had stopped.
 
         Raises:
-            Interrupted: the user stopped before `work` was done; its result, if it came all the same, is void.
+            Interrupted: the wait ended before `work` was done; its result is discarded.
         """
         if self.is_stopped:
             work.close()
@@ -136,7 +136,7 @@ class Interrupter:
             for end in ends:
                 end.cancel()
             if not task.done():
-                # Stopped by the user, or this very task is cancelled because the program ends.
+                # The user has stopped the turn, or this task is cancelled because the program exits.
                 task.cancel()
                 await asyncio.wait({task})
                 if not task.cancelled():

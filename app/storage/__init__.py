@@ -2,7 +2,7 @@
 
 
 class StorageError(Exception):
-    """The store cannot be read or written; the message is one line that says what to do."""
+    """The store cannot be read or written; the message says what to do."""
 
 
 class NoSuchSession(StorageError):

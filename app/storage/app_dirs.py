@@ -5,27 +5,27 @@ from pathlib import Path
 from typing import NamedTuple
 
 HOME_VARIABLE = "SIGNOFF_HOME"
-"""Environment variable that moves both folders below one."""
+"""Environment variable with a folder that contains both folders."""
 
 
 class AppDirs(NamedTuple):
     """The folders and files of one installation for one user."""
 
     config: Path
-    """Folder of `config.toml`, `themes/` and whatever else the user writes."""
+    """Folder of `config.toml`, `themes/` and other files that the user writes."""
     state: Path
-    """Folder of the database and the locks; readable by its owner only."""
+    """Folder of the database and the locks; only its owner can read it."""
     home: Path | None = None
-    """The folder above both, where `SIGNOFF_HOME` names one."""
+    """The folder above both if `SIGNOFF_HOME` is set."""
 
     @property
     def config_file(self) -> Path:
-        """The user's configuration."""
+        """Return the user's configuration file."""
         return self.config / "config.toml"
 
     @property
     def misplaced_config_file(self) -> Path | None:
-        """Path at which users expect the configuration, but where it is not read."""
+        """Return a configuration file directly in `SIGNOFF_HOME`, where it is not read; None if there is none."""
         if self.home is None or self.config_file.exists():
             return None
         found = self.home / self.config_file.name
@@ -33,37 +33,37 @@ class AppDirs(NamedTuple):
 
     @property
     def themes(self) -> Path:
-        """Folder of the user's own themes."""
+        """Return the folder of the user's themes."""
         return self.config / "themes"
 
     @property
     def commands(self) -> Path:
-        """Folder of the user's own commands."""
+        """Return the folder of the user's custom commands."""
         return self.config / "commands"
 
     @property
     def skills(self) -> Path:
-        """Folder of the user's own skills, each in a folder of its own."""
+        """Return the folder of the user's skills; each skill is a folder in it."""
         return self.config / "skills"
 
     @property
     def database(self) -> Path:
-        """The one database."""
+        """Return the database file, which all workspaces share."""
         return self.state / "signoff.db"
 
     @property
     def locks(self) -> Path:
-        """Folder of the lock files: one per workspace, and one per session that is open."""
+        """Return the folder of the lock files: one per workspace and one per open session."""
         return self.state / "locks"
 
     @property
     def runs(self) -> Path:
-        """Folder of the temporary folders of running commands."""
+        """Return the folder of the temporary folders of running commands."""
         return self.state / "runs"
 
     @property
     def kept_versions(self) -> Path:
-        """Folder of versions of ignored files that could not be written back after a command."""
+        """Return the folder of versions of ignored files that could not be written back after a command."""
         return self.state / "kept"
 
     def session_lock(self, session_id: str) -> Path:
@@ -72,22 +72,22 @@ class AppDirs(NamedTuple):
 
     @property
     def tokens(self) -> Path:
-        """File of the OAuth tokens of MCP servers."""
+        """Return the file of the OAuth tokens of MCP servers."""
         return self.state / "tokens.json"
 
     @property
     def log(self) -> Path:
-        """The log file of internal errors."""
+        """Return the log file of internal errors."""
         return self.state / "signoff.log"
 
     @property
     def first_pictures(self) -> Path:
-        """Folder of what the app shows while it is being loaded."""
+        """Return the folder of the pictures that are shown while the app is loaded."""
         return self.state / "first-pictures"
 
     @property
     def signals(self) -> Path:
-        """Folder of the files that signal changes to other processes, one per workspace."""
+        """Return the folder of the files that signal changes to other processes, one per workspace."""
         return self.state / "signals"
 
 

@@ -1,7 +1,8 @@
-"""Edits of other agents as their hook took them, and the turns in which those agents proposed something.
+"""Edits of other agents that a hook captured, and the turns in which the agents made them.
 
-A hook answers before each call of an agent, so it loads nothing that stages: it puts here what the agent would have
-written, under the id that the proposal will have, and whoever looks at the workspace next makes the proposal of it.
+A hook runs before each call of an agent and must be fast, so it imports nothing that stages edits. It stores here the
+text that the agent would have written, under the id of the future proposal. The next process that opens or follows
+the workspace stages the proposal.
 """
 
 import sqlite3
@@ -14,25 +15,25 @@ from app.storage.process_coordination import ChangeSignal
 from app.storage.seen_lines_store import check_unread_limit
 
 _KEPT_SECONDS = 30 * 86_400.0
-"""Seconds for which a turn is kept: an agent's session may be resumed to read a decision."""
+"""Seconds for which a turn is kept: an agent's session may be resumed later to read a decision."""
 _AMENDED_SECONDS = 86_400.0
 """Seconds in which a turn may add edits to its proposal."""
 
 
 class AgentTurn(NamedTuple):
-    """A turn of an agent in which an edit was staged, usually one prompt."""
+    """A turn of an agent in which an edit was captured or staged; usually one prompt."""
 
     agent: str
     session: str
     prompt: str
     response: str = ""
-    """The id of the model response that staged; empty if unknown."""
+    """Id of the model response with the edit; empty if unknown."""
     model: str = ""
     proposal: str = ""
     closed: bool = True
     """Whether further calls of the turn are refused."""
     reported: int = 0
-    """The number of the last decision on the proposal that was reported to the agent."""
+    """Number of the last decision on the proposal that was reported to the agent."""
 
 
 class CapturedFile(NamedTuple):
@@ -42,13 +43,13 @@ class CapturedFile(NamedTuple):
     """Path of the real file, relative to the workspace."""
     before: bytes | None
     before_mode: int
-    """Permission bits; 0 if there was no file."""
+    """Permission bits before; 0 if the file did not exist."""
     after: bytes | None
 
     @property
     def changed_line_count(self) -> int:
         """Return the number of lines that are removed or added; at least 1."""
-        # Needed only where something is captured.
+        # Imported only if something is captured.
         from app.proposals.text.diff import diff_lines
 
         old, new = ((data or b"").splitlines() for data in (self.before, self.after))
@@ -58,23 +59,24 @@ class CapturedFile(NamedTuple):
 
 
 class AgentRead(NamedTuple):
-    """What a hook saw of what an agent reads."""
+    """A note of a hook about something that an agent read."""
 
     kind: Literal["start", "unseen", "prompt", "read", "found", "attached"]
-    """`start`: the session began while the hook was there. `unseen`: by `words` the agent may have read what the hook
-    does not see. `prompt`: `words` are the user's. `read`: a file was read, `words` are the lines. `found`: a search
-    for `words` found a file. `attached`: the agent's program showed it a file by itself."""
+    """`start`: the hook was installed when the session started. `unseen`: the agent may have read something that the
+    hook does not see; `words` says how. `prompt`: `words` is the user's prompt. `read`: the agent read a file,
+    `words` names the lines. `found`: a search for `words` found a file. `attached`: the agent's program added the
+    file by itself."""
     path: str = ""
-    """Relative to the workspace."""
+    """Path relative to the workspace."""
     words: str = ""
     version: str = ""
     """SHA-256 of the file that was read."""
     lines: bytes = b""
-    """Hashes of the lines that were shown (`app.text.line_hash`)."""
+    """Hashes of the lines that the agent saw (`app.text.line_hash`)."""
 
 
 class CapturedEditStore:
-    """The edits that hooks have captured in one workspace; on disk when a method returns."""
+    """The edits that hooks have captured in one workspace; data is on disk when a method returns."""
 
     def __init__(self, database: Database, workspace: str, signal: ChangeSignal) -> None:
         self._database = database
@@ -82,7 +84,7 @@ class CapturedEditStore:
         self._signal = signal
 
     def latest_turn(self, agent: str, session: str, prompt: str) -> AgentTurn | None:
-        """Return the latest turn of a prompt; None if nothing was staged in it."""
+        """Return the latest turn of a prompt; None if the prompt has staged nothing."""
         found = self._turns("session = ? AND prompt = ? AND agent = ?", (session, prompt, agent))
         return found[-1] if found else None
 
@@ -104,7 +106,8 @@ class CapturedEditStore:
         return self._turns("agent = ?", (agent,))
 
     def add_reads(self, agent: str, session: str, reads: Sequence[AgentRead]) -> None:
-        """Store what an agent reads, each thing once a session; old reads are removed when a session starts."""
+        """Store notes about reads, without duplicates within a session; at the start of a session, delete old
+        notes."""
         mine = (self._workspace, agent, session)
         with self._database.transaction() as connection:
             connection.executemany(_ADD_READ, [(*mine, time.time(), *read, *mine, *read[:4]) for read in reads])
@@ -112,12 +115,12 @@ class CapturedEditStore:
                 connection.execute("DELETE FROM agent_reads WHERE time < ?", (time.time() - _KEPT_SECONDS,))
 
     def reads_before(self, proposal: str) -> list[AgentRead]:
-        """Return what the agent of a proposal had read before its first edit, in order."""
+        """Return the notes about reads before the first edit of a proposal's turn, in order."""
         rows = self._database.query_rows(_READS, (self._workspace, proposal))
         return [AgentRead(*row) for row in rows]  # type: ignore[arg-type]
 
     def add_turn(self, turn: AgentTurn) -> None:
-        """Store a turn whose proposal is staged already."""
+        """Store a turn whose proposal is already staged."""
         with self._database.transaction() as connection:
             connection.execute(_ADD, (self._workspace, *turn[:6], time.time()))
             self._prune(connection)
@@ -132,17 +135,17 @@ class CapturedEditStore:
         """Store edits for the proposal of a turn, and close the turn.
 
         Args:
-            turn: Without a proposal it gets a new one; so it does if the user has begun to decide on the one it has.
-            files: What the edits make of files.
-            before: What the turn had made of files when they were made.
-            unread_limit: Lines that may wait unread before the edit; 0 for any number.
+            turn: The turn. It gets a new proposal if it has none, or if the user has begun to decide on it.
+            files: The edited files.
+            before: The files as the turn had captured them when the edits were made.
+            unread_limit: Number of lines that may wait unread before the edit; 0 for any number.
 
         Returns:
-            The proposal's id; empty, and nothing is kept, if another call of the turn came first: it is to be looked
-            at anew then.
+            The proposal's id. If another call of the turn was faster, nothing is stored and "" is returned: compute
+            the edits again.
 
         Raises:
-            TooMuchUnread: More lines wait unread.
+            TooMuchUnread: more lines wait unread.
         """
         counted = [(self._workspace, *file, file.changed_line_count if unread_limit else 1) for file in files]
         with self._database.transaction() as connection:
@@ -166,7 +169,7 @@ class CapturedEditStore:
         return turn.proposal
 
     def _prune(self, connection: sqlite3.Connection) -> None:
-        """Remove old data: captured edits once they are staged, then their turn."""
+        """Delete captured edits that are old and staged, then old turns without captured edits."""
         now = time.time()
         connection.execute(_DROP_CAPTURED, (now - _AMENDED_SECONDS,))
         connection.execute(_DROP_TURNS, (now - _KEPT_SECONDS,))
@@ -190,7 +193,7 @@ class CapturedEditStore:
         return [cast(str, name) for (name,) in rows]
 
     def mark_staged(self, proposal: str, became: str, files: Sequence[CapturedFile]) -> None:
-        """Mark captured files as staged; `became` differs from `proposal` if the reserved id could not be used."""
+        """Mark captured files as staged; `became` is the new id if the reserved one could not be used."""
         with self._database.transaction() as connection:
             connection.executemany(
                 "UPDATE captured SET staged = 1 WHERE workspace = ? AND proposal = ? AND path = ? AND after IS ?",
@@ -204,7 +207,7 @@ class CapturedEditStore:
                 )
 
     def reopen_turns_without_prompt_id(self, agent: str, session: str) -> None:
-        """Reopen the turns of an agent without prompt ids: the user has written a new prompt."""
+        """Reopen the turns of an agent that sends no prompt ids, after a new prompt of the user."""
         if any(turn.closed for turn in self._turns("agent = ? AND session = ? AND prompt = ''", (agent, session))):
             with self._database.transaction() as connection:
                 connection.execute(
@@ -214,7 +217,7 @@ class CapturedEditStore:
                 )
 
     def mark_reported(self, proposal: str, decision: int) -> None:
-        """Mark all decisions up to this one as reported, and reopen the turn."""
+        """Mark the decisions up to this number as reported, and reopen the turn."""
         with self._database.transaction() as connection:
             connection.execute(
                 "UPDATE agent_turns SET told = ?, closed = 0 WHERE workspace = ? AND proposal = ?",
@@ -244,7 +247,7 @@ _READS = (
     " USING (workspace, agent, session) WHERE workspace = ? AND proposal = ?"
     " AND (one.time <= turn.time OR kind = 'attached') ORDER BY one.rowid"
 )
-"""What a program attached is looked for with each edit of a turn, so after its first edit as well."""
+"""Attached files are noted at each edit of a turn, so also after its first one."""
 _CLOSED = (
     "SELECT proposal FROM agent_turns WHERE workspace = ? AND agent = ? AND session = ? AND prompt = ? AND closed = 1"
     " ORDER BY CAST(substr(proposal, 2) AS INTEGER) DESC"
@@ -267,4 +270,4 @@ _TOUCHED = (
     "SELECT 1 FROM proposals WHERE workspace = ? AND number = CAST(substr(?, 2) AS INTEGER)"
     " AND (state != 'pending' OR json_extract(body, '$.last.number') IS NOT NULL)"
 )
-"""The user has decided on it, or on a part, or it is stale."""
+"""Whether the user has decided on a proposal or a part of it, or it is stale."""

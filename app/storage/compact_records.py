@@ -10,17 +10,17 @@ _Model = TypeVar("_Model", bound=BaseModel)
 
 
 def make_compact_copy(record: _Model, changes: Mapping[str, object] | None = None) -> _Model:
-    """Return an equal record that takes less memory, with other values for the fields in `changes`.
+    """Return an equal record that takes less memory, with the values of `changes` replaced.
 
-    Pydantic gives each record its own dict and its own set of field names, which are larger than the values of a
-    short event. Attributes that are set one by one share their names with all records of the class (key-sharing
-    dicts, https://peps.python.org/pep-0412/), and one set of names serves the class. Which fields were given
-    explicitly is lost: `exclude_unset` has no effect on the copy.
+    Pydantic gives each record a separate dict and a separate set of field names, which are larger than the values of
+    a short event. Attributes that are set one by one share their names with all records of the class (key-sharing
+    dicts, https://peps.python.org/pep-0412/), and all copies share one set of field names. The copy does not know
+    which fields were given explicitly: `exclude_unset` has no effect on it.
     """
     kind = type(record)
     copied = kind.__new__(kind)
     for name, value in (record.__dict__ if changes is None else {**record.__dict__, **changes}).items():
-        # The records are frozen, and this one is not finished yet.
+        # The records are frozen: bypass their `__setattr__`.
         object.__setattr__(copied, name, _compact_value(value))
     object.__setattr__(copied, "__pydantic_fields_set__", _fields_of(kind))
     object.__setattr__(copied, "__pydantic_extra__", None)
@@ -29,7 +29,7 @@ def make_compact_copy(record: _Model, changes: Mapping[str, object] | None = Non
 
 
 def _compact_value(value: object) -> object:
-    """Return the value with compact records in it. A named tuple stays as it is: it must keep its class."""
+    """Return the value with compact records in it; a named tuple stays unchanged, to keep its class."""
     if isinstance(value, BaseModel):
         return make_compact_copy(value)
     if type(value) is tuple and value:
@@ -39,5 +39,5 @@ def _compact_value(value: object) -> object:
 
 @cache
 def _fields_of(kind: type[BaseModel]) -> set[str]:
-    """Return the names of all fields of a class of records: always the same set."""
+    """Return the field names of a class; always the same set object."""
     return set(kind.model_fields)

@@ -1,4 +1,4 @@
-"""The connection to the database: opened safely, migrated by `user_version`, shared by threads under a lock."""
+"""The connection to the database: opened safely, migrated by `user_version`, shared by threads with a lock."""
 
 import contextlib
 import os
@@ -79,7 +79,7 @@ _INITIAL = (
 )
 
 _AGE_OF_CONTENTS = ("ALTER TABLE blobs ADD COLUMN added REAL NOT NULL DEFAULT 0",)
-"""When a content was put last, so that pruning spares what is being staged at that moment."""
+"""Time at which a content was last put: pruning spares contents whose proposal may be written soon."""
 
 _UNRECORDED = (
     """
@@ -88,7 +88,7 @@ _UNRECORDED = (
     ) STRICT
     """,
 )
-"""Proposals whose state a decision has changed, until the decision is recorded: what a crash may cut in two."""
+"""Proposals whose state a decision has changed, until the decision is recorded; a crash may happen in between."""
 
 _ALLOWED_COMMANDS = (
     """
@@ -97,7 +97,7 @@ _ALLOWED_COMMANDS = (
     ) STRICT
     """,
 )
-"""Forms of commands that the user has allowed for good in a workspace."""
+"""Forms of commands that the user has allowed permanently in a workspace."""
 
 _PROPOSAL_PATHS = (
     """
@@ -118,7 +118,7 @@ _PROPOSAL_PATHS = (
     WHERE json_extract(file.value, '$.old_path') != ''
     """,
 )
-"""The files that proposals name, so that what has to do with a file is found without a look at all that waits."""
+"""The files that proposals name, as an index for finding proposals by file."""
 
 _DECISIONS_UNRECORDED = (
     "ALTER TABLE unrecorded RENAME TO unrecorded_proposals",
@@ -145,8 +145,8 @@ _DECISIONS_UNRECORDED = (
     """,
     "DROP TABLE unrecorded_proposals",
 )
-"""Each decision by itself, with all that the user said, so that a later one does not take its place. What was left
-over is read off the state of its proposal; 0 stands for a decision that was not counted."""
+"""Each unrecorded decision separately, with its complete feedback, so that later ones do not replace it. Decisions of
+earlier versions are derived from the state of the proposal and get number 0."""
 
 _CAPTURED = (
     """
@@ -180,8 +180,8 @@ _CAPTURED = (
     """,
     "CREATE INDEX captured_to_stage ON captured (workspace) WHERE staged = 0",
 )
-"""Edits of other agents as their hook took them, until someone who looks makes proposals of them; and the turns of
-those agents in which that happened, which are closed until the user has the word."""
+"""Edits of other agents that their hooks captured, until they are staged as proposals; and the turns with these
+edits, which are closed until the user has decided or written a prompt."""
 
 _RECORD = (
     """
@@ -192,13 +192,13 @@ _RECORD = (
     """,
     "CREATE TABLE record_ends (workspace TEXT PRIMARY KEY, number INTEGER NOT NULL, sha256 TEXT NOT NULL) STRICT",
 )
-"""The chain of entries, byte for byte as they were hashed, and where it ends, so that a lost end is missed, too."""
+"""The chain of entries, byte for byte as they were hashed, and its end, so that deleted last entries are noticed."""
 
 _PINNED = (
     "ALTER TABLE sessions ADD COLUMN pinned INTEGER NOT NULL DEFAULT 0",
     "ALTER TABLE sessions ADD COLUMN named INTEGER NOT NULL DEFAULT 0",
 )
-"""What the user has said of a session: that it stays, and that its title is the user's own."""
+"""Whether a session is pinned, and whether the user has set its title."""
 
 _SIDE_QUESTIONS = (
     """
@@ -206,15 +206,15 @@ _SIDE_QUESTIONS = (
     WHERE type IN ('side_question', 'side_answer')
     """,
 )
-"""What was asked aside is found by the proposal that it is about, whatever session it was asked in."""
+"""Side questions and answers by proposal, for all sessions."""
 
 _SEARCHED_ANEW = ("DROP TABLE IF EXISTS search", "DELETE FROM settings WHERE scope = '' AND key = 'search.upto'")
-"""The index of words is made anew when somebody searches: what was asked aside is found, too."""
+"""Delete the search index; the next search builds it again, with side questions."""
 
 EVENTS_IN_THE_RECORD = (
     "CREATE INDEX IF NOT EXISTS decided_events ON events (session) WHERE type = 'proposal_decided'",
 )
-"""The record also holds the events that tell of decisions; those that are there already are entered now."""
+"""The record also contains events about decisions; existing ones are entered by the migration."""
 
 _SEEN_LINES = (
     """
@@ -229,7 +229,7 @@ _SEEN_LINES = (
     """,
     "ALTER TABLE captured ADD COLUMN changed INTEGER NOT NULL DEFAULT 1",
 )
-"""The lines of each hunk that were on screen, and how many; the lines that an edit of another agent changes."""
+"""The seen lines of each hunk and their number, and the number of lines that a captured edit changes."""
 
 _AGENT_READS = (
     """
@@ -247,7 +247,7 @@ _AGENT_READS = (
     """,
     "CREATE INDEX agent_reads_of_session ON agent_reads (workspace, agent, session)",
 )
-"""What the hooks of other agents saw of what they read."""
+"""Notes of hooks about the reads of other agents."""
 
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _INITIAL,
@@ -265,26 +265,26 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     _SEEN_LINES,
     _AGENT_READS,
 )
-"""Each entry brings the schema one version further; entries are appended, never changed."""
+"""Each entry migrates the schema by one version; append entries, never change them."""
 
 
 _BUSY_SECONDS = 15.0
 _FAILURES = (sqlite3.Error, UnicodeDecodeError)
-"""What sqlite3 raises; the second for its own message about a damaged schema, which quotes it."""
+"""Exceptions of sqlite3; UnicodeDecodeError comes from its message about a damaged schema, which quotes it."""
 
 
 class Database:
-    """A SQLite database in WAL mode; every method may be called from any thread.
+    """A SQLite database in WAL mode; every method is thread-safe.
 
-    WAL with `synchronous=FULL` makes each committed transaction durable, also across a power cut
+    WAL with `synchronous=FULL` makes each committed transaction durable, even after a power failure
     (https://www.sqlite.org/pragma.html#pragma_synchronous).
     """
 
     def __init__(self, path: Path) -> None:
-        """Open the database, make it if it is missing, and bring it up to the present schema.
+        """Open the database, create it if it is missing, and migrate it to the present schema.
 
         Raises:
-            StorageError: it is damaged, made by a newer signoff, or the folder cannot be written.
+            StorageError: it is damaged or from a newer signoff, or the folder cannot be written.
         """
         self.path = path
         self._lock = threading.RLock()
@@ -315,12 +315,12 @@ class Database:
         self._connection.execute("PRAGMA journal_mode=WAL")
         self._connection.execute("PRAGMA synchronous=FULL")
         self._connection.execute("PRAGMA foreign_keys=ON")
-        # In kilobytes: what was read once is hardly ever read again.
+        # In kilobytes; small, because rows are rarely read twice.
         self._connection.execute("PRAGMA cache_size=-512")
         if version == len(MIGRATIONS):
             return
         with self.transaction() as connection:
-            # Another process may have migrated while this one waited for the lock.
+            # Another process may have migrated the database while this one waited for the lock.
             for script in MIGRATIONS[self._version() :]:
                 for statement in script:
                     connection.execute(statement)
@@ -333,7 +333,7 @@ class Database:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """A write transaction: all or nothing, on disk when the block ends.
+        """Run the block in a write transaction; roll back on any exception, and commit durably at the end.
 
         Raises:
             StorageError: the disk is full, the database is locked for too long or has become unreadable.
@@ -344,7 +344,7 @@ class Database:
                 yield self._connection
                 self._connection.execute("COMMIT")
             except BaseException:
-                # A failed COMMIT (a full disk) leaves the transaction open, or has ended it already.
+                # A failed COMMIT (disk full) may leave the transaction open, or have ended it.
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
                 raise
@@ -352,12 +352,12 @@ class Database:
     def query_rows(
         self, statement: str, values: tuple[object, ...] | Mapping[str, object] = ()
     ) -> list[tuple[object, ...]]:
-        """All rows of a query."""
+        """Return all rows of a query."""
         with self._lock, self._translate_errors():
             return self._connection.execute(statement, values).fetchall()
 
     def foreign_write_counter(self) -> int:
-        """Return a number that changes after a write of another process, and never after our own."""
+        """Return a number that changes after writes of other processes, and never after writes of this one."""
         # https://www.sqlite.org/pragma.html#pragma_data_version
         return int(str(self.query_rows("PRAGMA data_version")[0][0]))
 
@@ -375,12 +375,12 @@ class Database:
 
 
 def _make_private(path: Path) -> None:
-    """Make the folder (0700) and the file (0600) so that no one else ever could read them."""
+    """Create the folder (0700) and the file (0600), without a moment in which other users can read them."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     if path.parent.stat().st_uid == os.getuid():
         path.parent.chmod(0o700)
-    # One that is there is not opened: to close it would drop the locks of this process's other connections, and with
-    # them gone another process may take the log away under their feet (https://www.sqlite.org/howtocorrupt.html).
+    # Do not open an existing file: closing it would drop the locks of this process's other connections, and another
+    # process could then delete the log that they use (https://www.sqlite.org/howtocorrupt.html).
     with contextlib.suppress(FileExistsError):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     path.chmod(0o600)
@@ -388,7 +388,7 @@ def _make_private(path: Path) -> None:
 
 def _chain_events(connection: sqlite3.Connection) -> None:
     if connection.execute("SELECT 1 FROM decisions LIMIT 1").fetchone():
-        # Needed once in the life of a database.
+        # Imported only for this one migration.
         from app.storage.record_chain import append_unchained_events
 
         append_unchained_events(connection)
@@ -416,8 +416,8 @@ def _explain(path: Path, error: Exception) -> str:
 
 
 def has_nothing_pending(database: Database, workspace: str) -> bool:
-    """Whether no proposal awaits a decision, no record of an apply is unfinished, no decision unrecorded, no edit
-    of another agent still to be made a proposal."""
+    """Return whether no proposal waits for a decision, no apply is unfinished, each decision is recorded, and each
+    captured edit is staged."""
     rows = database.query_rows(
         "SELECT EXISTS (SELECT 1 FROM proposals WHERE workspace = ? AND waiting = 1)"
         " OR EXISTS (SELECT 1 FROM journal WHERE workspace = ? AND state IN ('open', 'blocked'))"
@@ -429,35 +429,36 @@ def has_nothing_pending(database: Database, workspace: str) -> bool:
 
 
 def parents_with_pending_proposals(database: Database, workspace: str) -> list[str]:
-    """Folders above a workspace that were opened as workspaces themselves and have waiting proposals."""
+    """Return the folders above a workspace that are workspaces themselves and have waiting proposals."""
     rows = database.query_rows("SELECT DISTINCT workspace FROM proposals WHERE waiting = 1")
     above = {str(folder) for folder in PurePath(workspace).parents}
     return sorted((name for (name,) in rows if isinstance(name, str) and name in above), key=len, reverse=True)
 
 
 class AllowedCommandStore:
-    """Reads the database for each question, so that a revocation takes effect at once in every window."""
+    """The allowed commands of a workspace, read from the database each time: a revocation takes effect in every
+    window."""
 
     def __init__(self, database: Database, workspace: str) -> None:
         self._database = database
         self._workspace = workspace
 
     def forms(self) -> list[str]:
-        """Return the allowed patterns, oldest first; raises StorageError."""
+        """Return the allowed forms, oldest first. Raises StorageError."""
         rows = self._database.query_rows(
             "SELECT form FROM allowed_commands WHERE workspace = ? ORDER BY added, form", (self._workspace,)
         )
         return [cast(str, form) for (form,) in rows]
 
     def add(self, form: str) -> None:
-        """Allow a form; raises StorageError."""
+        """Allow a form. Raises StorageError."""
         with self._database.transaction() as connection:
             connection.execute(
                 "INSERT OR IGNORE INTO allowed_commands VALUES (?, ?, ?)", (self._workspace, form, time.time())
             )
 
     def remove(self, form: str) -> None:
-        """Revoke a pattern; raises StorageError."""
+        """Revoke a form. Raises StorageError."""
         with self._database.transaction() as connection:
             connection.execute(
                 "DELETE FROM allowed_commands WHERE workspace = ? AND form = ?", (self._workspace, form)

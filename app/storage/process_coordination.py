@@ -1,7 +1,7 @@
-"""Coordinates the processes on one workspace: who runs a session's turns, and that the database was written.
+"""Coordinates processes in one workspace: locks for sessions, and signals after writes to the database.
 
-A session is locked for one process, which runs its turns; others can only read it. SQLite has no notifications across
-processes, so each write touches a small file that the others watch: the kernel wakes them, nobody polls the database.
+The process that locks a session runs its turns; others can only follow it. SQLite has no notifications across
+processes, so each write touches a small file that the other processes watch; no process polls the database.
 """
 
 import contextlib
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 
 _LONGEST_NOTE = 100
-"""Bytes."""
+"""Largest size of a note in bytes."""
 
 
 class SessionLock:
     """A lock on a file, which the operating system releases when the process dies.
 
-    The file goes when the lock is released, so that a folder of sessions does not become a folder of locks.
+    The file is deleted when the lock is released, so that lock files do not accumulate.
 
     Args:
-        path: The same for every process that opens the session.
+        path: The lock file; every process must use the same path for a session.
     """
 
     def __init__(self, path: Path) -> None:
@@ -41,11 +41,11 @@ class SessionLock:
 
     @property
     def is_held(self) -> bool:
-        """Whether this object holds the lock."""
+        """Return whether this object holds the lock."""
         return self._descriptor is not None
 
     def acquire(self) -> bool:
-        """Take the lock if no other process has it; return whether it is ours.
+        """Take the lock if no other process has it; return whether this object holds it.
 
         Raises:
             StorageError: the file cannot be locked.
@@ -60,14 +60,17 @@ class SessionLock:
         return True
 
     def write_note(self, text: str) -> None:
-        """Write a few words that other processes can read while the lock is held; a full disk leaves it empty."""
+        """Write a short text that other processes can read while the lock is held; storage errors are ignored."""
         if self._descriptor is not None:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._descriptor, 0)
                 os.pwrite(self._descriptor, text.encode(), 0)
 
     def _locked(self, descriptor: int) -> bool:
-        """Lock an open file; True also if it was removed meanwhile, so that another try is due."""
+        """Try to lock an open file; return False if another process holds the lock.
+
+        If the file was deleted meanwhile, return True without the lock: the caller tries again.
+        """
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             with contextlib.suppress(FileNotFoundError):
@@ -86,19 +89,19 @@ class SessionLock:
             return
         with contextlib.suppress(OSError):
             self._path.unlink()
-        # A child that is being started may hold a copy of the descriptor: closing ours would not be enough.
+        # A child process that is being started may have a copy of the descriptor, so closing ours is not enough.
         fcntl.flock(self._descriptor, fcntl.LOCK_UN)
         os.close(self._descriptor)
         self._descriptor = None
 
 
 def is_session_open(path: Path) -> bool:
-    """Whether any process, this one included, holds the lock at this path."""
+    """Return whether any process, this one included, holds the lock at this path."""
     return read_session_note(path) is not None
 
 
 def read_session_note(path: Path) -> str | None:
-    """Return what the holder of the lock at this path has written to it; None if no process holds it."""
+    """Return the note of the process that holds the lock at this path; None if no process holds it."""
     try:
         descriptor = os.open(path, os.O_RDWR)
     except OSError:
@@ -116,23 +119,24 @@ _QUIET_MS = 150
 
 
 class ChangeSignal:
-    """A file per workspace, rewritten after each commit."""
+    """A file per workspace that is rewritten after each commit."""
 
     def __init__(self, folder: Path, workspace: str) -> None:
-        """Make the file if it is missing; raises OSError."""
+        """Create the file if it is missing. Raises OSError."""
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.path = folder / hashlib.sha256(workspace.encode("utf-8", "surrogateescape")).hexdigest()[:16]
         self.path.touch(mode=0o600)
 
     def send(self) -> None:
-        """Signal a write to other processes; a failure is ignored, since they also read the database when used."""
+        """Signal a write to other processes; errors are ignored, since they also read the database before each
+        use."""
         try:
             self.path.write_bytes(b"")
         except OSError:
             return
 
     async def listen(self) -> AsyncGenerator[None, None]:
-        """Yield once when listening has begun, so that the caller reads earlier writes, and after each later
+        """Yield once when listening has started, so that the caller reads earlier writes, and after each later
         write."""
         async with aclosing(watch_changes([self.path], quiet_ms=_QUIET_MS)) as changes:
             async for _ in changes:
@@ -140,7 +144,7 @@ class ChangeSignal:
 
 
 class ChangeWatch:
-    """Waits for writes on a blocking thread; no write after `__enter__` is missed."""
+    """Waits for writes on a blocking thread; misses no write after `__enter__`."""
 
     def __init__(self, signal: ChangeSignal) -> None:
         self._path = signal.path
@@ -151,10 +155,10 @@ class ChangeWatch:
         return self
 
     def wait(self, seconds: float, stop: threading.Event | None = None) -> bool:
-        """Return True soon after a write that no call has reported yet, False after `seconds` or when `stop` is set.
+        """Return True soon after a write that no earlier call reported, False after `seconds` or when `stop` is set.
 
         Raises:
-            KeyboardInterrupt: a signal came whose handler raised.
+            KeyboardInterrupt: a signal arrived whose handler raised.
         """
         assert self._notify is not None, "entered"
         heard = self._notify.watch(_QUIET_MS, STEP_MS, max(1, int(seconds * 1000)), stop)

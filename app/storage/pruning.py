@@ -1,10 +1,9 @@
-"""Removes old sessions, proposals and unused contents, and frees their space.
+"""Deletes old sessions, proposals and unused contents, and frees their space.
 
-What goes: sessions that were last used before a moment and are not pinned; proposals that are decided, were last
-moved before that moment and belong to no session that is kept, with their part of the apply journal; and contents
-that no proposal and no journal record of any workspace names any more. What stays whatever its age: what waits for a
-decision, what an unfinished apply needs, and the decisions themselves, which are the audit trail. A proposal that
-went can no longer be undone; one that stays can.
+Deleted are: sessions that were last used before a given time and are not pinned; decided proposals that were last
+changed before that time and belong to no remaining session, with their journal records; and contents that no proposal
+and no journal record of any workspace names. Kept at any age are: waiting proposals, contents and records that an
+unfinished apply needs, and the decisions, which are the audit trail. A deleted proposal can no longer be undone.
 """
 
 import contextlib
@@ -19,25 +18,30 @@ from app.storage.database import Database
 from app.storage.sqlite_proposal_store import FRESH_SECONDS
 
 _NAME = re.compile(r'"([0-9a-f]{64})"')
-"""A content's name, wherever in a document it stands; one too many keeps a content, one too few would lose it."""
+"""The SHA-256 of a content anywhere in a document. A false match keeps a content; a missed one would lose it."""
 
 
 @dataclass(frozen=True, slots=True)
 class PruneReport:
-    """Counts of what was removed."""
+    """Counts of the deleted items."""
 
     sessions: int
     proposals: int
     contents: int
     freed: int
-    """Bytes of the contents."""
+    """Bytes of the deleted contents."""
 
 
 def prune_workspace(database: Database, workspace: str, before: float) -> PruneReport:
-    """Remove what was last used before the moment `before` (Unix time) in one workspace.
+    """Delete the old data of one workspace.
+
+    Args:
+        database: The database.
+        workspace: The workspace.
+        before: Unix time; data that was used since then is kept.
 
     Raises:
-        StorageError: the database cannot be written; nothing was removed then.
+        StorageError: the database cannot be written; nothing was deleted then.
     """
     with database.transaction() as connection:
         sessions = [one for (one,) in connection.execute(_OLD_SESSIONS, (workspace, before))]
@@ -73,11 +77,11 @@ _OLD_PROPOSALS = """
 
 
 def _drop_contents(connection: sqlite3.Connection) -> tuple[int, int]:
-    """Remove contents that nothing names; how many, and their bytes."""
+    """Delete contents that nothing names; return their number and size in bytes."""
     named: set[str] = set()
     for statement in ("SELECT body FROM proposals", "SELECT body FROM journal", _WITH_IMAGES):
         for (body,) in connection.execute(statement):
-            # A journal record holds a whole proposal as JSON in a string, where quotes are escaped.
+            # A journal record contains a proposal as JSON within a string, with escaped quotes.
             named.update(_NAME.findall(cast(str, body).replace("\\", "")))
     found = connection.execute(
         "SELECT sha256, length(data) FROM blobs WHERE added < ?", (time.time() - FRESH_SECONDS,)
@@ -92,12 +96,12 @@ _WITH_IMAGES = """
     WHERE type IN ('user_message', 'message_queued', 'answer', 'proposal_decided', 'tool_result')
       AND body LIKE '%"images":[{%'
 """
-"""The images of messages and of results; bytes that none of any session names any more go."""
+"""The images of messages and results, in all sessions."""
 
 
 def _reclaim(database: Database) -> None:
-    """Give the space back to the disk, unless another process is busy with the database right now."""
-    # https://www.sqlite.org/lang_vacuum.html; the copy goes through the write-ahead log, which is then cut.
+    """Return free space to the file system, unless another process is using the database."""
+    # https://www.sqlite.org/lang_vacuum.html; the copy goes through the write-ahead log, which is then truncated.
     with contextlib.suppress(StorageError):
         database.query_rows("VACUUM")
         database.query_rows("PRAGMA wal_checkpoint(TRUNCATE)")

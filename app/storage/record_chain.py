@@ -1,4 +1,4 @@
-"""Appends entries to the record's hash chain, each in the transaction that writes the recorded fact."""
+"""Appends entries to the record's hash chain, in the transaction that writes the recorded fact."""
 
 import hashlib
 import sqlite3
@@ -11,7 +11,7 @@ from app.proposals.values.record_entries import ChainLink, DecisionRecordEntry, 
 
 
 def last_chain_link(connection: sqlite3.Connection, workspace: str) -> ChainLink:
-    """Return the link that the next entry must follow."""
+    """Return the link to the present last entry, for the next one."""
     row = connection.execute("SELECT number, sha256 FROM record_ends WHERE workspace = ?", (workspace,)).fetchone()
     return ChainLink(*row) if row else ChainLink()
 
@@ -19,7 +19,7 @@ def last_chain_link(connection: sqlite3.Connection, workspace: str) -> ChainLink
 def append_entry(
     connection: sqlite3.Connection, workspace: str, entry: DecisionRecordEntry | EventRecordEntry
 ) -> None:
-    """Add an entry at the end, within a transaction."""
+    """Append an entry; call it within a transaction."""
     body = entry.model_dump_json().encode()
     link = (workspace, entry.number, hashlib.sha256(body).hexdigest())
     connection.execute("INSERT INTO record (workspace, number, sha256, body) VALUES (?, ?, ?, ?)", (*link, body))
@@ -29,7 +29,7 @@ def append_entry(
 def append_event_entry(
     connection: sqlite3.Connection, workspace: str, session: str, event: ProposalDecided, *, earlier: bool = False
 ) -> None:
-    """Append the entry of an event about a decision, in the transaction that writes the event."""
+    """Append the entry for an event about a decision, in the transaction that writes the event."""
     end = last_chain_link(connection, workspace)
     entry = EventRecordEntry(
         number=end.number + 1,
@@ -49,7 +49,7 @@ def append_event_entry(
 
 
 def insert_decision(connection: sqlite3.Connection, workspace: str, session: str, event: ProposalDecided) -> None:
-    """Keep the event of a decision, with the user's words, and add its entry; the decision is recorded then."""
+    """Store the event of a decision with its feedback, append its entry, and remove it from the unrecorded ones."""
     append_event_entry(connection, workspace, session, event)
     connection.execute(
         "INSERT INTO decisions (workspace, proposal, session, time, body) VALUES (?, ?, ?, ?, ?)",
@@ -62,7 +62,7 @@ def insert_decision(connection: sqlite3.Connection, workspace: str, session: str
 
 
 def append_unchained_events(connection: sqlite3.Connection) -> None:
-    """Enter the events that unchained versions stored; unreadable ones stay out."""
+    """Append entries for the events that earlier versions stored without; skip unreadable ones."""
     rows = connection.execute("SELECT workspace, session, time, body FROM decisions ORDER BY id").fetchall()
     for workspace, session, time, body in rows:
         if (event := parse_decision_event(body)) is not None:
@@ -70,7 +70,7 @@ def append_unchained_events(connection: sqlite3.Connection) -> None:
 
 
 def parse_decision_event(body: object) -> ProposalDecided | None:
-    """The event that a row of `decisions` holds."""
+    """Return the event in a row of `decisions`; None if it is unreadable."""
     try:
         return ProposalDecided.model_validate_json(cast(str, body))
     except (ValidationError, UnicodeDecodeError, TypeError):
@@ -78,8 +78,8 @@ def parse_decision_event(body: object) -> ProposalDecided | None:
 
 
 def event_hash(event: ProposalDecided) -> str:
-    """The SHA-256 of an event, without the user's words, which one session alone has, and without its id there."""
+    """Return the SHA-256 of an event, without the feedback, which only one session has, and without its event id."""
     left_out = {"id", "feedback", "comments", "images"}
-    # Fields that a later version adds have defaults, which are left out: the hash stays the same.
+    # Leave out default values: fields that a later version adds do not change the hash.
     text = event.model_dump_json(exclude=left_out, exclude_defaults=True)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

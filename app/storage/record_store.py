@@ -1,13 +1,12 @@
-"""The record of a workspace in SQLite: adds entries, reads decisions, finds where it or other tables are wrong.
+"""The record of a workspace in SQLite: reads decisions, and finds errors in the record and in other tables.
 
-What was decided is read from the chain alone. The user's words are kept apart, and are taken only where they have the
-hash that the chain holds. Each row holds the bytes of an entry as they were hashed, and their SHA-256. Verification
-trusts nothing that is stored: it reads row by row, so that a page which a disk or a person has damaged hides no more
-than it holds.
+Decisions are read from the chain alone. The user's feedback is stored separately, and is used only if it has the hash
+that the chain contains. Each row holds the bytes of an entry as they were hashed, and their SHA-256. Verification
+trusts no stored data: it reads row by row, so that a damaged page hides only its own rows.
 
-The tables that the app, doors and exports read are no chain. Each row that tells of a decision is held against the
-entries, in both directions: what a row says must be in the record, and what the record has must be in the rows that
-are never removed.
+The tables that the app, doors and exports read are not chained. Each of their rows about a decision is compared with
+the entries, in both directions: the record must contain what a row says, and the rows that are never deleted must
+contain what the record says.
 """
 
 import hashlib
@@ -52,12 +51,13 @@ class ChainVerification:
     """Result of verifying the chain."""
 
     entries: tuple[DecisionRecordEntry, ...]
-    """Those of decisions that are sound, oldest first."""
+    """The sound entries of decisions, oldest first."""
     events: tuple[EventRecordEntry, ...]
-    """Those of the events that tell of them."""
+    """The sound entries of events about decisions."""
     broken: tuple[BrokenEntry, ...]
     head: str
-    """What a next entry would hold for the one before; noted elsewhere, it shows a record that was written anew."""
+    """Hash of the last entry, which the next entry will contain. A copy kept elsewhere shows if the record is
+    replaced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +71,14 @@ class DecisionFeedback:
 
 @dataclass(frozen=True, slots=True)
 class RecordedDecision:
-    """A decision in the record, or an edit of the proposed text, which has no own entry."""
+    """A decision in the record, or a user's edit of the proposed text, which has only an event entry."""
 
     entry: DecisionRecordEntry | None
     event: EventRecordEntry | None
-    """None until it is told, and where that entry cannot be read."""
+    """None until the event is recorded, or if its entry is unreadable."""
     words: DecisionFeedback
     words_lost: bool
-    """Words were said, and those that are kept are others or none."""
+    """Whether the user gave feedback whose stored text is missing or was changed."""
 
     @property
     def _known(self) -> DecisionRecordEntry | EventRecordEntry:
@@ -88,22 +88,22 @@ class RecordedDecision:
 
     @property
     def time(self) -> float:
-        """Unix time, seconds."""
+        """Return the Unix time in seconds."""
         return self._known.time
 
     @property
     def proposal(self) -> str:
-        """Its id."""
+        """Return the id of the proposal."""
         return self._known.proposal
 
     @property
     def decision(self) -> str:
-        """`app.conversation.events.DecisionKind`."""
+        """Return the kind, a value of `app.conversation.events.DecisionKind`."""
         return self._known.decision
 
     @property
     def session(self) -> str:
-        """The session that it is recorded in; empty for none."""
+        """Return the session that recorded it; empty if none did."""
         return self.event.session if self.event else ""
 
     @property
@@ -113,14 +113,14 @@ class RecordedDecision:
 
     @property
     def files(self) -> Sequence[str]:
-        """Return the paths that the decision was about."""
+        """Return the paths of the files that the decision was about."""
         if self.event:
             return self.event.files
         return [file.path for file in self.entry.files] if self.entry else ()
 
 
 def intact_entries_on_paths(database: Database, workspace: str, paths: Collection[str]) -> list[DecisionRecordEntry]:
-    """The sound entries of the proposals of which a decision names one of the paths, oldest first."""
+    """Return the sound entries of all proposals that have a decision about one of the paths, oldest first."""
     rows = database.query_rows(_ENTRIES_ON, {"workspace": workspace, "paths": json.dumps([*paths])})
     sound = [body for body, digest in rows if hashlib.sha256(cast(bytes, body)).hexdigest() == digest]
     return [entry for body in sound if isinstance(entry := _entry(body), DecisionRecordEntry)]
@@ -134,11 +134,11 @@ class RecordStore:
         self._workspace = workspace
 
     def entries(self, proposal: str = "") -> list[DecisionRecordEntry]:
-        """Return the entries of decisions, oldest first, of one proposal or of all; unreadable ones are skipped."""
+        """Return the entries of decisions on one proposal or on all, oldest first; skip unreadable ones."""
         return [entry for entry in self.all_entries(proposal) if isinstance(entry, DecisionRecordEntry)]
 
     def all_entries(self, proposal: str = "") -> list[DecisionRecordEntry | EventRecordEntry]:
-        """Return all entries, oldest first, of one proposal or of all; unreadable ones are left to `verify_chain`."""
+        """Return all entries of one proposal or of all, oldest first; skip unreadable ones."""
         rows = self._database.query_rows(
             "SELECT body FROM record WHERE workspace = ? ORDER BY number", (self._workspace,)
         )
@@ -150,7 +150,7 @@ class RecordStore:
         return self._end().number - len(self.all_entries())
 
     def decisions(self, proposal: str = "") -> list[RecordedDecision]:
-        """Return the decisions, and edits of proposed text, on one proposal or on all, oldest first."""
+        """Return the decisions and text edits of one proposal or of all, oldest first."""
         chain = self.all_entries(proposal)
         events = {(one.proposal, one.count): one for one in chain if isinstance(one, EventRecordEntry) and one.count}
         words = self._words()
@@ -164,7 +164,7 @@ class RecordStore:
         return found
 
     def verify_chain(self) -> ChainVerification:
-        """Walk the whole chain.
+        """Verify the whole chain.
 
         Raises:
             StorageError: the table cannot be read at all.
@@ -196,7 +196,7 @@ class RecordStore:
         return ChainVerification(entries, events, tuple(broken), before)
 
     def _rows(self) -> Iterator[tuple[int, tuple[bytes, str] | str]]:
-        """Yield each expected entry, or what is wrong with it."""
+        """Yield each expected entry as body and digest, or a text that says what is wrong with it."""
         end = self._end()
         for number in range(1, end.number + 1):
             try:
@@ -216,7 +216,8 @@ class RecordStore:
             yield number, (body, digest)
 
     def _end(self) -> ChainLink:
-        """Return the end of the chain, from the further of two places."""
+        """Return the end of the chain: the further one of its two sources. Raises StorageError if neither is
+        readable."""
         found = [ChainLink()]
         unread: list[StorageError] = []
         for statement in _ENDS:
@@ -231,7 +232,7 @@ class RecordStore:
         return max(found, key=lambda link: (link.number, link.digest))
 
     def _words(self) -> "_KeptWords":
-        """Return the stored words of the user, by proposal, number of the decision, and hash."""
+        """Return the stored feedback of the user, by proposal, number of the decision, and hash."""
         found: _KeptWords = {}
         for statement in _WORDS:
             for proposal, body in self._database.query_rows(statement, (self._workspace,)):
@@ -270,7 +271,7 @@ _ENDS = (
     "SELECT number, sha256 FROM record_ends WHERE workspace = ?",
     "SELECT number, '' FROM record WHERE workspace = ? ORDER BY number DESC LIMIT 1",
 )
-"""Where the chain ends, said twice."""
+"""Two independent queries for the end of the chain."""
 _ENTRIES_ON = """
     WITH known AS (
         SELECT number, sha256, body, CAST(body AS TEXT) AS text FROM record
@@ -293,11 +294,11 @@ def _entry(body: object) -> DecisionRecordEntry | EventRecordEntry | None:
 
 
 _HEAD = 40
-"""Bytes in which an entry says what kind it is."""
+"""Bytes at the start of an entry that contain its kind."""
 
 
 def _format(body: bytes) -> int:
-    """Return the format that an entry names; 0 without a valid one."""
+    """Return the format number of an entry; 0 if it has no valid one."""
     try:
         said = json.loads(body)["format"]
     except (ValueError, LookupError, TypeError):
@@ -306,9 +307,9 @@ def _format(body: bytes) -> int:
 
 
 _BY_THE_USER = (ProposalState.PARTLY_APPROVED, ProposalState.APPLIED, ProposalState.DENIED, ProposalState.UNDONE)
-"""States that a decision of the user's leads to."""
+"""States that follow from a decision of the user."""
 _Key = tuple[str, int, float]
-"""A proposal, the number of a decision on it, and of what has no number the time."""
+"""Proposal, number of the decision, and 0.0; for a decision without a number, its time instead of 0.0."""
 
 
 class RecordChecker:
@@ -322,7 +323,7 @@ class RecordChecker:
         self._all_events = verified.events
         self._events: dict[_Key, list[EventRecordEntry]] = {}
         for one in verified.events:
-            # Two processes may both have recorded what a third one left over.
+            # Two processes may both have recorded a decision that a third process left unrecorded.
             self._events.setdefault(_key(one.proposal, one.count, one.time), []).append(one)
         self._broken = bool(verified.broken)
 
@@ -339,7 +340,7 @@ class RecordChecker:
         yield from self._proposals()
 
     def _chain(self) -> Iterator[str]:
-        """Yield events that describe a decision differently from its entry."""
+        """Yield a sentence for each event entry that differs from the entry of its decision."""
         for event in self._all_events:
             entry = self._entries.get((event.proposal, event.count))
             if entry is None:
@@ -366,7 +367,7 @@ class RecordChecker:
                 yield f"What is kept of the decision {_name(known)} is gone from the table decisions."
 
     def _sessions(self) -> Iterator[str]:
-        """The events in the logs of sessions; a fork has those of its original."""
+        """Compare the events in session logs; a fork contains those of its original."""
         found: set[tuple[str, int]] = set()
         rows = self._database.query_rows(
             "SELECT events.id, events.session, time, body FROM events JOIN sessions ON sessions.id = events.session"
@@ -388,7 +389,7 @@ class RecordChecker:
             )
         )
         for known in self._all_events:
-            # A session that was removed while it was open begins anew.
+            # A session that was deleted while it was open is created again, without its older events.
             if (
                 created.get(known.session, known.time + 1) <= known.time
                 and (known.session, known.number) not in found
@@ -398,7 +399,7 @@ class RecordChecker:
     def _match_entry(
         self, where: str, time: object, body: object
     ) -> Generator[str, None, tuple[ProposalDecided, EventRecordEntry] | None]:
-        """Return the event in a row, and its entry or the one that it should have; yield what prevents it."""
+        """Return the event in a row with its entry, the best match if there are several; yield why there is none."""
         event = parse_decision_event(body)
         if event is None:
             yield f"{where} cannot be read."
@@ -421,7 +422,7 @@ class RecordChecker:
             yield f"{where} has other words than those of entry {known.number}."
 
     def _unrecorded(self) -> Iterator[str]:
-        """Yield decisions that no event describes yet."""
+        """Yield differences of the table unrecorded, and decisions that neither it nor an event describes."""
         told = {(event.proposal, event.count) for event in self._all_events}
         rows = self._database.query_rows(
             "SELECT proposal, number, body FROM unrecorded WHERE workspace = ?", (self._workspace,)
@@ -442,7 +443,7 @@ class RecordChecker:
                 yield f"What is kept of the decision {entry.decision.replace('_', ' ')} of {entry.proposal} is gone."
 
     def _proposals(self) -> Iterator[str]:
-        """Yield proposals that disagree with the record; decided ones may have been pruned."""
+        """Yield proposals that differ from the record; decided ones may be missing, since pruning deletes them."""
         found: set[str] = set()
         rows = self._database.query_rows(
             "SELECT number, session, state, waiting, body FROM proposals WHERE workspace = ?", (self._workspace,)
@@ -487,7 +488,7 @@ class RecordChecker:
 
 
 def _is_still_valid(proposal: Proposal, entry: DecisionRecordEntry) -> bool:
-    """Return whether a decision is still as recorded, in a proposal with a pending part; a successor ends that."""
+    """Return whether a decided proposal still agrees with its entry; its pending parts may have been superseded."""
     now, then = record_hunk_states(proposal), entry.hunks
     same = (now.approved, now.approved_files) == (then.approved, then.approved_files)
     if proposal.superseded_by and not proposal.state.is_pending:

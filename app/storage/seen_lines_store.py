@@ -1,7 +1,7 @@
-"""Lines of waiting proposals that were on screen, shared by all processes, and how many wait unread.
+"""Lines of waiting proposals that the user has seen, shared by all processes, and the number of unread lines.
 
-A hunk's id is a hash of its text, so what was seen of it holds for as long as the hunk reads the same. This loads
-nothing else: the hooks of other agents count, too.
+A hunk's id is a hash of its text, so its seen lines stay valid as long as its text does. This module imports little,
+because the hooks of other agents use it.
 """
 
 import sqlite3
@@ -14,7 +14,7 @@ from app.storage.process_coordination import ChangeSignal
 
 
 class SeenLinesStore:
-    """The seen lines of one workspace's proposals; on disk when a method returns."""
+    """The seen lines of one workspace's proposals; data is on disk when a method returns."""
 
     def __init__(self, database: Database, workspace: str, signal: ChangeSignal) -> None:
         self._database = database
@@ -22,21 +22,21 @@ class SeenLinesStore:
         self._signal = signal
 
     def unread_line_count(self) -> int:
-        """Return how many changed lines wait unread: of proposals, and of edits that hooks have captured.
+        """Return how many changed lines wait unread, in proposals and in captured edits. Raises StorageError.
 
-        A file without hunks counts as one line. Raises StorageError.
+        A file without hunks counts as one line.
         """
         return cast(int, self._database.query_rows(_UNREAD, {"workspace": self._workspace})[0][0])
 
     def seen_line_count(self) -> int:
-        """Return how many lines were seen in all, also of decided proposals. Raises StorageError."""
+        """Return how many lines were ever seen, also of decided proposals. Raises StorageError."""
         rows = self._database.query_rows("SELECT total(seen) FROM seen_lines WHERE workspace = ?", (self._workspace,))
         return int(cast(float, rows[0][0]))
 
     def seen_lines(self) -> dict[str, dict[str, bytes]]:
-        """Return the seen lines of waiting proposals: for each hunk's id a byte per line, 1 if it was seen.
+        """Return the seen lines of waiting proposals, by proposal and hunk id: a byte per line, 1 if seen.
 
-        For a file without hunks its path stands in the place of the id. Raises StorageError.
+        A file without hunks has its path in place of the hunk id. Raises StorageError.
         """
         found: dict[str, dict[str, bytes]] = {}
         rows = self._database.query_rows(
@@ -49,7 +49,7 @@ class SeenLinesStore:
         return found
 
     def add_seen(self, seen: Mapping[str, Mapping[str, bytes]]) -> None:
-        """Add lines to those that were seen, in the form of `seen_lines`. Raises StorageError."""
+        """Add seen lines, in the form of `seen_lines`. Raises StorageError."""
         with self._database.transaction() as connection:
             for proposal, hunks in seen.items():
                 for hunk, lines in hunks.items():
@@ -61,9 +61,9 @@ class SeenLinesStore:
 
 
 def check_unread_limit(connection: sqlite3.Connection, workspace: str, limit: int) -> None:
-    """Raise TooMuchUnread if more lines wait unread than `limit`; 0 stands for no limit.
+    """Raise TooMuchUnread if more lines wait unread than `limit`; 0 means no limit.
 
-    Within the transaction that adds to them, so that no two writers pass with the same count.
+    Call it in the transaction that adds lines, so that two writers cannot both pass with the same count.
     """
     if limit:
         (unread,) = connection.execute(_UNREAD, {"workspace": workspace}).fetchone()

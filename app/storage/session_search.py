@@ -1,8 +1,8 @@
-"""Finds words in everything that was said, proposed and read in the sessions of a workspace.
+"""Searches for words in the messages, proposals and read files of a workspace's sessions.
 
-A full-text index (https://www.sqlite.org/fts5.html) beside the events, which holds no text but only where each word
-is. It is brought up when somebody searches, so that nothing that is recorded waits for it. Ids of events are never
-used twice: what is left in it of an event that is gone leads nowhere.
+A full-text index (https://www.sqlite.org/fts5.html) stores the positions of words, but no text. Each search first
+updates it, so that writing events stays fast. Event ids are never used twice, so stale index entries of deleted
+events match nothing.
 """
 
 import json
@@ -17,9 +17,9 @@ from app.storage import StorageError
 from app.storage.database import Database
 
 MAX_HITS = 200
-"""Limit of hits of one search."""
+"""Largest number of hits of one search."""
 _BATCH = 2_000
-"""Events that are indexed in one transaction, during which other writers wait."""
+"""Events that are indexed in one transaction, which blocks other writers."""
 _UPTO = "search.upto"
 
 FoundKind = Literal["you", "model", "question", "proposal", "decision", "file", "asked", "answered"]
@@ -38,18 +38,18 @@ class SearchHit:
     """Unix time in seconds."""
     kind: FoundKind
     text: str
-    """The indexed text: a message, or file paths, one a line."""
+    """The indexed text: a message, or file paths, one per line."""
 
 
 class SessionSearch:
-    """The search index of one database, limited to one workspace. Synchronous; call it off the event loop."""
+    """Searches the sessions of one workspace. Synchronous; call it off the event loop."""
 
     def __init__(self, database: Database, workspace: str) -> None:
         self._database = database
         self._workspace = workspace
 
     def find(self, words: str, limit: int = MAX_HITS) -> list[SearchHit]:
-        """Return the events that contain all words or words with these prefixes, ignoring case; newest first.
+        """Return the events that contain all words, or words with these prefixes, ignoring case; newest first.
 
         Raises:
             StorageError: the database cannot be read or written, or this Python's SQLite has no full-text search.
@@ -61,13 +61,13 @@ class SessionSearch:
         found: dict[object, SearchHit] = {}
         for event, session, title, at, kind, body in cast(list[tuple[int, str, str, float, str, str]], rows):
             for where, text in _searchable_text(kind, json.loads(body)):
-                # A file is read over and over, and a fork has all that its original has.
+                # Merge repeated reads of a file, and events that a fork has copied from its original.
                 same = (session, where, text) if where == "file" else (at, where, text)
                 found.setdefault(same, SearchHit(session, title, event, at, where, text))
         return list(found.values())[:limit]
 
     def update_index(self) -> None:
-        """Index the events that were written since the last call; raises StorageError."""
+        """Index the events that were written since the last call. Raises StorageError."""
         while self._index_batch():
             pass
 
@@ -89,13 +89,14 @@ class SessionSearch:
 
 
 def remove_from_index(connection: sqlite3.Connection, sessions: Sequence[str]) -> None:
-    """Remove sessions from the index, before they are deleted in the same transaction."""
+    """Remove sessions from the index; call it before they are deleted, in the same transaction."""
     if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'search'").fetchall():
         return
     upto = f"(SELECT CAST(value AS INTEGER) FROM settings WHERE scope = '' AND key = '{_UPTO}')"
     for session in sessions:
         events = connection.execute(f"{_OF_SESSION} AND id <= {upto}", (session,)).fetchall()
-        # An index without texts is told what it was told (https://www.sqlite.org/fts5.html#the_delete_command).
+        # To delete from an index without texts, give it the same text
+        # (https://www.sqlite.org/fts5.html#the_delete_command).
         connection.executemany(
             "INSERT INTO search (search, rowid, text) VALUES ('delete', ?, ?)",
             [(event, text) for event, kind, body in events if (text := _indexed(kind, body))],
@@ -112,7 +113,7 @@ def _prepare(connection: sqlite3.Connection) -> None:
 
 
 def _searchable_text(kind: str, body: Mapping[str, Any]) -> Iterator[tuple[FoundKind, str]]:
-    """Return kind and text of an event for the index. If this changes, a migration must rebuild the index."""
+    """Yield kind and text of an event for the index. If this changes, a migration must rebuild the index."""
     match kind:
         case "user_message" | "answer":
             yield "you", body["text"]
@@ -142,7 +143,7 @@ def _indexed(kind: str, body: str) -> str:
 
 
 def _query(words: str) -> str:
-    """Return the FTS query for all words as prefixes, quoted so that none is an operator."""
+    """Return the FTS query for all words as prefixes, quoted so that no word is an operator."""
     quoted = (word.replace('"', '""') for word in words.split())
     return " ".join(f'"{_split_ideographs(word)}"*' for word in quoted)
 
@@ -154,7 +155,7 @@ def _split_ideographs(text: str) -> str:
 
 @cache
 def _ideograph_pattern() -> re.Pattern[str]:
-    """Return the pattern of letters of scripts without spaces; compiled when needed, since that is slow."""
+    """Return the pattern of letters of scripts without spaces; compiled on first use, since that is slow."""
     return re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]")
 
 
@@ -169,7 +170,7 @@ _TYPES = (
 _BODY = """
     CASE type WHEN 'tool_result' THEN json_object('reads', json(json_extract(body, '$.reads'))) ELSE body END
 """
-"""The body without file texts and command output, which are not indexed."""
+"""The body without texts of files and output of commands, which are not indexed."""
 _NEW = f"SELECT id, type, {_BODY} FROM events WHERE id > ? AND {_TYPES} ORDER BY id LIMIT ?"
 _OF_SESSION = f"SELECT id, type, {_BODY} FROM events WHERE session = ? AND {_TYPES}"
 _FIND = f"""

@@ -27,13 +27,13 @@ from app.storage.database import Database
 from app.storage.process_coordination import ChangeSignal
 
 _LENGTH = 80
-"""Characters of a title."""
+"""Largest number of characters of a title."""
 _TELLING = 12
-"""Bytes of one that tells what a session is about; an ideograph, which takes three of them, tells more."""
+"""UTF-8 bytes from which a title describes a session; an ideograph has three bytes, and says more than a letter."""
 
 
 def set_title_from_messages(connection: sqlite3.Connection, session: str, messages: Sequence[str]) -> None:
-    """Name a session after the user's first message of more than a few words."""
+    """Set the title to the user's first message with enough words, unless the user has named the session."""
     ((title, named),) = connection.execute("SELECT title, named FROM sessions WHERE id = ?", (session,)).fetchall()
     if named:
         return
@@ -43,7 +43,7 @@ def set_title_from_messages(connection: sqlite3.Connection, session: str, messag
 
 
 def _says_much(title: str) -> bool:
-    """Return whether a title describes a session: neither a greeting nor `go on`."""
+    """Return whether a title describes a session, unlike a greeting or `go on`."""
     return len(title.encode(errors="replace")) >= _TELLING
 
 
@@ -54,24 +54,24 @@ def make_title(text: str) -> str:
 
 
 _BATCH = 1_000
-"""Events that are read at a time."""
+"""Number of events that are read at a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionRecord:
-    """Facts about a session that do not need its log."""
+    """Facts about a session that do not need its events."""
 
     id: str
     workspace: str
     title: str
     model: str
-    """That answered last; before that the one that it was begun with."""
+    """The model that answered last; before an answer, the model at the session's start."""
     forked_from: str
     created: float
     updated: float
     """Unix time of the last event, seconds."""
     pinned: bool = False
-    """It stays, however old it is."""
+    """Whether pruning keeps it at any age."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,28 +80,28 @@ class AuditEntry:
 
     id: int
     session: str
-    """Empty where the proposal came from no session."""
+    """Empty if the proposal has no session."""
     time: float
     decided: ProposalDecided
 
 
 class SessionStore:
-    """Everything of one workspace that is not a proposal. Synchronous; call it off the event loop."""
+    """Sessions, decisions and small settings of one workspace. Synchronous; call it off the event loop."""
 
     def __init__(self, database: Database, workspace: str, signal: ChangeSignal) -> None:
         self._database = database
         self._workspace = workspace
         self._signal = signal
         self.happened: Callable[[str, Sequence[Event]], None] = lambda session_id, events: None
-        """Called with events that this process has written, and their session, once they are on disk."""
+        """Called with the session id and the events after this process has written them."""
 
     @property
     def workspace(self) -> str:
-        """The name of the workspace that this is about."""
+        """Return the name of the workspace."""
         return self._workspace
 
     def create(self, *, model: str = "", title: str = "", forked_from: str = "") -> SessionRecord:
-        """A new, empty session."""
+        """Create an empty session."""
         now = time.time()
         record = SessionRecord(uuid.uuid4().hex[:8], self._workspace, title, model, forked_from, now, now)
         with self._database.transaction() as connection:
@@ -113,9 +113,9 @@ class SessionStore:
         return record
 
     def fork(self, session_id: str, upto: int | None = None) -> SessionRecord:
-        """Return a copy of a session, up to and including event `upto`.
+        """Create a copy of a session, up to and including event `upto`.
 
-        Queued messages are said once: they stay with the original.
+        Queued messages are not copied: each is sent only once, in the original.
         """
         original = self.get(session_id)
         forked = self.create(model=original.model, title=original.title, forked_from=original.id)
@@ -129,7 +129,7 @@ class SessionStore:
         return replace(forked, updated=time.time())
 
     def get(self, session_id: str) -> SessionRecord:
-        """A session of this workspace by its id or a unique beginning of it; raises NoSuchSession."""
+        """Return the session with this id or unique prefix of an id. Raises NoSuchSession."""
         rows = self._database.query_rows(
             f"SELECT {_COLUMNS} FROM sessions WHERE workspace = ? AND id LIKE ? || '%' ESCAPE '\\'",
             (self._workspace, session_id.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")),
@@ -141,14 +141,14 @@ class SessionStore:
         return _session(rows[0])
 
     def exists(self, session_id: str) -> bool:
-        """Whether this workspace has exactly this session."""
+        """Return whether this workspace has a session with exactly this id."""
         rows = self._database.query_rows(
             "SELECT 1 FROM sessions WHERE workspace = ? AND id = ?", (self._workspace, session_id)
         )
         return bool(rows)
 
     def all(self) -> list[SessionRecord]:
-        """The sessions of this workspace that hold anything, the latest first."""
+        """Return the sessions of this workspace that have events, latest first."""
         rows = self._database.query_rows(
             f"SELECT {_COLUMNS} FROM sessions WHERE workspace = ?"
             " AND EXISTS (SELECT 1 FROM events WHERE events.session = sessions.id) ORDER BY updated DESC",
@@ -157,11 +157,11 @@ class SessionStore:
         return [_session(row) for row in rows]
 
     def latest(self) -> SessionRecord | None:
-        """The session that was active last."""
+        """Return the session that was active last; None if there is none."""
         return next(iter(self.all()), None)
 
     def rename(self, session_id: str, title: str) -> None:
-        """Give a session a title that stays."""
+        """Set a title that messages do not replace."""
         with self._database.transaction() as connection:
             connection.execute(
                 "UPDATE sessions SET title = ?, named = 1 WHERE id = ?", (make_title(title), session_id)
@@ -181,12 +181,16 @@ class SessionStore:
             connection.executemany("DELETE FROM sessions WHERE id = ?", [(one,) for one in session_ids])
 
     def append_events(self, session_id: str, events: Sequence[Event], after: int | None = None) -> list[Event]:
-        """Write events in one transaction; returns them with their ids and times.
+        """Append events in one transaction; return them with their ids and times, after those that others have
+        written.
 
-        The facts of a decision among them are told to all other sessions that remember the proposal.
+        Decisions are also written to the other sessions that know the proposal, without the feedback.
 
         Args:
-            after: id of an event; what others have written since then comes before the new ones.
+            session_id: The session.
+            events: The events to append.
+            after: Id of the last event that the caller knows; events that other processes wrote since are returned,
+                too.
         """
         stored = self._insert(session_id, events, after=after)
         self._signal.send()
@@ -201,14 +205,14 @@ class SessionStore:
         after: int | None = None,
         copied: bool = False,
     ) -> list[Event]:
-        """Write events; those `copied` from another session keep their times and are not decided anew."""
+        """Append events; if they are `copied` from another session, keep their times and record no decisions."""
         now = time.time()
         stored: list[Event] = []
         new_ids: dict[int, int] = {}
         with self._database.transaction() as connection:
             if after is not None:
                 stored += self._read(session_id, connection.execute(_EVENTS_AFTER, (session_id, after)).fetchall())
-            # Another process may have pruned a session that is open here; what is said in it is kept all the same.
+            # Another process may have deleted a session that is open here: create it again.
             connection.execute(
                 "INSERT OR IGNORE INTO sessions (id, workspace, created, updated) VALUES (?, ?, ?, ?)",
                 (session_id, self._workspace, now, now),
@@ -233,9 +237,9 @@ class SessionStore:
     def _tell_family(
         self, connection: sqlite3.Connection, session_id: str, event: ProposalDecided | ProposalChanged
     ) -> None:
-        """Record one session's event about a proposal in the other sessions that know it.
+        """Write an event about a proposal to the other sessions that know the proposal: forks and their originals.
 
-        A fork remembers the proposals of its original. The user's words are for the model of the one session.
+        Feedback is left out, since only the model of one session must get it.
         """
         if isinstance(event, ProposalDecided):
             event = event.model_copy(update={"feedback": "", "comments": (), "images": ()})
@@ -244,16 +248,16 @@ class SessionStore:
             _insert_event(connection, other, event, event.time)
 
     def events(self, session_id: str, after: int = 0) -> list[Event]:
-        """The events of a session with an id above `after`, in order."""
+        """Return the events of a session with an id above `after`, in order."""
         found: list[Event] = []
-        # In batches: the rows of a long session take as much memory as its events.
+        # Read in batches: the rows of a long session use as much memory as its events.
         while rows := self._database.query_rows(f"{_EVENTS_AFTER} LIMIT {_BATCH}", (session_id, after)):
             found += self._read(session_id, rows)
             after = found[-1].id
         return found
 
     def last_events(self, session_id: str, count: int) -> list[Event]:
-        """Return the newest `count` events of a session that the user or the model may read, in order."""
+        """Return the newest `count` events of a session without ladder moves, in order."""
         rows = self._database.query_rows(
             "SELECT id, time, type, body FROM events WHERE session = ? AND type != 'ladder_move'"
             " ORDER BY id DESC LIMIT ?",
@@ -262,7 +266,7 @@ class SessionStore:
         return self._read(session_id, rows[::-1])
 
     def last_turns(self, session_id: str, count: int = 300) -> Sequence[Event]:
-        """The newest turns of a session, some `count` events in all, from the beginning of a turn."""
+        """Return about the newest `count` events of a session, starting with the first complete turn."""
         events = self.last_events(session_id, count)
         return skip_to_first_turn(events) if len(events) == count else events
 
@@ -277,14 +281,14 @@ class SessionStore:
             ) from error
 
     def record_decision(self, decided: ProposalDecided) -> None:
-        """Keep a decision on a proposal that belongs to no session."""
+        """Store a decision on a proposal that belongs to no session."""
         with self._database.transaction() as connection:
             _insert_decision(connection, self._workspace, "", decided.model_copy(update={"time": time.time()}))
         self._signal.send()
         self.happened("", [decided])
 
     def decisions(self, proposal: str = "") -> list[AuditEntry]:
-        """The audit trail of this workspace, or of one proposal, oldest first."""
+        """Return the decisions on one proposal or on all, oldest first."""
         rows = self._database.query_rows(
             "SELECT id, session, time, body FROM decisions"
             " WHERE workspace = ? AND (? = '' OR proposal = ?) ORDER BY id",
@@ -316,7 +320,8 @@ class SessionStore:
         return self._read("of this workspace", rows)
 
     def sent_messages(self, limit: int = 500) -> list[str]:
-        """Return the last `limit` messages of the user in this workspace, oldest first: the composer's history."""
+        """Return the last `limit` messages of the user in this workspace, oldest first, for the composer's
+        history."""
         rows = self._database.query_rows(
             "SELECT coalesce(json_extract(body, '$.command.typed'), json_extract(body, '$.text'))"
             " FROM events JOIN sessions ON sessions.id = events.session"
@@ -326,7 +331,7 @@ class SessionStore:
         return [cast(str, text) for (text,) in reversed(rows)]
 
     def setting(self, key: str, *, shared: bool = False) -> str | None:
-        """A small value of this workspace, or of all of them."""
+        """Return a setting of this workspace, or if `shared` of all workspaces; None if it is not set."""
         rows = self._database.query_rows(
             "SELECT value FROM settings WHERE scope = ? AND key = ?", ("" if shared else self._workspace, key)
         )
@@ -341,14 +346,14 @@ class SessionStore:
         return {cast(str, key): cast(str, value) for key, value in rows}
 
     def rename_setting(self, key: str, new_key: str) -> None:
-        """Rename a setting of this workspace, replacing the one with the new key."""
+        """Rename a setting of this workspace; replace a setting that already has the new key."""
         with self._database.transaction() as connection:
             connection.execute(
                 "UPDATE OR REPLACE settings SET key = ? WHERE scope = ? AND key = ?", (new_key, self._workspace, key)
             )
 
     def set_setting(self, key: str, value: str | None, *, shared: bool = False) -> None:
-        """Keep a small value, or forget it with None."""
+        """Store a setting; None deletes it."""
         scope = "" if shared else self._workspace
         with self._database.transaction() as connection:
             if value is None:
@@ -358,7 +363,7 @@ class SessionStore:
 
 
 def _pointing(event: Event, new_ids: Mapping[int, int]) -> Event:
-    """A copied event, pointing at the copies of the earlier events that it is about."""
+    """Return a copied event that refers to the copies of the events that it is about."""
     match event:
         case Compacted():
             covered = [new for old, new in new_ids.items() if old <= event.upto]
@@ -372,14 +377,14 @@ def _pointing(event: Event, new_ids: Mapping[int, int]) -> Event:
 
 
 def _event(number: int, at: float, kind: str, body: str) -> Event:
-    """An event from its JSON; raises KeyError, ValidationError."""
+    """Return an event from its row. Raises KeyError and ValidationError."""
     model = _KINDS[kind]
     event = model.model_validate_json(f'{{"id":{number},"time":{at!r},{body[1:]}')
     return make_compact_copy(event)
 
 
 _KINDS: dict[str, type[Event]] = {kind.model_fields["type"].default: kind for kind in get_args(get_args(Event)[0])}
-"""The events by their type: a validator is made only for those that occur, the first time that one does."""
+"""The event classes by type; pydantic builds the validator of a class when it is first used."""
 _EVENTS_AFTER = "SELECT id, time, type, body FROM events WHERE session = ? AND id > ? ORDER BY id"
 _FAMILY = """
     WITH RECURSIVE family (id) AS (
@@ -394,7 +399,7 @@ _FAMILY = """
         AND json_extract(body, '$.proposal') = :proposal
     )
 """
-"""The sessions that one was forked from or that were forked from it, at any remove, and that know a proposal."""
+"""The sessions that are related to one by forks, directly or not, and know the proposal."""
 _COLUMNS = "id, workspace, title, model, forked_from, created, updated, pinned"
 
 
@@ -404,7 +409,7 @@ def _session(row: tuple[object, ...]) -> SessionRecord:
 
 
 def _insert_event(connection: sqlite3.Connection, session: str, event: Event, at: float) -> Event:
-    """Write one event; returns it with its id and time."""
+    """Write one event; return it with its id and time."""
     cursor = connection.execute(
         "INSERT INTO events (session, time, type, body) VALUES (?, ?, ?, ?)",
         (session, at, event.type, event.model_dump_json(exclude={"id", "time"})),
@@ -413,7 +418,7 @@ def _insert_event(connection: sqlite3.Connection, session: str, event: Event, at
 
 
 def _insert_decision(connection: sqlite3.Connection, workspace: str, session: str, decided: ProposalDecided) -> None:
-    # Needed only where something is decided.
+    # Imported only if something is decided.
     from app.storage.record_chain import insert_decision
 
     insert_decision(connection, workspace, session, decided)

@@ -26,20 +26,20 @@ if TYPE_CHECKING:
     from app.proposals.values.record_entries import DecisionRecordEntry
 
 FRESH_SECONDS = 86_400.0
-"""Contents put less than this ago are not pruned: the proposal that needs them may be about to be written."""
+"""Pruning spares contents that were put less than this ago: their proposal may be written soon."""
 
 _Kept = TypeVar("_Kept", Proposal, JournalRecord, LastDecision)
 
 
 class SqliteProposalStore:
-    """Proposals, blobs and the apply journal; on disk when a method returns.
+    """Proposals, blobs and the apply journal of one workspace; data is on disk when a method returns.
 
     Args:
-        database: Open.
-        workspace: Whose proposals.
-        signal: Tells other processes of writes.
+        database: The open database.
+        workspace: The workspace.
+        signal: Signals writes to other processes.
         who: Returns the name of the user who decides.
-        most_unread: Returns how many lines may wait unread before something more is staged; 0 for any number.
+        unread_limit: Returns how many lines may wait unread before a new proposal is staged; 0 for any number.
     """
 
     def __init__(
@@ -57,18 +57,20 @@ class SqliteProposalStore:
         self._signal = signal
         self._writes = 0
         self.staged: Callable[[Proposal], None] = lambda proposal: None
-        """Called with each proposal that is new, once it is on disk."""
+        """Called with each new proposal after it is written."""
 
     def reserve_proposal_id(self) -> str:
-        """Reserve the next short id."""
+        """Reserve the next proposal id."""
         with self._database.transaction() as connection:
             row = connection.execute(RESERVE, (self._workspace,)).fetchone()
         return f"P{row[0]}"
 
     def save_proposal(self, *proposals: Proposal) -> None:
-        """Insert or replace, all or none; raises TooMuchUnread for a new one that the reading budget has no room for.
+        """Insert or replace all proposals or none; raise TooMuchUnread if too many lines wait unread before a new
+        one.
 
-        What is on disk already can't be held back, and what a hook has captured was counted then.
+        Changes that are already on disk are not limited, nor captured edits, which were counted when they were
+        captured.
         """
         limit = self._most_unread() if any(one.state.is_pending for one in proposals) else 0
         with self._database.transaction() as connection:
@@ -83,8 +85,8 @@ class SqliteProposalStore:
                 self.staged(proposal)
 
     def _is_new_work(self, connection: sqlite3.Connection, proposal: Proposal) -> bool:
-        """Return whether a proposal adds lines to read: it is neither on disk, nor signoff's own, nor counted
-        already."""
+        """Return whether a proposal adds unread lines: not if it is on disk, from signoff itself, or counted
+        before."""
         origin = proposal.origin
         if not proposal.state.is_pending or origin.kind in (OriginKind.DISK, OriginKind.PROGRAM):
             return False
@@ -92,11 +94,12 @@ class SqliteProposalStore:
         return not connection.execute(_IS_CAPTURED, turn).fetchone()
 
     def change_counter(self) -> tuple[int, int]:
-        """Return a value that changes with each write of a proposal by any process, and at times without one."""
+        """Return a value that changes with each write of a proposal by any process; it may also change without
+        one."""
         return self._database.foreign_write_counter(), self._writes
 
     def proposal(self, proposal_id: str) -> Proposal | None:
-        """Return a proposal by its id, case-insensitive."""
+        """Return a proposal by its id, ignoring case; None if there is none."""
         number = proposal_id.strip()[1:]
         if proposal_id.strip()[:1] not in ("P", "p") or not (number.isascii() and number.isdigit()):
             return None
@@ -106,7 +109,7 @@ class SqliteProposalStore:
         return _proposal(rows[0][0]) if rows else None
 
     def proposals(self, *, waiting_only: bool = False) -> Sequence[Proposal]:
-        """Oldest first."""
+        """Return all proposals, or the waiting ones, oldest first."""
         rows = self._database.query_rows(
             "SELECT body FROM proposals WHERE workspace = ? AND waiting >= ? ORDER BY number",
             (self._workspace, int(waiting_only)),
@@ -126,8 +129,8 @@ class SqliteProposalStore:
         return [_proposal(body) for (body,) in reversed(rows)]
 
     def entries_on_paths(self, paths: Collection[str]) -> "list[DecisionRecordEntry]":
-        """Return the record of all proposals with a decision about one of the paths; oldest first."""
-        # Needed only where something is staged that was made elsewhere.
+        """Return the record entries of all proposals that have a decision about one of the paths; oldest first."""
+        # Imported only for changes that were made outside signoff.
         from app.storage.record_store import intact_entries_on_paths
 
         return intact_entries_on_paths(self._database, self._workspace, paths)
@@ -143,7 +146,8 @@ class SqliteProposalStore:
         return [_proposal(body) for (body,) in rows]
 
     def unrecorded_decisions(self, seconds: float = 0) -> list[tuple[str, LastDecision]]:
-        """Decisions that were made more than `seconds` ago and not recorded, with their proposals; oldest first."""
+        """Return the decisions that were made more than `seconds` ago and are not recorded, with proposal; oldest
+        first."""
         rows = self._database.query_rows(
             "SELECT proposal, body FROM unrecorded WHERE workspace = ? AND time < ? ORDER BY time",
             (self._workspace, time.time() - seconds),
@@ -151,7 +155,7 @@ class SqliteProposalStore:
         return [(cast(str, name), _read(LastDecision, body)) for name, body in rows]
 
     def put_blobs(self, contents: Iterable[bytes]) -> list[str]:
-        """Keep these bytes in one transaction, return the SHA-256 hex of each."""
+        """Store these contents in one transaction; return the SHA-256 hex digest of each."""
         now = time.time()
         named = [(hashlib.sha256(data).hexdigest(), data, now) for data in contents]
         if named:
@@ -160,14 +164,14 @@ class SqliteProposalStore:
         return [name for name, _, _ in named]
 
     def read_blob(self, sha256: str) -> bytes:
-        """Return the bytes; raises KeyError, also if they have changed."""
+        """Return a content. Raises KeyError if it is missing or damaged."""
         rows = self._database.query_rows("SELECT data FROM blobs WHERE sha256 = ?", (sha256,))
         if not rows or hashlib.sha256(data := cast(bytes, rows[0][0])).hexdigest() != sha256:
             raise KeyError(sha256)
         return data
 
     def open_journal_record(self, record: JournalRecord) -> JournalRecord:
-        """Write the intent; returns it with its id."""
+        """Write the record of an intended apply; return it with its id."""
         with self._database.transaction() as connection:
             cursor = connection.execute(
                 "INSERT INTO journal (workspace, proposal, state, time, body) VALUES (?, ?, ?, ?, ?)",
@@ -181,7 +185,7 @@ class SqliteProposalStore:
             connection.execute(_UPDATE_JOURNAL, _journal_row(record))
 
     def close_journal_record(self, record: JournalRecord, proposal: Proposal | None) -> None:
-        """Write the record's final state and the proposal's new one in one transaction."""
+        """Write the record's final state and the proposal's new state in one transaction."""
         with self._database.transaction() as connection:
             connection.execute(_UPDATE_JOURNAL, _journal_row(record))
             if proposal:
@@ -189,7 +193,7 @@ class SqliteProposalStore:
         self._signal.send()
 
     def journal_records(self, *, proposal: str = "", state: str = "", limit: int = 0) -> Sequence[JournalRecord]:
-        """Records, newest first, filtered; the first `limit` of them, if not 0."""
+        """Return the journal's records that match the filters, newest first; at most `limit`, if not 0."""
         rows = self._database.query_rows(
             "SELECT id, body FROM journal WHERE workspace = ?"
             " AND (? = '' OR proposal = ?) AND (? = '' OR state = ?) ORDER BY id DESC LIMIT ?",
@@ -214,8 +218,8 @@ class SqliteProposalStore:
     def _record(
         self, connection: sqlite3.Connection, proposal: Proposal, last: LastDecision, written: Sequence[JournalEntry]
     ) -> None:
-        """Add the user's decision to the record, in the transaction that stores the decision."""
-        # Needed only where something is decided.
+        """Append the user's decision to the record, in the transaction that stores the decision."""
+        # Imported only if something is decided.
         from app.proposals.values.record_entries import blob_id, make_record_entry
         from app.storage.record_chain import append_entry, last_chain_link
 
@@ -244,11 +248,11 @@ class SqliteProposalStore:
 
 
 _in_use: "WeakValueDictionary[str, Proposal]" = WeakValueDictionary()
-"""The proposals that someone still holds, by what is stored of them: thousands that the review lists, say."""
+"""Proposals that are referenced elsewhere, by their stored JSON, so that thousands in the review are loaded once."""
 
 
 def _proposal(body: object) -> Proposal:
-    """Return a stored proposal; it is cached, since pending ones are read again and again."""
+    """Return a stored proposal; cached, since pending ones are read often."""
     text = cast(str, body)
     if (found := _in_use.get(text)) is None:
         found = _in_use[text] = _small_proposal(text) if len(text) < _SMALL else _large_proposal(text)
@@ -266,7 +270,7 @@ def _large_proposal(body: str) -> Proposal:
 
 
 def _read(kind: type[_Kept], body: object) -> _Kept:
-    """Return the content of a row; raises StorageError for a row of another version or a damaged one."""
+    """Return the object in a row. Raises StorageError for a row of another version or a damaged one."""
     try:
         return kind.model_validate_json(cast(str, body))
     except ValidationError as error:
@@ -281,12 +285,12 @@ def _journal_row(record: JournalRecord) -> tuple[object, ...]:
 
 
 RECENT = 20
-"""Decided proposals that stay in the review's history."""
+"""Number of latest decided proposals that the review shows."""
 
 _SMALL = 8 * 1024
-"""Characters of JSON; of larger proposals only the last two are kept."""
+"""Characters of JSON below which more proposals are cached; of larger ones, only two."""
 _LATEST_DECIDED = 100
-"""Decided proposals in which a new one is looked for as a repetition."""
+"""Number of latest decided proposals that are compared with a new one, to find repetitions."""
 
 _WAITING_ON = """
     SELECT body FROM proposals WHERE workspace = :workspace AND waiting = 1 AND number IN (
@@ -298,7 +302,7 @@ _WAITING_ON = """
           AND proposal_paths.path > wanted.value || '/' AND proposal_paths.path < wanted.value || '0'
     ) ORDER BY number
 """
-"""What lies below a folder sorts between its name with a slash and its name with the character after the slash."""
+"""Paths below a folder sort between its name with a slash and its name with the next character after the slash."""
 _DECIDED_ON = """
     SELECT body FROM proposals WHERE workspace = :workspace AND waiting = 0 AND number IN (
         SELECT number FROM proposal_paths
@@ -307,7 +311,7 @@ _DECIDED_ON = """
 """
 _PUT = (
     "INSERT INTO blobs (sha256, data, added) VALUES (?, ?, ?)"
-    # Putting the same again is free, but for an old one, which may be about to be pruned, and for a damaged one.
+    # Putting the same content again writes nothing, unless it is old (it might be pruned) or damaged.
     " ON CONFLICT (sha256) DO UPDATE SET data = excluded.data, added = excluded.added"
     f" WHERE added < excluded.added - {FRESH_SECONDS / 2} OR data IS NOT excluded.data"
 )
@@ -318,7 +322,7 @@ _DECIDED = """
     SELECT :workspace, :id, :last, :time, :body FROM proposals WHERE workspace = :workspace AND number = :number
     AND coalesce(json_extract(body, '$.last.number'), 0) < :last
 """
-"""The user has decided since the proposal was saved last."""
+"""Inserts a row if the user has decided since the proposal was last saved."""
 _IS_CAPTURED = (
     "SELECT 1 FROM captured JOIN agent_turns USING (workspace, proposal)"
     " WHERE workspace = ? AND agent = ? AND agent_turns.session = ? AND prompt = ? AND staged = 0"
