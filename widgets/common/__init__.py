@@ -1,1 +1,1 @@
-"""Widgets that several panes share."""
+"""Widgets that several panes use."""

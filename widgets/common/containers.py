@@ -1,9 +1,9 @@
-"""Containers and a scroll view that keep few strips.
+"""Containers and a scroll view that cache few strips.
 
-Textual keeps two strips, with seven caches each, for every row of every container, one behind the other: on an empty
-screen that was 4 MB, and a tenth of the first frame. All rows of a container here are one strip. `StripView` returns
-the same strip for the same row wherever it is scrolled to, so what was made of it is kept: the result of the filters,
-its pieces between other widgets, and the bytes for the terminal.
+Textual keeps two strips, with seven caches each, for every row of every container. On an empty screen, these took 4
+MB and a tenth of the first frame's time. Here, all rows of a container are one strip. `StripView` returns the same
+strip for the same row at every scroll position. So the caches of the strip stay valid: the result of the filters, its
+pieces between other widgets, and the bytes for the terminal.
 """
 
 from typing import Self
@@ -49,8 +49,8 @@ class Row(Horizontal):
 class StripView(ScrollView):
     """A scroll view without border and padding, whose `render_line` returns the same strip for the same row.
 
-    Its styles show the vertical scroll bar always, and never the other. A growing view would make Textual lay out the
-    whole screen, since the scroll bar may have to come or go, and paint that bar twice.
+    The vertical scroll bar is always shown, the horizontal one never. Otherwise, a growing view would make Textual
+    lay out the whole screen, because the scroll bar may appear or disappear, and paint that bar twice.
     """
 
     DEFAULT_CSS = """
@@ -63,17 +63,16 @@ class StripView(ScrollView):
     def __init__(self) -> None:
         super().__init__()
         self._painted_rows: tuple[tuple[Size, Offset], list[Strip]] | None = None
-        """The rows as of the last picture, or of the next where that is asked for already, and where they are; None
-        once all are to be painted."""
+        """Place and rows of the last frame, or of the next one if it is requested; None to paint all rows."""
         self._asked = False
-        """Some rows are to be painted, and were not yet."""
+        """Whether a refresh of some rows is requested but not painted yet."""
         self._bar: list[Segment] = []
-        """The segments of the scroll bar as last drawn."""
+        """The segments of the scroll bar in the last frame."""
         self._bar_moves = False
-        """Its place has changed since."""
+        """Whether the scroll position or height has changed since the last frame."""
 
     def set_height(self, rows: int) -> None:
-        """Set the number of rows, without layout or drawing before a `refresh`."""
+        """Set the number of rows; layout and drawing wait for the next `refresh`."""
         self.set_reactive(Widget.virtual_size, Size(self.size.width, rows))
         self._bar_moves = True
 
@@ -84,7 +83,7 @@ class StripView(ScrollView):
             self.refresh(self.size.region)
 
     def refresh(self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False) -> Self:
-        """Drop the cached picture and refresh."""
+        """Drop the cached frame and refresh."""
         self._painted_rows = None
         self._move_bar()
         return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
@@ -92,7 +91,7 @@ class StripView(ScrollView):
     def refresh_changed(self) -> None:
         """Draw only the rows that look different.
 
-        Which they are is looked at once for a picture: where more changes before it, all are drawn.
+        The rows are compared only once per frame; if more changes before the frame, all rows are drawn.
         """
         before = self._painted_rows
         if before is None or before[0] != self._place or self._asked:
@@ -111,7 +110,7 @@ class StripView(ScrollView):
         return self.size, self.scroll_offset
 
     def _move_bar(self) -> None:
-        """Redraw the scroll bar if it looks different: in a long text one row more or less doesn't show."""
+        """Redraw the scroll bar if it looks different; in a long text, one row more or less changes nothing."""
         if not self._bar_moves:
             return
         self._bar_moves = False
@@ -124,14 +123,14 @@ class StripView(ScrollView):
             bar.refresh()
 
     def notify_style_update(self) -> None:
-        """Drop the cached picture after a change of colours."""
+        """Drop the cached frame after a change of colours."""
         super().notify_style_update()
         self._painted_rows = None
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Return the rows of a region, from the cache where nothing changed."""
+        """Return the rows of a region, from the cache if nothing has changed."""
         if crop != self.size.region:
-            # A row that the mouse is over: not all that is painted.
+            # The region is the row under the mouse, not the whole view.
             return self._rows(crop)
         self._asked = False
         if self._painted_rows is None or self._painted_rows[0] != self._place:

@@ -1,4 +1,4 @@
-"""Formats counts of tokens and costs."""
+"""Formats counts of tokens and costs, and selects the parts of a line that fit."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -10,10 +10,10 @@ from app.text.quantities import format_count
 
 
 class LinePart(NamedTuple):
-    """A part of a line, and how much it matters."""
+    """A part of a line, with its importance."""
 
     rank: int
-    """How much it matters; the least goes first where there is no room."""
+    """Importance; the part with the lowest rank is dropped first."""
     content: Content
     at_right: bool = False
 
@@ -24,7 +24,7 @@ def join_parts(parts: Sequence[LinePart], gap: str) -> Content:
 
 
 def select_fitting_parts(parts: Sequence[LinePart], width: int, gap: str) -> list[LinePart]:
-    """Return as many whole parts as fit, at least the most important one."""
+    """Return as many complete parts as fit, at least the most important one."""
     kept = list(parts)
     while len(kept) > 1 and join_parts(kept, gap).cell_length > width:
         kept.remove(min(kept, key=lambda part: part.rank))
@@ -39,7 +39,7 @@ def format_short_number(number: int) -> str:
 
 
 def format_tokens(spent: TokenTotals) -> str:
-    """Return `12.3k in (8.1k cached), 940 out`; empty without tokens."""
+    """Return for example `12.3k in (8.1k cached), 940 out`; empty without tokens."""
     if not spent.input:
         return format_count(spent.output, "token") if spent.output else ""
     cached = f" ({format_short_number(spent.cached)} cached)" if spent.cached else ""
@@ -47,7 +47,7 @@ def format_tokens(spent: TokenTotals) -> str:
 
 
 def format_dollars(spent: TokenTotals) -> str:
-    """Return `$0.042`; empty without a price or a cost."""
+    """Return for example `$0.042`; empty without a cost."""
     if not spent.cost:
         return ""
     return f"${spent.cost:.3f}" if spent.cost >= 0.001 else "< $0.001"

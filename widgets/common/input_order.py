@@ -1,22 +1,22 @@
-"""Delivers keys, pastes and clicks in order: each waits until the one before it has been handled.
+"""Delivers keys, pastes and clicks in order: each waits until the one before it is handled completely.
 
-Textual posts a key to the queue of whatever has the focus at that moment, and takes the next. What the key does (it
-moves the focus, opens a dialog, closes a field) is done later, in other queues, so that keys which come in one read
-would all go to the widget that the first of them leaves.
+Textual posts a key to the queue of the focused widget, and immediately takes the next key. The effect of the key (it
+moves the focus, opens a dialog, closes a field) happens later, in other queues. Without this module, all keys of one
+read would go to the widget that the first key leaves.
 
-Here each one is followed: a callback goes up from the widget that got it to the app, through the queue of every
-widget on the way, and so comes behind the key and behind the messages that the key gave rise to. It goes again until
-it has met nothing on its way. There is no time in it but the patience with a handler that does not come back.
+So each event is followed: a callback goes from the widget that got it up to the app, through the queue of each widget
+on the way. It arrives there after the event and after the messages that the event caused. The callback repeats this
+until all queues on the way are empty. The only time limit is for a handler that does not return.
 
-A letter after a letter, both for the same field, waits for nothing: it stands behind it in one queue, and where much
-is going on it takes ten rounds until nothing is met.
+A letter that follows a letter for the same field does not wait: both are in the same queue, and in a busy app it
+would take ten rounds until all queues are empty.
 
-A terminal without bracketed paste delivers a pasted text as keys, and most words have a letter that decides something
-in the review. What a person types comes one key at a time, except over a slow link, and there nobody has seen on the
-screen what the first of several keys did. So characters that came together in one read are marked
-(`mark_joined_keys`): they may move and write, but decide nothing. A key that no text contains, such as F3 or an
-arrow, parts them: before and after it they are counted apart. Of a long text, only the first characters are delivered
-where nothing is written: each takes milliseconds, and the keys behind it would wait.
+A terminal without bracketed paste delivers pasted text as keys, and most words contain a decision key of the review.
+A person's keys arrive one by one, except over a slow link, where the user cannot yet have seen the effect of the
+first one. So characters that arrive together in one read are marked (`mark_joined_keys`): they can move and write,
+but decide nothing. A key that is never part of a text, such as F3 or an arrow, separates them into groups. Outside of
+text fields, only the first characters of a long text are delivered: each takes milliseconds, and later keys would
+wait for them.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ from textual.widgets import TextArea
 
 
 class OnScreenClock:
-    """Knows since when the current state has been on the screen, in the clock of input events."""
+    """Records since when the current state has been on the screen, in the clock of input events."""
 
     def __init__(self) -> None:
         self._since: float | None = None
@@ -56,7 +56,7 @@ class OnScreenClock:
             self._gained.set()
 
     async def wait_until_on_screen(self, seconds: float) -> None:
-        """Return once the state is on the screen, or after a number of seconds."""
+        """Return when the state is on the screen, or after a number of seconds."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._gained.wait(), seconds)
 
@@ -66,40 +66,40 @@ class OnScreenClock:
 
 
 InputEvent = events.InputEvent | events.Paste | events.AppFocus | events.AppBlur
-"""Input events; leaving the terminal and coming back count too, since they move the focus."""
+"""Input events; entering and leaving the terminal count too, because they move the focus."""
 
 _ROUNDS = 12
-"""Ways up, at most: more than any key of ours needs, in case that messages of others never cease."""
+"""Maximum number of rounds; more than any key of the app needs, in case that other messages never stop."""
 _LOOK = 0.05
-"""Seconds between two looks at whether it still goes on."""
+"""Seconds between two checks of a busy handler."""
 _LOOKS = 20
-"""Looks, on a loop that is not held up, after which a handler that has not come back is not waited for."""
+"""Number of checks, on a running event loop, after which a handler is no longer awaited."""
 _PAINTED = 0.01
-"""Seconds after which what the user did is on the screen."""
+"""Seconds until the effect of an input is on the screen."""
 _HELD_UP = 0.1
-"""Seconds after which a large change goes on, however fast somebody types."""
+"""Maximum seconds that a large change waits while the user types."""
 _QUIET = 1.0
-"""Seconds without input after which the user pauses."""
+"""Seconds without input that count as a pause."""
 _LONGEST_WAIT = 10.0
-"""Seconds that work waits for such a pause."""
+"""Maximum seconds that work waits for a pause."""
 JOINED_KEYS_MESSAGE = "Several keys came at once, so nothing was decided. Press the key again."
-"""Says why a key that decides did nothing."""
+"""Shown when a decision key was ignored."""
 _IN_TEXTS = frozenset(("enter", "tab", "ctrl+j"))
-"""Keys without a printable character that a pasted text consists of, too."""
+"""Non-printable keys that can be part of a pasted text."""
 
 
 _DELIVERED = 64
-"""Characters of one read that are delivered outside a text field."""
+"""Maximum characters of one read that are delivered outside of a text field."""
 
 
 class JoinedKey(events.Key):
     """A key that arrived in one read with other characters."""
 
     is_beyond_limit = False
-    """Whether so many came before it in this read that it is delivered to a text field only."""
+    """Whether it exceeds the limit of its read, so that it is delivered to a text field only."""
 
 
-# Textual finds the handlers of a message by this name, which it derives from the name of the class.
+# Textual finds the handlers of a message by this name, which it derives from the class name.
 JoinedKey.handler_name = events.Key.handler_name
 
 
@@ -122,11 +122,11 @@ def mark_joined_keys(read_messages: Iterable[Message]) -> list[Message]:
 
 
 class InputOrder:
-    """Queues the user's input and delivers each event after the one before it has been handled.
+    """Queues the user's input, and delivers each event after the one before it has been handled.
 
     Args:
-        app: Whose input it is.
-        deliver: Handles an event in its turn; always called from the app's own task.
+        app: The app that gets the input.
+        deliver: Handles an event; always called from the app's own task.
     """
 
     def __init__(self, app: App[Any], deliver: Callable[[events.Event], Awaitable[None]]) -> None:
@@ -137,10 +137,10 @@ class InputOrder:
         self._event: events.Event | None = None
         """The event that is being handled."""
         self._done = asyncio.Event()
-        """Set while nothing is in hand."""
+        """Set while no input is being handled."""
         self._done.set()
         self._done_at = -math.inf
-        """Since when, in monotonic seconds."""
+        """When the last input was handled, in monotonic seconds."""
 
     @property
     def arrival_time(self) -> float:
@@ -158,14 +158,14 @@ class InputOrder:
         return isinstance(self._event, JoinedKey)
 
     async def wait_until_painted(self) -> None:
-        """Return once the effect of the input is on the screen; call it before a large change."""
+        """Return when the effect of the input is on the screen; call it before a large change."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_HELD_UP):
                 await self._done.wait()
                 await asyncio.sleep(self._done_at + _PAINTED - time.monotonic())
 
     async def wait_for_quiet(self) -> None:
-        """Return once there was no input for a second, or after ten seconds of it."""
+        """Return when there was no input for a second, or after ten seconds."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LONGEST_WAIT):
                 while (rest := self._done_at + _QUIET - time.monotonic()) > 0:
@@ -178,7 +178,7 @@ class InputOrder:
         return isinstance(event, InputEvent) and not event.is_forwarded
 
     async def queue_event(self, event: events.Event) -> None:
-        """Queue an event; deliver it now or in its turn."""
+        """Queue an event; deliver it now or after the events before it."""
         self._waiting.append(event)
         await self._begin()
 
@@ -201,12 +201,12 @@ class InputOrder:
         return isinstance(field, TextArea) and field is before.focused
 
     def _goes_to_field(self) -> bool:
-        """Return whether a key would be written."""
+        """Return whether a text field has the focus, so that a key writes text."""
         focused = self._app.focused if self._app.screen_stack else None
         return isinstance(focused, TextArea | InputField)
 
     async def _hand_on(self) -> None:
-        """Deliver the next event; called by the app's own task only."""
+        """Deliver the next event; called only from the app's own task."""
         if self._followed is not None:
             self._followed.stop()
         self._followed = None
@@ -233,7 +233,7 @@ class InputOrder:
 
 
 def _is_letter(event: events.Event) -> bool:
-    # A digit may choose from a list, whose next key is for what comes of that.
+    # A digit may select from a list, and the next key is for the result of that.
     return isinstance(event, events.Key) and event.is_printable and not event.key.isdigit()
 
 
@@ -247,7 +247,7 @@ class OrderedApp(App[None]):
     async def on_event(self, event: events.Event) -> None:
         """Queue the user's input; handle all other events at once."""
         if isinstance(event, InputEvent) and not self.screen_stack:
-            # A key that comes when the screens are already closed is nobody's, nor one that a widget passes on then.
+            # The screens are already closed, so no widget can handle the input.
             return
         if self.input.is_undelivered_input(event):
             await self.input.queue_event(event)
@@ -270,13 +270,13 @@ def is_joined_input(app: App[Any]) -> bool:
 
 
 async def wait_until_input_painted(app: App[Any]) -> None:
-    """Return once the effect of the user's input is on the screen; call it before a large change."""
+    """Return when the effect of the user's input is on the screen; call it before a large change."""
     if isinstance(app, OrderedApp):
         await app.input.wait_until_painted()
 
 
 async def wait_for_typing_pause(app: App[Any]) -> None:
-    """Return once the user of an app pauses; call it before work that takes the processor."""
+    """Return when the user pauses; call it before work that needs the CPU."""
     if isinstance(app, OrderedApp):
         await app.input.wait_for_quiet()
 
@@ -290,7 +290,9 @@ class EventFollower:
     """Follows one event until everything that it caused is done.
 
     Args:
-        done: Called once, from the app's own task.
+        app: The app that gets the event.
+        event: The event.
+        done: Called once at the end, from the app's own task.
     """
 
     def __init__(self, app: App[Any], event: events.Event, done: Callable[[], Awaitable[None]]) -> None:
@@ -303,22 +305,22 @@ class EventFollower:
         self._concerned = dict.fromkeys(self._targets())
         self._rest: list[DOMNode] = []
         self._at: DOMNode | None = app
-        """Where it is on its way up; None at the end."""
+        """The node that the callback waits for; None at the end."""
         self._met = False
         self._rounds = self._looks = 0
         self._look: asyncio.TimerHandle | None = None
         self.ready = all(not isinstance(node, Widget) or node.is_mounted for node in self._concerned)
-        """Whether the event has somewhere to go: a screen may be in front before it has its widgets."""
+        """Whether all receivers are mounted; a new screen may be active before it has its widgets."""
 
     def _targets(self) -> Iterator[DOMNode]:
-        """Return the receivers of an event: the focused widget, or the one under the mouse."""
+        """Yield the receivers of an event: the focused widget, and the one under the mouse."""
         with contextlib.suppress(ScreenStackError, NoWidget):
             yield self._app.focused or self._app.screen
             if self._pointer is not None:
                 yield self._app.mouse_captured or self._app.get_widget_at(*self._pointer)[0]
 
     def start(self) -> None:
-        """Start at the node, and again at the focused widget."""
+        """Start a round, from the receivers of the event and the focused widget up to the app."""
         self._concerned |= dict.fromkeys(self._targets())
         paths = [path for node in self._concerned if (path := node.ancestors_with_self)[-1] is self._app]
         depths = {node: depth for path in paths for depth, node in enumerate(reversed(path))}
@@ -332,12 +334,13 @@ class EventFollower:
         while self._rest:
             self._at = node = self._rest.pop()
             self._met |= bool(node.message_queue_size)
-            # Of what `call_later` wraps Textual looks through the signature, at each node of each key.
+            # `call_later` wraps the callback, and Textual would inspect the wrapper's signature at each node for each
+            # key.
             if node.post_message(events.Callback(_Visit(self, node).over)):
                 return
 
     async def record_handled(self, node: DOMNode) -> None:
-        """Record that a node has handled the event, or its messages."""
+        """Continue with the next node, because this node has handled the event and its messages."""
         if node is not self._at:
             return
         self._met |= bool(node.message_queue_size)
@@ -351,7 +354,7 @@ class EventFollower:
             await self._end()
 
     def _look_after(self) -> None:
-        """Skip removed widgets, and give up on one that is busy for too long."""
+        """Skip removed widgets, and stop waiting for a widget that is busy for too long."""
         self._looks += 1
         self._look = asyncio.get_running_loop().call_later(_LOOK, self._look_after)
         if self._looks == _LOOKS:
@@ -372,11 +375,11 @@ class EventFollower:
 
 
 class _Visit(NamedTuple):
-    """An event that is followed, at a node."""
+    """The callback of a followed event at a node."""
 
     followed: EventFollower
     node: DOMNode
 
     async def over(self) -> None:
-        """The node has come to it."""
+        """Record that the node reached the callback in its queue."""
         await self.followed.record_handled(self.node)

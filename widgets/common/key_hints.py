@@ -1,4 +1,4 @@
-"""Key hints: keys and what they do, for dialogs and the footer."""
+"""Key hints for dialogs and the footer: keys and their effects."""
 
 from abc import abstractmethod
 from collections.abc import Hashable, Sequence
@@ -16,14 +16,14 @@ from app.keys.keymap import key_name
 HINT_GAP = 3
 """Columns between two hints."""
 MAIN_BUTTON = 1
-"""The mouse button that presses things; the others belong to the terminal."""
+"""The mouse button for clicks; the terminal uses the other buttons."""
 
 
 class ClickTargets(Widget):
-    """A widget of clickable parts: a click counts where the button went down and up on the same part."""
+    """A widget of clickable parts; a click must begin and end on the same part."""
 
     _held: Hashable | None = None
-    """The part on which the mouse button went down."""
+    """The part on which the mouse button was pressed."""
 
     @abstractmethod
     def target_at(self, event: events.MouseEvent) -> Hashable | None:
@@ -31,14 +31,14 @@ class ClickTargets(Widget):
 
     @abstractmethod
     async def click_target(self, target: Any) -> None:
-        """Act on a click on a part."""
+        """Handle a click on a part."""
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """Remember where a click starts."""
         self._held = self.target_at(event)
 
     async def on_click(self, event: events.Click) -> None:
-        """Act on the part under the mouse, unless the click began on another one."""
+        """Handle a click on the part under the mouse, unless the click began on another part."""
         held, self._held = self._held, None
         if held is not None and event.button == MAIN_BUTTON and held == self.target_at(event):
             event.stop()
@@ -46,11 +46,12 @@ class ClickTargets(Widget):
 
 
 class KeyHint(NamedTuple):
-    """The description of one key, or of several together."""
+    """The description of one key, or of several keys together."""
 
     keys: str
-    """In Textual's notation, comma-separated; a click presses the one it meets, on the words the first. Empty for
-    plain words."""
+    """Keys in Textual's notation, comma-separated; empty for text only. A click on a key presses that key, a click on
+    the label presses the first key.
+    """
     label: str
     """The effect: `open`, `go back`."""
     enabled: bool = True
@@ -66,7 +67,7 @@ class KeyHint(NamedTuple):
         return self.keys.partition(",")[0]
 
     def key_at(self, column: int) -> str:
-        """Return the key under a column of the hint; empty if there is none."""
+        """Return the key under a column of the hint; the first key if there is none."""
         end = 0
         for key in filter(None, self.keys.split(",")):
             begin, end = end, end + cell_len(key_name(key))
@@ -81,7 +82,7 @@ class KeyHint(NamedTuple):
         return self.content().cell_length
 
     def content(self, *, hovered: bool = False) -> Content:
-        """Return keys and words, distinguished by weight and colour."""
+        """Return the keys and the label, which differ in weight and colour."""
         key = "bold $footer-key-foreground" if self.enabled else "$foreground 40%"
         words = "$footer-description-foreground" if self.enabled else "$foreground 40%"
         underline = " underline" if hovered and self.first_key else ""
@@ -91,7 +92,7 @@ class KeyHint(NamedTuple):
 
 
 PlacedHint = tuple[int, int, KeyHint]
-"""Row, column, hint."""
+"""(row, column, hint)."""
 
 
 class HintLine(ClickTargets):
@@ -113,7 +114,7 @@ class HintLine(ClickTargets):
         return Content("\n").join(rows)
 
     async def click_target(self, target: tuple[KeyHint, str]) -> None:
-        """Press the key under the mouse."""
+        """Press the clicked key."""
         hint, key = target
         if key and hint.enabled:
             self.app.simulate_key(key)
@@ -127,7 +128,7 @@ class HintLine(ClickTargets):
         self.hovered = None
 
     def target_at(self, event: events.MouseEvent) -> tuple[KeyHint, str] | None:
-        """Return the hint under the mouse and its key there."""
+        """Return the hint under the mouse and its key there; None if there is none."""
         offset = event.get_content_offset(self)
         if offset is None:
             return None

@@ -64,23 +64,23 @@ class SearchList(Vertical):
         "pageup": "page_up",
         "pagedown": "page_down",
     }
-    """Keys of the search field that belong to the list."""
+    """Keys of the search field that the list handles."""
 
     @dataclass
     class Highlighted(Message):
-        """The cursor is on this choice; None if nothing is left."""
+        """The cursor moved to this choice; None if the list is empty."""
 
         choice: Choice | None
 
     @dataclass
     class QueryChanged(Message):
-        """The query is to be searched elsewhere; the results become the choices."""
+        """The listener must search the text and set the results as choices."""
 
         text: str
 
     @dataclass
     class Picked(Message):
-        """The user took a choice; None if nothing matches and the text itself is meant."""
+        """The user selected a choice; None if no choice matches, so that the typed text is the result."""
 
         choice: Choice | None
         text: str
@@ -106,7 +106,7 @@ class SearchList(Vertical):
         self._shown: list[Choice] = []
 
     def compose(self) -> ComposeResult:
-        """Compose the field and the list, or the text in their place."""
+        """Compose the field and the list, with the text that replaces an empty list."""
         yield self._field
         yield self._list
         yield self._nothing
@@ -120,7 +120,7 @@ class SearchList(Vertical):
 
     @property
     def highlighted(self) -> Choice | None:
-        """Return the choice under the cursor."""
+        """Return the choice under the cursor; None if the list is empty."""
         at = self._list.highlighted
         return self._shown[at] if at is not None and at < len(self._shown) else None
 
@@ -177,7 +177,7 @@ class SearchList(Vertical):
             self.post_message(self.Picked(self._shown[event.option_index], self.typed_text))
 
     def on_key(self, event: events.Key) -> None:
-        """Move the cursor of the list from the field."""
+        """Move the cursor of the list while the field has the focus."""
         if (action := self.STEERING.get(event.key)) is not None:
             event.stop()
             event.prevent_default()
@@ -185,9 +185,9 @@ class SearchList(Vertical):
 
 
 def _marked(label: Content, words: Sequence[str]) -> Content:
-    """The label with the places that the words are found in."""
+    """Return the label with the matches of the words underlined."""
     for word in words:
-        # In lower case the text may be longer.
+        # Lower-case text may be longer, so its positions could differ.
         if found := re.search(re.escape(word), label.plain, re.IGNORECASE):
             label = label.stylize("underline", *found.span())
     return label

@@ -10,14 +10,14 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 _HANDLE = 3
-"""Cells of the line's middle that look as if one could take hold of them."""
+"""Length of the handle in the middle of the line, in cells."""
 
 
 class Splitter(Widget):
     """A row that can be dragged vertically, or a column that can be dragged horizontally.
 
     Args:
-        upright: Stands between panes that are side by side.
+        upright: Whether it is a column between panes that are side by side.
     """
 
     DEFAULT_CSS = """
@@ -33,7 +33,7 @@ class Splitter(Widget):
 
     @dataclass
     class Dragged(Message):
-        """The line is held at this place of the screen."""
+        """The user drags the line to this position of the screen."""
 
         splitter: "Splitter"
         screen_x: int

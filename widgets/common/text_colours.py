@@ -27,8 +27,9 @@ _RULES: Final[Mapping[str, str]] = {
     "emphasis": "text-style: italic;",
     "error": "color: $foreground;",
 }
-"""Kinds of tokens that have a colour of their own; everything else is plain text. A `remark` is a comment of the
-language, as against the comments of the user."""
+"""CSS of the token kinds with a colour; other tokens are plain text. A `remark` is a comment in the source code, to
+distinguish it from the user's comments.
+"""
 
 
 def syntax_classes(prefix: str) -> set[str]:
@@ -44,8 +45,8 @@ def syntax_css(prefix: str) -> str:
 def selection_style(widget: Widget) -> Style:
     """Return the theme's style for selected text.
 
-    Most themes leave the colour of the letters open, which Rich takes for letters in the colour of their background;
-    they get the colour of plain text then.
+    Most themes define no text colour for a selection, and then Rich would use the background colour for the text. In
+    that case, use the colour of plain text.
     """
     style = widget.screen.get_component_rich_style(_SELECTION)
     if widget.screen.get_component_styles(_SELECTION).color.a:

@@ -20,10 +20,10 @@ from app.text.safe_text import escape_unsafe
 
 @dataclass(frozen=True, slots=True)
 class TextLine:
-    """A line of text, in pieces of one role each."""
+    """A line of text, as pieces with one role each."""
 
     pieces: tuple[tuple[str, str | Style], ...]
-    """Text and role; a role is the component class `text--ROLE`, empty for plain text, or a style of its own."""
+    """(text, role); a role is the component class `text--ROLE`, empty for plain text, or a Rich style."""
     mark: str = ""
     """A role for the whole line: its bar at the left and its background."""
 
@@ -74,15 +74,15 @@ class TextView(ScrollView, can_focus=True):
         super().__init__()
         self._lines: list[TextLine] = []
         self._rows: list[tuple[int, int, int]] = []
-        """Line, and from and to which of its characters."""
+        """For each row: (line, start, end), with characters of the line."""
         self._first_rows: list[int] = []
         self._width = 0
         self.query_text = ""
         """The query whose matches are highlighted; lower-case text matches both cases."""
         self._matches: list[int] = []
-        """Lines that have it."""
+        """Numbers of the lines that contain the query."""
         self._match: int | None = None
-        """Index of the match that the view went to last."""
+        """Index of the match to which the view last scrolled."""
 
     def set_lines(self, lines: Sequence[TextLine]) -> None:
         """Show these lines from the top."""
@@ -104,9 +104,10 @@ class TextView(ScrollView, can_focus=True):
         self.refresh()
 
     def go_to_match(self, by: int) -> tuple[int, int]:
-        """Scroll to the next line with a match (1), or the previous one (-1).
+        """Scroll to the next line with a match, or to the previous one with -1.
 
-        Returns which of them it is, from 1, and how many there are.
+        Returns:
+            The number of this match, from 1, and the number of all matches; (0, 0) if there are none.
         """
         if not self._matches:
             return 0, 0
@@ -119,7 +120,7 @@ class TextView(ScrollView, can_focus=True):
         return self._match + 1, len(self._matches)
 
     def _found(self, text: str) -> Iterator[tuple[int, int]]:
-        """Yield the matches of the search in a line."""
+        """Yield the ranges of the matches in a line."""
         query = self.query_text
         text = text.lower() if query == query.lower() else text
         at = text.find(query) if query else -1
@@ -206,7 +207,7 @@ class TextView(ScrollView, can_focus=True):
 
 
 def _cut(lit: Sequence[tuple[int, int]], start: int, end: int) -> Iterator[tuple[int, int, bool]]:
-    """Yield stretches of characters, each with whether it is highlighted."""
+    """Yield (start, end, whether it is highlighted) for stretches of characters."""
     for first, last in lit:
         if start < min(first, end):
             yield start, min(first, end), False
@@ -224,7 +225,7 @@ def _safe(line: TextLine) -> TextLine:
 
 
 def _row_starts(text: str, width: int) -> list[int]:
-    """Return the indexes at which the rows of a line begin: behind a space, or within a word longer than a row."""
+    """Return the indices at which the rows of a line begin: after a space, or within a word longer than a row."""
     starts, length = [0], len(text.rstrip())
     while (end := _cut_index(text, starts[-1], width)) < length:
         space = text.rfind(" ", starts[-1], end + 1)
@@ -234,7 +235,7 @@ def _row_starts(text: str, width: int) -> list[int]:
 
 
 def _cut_index(text: str, start: int, width: int) -> int:
-    """Return the index of the first character that does not fit into a row of so many cells."""
+    """Return the index of the first character that does not fit into a row of `width` cells."""
     if text.isascii():
         return start + width
     from rich.cells import cell_len
@@ -253,14 +254,14 @@ _SEQUENCE = re.compile(
     r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x90-\x9f\n]*(?:\x07|\x1b\\|\x9c)"
     r"|\x1b[ -/]*[0-OQ-WYZ\\`-~]"
 )
-"""Control sequences of ECMA-48; those with numbers alone in groups."""
+"""Control sequences of ECMA-48; those with only numbers as parameters set the groups."""
 
 _ON = {1: "bold", 2: "dim", 3: "italic", 4: "underline", 7: "reverse", 9: "strike"}
 _OFF = {22: ("bold", "dim"), 23: ("italic",), 24: ("underline",), 27: ("reverse",), 29: ("strike",)}
 _TAB = 8
-"""Where a terminal has its tab stops."""
+"""Cells between the tab stops of a terminal."""
 _PALETTE, _DIRECT = 5, 2
-"""How a colour is given after 38 or 48: by number, or red, green and blue."""
+"""Formats of a colour after 38 or 48: by number, or as red, green and blue."""
 
 
 class AnsiStyleState:

@@ -1,4 +1,4 @@
-"""The bars of the workbench: tabs of a narrow terminal, status bar, keys."""
+"""The bars of the workbench: pane tabs for a narrow terminal, status bar, key bar."""
 
 from abc import abstractmethod
 from collections.abc import Collection, Sequence
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 Pane = Literal["chat", "diff", "approvals"]
 
 PANES: tuple[Pane, ...] = ("chat", "diff", "approvals")
-"""In the order of Tab."""
+"""In the order of the Tab key."""
 
 _TABS: tuple[tuple[Pane, str, str], ...] = (
     ("chat", "F2", "Chat"),
@@ -43,7 +43,7 @@ _TABS: tuple[tuple[Pane, str, str], ...] = (
 
 
 class PaneTabs(ClickTargets):
-    """Shows the panes, which one is visible and how much waits; a click shows another."""
+    """Shows the panes, which one is visible and what waits; a click shows another pane."""
 
     DEFAULT_CSS = """
     PaneTabs {
@@ -60,11 +60,11 @@ class PaneTabs(ClickTargets):
 
     shown: reactive[Pane] = reactive[Pane]("chat")
     waiting: reactive[int] = reactive(0)
-    """Proposals that await a decision."""
+    """Number of proposals that await a decision."""
     asked: reactive[bool] = reactive(False)
-    """Whether the model cannot go on without the user's permission."""
+    """Whether the model waits for the user's permission."""
     unread: reactive[bool] = reactive(False)
-    """Whether the model has handed back while another pane than the chat was shown."""
+    """Whether a turn ended while another pane than the chat was shown."""
 
     def render(self) -> Content:
         return Content("").join(content for _, content in self._tabs())
@@ -74,7 +74,7 @@ class PaneTabs(ClickTargets):
         self.unread = bool(self.display) and self.shown != "chat"
 
     def watch_shown(self, shown: Pane) -> None:
-        """Clear the mark of the shown pane."""
+        """Clear the unread mark when the chat is shown."""
         if shown == "chat":
             self.unread = False
 
@@ -83,7 +83,7 @@ class PaneTabs(ClickTargets):
         self.post_message(self.Chosen(target))
 
     def target_at(self, event: events.MouseEvent) -> Pane | None:
-        """Return the pane of the tab under the mouse."""
+        """Return the pane of the tab under the mouse; None if there is none."""
         position = 0
         for pane, content in self._tabs():
             position += content.cell_length
@@ -107,7 +107,7 @@ class PaneTabs(ClickTargets):
 
 
 _ACTION = "status_action"
-"""Under this name the style of a part carries the action of the app that a click on it stands for."""
+"""Key in a part's style meta; the value is the app action that a click on the part runs."""
 
 
 _QUIET = "$foreground 60%"
@@ -116,14 +116,14 @@ _NOTHING = TokenTotals()
 
 
 class ReadingStatus(NamedTuple):
-    """How many of the waiting changed lines were read."""
+    """How many of the waiting changed lines the user has read."""
 
     read: int = 0
     """Changed lines that were on screen."""
     lines: int = 0
     """All changed lines."""
     minutes: float | None = None
-    """How long the rest takes at the user's own pace; None if that is not known or not wanted."""
+    """Minutes for the rest at the user's reading speed; None if that is unknown or not wanted."""
 
 
 _UNREAD = ReadingStatus()
@@ -134,35 +134,35 @@ class StatusValues(NamedTuple):
 
     model: str = ""
     effort: str = ""
-    """How much it is asked to reason, if it is."""
+    """Reasoning effort of the model; empty if it is not set."""
     gate_closed: bool | None = None
     """None until it is known."""
     follows: bool = False
-    """Another window runs the session."""
+    """Whether another window runs the session."""
     plan: bool = False
-    """The model can change nothing."""
+    """Whether the model may change nothing."""
     policy: str = "every-edit"
     """`every-edit`, or `chain 2/3`."""
     waiting: int = 0
-    """Proposals that await a decision."""
+    """Number of proposals that await a decision."""
     reading: ReadingStatus = _UNREAD
-    """How much of them was read."""
+    """How much of these the user has read."""
     context_tokens: int = 0
     context_window: int = 0
-    """0 where it is not known."""
+    """0 if it is unknown."""
     spent: TokenTotals = _NOTHING
-    """By the session."""
+    """Tokens and cost of the session."""
     branch: str = ""
     denials: int = 0
-    """Denials in a row without an approval between."""
+    """Number of successive denials without an approval."""
     asks: Literal["", "permission", "question"] = ""
-    """The answer that the model waits for."""
+    """The kind of answer that the model waits for."""
     answer_key: str = ""
-    """The key that answers it, or leads to where it is answered."""
+    """The key that answers, or that leads to the place for the answer."""
 
 
 def _reading_words(reading: ReadingStatus) -> str:
-    """Return `read 180 of 410 lines, about 6 min`."""
+    """Return for example `read 180 of 410 lines, about 6 min`."""
     read = f"read {reading.read:,} of {format_count(reading.lines, 'line')}"
     if reading.minutes is None or reading.read == reading.lines:
         return read
@@ -170,13 +170,14 @@ def _reading_words(reading: ReadingStatus) -> str:
 
 
 class SeenLinesSaved(Message):
-    """The seen lines were saved: more waiting lines were on the screen."""
+    """The seen lines were saved, because more waiting lines were on the screen."""
 
 
 class StatusBar(ClickTargets):
-    """One line that drops its least important parts when narrow.
+    """One line that drops its least important parts if it is too narrow.
 
-    A click on the gate leads to its policy, on what waits to the approvals, on the model to the choice of models.
+    A click on the gate opens its policy, on the waiting proposals the approvals, and on the model the choice of
+    models.
     """
 
     DEFAULT_CSS = """
@@ -193,7 +194,7 @@ class StatusBar(ClickTargets):
     """The action under the mouse."""
 
     def render(self) -> Content:
-        """Render as many whole parts as fit."""
+        """Return as many complete parts as fit."""
         width = self.size.width
         parts = select_fitting_parts(self._parts(), width, _PART_GAP)
         left, right = (
@@ -209,11 +210,11 @@ class StatusBar(ClickTargets):
         self.hovered = ""
 
     def target_at(self, event: events.MouseEvent) -> str | None:
-        """Return the action of the part under the mouse."""
+        """Return the action of the part under the mouse; None if there is none."""
         return event.style.meta.get(_ACTION)
 
     async def click_target(self, target: str) -> None:
-        """Go where the clicked part leads."""
+        """Run the action of the clicked part."""
         await self.run_action(target)
 
     def _parts(self) -> list[LinePart]:
@@ -246,12 +247,12 @@ class StatusBar(ClickTargets):
         return [*parts, *(LinePart(rank, content, at_right=True) for rank, content in self._figures())]
 
     def _leading_to(self, action: str, part: Content) -> Content:
-        """A part that a click leads on from."""
+        """Return a part that runs an action when clicked."""
         part = part.stylize(Style.from_meta({_ACTION: action}))
         return part.stylize("underline") if action == self.hovered else part
 
     def _figures(self) -> list[tuple[int, Content]]:
-        """Return the figures at the right, each with its priority."""
+        """Return the figures at the right, each with its rank."""
         status = self.status
         figures = []
         if status.policy != "every-edit":
@@ -283,11 +284,11 @@ class HasKeyTitles:
 
     @abstractmethod
     def title_of(self, action: str) -> str | None:
-        """Return what an action means now; empty for its usual name, None to hide it."""
+        """Return the title of an action now; empty for the default title, None to hide the key."""
 
 
 class ShowsOwnActionKeys:
-    """Mixin of a widget that shows some keys itself, so that the footer leaves them out."""
+    """Mixin of a widget that shows some keys itself, so that the footer omits them."""
 
     @property
     @abstractmethod
@@ -308,13 +309,13 @@ class KeyBar(HintLine):
     """
 
     hints: reactive[tuple[tuple[KeyHint, int, bool], ...]] = reactive(())
-    """In their order: the hint, how soon it is left out (1 is never), and whether it works everywhere."""
+    """(hint, drop rank, works everywhere): higher ranks are dropped first, 1 never."""
 
     def on_mount(self) -> None:
         self.screen.bindings_updated_signal.subscribe(self, self._follow)
 
     def _follow(self, screen: Screen[object]) -> None:
-        # Behind a dialog the keys are the dialog's; the line is dimmed then, and stays as it was.
+        # A dialog has its own keys, so the dimmed line below it does not change.
         if self.app.screen is screen:
             above = screen.focused.ancestors_with_self if screen.focused is not None else ()
             named = {
@@ -347,8 +348,8 @@ def select_shown_keys(
     """Return the keys to show, in the order of the registry.
 
     Args:
-        bindings: The bindings in force.
-        shown_elsewhere: Handlers of actions whose keys stand elsewhere on the screen.
+        bindings: The active bindings.
+        shown_elsewhere: Handlers of actions whose keys are shown elsewhere on the screen.
     """
     found: dict[str, tuple[tuple[bool, int], KeyHint, int, bool]] = {}
     for position, (node, binding, enabled, _tooltip) in enumerate(bindings):
@@ -371,7 +372,7 @@ def select_shown_keys(
 def select_fitting_hints(
     hints: Sequence[tuple[KeyHint, int, bool]], width: int
 ) -> Sequence[tuple[KeyHint, int, bool]]:
-    """Return as many hints as fit, highest rank first."""
+    """Return as many hints as fit; drop those with the highest rank first."""
     kept = list(hints)
     while sum(hint.width + _HINT_GAP for hint, _, _ in kept) - _HINT_GAP > width:
         highest = max(rank for _, rank, _ in kept)

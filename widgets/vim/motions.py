@@ -1,4 +1,4 @@
-"""Targets of motions, and the ranges that operators work on."""
+"""Targets of motions, and the ranges for operators."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -32,7 +32,7 @@ MOTIONS = frozenset("hjklwbeWBE0^$G%;,{}fFtTnN") | TEXT_SEARCHES | {"gg", "ge", 
 _OBJECTS = frozenset("wW") | frozenset(QUOTES) | BRACKET_PAIRS.keys()
 _SAME = {"space": "l", " ": "l", "backspace": "h"}
 _MAX_COUNT = 100_000
-"""A count is never higher: whoever holds a digit key down waits for nobody."""
+"""Maximum count, so that a held digit key does not cause a long computation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +40,11 @@ class VimCommand:
     """A parsed command."""
 
     name: str
-    """Of a motion or of what else there is; `line` for an operator that is doubled, `object` for a text object."""
+    """Name of the motion or other command; `line` for a doubled operator, `object` for a text object."""
     count: int | None = None
     operator: str = ""
     argument: str = ""
-    """The character of `f` and its like, what `/` looks for, or the text object: `iw`."""
+    """The character of `f`, `F`, `t`, `T` or `r`, the query of `/` or `?`, or the text object: `iw`."""
 
     @property
     def times(self) -> int:
@@ -53,7 +53,7 @@ class VimCommand:
 
 
 def parse_keys(keys: Sequence[str], *, visual: bool) -> VimCommand | Literal["more", "none"]:  # noqa: PLR0911
-    """Return the command of the keys, or whether they are an incomplete or invalid one."""
+    """Return the command of the keys; `more` if they are incomplete, `none` if they are invalid."""
     names = [_SAME.get(key, key) for key in keys]
     count, rest = _count(names)
     if not rest:
@@ -80,21 +80,21 @@ def parse_keys(keys: Sequence[str], *, visual: bool) -> VimCommand | Literal["mo
     if operator and first not in MOTIONS:
         return "none"
     if first in TEXT_SEARCHES or first in _WITH_CHARACTER:
-        # The characters themselves, before one of them counts as a motion.
+        # Use the original keys: `_SAME` replaces some of them by motions.
         typed = _characters(keys[len(keys) - len(rest) + 1 :], until_enter=first in TEXT_SEARCHES)
         return "more" if typed is None else VimCommand(first, count, operator, typed)
     return VimCommand(first, count, operator)
 
 
 def _characters(keys: Sequence[str], *, until_enter: bool) -> str | None:
-    """Return the characters typed behind a command that needs one, or all until Enter; None if more must come."""
+    """Return the typed characters of a command that needs one, or all until Enter; None if more must follow."""
     if not keys or (until_enter and keys[-1] != "enter"):
         return None
     return "".join(" " if key == "space" else key for key in (keys[:-1] if until_enter else keys))
 
 
 def _count(keys: Sequence[str]) -> tuple[int | None, Sequence[str]]:
-    """Return the leading number and the rest; a leading 0 is no number."""
+    """Return the leading number and the rest; a leading 0 is not a number."""
     length = 0
     while length < len(keys) and keys[length] in "0123456789" and (length or keys[0] != "0"):
         length += 1
@@ -111,13 +111,13 @@ class MotionTarget:
     to: int
     way: MotionKind = "exclusive"
     to_end: bool = False
-    """It goes to the end of lines from here on, however long they are."""
+    """Whether `j` and `k` move to the ends of lines from here on."""
     keeps_column: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class TextRange:
-    """The range of an operator; of whole lines, without the last newline."""
+    """The range of an operator; for whole lines, without the last newline."""
 
     start: int
     end: int
@@ -132,10 +132,10 @@ class LastSearches:
     character: str = ""
     words: str = ""
     forward: bool = True
-    """Whether by `/`."""
+    """Whether the last text search was with `/`."""
 
     def after_command(self, command: VimCommand) -> "LastSearches":
-        """Return the searches as they are after a command, which may be a search itself."""
+        """Return the searches after a command, which may itself be a search."""
         if command.name in TEXT_SEARCHES:
             return replace(self, words=command.argument or self.words, forward=command.name == "/")
         return replace(self, key=command.name, character=command.argument) if command.name in LINE_SEARCHES else self
@@ -147,12 +147,12 @@ def find_motion_target(  # noqa: PLR0911
     """Return the target of a command's motion; None if it is impossible.
 
     Args:
-        text: the text.
-        at: the cursor.
-        command: with a motion.
+        text: The text.
+        at: The cursor.
+        command: The command with the motion.
         column: The column that `j` and `k` keep.
         sought: The current or last searches.
-        onto_end: whether the cursor may stand on the end of a line, as it may where one selects.
+        onto_end: Whether the cursor may be on the end of a line, as in visual mode.
     """
     times, operates = command.times, bool(command.operator) or onto_end
     start, end = line_start(text, at), line_end(text, at)
@@ -269,7 +269,7 @@ def _again(text: str, at: int, command: VimCommand, sought: LastSearches) -> Mot
 def find_operator_range(
     text: str, at: int, command: VimCommand, column: float, sought: LastSearches
 ) -> TextRange | None:
-    """Return the range that a command's operator works on; None if there is none."""
+    """Return the range for a command's operator; None if there is none."""
     if command.name == "object":
         found = text_object_range(text, at, command.argument[0] == "i", command.argument[1])
         return None if found is None else TextRange(*found)
@@ -283,10 +283,10 @@ def find_operator_range(
         return _whole_lines(text, at, moved.to)
     start, end = sorted((at, moved.to))
     if moved.way == "inclusive":
-        # Nothing of an empty line is in it.
+        # The range includes nothing of an empty line.
         end += end < line_end(text, end)
     elif end > start and end == line_start(text, end) and line_start(text, start) != end:
-        # An end at the very beginning of a line is not in it.
+        # The range excludes an end at the start of a line.
         if not text[line_start(text, start) : start].strip():
             return _whole_lines(text, start, end - 1)
         end -= 1

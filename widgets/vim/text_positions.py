@@ -27,7 +27,7 @@ def line_end(text: str, at: int) -> int:
 
 
 def first_nonblank(text: str, at: int) -> int:
-    """Return the first character of the line that is no space, or its last character."""
+    """Return the first non-blank character of the line, or its last character."""
     start, end = line_start(text, at), line_end(text, at)
     found = start
     while found < end and text[found] in " \t":
@@ -36,7 +36,7 @@ def first_nonblank(text: str, at: int) -> int:
 
 
 def nearest_character(text: str, at: int) -> int:
-    """Return the nearest position in the line that a cursor can be on."""
+    """Return the nearest position in the line where a cursor can be."""
     start, end = line_start(text, at), line_end(text, at)
     return max(start, min(at, end - 1))
 
@@ -55,7 +55,7 @@ def _is_empty_line(text: str, at: int) -> bool:
 def next_word(text: str, at: int, big: bool, count: int, *, within_line: bool) -> int:
     """Return the start of the next word, or the end of the text; an empty line counts as a word.
 
-    `within_line`: for an operator, which does not go over the end of a line for the last word of it.
+    With `within_line`, for operators, the last word ends at the end of its line.
     """
     while count and at < len(text):
         count -= 1
@@ -138,9 +138,9 @@ def previous_paragraph(text: str, at: int) -> int:
 def find_character_in_line(
     text: str, at: int, key: str, character: str, count: int, *, again: bool = False
 ) -> int | None:
-    """Return what `f`, `F`, `t` and `T` find in the line; None if it does not occur `count` times.
+    """Return the target of `f`, `F`, `t` or `T` in the line; None if the character does not occur `count` times.
 
-    `again`: it is looked for by `;`, which a `t` that stands before it already must not find.
+    With `again`, the search is a repetition by `;` or `,`: a `t` directly before the character finds the next one.
     """
     start, end = line_start(text, at), line_end(text, at)
     forward, found = key in "ft", at
@@ -156,9 +156,9 @@ def find_character_in_line(
 
 
 def find_text(text: str, at: int, query: str, count: int, *, forward: bool) -> int | None:
-    """Return the next or previous occurrence of a text, wrapping around.
+    """Return the next or previous occurrence of a text, with wrap-around; None if it does not occur.
 
-    Case counts only if there are upper-case letters in it, as in every search here. None if it occurs nowhere.
+    Upper-case letters in the query make the search case-sensitive.
     """
     case = re.IGNORECASE if query == query.lower() else re.NOFLAG
     places = [match.start() for match in re.finditer(re.escape(query), text, case)] if query else []
@@ -169,7 +169,7 @@ def find_text(text: str, at: int, query: str, count: int, *, forward: bool) -> i
 
 
 def matching_bracket(text: str, at: int) -> int | None:
-    """Return the match of the bracket at a position, or of the next one in its line."""
+    """Return the match of the bracket at a position, or of the next bracket in its line; None if there is none."""
     end = line_end(text, at)
     while at < end and text[at] not in _BRACKETS and text[at] not in _CLOSING:
         at += 1
@@ -181,7 +181,7 @@ def matching_bracket(text: str, at: int) -> int | None:
 
 
 def closing_bracket(text: str, at: int, left: str, right: str) -> int | None:
-    """Return the closing bracket for the opening one at a position."""
+    """Return the closing bracket for the opening one at a position; None if there is none."""
     depth = 0
     for match in _either(left, right).finditer(text, at):
         depth += 1 if match[0] == left else -1
@@ -191,8 +191,8 @@ def closing_bracket(text: str, at: int, left: str, right: str) -> int | None:
 
 
 def enclosing_bracket(text: str, at: int, left: str, right: str) -> int | None:
-    """Return the opening bracket that encloses a position."""
-    # Those that are open there: a step for each bracket, not for each character.
+    """Return the opening bracket that encloses a position; None if there is none."""
+    # Collect the open brackets with one step per bracket, not per character.
     still_open: list[int] = []
     for match in _either(left, right).finditer(text, 0, at):
         if match[0] == left:
@@ -211,7 +211,7 @@ QUOTES = "\"'`"
 
 
 def text_object_range(text: str, at: int, inner: bool, key: str) -> tuple[int, int] | None:
-    """Return the range of `iw`, `a"` or `i(`: its first offset and the one after it; None if there is none."""
+    """Return the (start, end) range of `iw`, `a"` or `i(`; None if there is none."""
     if key in "wW":
         return _word(text, at, inner, big=key == "W")
     if key in QUOTES:
@@ -222,7 +222,7 @@ def text_object_range(text: str, at: int, inner: bool, key: str) -> tuple[int, i
 
 
 def _run(text: str, at: int, big: bool) -> tuple[int, int]:
-    """The characters of one kind around a place, in its line."""
+    """Return the range of characters of one class around a position, in its line."""
     first, last = line_start(text, at), line_end(text, at)
     here = character_class(text[at], big)
     start = end = at
@@ -246,17 +246,17 @@ def _word(text: str, at: int, inner: bool, *, big: bool) -> tuple[int, int] | No
         return start, _run(text, end, big)[1]
     if not space and start > line_start(text, at) and not character_class(text[start - 1], big):
         before = _run(text, start - 1, big)[0]
-        # An indent stays.
+        # Keep an indentation.
         start = before if before > line_start(text, at) else start
     return start, end
 
 
 def _quoted(text: str, at: int, inner: bool, quote: str) -> tuple[int, int] | None:
-    """The string around the place, or the next one in its line."""
+    """Return the range of the string around a position, or of the next string in its line; None if there is none."""
     first, last = line_start(text, at), line_end(text, at)
     places = [found for found in range(first, last) if text[found] == quote and not _is_escaped(text, first, found)]
     if at in places:
-        # Which of two it is, is told by those before it.
+        # The quotes before it decide whether it opens or closes.
         number = places.index(at) // 2 * 2
         pair = places[number : number + 2]
     else:
@@ -292,7 +292,7 @@ def _bracketed(text: str, at: int, inner: bool, left: str, right: str) -> tuple[
     else:
         start = enclosing_bracket(text, at, left, right)
         if start is None:
-            # Outside of all, the next one counts.
+            # Outside of brackets, use the next pair.
             found = text.find(left, at)
             start = None if found < 0 else found
     end = None if start is None else closing_bracket(text, start, left, right)
@@ -302,7 +302,8 @@ def _bracketed(text: str, at: int, inner: bool, left: str, right: str) -> tuple[
         return start, end + 1
     start += 1
     if "\n" in text[start:end]:
-        # The lines between: neither the break behind the first bracket nor the indent before the last.
+        # Select the lines between, without the newline after the opening and the indentation before the closing
+        # bracket.
         if text[start] == "\n":
             start += 1
         if not text[line_start(text, end) : end].strip() and line_start(text, end) > start:

@@ -17,9 +17,9 @@ class VimKeys:
 
     Args:
         area: The text area.
-        on_mode: Takes what the user has to know of the mode, `NORMAL` or `2d`, whenever it is another.
-        widen: Makes of a stretch that is to be replaced one that leaves nothing half.
-        on_edge: Takes `up` or `down` where there is no line any more for `k` or `j`.
+        on_mode: Called with the label of the mode, such as `NORMAL` or `NORMAL 2d`, whenever it changes.
+        widen: Returns a range to replace that includes partly covered items, such as paste markers, completely.
+        on_edge: Called with `up` or `down` if `k` or `j` is pressed on the first or last line.
     """
 
     def __init__(
@@ -38,15 +38,15 @@ class VimKeys:
         self._shown: Selection | None = None
         """The selection of visual mode as last shown."""
         self._cursor = 0
-        """The cursor then: the area has it behind what is selected."""
+        """The cursor at that time; the text area's cursor is after the selection."""
         self._known: str | None = None
-        """The text as the last key left it."""
+        """The text after the last key."""
         self._told = ""
         self._say()
 
     @property
     def mode_label(self) -> str:
-        """Return the mode for the user."""
+        """Return the label of the mode for the user."""
         return self._told
 
     @property
@@ -55,13 +55,13 @@ class VimKeys:
         return self._vim.mode is VimMode.INSERT
 
     def restart_in_insert_mode(self) -> None:
-        """Start again in insert mode: the text is another."""
+        """Restart in insert mode, because the text was replaced."""
         self._vim.restart_in_insert_mode()
         self._known = self._shown = None
         self._say()
 
     def handle_key(self, event: events.Key) -> bool:
-        """Handle a key; return whether it has a meaning here."""
+        """Handle a key; return whether it was used."""
         key = event.character if event.is_printable and event.character else event.key
         text, cursor = self._area.text, self._place()
         if self._vim.mode is not VimMode.INSERT and self._known not in (None, text):
@@ -73,7 +73,7 @@ class VimKeys:
                 shown = self._area.text
                 self._at_edge("down" if key == "j" else "up")
                 if self._area.text != shown:
-                    # Another text stands there now, say an earlier message.
+                    # The text was replaced, for example by an earlier message.
                     self._vim.clear_history()
         self._known = self._area.text
         self._say()
@@ -83,7 +83,7 @@ class VimKeys:
         if self._vim.is_visual and self._shown == self._area.selection:
             return self._cursor
         if self._vim.is_visual:
-            # The mouse or an arrow has moved it.
+            # The mouse or an arrow key has moved the cursor.
             self._vim.anchor = self._index(self._area.selection.start)
         return self._index(self._area.cursor_location)
 

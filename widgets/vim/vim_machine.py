@@ -1,4 +1,4 @@
-"""The vim state machine: from a key, a text and a cursor to a new text and cursor."""
+"""The vim state machine: computes a new text and cursor from a key, a text and a cursor."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from widgets.vim.text_positions import first_nonblank, line_end, line_start, nea
 
 INDENT = "    "
 MAX_PUT_CHARACTERS = 10_000_000
-"""Characters of a text that is put many times."""
+"""Maximum characters that a put with a count inserts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ def yank_range(text: str, extent: TextRange) -> VimRegister:
 
 
 def delete_range(text: str, extent: TextRange) -> tuple[str, int]:
-    """Return the text without a range."""
+    """Return the text without a range, and the cursor."""
     if not extent.lines:
         left = text[: extent.start] + text[extent.end :]
         return left, nearest_character(left, extent.start)
@@ -48,7 +48,7 @@ def delete_range(text: str, extent: TextRange) -> tuple[str, int]:
 
 
 def put_register(text: str, at: int, register: VimRegister, times: int, *, after: bool) -> tuple[str, int]:
-    """Return the text with the register's text put after the cursor or before it."""
+    """Return the text with the register's text put after or before the cursor, and the new cursor."""
     times = max(1, min(times, MAX_PUT_CHARACTERS // (len(register.text) + 1)))
     if register.whole_lines:
         block = "\n".join([register.text] * times)
@@ -66,7 +66,7 @@ def put_register(text: str, at: int, register: VimRegister, times: int, *, after
 
 
 def join_lines(text: str, at: int, lines: int) -> tuple[str, int] | None:
-    """Return the text with the line and those below joined; None if there is none below."""
+    """Return the text with the line and the lines below joined, and the cursor; None if there is no line below."""
     end = line_end(text, at)
     if end == len(text):
         return None
@@ -84,7 +84,7 @@ def join_lines(text: str, at: int, lines: int) -> tuple[str, int] | None:
 
 
 def shift_lines(text: str, extent: TextRange, times: int, *, right: bool) -> tuple[str, int]:
-    """Return the text with the lines of a range indented or dedented."""
+    """Return the text with the lines of a range indented or dedented, and the cursor."""
     start, end = line_start(text, extent.start), line_end(text, extent.end)
     lines = text[start:end].split("\n")
     for _ in range(min(times, 40)):
@@ -102,21 +102,21 @@ def _shifted(line: str, *, right: bool) -> str:
 
 
 def replace_characters(text: str, at: int, character: str, times: int) -> tuple[str, int] | None:
-    """Return the text with characters from the cursor on replaced by another; None if the line is too short."""
+    """Return the text with characters from the cursor on replaced, and the cursor; None if the line is too short."""
     if at + times > line_end(text, at):
         return None
     return text[:at] + character * times + text[at + times :], at + times - 1
 
 
 def swap_case(text: str, at: int, times: int) -> tuple[str, int]:
-    """Return the text with the case of characters from the cursor on swapped."""
+    """Return the text with the case of characters from the cursor on swapped, and the new cursor."""
     end = min(at + times, line_end(text, at))
     new = text[:at] + text[at:end].swapcase() + text[end:]
     return new, nearest_character(new, end)
 
 
 _MAX_UNDO_CHARACTERS = 20_000_000
-"""Characters of all texts that are kept."""
+"""Maximum total characters of the stored texts."""
 
 
 class UndoHistory:
@@ -127,7 +127,7 @@ class UndoHistory:
         self._after: list[tuple[str, int]] = []
 
     def push(self, text: str, cursor: int) -> None:
-        """Keep the state before a change."""
+        """Store the state before a change."""
         self._before.append((text, cursor))
         self._after.clear()
         size = sum(len(kept) for kept, _ in self._before)
@@ -135,16 +135,16 @@ class UndoHistory:
             size -= len(self._before.pop(0)[0])
 
     def drop_unchanged(self, text: str) -> None:
-        """Forget the last one if nothing has changed since."""
+        """Forget the last state if the text has not changed since."""
         if self._before and self._before[-1][0] == text:
             self._before.pop()
 
     def undo(self, text: str, cursor: int) -> tuple[str, int] | None:
-        """Return the text before the last change, and its cursor; None if there is none."""
+        """Return the text and cursor before the last change; None if there is none."""
         return _turned(self._before, self._after, text, cursor)
 
     def redo(self, text: str, cursor: int) -> tuple[str, int] | None:
-        """Return the last undone state."""
+        """Return the last undone state; None if there is none."""
         return _turned(self._after, self._before, text, cursor)
 
 
@@ -160,7 +160,7 @@ def _turned(
 
 _REDO = "ctrl+r"
 _KEYS = frozenset({_REDO, "space", "backspace"})
-"""Keys with names that mean something in normal mode; others are left to whoever shows the text."""
+"""Named keys with a meaning in normal mode; the text area handles the others."""
 _SEARCHED = TEXT_SEARCHES | {"n", "N"}
 _END = float("inf")
 
@@ -181,27 +181,27 @@ class VimResult:
     text: str
     cursor: int
     taken: bool = True
-    """Whether the key is used up; else it does what it does without vim's keys."""
+    """Whether vim used the key; if not, it has its usual effect."""
 
 
 @dataclass(frozen=True, slots=True)
 class SelectionExtent:
-    """The size of a selection, to repeat a command on as much text."""
+    """The size of a selection, to repeat a command on the same amount of text."""
 
     whole_lines: bool
     lines: int
     column: int
-    """Of its end: of one line, counted from its start."""
+    """Column of the end; for a single line, counted from the start of the selection."""
 
     @classmethod
     def from_range(cls, selected: TextRange, text: str, end: int) -> "SelectionExtent":
-        """Return the extent of the selection up to `end`, or down to it."""
+        """Return the extent of a selection that ends at `end`."""
         last = max(end, selected.start) if selected.lines else selected.end - 1
         lines = text.count("\n", selected.start, max(selected.start, last)) + 1
         return cls(selected.lines, lines, last - (selected.start if lines == 1 else line_start(text, last)))
 
     def selection_end(self, text: str, start: int) -> int:
-        """Return the last character of a selection of this size from `start` on."""
+        """Return the last character of a selection of this size that begins at `start`."""
         last = start
         for _ in range(self.lines - 1):
             last = min(line_end(text, last) + 1, len(text))
@@ -215,45 +215,45 @@ class VimMachine:
     def __init__(self) -> None:
         self.mode = VimMode.INSERT
         self.pending: list[str] = []
-        """Keys that are not a whole command yet."""
+        """Keys of an incomplete command."""
         self.anchor = 0
-        """Where the visual selection began."""
+        """Start of the visual selection."""
         self.register = VimRegister()
         self.failed = False
-        """Whether the last command could not be done."""
+        """Whether the last command was impossible."""
         self.missed = ""
-        """The pattern of the last search without a match."""
+        """The query of the last search without a match."""
         self._history = UndoHistory()
         self._sought = LastSearches()
         self._column: float | None = None
-        """Where `j` and `k` want to be; None for where the cursor is."""
+        """The column that `j` and `k` keep; None for the column of the cursor."""
         self._inserting: tuple[str, int] | None = None
-        """The text and the cursor when inserting began."""
+        """The text and the cursor at the start of insert mode."""
         self._last: list[str] = []
         """The keys of the last change."""
         self._inserted = ""
-        """Text typed in insert mode at the end of the change."""
+        """Text typed in insert mode at the end of the last change."""
         self._extent: SelectionExtent | None = None
-        """Of what was selected for it; None if nothing was."""
+        """Extent of the selection for the last change; None if there was none."""
         self._repeating = False
 
     def restart_in_insert_mode(self) -> None:
-        """Start again in insert mode without history: the text is another."""
+        """Restart in insert mode without history, because the text was replaced."""
         self.mode, self.pending, self._inserting = VimMode.INSERT, [], None
         self._history = UndoHistory()
 
     def clear_history(self) -> None:
-        """Forget the history: the text was changed from outside."""
+        """Forget the history, because other code changed the text."""
         self._history = UndoHistory()
 
     @property
     def _searches(self) -> bool:
-        """Return whether a search is being typed."""
+        """Return whether the user is typing a search query."""
         return not TEXT_SEARCHES.isdisjoint(self.pending)
 
     @property
     def is_visual(self) -> bool:
-        """Return whether something is selected."""
+        """Return whether a visual mode is active."""
         return self.mode in (VimMode.VISUAL, VimMode.LINES)
 
     def selected(self, text: str, cursor: int) -> TextRange:
@@ -264,7 +264,7 @@ class VimMachine:
         return TextRange(start, min(end + 1, len(text)))
 
     def press_key(self, key: str, text: str, cursor: int) -> VimResult:
-        """Take a key: a character, or a name of Textual's (`escape`, `ctrl+r`)."""
+        """Handle a key: a character, or a key name of Textual (`escape`, `ctrl+r`)."""
         self.missed = ""
         if self.mode is VimMode.INSERT:
             if key != "escape":
@@ -275,7 +275,7 @@ class VimMachine:
             self.pending, self.mode = [], VimMode.NORMAL
             return VimResult(text, nearest_character(text, cursor), used)
         if self._searches and key == "backspace":
-            # What is looked for loses its last character, and with the sign before it the search is given up.
+            # Delete the last character of the query; if the query is empty, cancel the search.
             del self.pending[-1 if self.pending[-1] not in TEXT_SEARCHES else 0 :]
             return VimResult(text, cursor)
         if len(key) > 1 and key not in _KEYS and not (self._searches and key == "enter"):
@@ -506,11 +506,11 @@ _SAME_AS = {
     "S": ("c", "line"),
     "Y": ("y", "line"),
 }
-"""Operator and motion of what has a key of its own."""
+"""Operator and motion for commands with a single key."""
 
 
 def typed_between(before: str, after: str, position: int) -> str:
-    """Return what was typed at a position, if the rest of the text is unchanged."""
+    """Return the text typed at a position; empty if the rest of the text has changed."""
     head, tail = before[:position], before[position:]
     if after.startswith(head) and after.endswith(tail):
         return after[len(head) : len(after) - len(tail)]
