@@ -10,34 +10,34 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 
 class ServerTable(BaseModel):
-    """An MCP server: a program or an address; with neither, it changes a server that another file names."""
+    """An MCP server: a program or an address; with neither, it changes a server that another file defines."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     command: str = ""
-    """The program, by path or by name."""
+    """The program: a path or a name."""
     args: tuple[str, ...] = ()
     """The arguments of the program."""
     env: dict[str, str] = Field(default_factory=dict)
-    """Variables besides the usual, which hold no secret; `${NAME}` stands for one of signoff's own."""
+    """Variables besides the usual ones, which contain no secrets; `${NAME}` inserts one of signoff's variables."""
     cwd: str = ""
     """The folder in which the program runs; the workspace if empty."""
     url: str = ""
-    """The address of a server that speaks Streamable HTTP."""
+    """The address of a server that uses Streamable HTTP."""
     headers: dict[str, str] = Field(default_factory=dict)
-    """More headers of each request; `${NAME}` as in `env`."""
+    """Further headers of each request; `${NAME}` as in `env`."""
     client_id: str = ""
-    """The OAuth client id of signoff at this server; signoff registers itself if empty."""
+    """The OAuth client id of signoff at this server; if empty, signoff registers itself."""
     enabled: bool = True
     """Whether the server is started or connected to."""
     timeout: float = Field(default=60, gt=0, le=3600)
-    """Seconds that one call may take."""
+    """Time limit of one call, in seconds."""
     start_timeout: float = Field(default=60, gt=0, le=3600)
-    """Seconds until the server has listed its tools."""
+    """Time limit from the start of the server to its list of tools, in seconds."""
     writable: tuple[str, ...] = ()
-    """What it may write outside the workspace, besides what commands may."""
+    """Paths outside the workspace that it may write, besides those that commands may write."""
     layer: bool = True
-    """Whether it runs on a layer over the workspace; without, it can write to the files directly."""
+    """Whether it runs on a layer over the workspace; if not, it can write the files directly."""
 
     @model_validator(mode="after")
     def _one_way(self) -> "ServerTable":
@@ -50,33 +50,35 @@ HookEventName = Literal["staged", "decided", "turn_ended", "question"]
 
 
 class HookTable(BaseModel):
-    """A command that runs on events, and the events that it runs on."""
+    """A command that runs on an event."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     on: HookEventName
-    """A proposal was staged, whoever made it; the user decided; control is back with the user; the model asks."""
+    """The event: a proposal was staged, by anyone; the user decided; control is back with the user; the model
+    asks."""
     run: str = Field(min_length=1)
-    """For `sh`, in the workspace; the event is on its standard input, as one JSON document."""
+    """The command, for `sh`, in the workspace; it gets the event on standard input, as one JSON document."""
     seconds: float = Field(default=30, gt=0, le=600)
-    """Its time limit."""
+    """Time limit in seconds."""
 
 
 FILES = "{files}"
 TESTS = "{tests}"
 _ESCAPED = re.compile(r"\\(\{files\}|\{tests\}|.?)", re.DOTALL)
 _INERT = re.compile(r"\\(\{files\}|\{tests\}|.?)|'[^']*'?|<<<", re.DOTALL)
-"""What opens nothing, outside of quotes."""
+"""Text outside quotes that opens nothing: escapes, placeholders, single quotes and here-strings."""
 _COMMENT = re.compile(r"(?<![^\s;&|()])#[^\n]*")
 _HERE = re.compile(r"<<(?P<dash>-?)[ \t]*(?P<end>(\\.|'[^'\n]*'|\"[^\"\n]*\"|[^\s;&|<>()'\"\\])+)")
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
 def validate_placeholders(command: str) -> str:
-    """Return the command; refuse `{files}` and `{tests}` inside quotes, backquotes, a here-document, or escaped.
+    """Return the command; `{files}` and `{tests}` must be outside quotes, backquotes and here-documents, and not
+    escaped.
 
     Raises:
-        ValueError: one is.
+        ValueError: a placeholder is in such a place.
     """
     for placeholder in (FILES, TESTS):
         if placeholder in command:
@@ -85,9 +87,9 @@ def validate_placeholders(command: str) -> str:
 
 
 def _validate_place(command: str, placeholder: str) -> None:
-    """Raise ValueError if a placeholder is in a place where its value would be quoted twice, or not as words."""
+    """Raise ValueError if the value of a placeholder would be quoted twice there, or not be split into words."""
     opened = [""]
-    """The innermost last: `"`, a backquote, or a parenthesis, in which quotes begin anew."""
+    """Open quotes, backquotes and parentheses, innermost last; in parentheses, quotes start again."""
     documents: list[re.Match[str]] = []
     at = 0
     while at < len(command):
@@ -125,7 +127,7 @@ def _open_or_close(opened: list[str], part: str) -> None:
 
 
 def _heredoc_bodies(text: str, documents: list[re.Match[str]]) -> str:
-    """The beginning of a text that is these here-documents, one after the other."""
+    """Return the part at the start of a text that consists of these here-documents."""
     lines = iter(_LINE.findall(text))
     taken = ""
     for document in documents:
@@ -138,11 +140,11 @@ def _heredoc_bodies(text: str, documents: list[re.Match[str]]) -> str:
 
 
 Effort = Literal["off", "none", "minimal", "low", "medium", "high", "xhigh", "max"]
-"""How much the model is to reason: `off` says nothing of it, `none` asks for none."""
+"""How much the model reasons: `off` leaves the field out of the request, `none` asks for no reasoning."""
 ChosenWire = Literal["auto", "chat", "anthropic", "responses"]
-"""The protocol: chat completions, Anthropic messages or Responses; `auto` is the one that fits the address."""
+"""The protocol: chat completions, Anthropic messages or Responses; `auto` chooses by the address."""
 MIN_WINDOW_TOKENS = 1_000
-"""Tokens; in less there is no conversation."""
+"""Least context window in tokens; a smaller one is too small for a conversation."""
 _ENDING = re.compile(r"\[([^][]*\])\Z")
 
 
@@ -152,13 +154,13 @@ class PriceTable(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
     input: float = Field(ge=0)
-    """Tokens that the model reads."""
+    """Price of input tokens."""
     output: float = Field(ge=0)
-    """Tokens that the model writes."""
+    """Price of output tokens."""
     cached: float | None = Field(default=None, ge=0)
-    """Input that came from a cache; as `input` if it is left out."""
+    """Price of input from a cache; if missing, as `input`."""
     cache_write: float | None = Field(default=None, ge=0)
-    """Input that was written to a cache; as `input` if it is left out."""
+    """Price of input that is written to a cache; if missing, as `input`."""
 
 
 OWN_FIELDS = frozenset(
@@ -177,11 +179,11 @@ OWN_FIELDS = frozenset(
         "stream",
     }
 )
-"""Fields of a request that are signoff's on one wire or another: what is said in it, and what may be called."""
+"""Fields of a request that signoff sets on some wire: the conversation, the tools and streaming."""
 
 
 def _addable(fields: dict[str, Any]) -> dict[str, Any]:
-    """Fields that may be added to a request."""
+    """Return the fields; raise ValueError if they can't be added to a request."""
     if own := sorted(fields.keys() & OWN_FIELDS):
         raise ValueError(f"{own[0]} is signoff's own field of a request; take it out")
     if also := sorted(fields.keys() & {"model", "reasoning_effort"}):
@@ -198,7 +200,7 @@ RequestFields = Annotated[dict[str, Any], AfterValidator(_addable)]
 
 
 class ModelTable(BaseModel):
-    """Settings for the models of one name or pattern; None leaves a general setting as it is."""
+    """Settings for the models of one name or pattern; None keeps the general setting."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
@@ -222,15 +224,15 @@ class ReadingTable(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     unseen_lines: int | None = Field(default=None, ge=1)
-    """Changed lines that may wait unread; while more do, agents, patches and the model stage nothing."""
+    """Changed lines that may wait unread; if more wait, agents, patches and the model can stage nothing."""
     pace: bool = False
-    """Whether the status bar says how long the unread lines take at your own pace, which no record ever holds."""
+    """Whether the status bar shows how long the unread lines take at your reading speed, which is in no record."""
 
 
 def matching_patterns(model: str, patterns: Iterable[str]) -> list[str]:
-    """Return the patterns that match a model's name, most specific first: the name itself, then the longest.
+    """Return the patterns that match a model's name: first the name itself, then longer patterns before shorter ones.
 
-    They are those of `fnmatch`, but that brackets at the end stand for themselves: names of models end so (`[1m]`).
+    Patterns are those of `fnmatch`, except that brackets at the end are literal, as in names of models (`[1m]`).
     """
     found = [
         pattern for pattern in patterns if pattern == model or fnmatchcase(model, _ENDING.sub(r"[[]\1", pattern))
@@ -244,7 +246,7 @@ def is_pattern(name: str) -> bool:
 
 
 def merge_model_tables(model: str, tables: Mapping[str, ModelTable]) -> ModelTable:
-    """Return the settings of a model: of all matching tables, the more specific one wins."""
+    """Return the settings of a model, merged from all matching tables; a more specific table wins."""
     said: dict[str, Any] = {}
     for pattern in reversed(matching_patterns(model, tables)):
         for key in tables[pattern].model_fields_set:
@@ -255,7 +257,7 @@ def merge_model_tables(model: str, tables: Mapping[str, ModelTable]) -> ModelTab
 
 
 def merge_tables(fields: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields merged with more: tables of the same name are joined, other values replaced."""
+    """Return the fields merged with `more`: tables of the same name are merged, other values replaced."""
     result = dict(fields)
     for name, value in more.items():
         before = result.get(name)

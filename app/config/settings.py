@@ -1,6 +1,6 @@
 """The configuration, by precedence: flags, environment, the workspace's file, the user's file.
 
-Each layer is parsed into the same strict model, so a misspelt key is an error with a name, not a silent default.
+Each layer is checked with the same strict model, so a misspelt key is an error that names it.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ from app.config.toml_files import parse_toml
 from app.text.quantities import parse_duration
 
 WORKSPACE_FILE = ".signoff.toml"
-"""The workspace's own configuration, below its root."""
+"""Name of the workspace's configuration file, in its root."""
 
 ENVIRONMENT = {
     "ANTHROPIC_API_KEY": "anthropic_api_key",
@@ -61,11 +61,11 @@ _ERROR_TEXTS = {
     "string_pattern_mismatch": "such a name can't be used",
     "string_too_short": "this is empty",
 }
-"""What is wrong with a value, in the words of TOML rather than Python's, by pydantic's name for it."""
+"""Messages for a wrong value in the terms of TOML, by pydantic's error type."""
 
 UNTRUSTED_KEYS = frozenset({"theme", "wrap", "layout", "model", "gate", "ignored"})
-"""What a workspace may set before the user has trusted its file. `gate` only ever to `every-edit`; `ignored` never
-to `write` where the user has set `hold`."""
+"""Keys that a workspace may set before the user trusts its file: `gate` only to `every-edit`, and `ignored` not to
+`write` if the user has set `hold`."""
 
 NEVER_FROM_WORKSPACE = frozenset(
     {
@@ -81,15 +81,15 @@ NEVER_FROM_WORKSPACE = frozenset(
         "max_time",
     }
 )
-"""What a workspace may never set, trusted or not."""
+"""Keys that a workspace may never set, trusted or not."""
 
 
 class ConfigError(Exception):
-    """The configuration cannot be used; the message is one line that names the file and the key."""
+    """The configuration cannot be used; the message names the file and the key."""
 
 
 def _as_tuple(value: Any) -> Any:
-    """Return the value as a tuple; a single pattern may be given without a list."""
+    """Return a single pattern as a tuple, and other values unchanged."""
     return (value,) if isinstance(value, str) else value
 
 
@@ -105,23 +105,24 @@ class CheckTable(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", regex_engine="python-re", defer_build=True)
 
     name: str = Field(min_length=1, max_length=24, pattern=r"^[\w.+-]([\w.+ -]*[\w.+-])?\Z")
-    """What the review calls it."""
+    """Name of the check in the review."""
     run: Annotated[str, Field(min_length=1), AfterValidator(validate_placeholders)]
-    """For `sh`; `{files}` stands for the files that the proposal changes, quoted, outside of other quotes; `{tests}`,
-    where evidence is collected, for the tests that it needs, else for all."""
+    """The command, for `sh`. `{files}` inserts the files that the proposal changes; it is quoted already, so write it
+    outside quotes. `{tests}` inserts the tests that evidence needs; otherwise it means all tests."""
     when: Literal["staged", "asked", "approve"] = "staged"
-    """As soon as a proposal is staged; when the user asks for it; or when the user approves, before it is written."""
+    """When it runs: as soon as a proposal is staged, when the user asks for it, or on approval, before writing."""
     files: Annotated[tuple[str, ...], BeforeValidator(_as_tuple)] = ()
-    """Patterns as in `.gitignore`: it is about proposals that change such a file, and `{files}` are only those."""
+    """Patterns as in `.gitignore`: it runs for proposals that change such a file, and `{files}` has only those."""
     seconds: float = Field(default=60, gt=0, le=3600)
-    """Its time limit."""
+    """Time limit in seconds."""
     feed: bool = False
-    """Whether the model is told at once, in the result of its staging step, if it fails (`when = "staged"` only)."""
+    """Whether a failure is reported to the model at once, with the staging result (`when = "staged"` only)."""
     evidence: bool = False
-    """Whether it runs by itself without each hunk, too, once it has passed: what notices if the hunk is missing."""
+    """Whether, after it has passed, it also runs without each hunk, to show whether it notices if the hunk is
+    missing."""
     coverage: Annotated[str, Field(min_length=1), AfterValidator(_validate_report)] = "auto"
-    """The report that its run writes (Cobertura's or JaCoCo's XML, lcov), which tells the changed lines that no test
-    runs: a path in the workspace; `auto` for the usual names, `off` for none."""
+    """The coverage report that it writes (Cobertura's or JaCoCo's XML, or lcov), to mark changed lines that no test
+    runs: a path in the workspace, `auto` for the usual names, or `off`."""
 
 
 def _check_unique_names(checks: tuple[CheckTable, ...]) -> tuple[CheckTable, ...]:
@@ -131,7 +132,8 @@ def _check_unique_names(checks: tuple[CheckTable, ...]) -> tuple[CheckTable, ...
 
 
 def _clean_key(key: object) -> object:
-    """A key without the line end that a file brings along; a header holds nothing but ASCII."""
+    """Return a key without white space around it, such as a line end from a file. Raises ValueError for other than
+    ASCII."""
     if not isinstance(key, str):
         return key
     key = key.strip()
@@ -147,109 +149,110 @@ def _as_seconds(value: Any) -> Any:
 class Settings(BaseModel):
     """All settings with their defaults."""
 
-    # The other engine takes 4 MB to count Unicode's letters.
+    # pydantic's default engine would use 4 MB for Unicode tables.
     model_config = ConfigDict(frozen=True, extra="forbid", regex_engine="python-re")
 
     base_url: str = ""
     """The endpoint: a base URL that ends before `/chat/completions`, `/responses` or `/v1/messages`."""
     api_key: Annotated[SecretStr | None, BeforeValidator(_clean_key)] = None
-    """Sent to the endpoint: as a bearer token, or in the header that its wire has for it."""
+    """The endpoint's key, sent as a bearer token or in the header of its wire."""
     anthropic_api_key: Annotated[SecretStr | None, BeforeValidator(_clean_key)] = None
-    """Sent to Anthropic's own API and to no other host; there it goes before `api_key`."""
+    """The key of Anthropic's own API; it is sent to no other host, and there it precedes `api_key`."""
     model: str = ""
-    """The model's name as the endpoint knows it."""
+    """The model's name at the endpoint."""
     headers: dict[str, str] = Field(default_factory=dict)
-    """More headers for each request."""
+    """Further headers of each request."""
     wire: ChosenWire = "auto"
-    """The protocol; by default the one that fits the address."""
+    """The protocol; by default, it is chosen by the address."""
     reasoning_effort: Effort = "off"
-    """How much the model is to reason; `off` leaves it to the server."""
+    """How much the model reasons; `off` leaves it to the server."""
     request: RequestFields = Field(default_factory=dict)
-    """More fields of each request; they go over those of signoff, except the conversation and its tools."""
+    """Further fields of each request; they override those of signoff, except the conversation and its tools."""
     price: dict[str, PriceTable] = Field(default_factory=dict)
-    """What models cost, by name or pattern as in `models`, where the server does not say it with each response."""
+    """Prices by model name or pattern as in `models`, for servers that don't report the cost of each response."""
     profile: dict[str, Any] = Field(default_factory=dict)
     """Overrides of the endpoint's capability profile."""
     context_window: int | None = Field(default=None, ge=MIN_WINDOW_TOKENS)
-    """Tokens, where the endpoint doesn't say."""
+    """Size in tokens, if the endpoint doesn't report it."""
     models: dict[Annotated[str, Field(min_length=1)], ModelTable] = Field(default_factory=dict)
-    """What is set for some models alone, by name or pattern; it goes over what is set for all."""
+    """Settings for some models, by name or pattern; they override the general settings."""
     gate: Literal["every-edit", "chain"] = "every-edit"
     """When the gate closes: after every step that stages an edit, or after a chain of them."""
     chain_steps: int = Field(default=3, ge=1, le=50)
     """Staging steps before the gate closes, with `gate = "chain"`."""
     plan: bool = False
-    """Whether the model only plans: edits are refused, and what commands change is thrown away."""
+    """Whether the model only plans: edits are refused, and changes by commands are discarded."""
     max_steps: int = Field(default=50, ge=1, le=1_000)
-    """Steps in one turn before the model is told to stop."""
+    """Steps in one turn before the model must stop."""
     max_cost: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    """US dollars that a session may cost: its turns end before a request that could exceed it."""
+    """Cost limit of a session in US dollars: a turn ends before a request that could exceed it."""
     max_time: Annotated[float | None, BeforeValidator(_as_seconds), Field(gt=0, allow_inf_nan=False)] = None
-    """Time that a session's turns may work; waiting for you does not count: `"90s"`, `"1h30m"`, or seconds."""
+    """Time limit of a session's turns, without the time of waiting for you: `"90s"`, `"1h30m"`, or seconds."""
     theme: str = "signoff-dark"
-    """A theme of signoff, of Textual, or of the user's `themes` folder."""
+    """A theme of signoff, of Textual, or from the user's `themes` folder."""
     layout: Literal["auto", "unified", "split"] = "auto"
-    """How the diff is laid out; `auto` goes by its width."""
+    """Layout of the diff; `auto` chooses by the width."""
     wrap: bool = True
     """Whether long lines in the diff wrap."""
     white_space: bool = True
-    """Whether the diff shows changes in white space that means nothing."""
+    """Whether the diff shows changes in white space without effect."""
     show_interventions: bool = True
-    """Whether the chat shows what signoff tells the model."""
+    """Whether the chat shows signoff's messages to the model."""
     notify: Literal["bell", "desktop", "off"] = "bell"
-    """How the terminal calls for attention when control is back and it is not focused."""
+    """How the terminal notifies you when control is back and it does not have the focus."""
     continue_after_approval: bool = False
-    """Let the model go on by itself once the last proposal that waits is approved."""
+    """Whether the model continues by itself once the last waiting proposal is approved."""
     commit: bool = False
-    """Make a git commit of each approved proposal, holding just its files."""
+    """Whether each approved proposal becomes a git commit, of just its files."""
     ignored: Literal["write", "hold"] = "write"
-    """Whether what a command writes of what git ignores is written at its end, or only once the user has said so."""
+    """Whether a command's changes to files that git ignores are written at its end, or only after your approval."""
     command_writable: tuple[str, ...] = ()
     """Paths outside the workspace that commands may write."""
     command_environment: tuple[str, ...] = ()
-    """Variables that commands get besides the usual ones; with `*` at the end, the beginnings of names."""
+    """Variables that commands get besides the usual ones; a `*` at the end stands for any further letters."""
     command_sockets: tuple[str, ...] = ()
-    """Programs that commands may reach: names of services such as `ssh-agent`, or absolute paths of sockets."""
+    """Sockets that commands may use: names of services such as `ssh-agent`, or absolute paths."""
     command_memory: int | None = Field(default=None, ge=64)
-    """Megabytes that a command may use with all that it starts; three quarters of the machine's memory if not set."""
+    """Memory limit of a command with its child processes, in megabytes; by default three quarters of the
+    machine's."""
     command_processes: int = Field(default=2_000, ge=50)
-    """Processes and threads that it may have."""
+    """Largest number of processes and threads of a command."""
     check: Annotated[tuple[CheckTable, ...], AfterValidator(_check_unique_names)] = ()
     """Commands that run on a proposal before the decision."""
     evidence_seconds: float = Field(default=60, ge=1, le=3_600)
-    """How long the tests of one proposal may run, all told, to show what notices if a hunk is missing."""
+    """Time limit in seconds, in all, for running a proposal's tests without each hunk."""
     mcp: dict[Annotated[str, Field(pattern=r"^[\w.-]{1,40}\Z")], ServerTable] = Field(default_factory=dict)
-    """MCP servers by name, besides those of other agents' files; the user's own table counts before all others."""
+    """MCP servers by name, besides those in other agents' files; a table of the user overrides all others."""
     mcp_of_others: bool = True
-    """Whether servers count that the user has written down for Claude Code, Gemini CLI and Codex."""
+    """Whether to use the servers that the user has configured for Claude Code, Gemini CLI and Codex."""
     reading: ReadingTable = Field(default_factory=ReadingTable)
-    """How much may wait for you to read, over all agents."""
+    """How much may wait for you to read, from all agents."""
     hook: tuple[HookTable, ...] = ()
-    """Commands that are told of events; those of a trusted workspace are added to the user's."""
+    """Commands that run on events; those of a trusted workspace are added to the user's."""
     editor: str = ""
     """Command of the external editor; `$VISUAL` or `$EDITOR` if empty."""
     external_diff: str = ""
     """Command of the diff program; `$GIT_EXTERNAL_DIFF`, git's `diff.external` or `difft` if empty."""
     vim: bool = False
-    """Vim's keys in the composer and where a proposed text is edited."""
+    """Whether the composer and the editor of proposed texts have Vim's keys."""
     keys: dict[str, str] = Field(default_factory=dict)
     """Remapped keys: action id to comma-separated keys."""
 
     @property
     def has_endpoint(self) -> bool:
-        """Whether requests have a destination: an address, or a key whose host is known."""
+        """Return whether an endpoint is configured: a base URL, or a key whose vendor is known."""
         return bool(self.base_url or self.api_key or self.anthropic_api_key)
 
     @property
     def profile_overrides(self) -> dict[str, Any]:
-        """Return the user's settings for the endpoint's profile, with the wire and the context window."""
+        """Return the user's overrides of the endpoint's profile, with the wire and the context window."""
         window = {} if self.context_window is None else {"context_window": self.context_window}
         wire = {} if self.wire == "auto" else {"wire": self.wire}
         return {**self.profile, **window, **wire}
 
     @property
     def with_model_tables(self) -> "Settings":
-        """Return the settings with those of their model's tables applied."""
+        """Return the settings with the tables of the current model applied."""
         own = merge_model_tables(self.model, self.models)
         changes = {key: getattr(own, key) for key in own.model_fields_set}
         for key in ("request", "profile"):
@@ -259,14 +262,14 @@ class Settings(BaseModel):
         return self.model_copy(update=changes)
 
     def with_effort(self, effort: str) -> "Settings":
-        """Return the settings with a reasoning effort that overrides every model's."""
+        """Return the settings with a reasoning effort that also overrides the tables of models."""
         models = {name: table.model_copy(update={"reasoning_effort": None}) for name, table in self.models.items()}
         return self.model_copy(update={"reasoning_effort": effort, "models": models})
 
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """The merged settings, and the files and layers that they come from."""
+    """The merged settings, with facts about the workspace's file."""
 
     settings: Settings
     untrusted: tuple[str, ...] = ()
@@ -276,11 +279,11 @@ class Configuration:
     from_workspace: frozenset[str] = frozenset()
     """Keys of the workspace's file that are in force."""
     servers_of_workspace: frozenset[str] = frozenset()
-    """Names of the `[mcp.NAME]` tables that are the workspace's."""
+    """Names of the `[mcp.NAME]` tables that only the workspace defines."""
 
 
 def read_configuration(path: Path) -> dict[str, Any]:
-    """Read a configuration file; empty if there is none. Raises `ConfigError`."""
+    """Read a configuration file; return {} if there is none. Raises ConfigError."""
     try:
         content = _content(path)
     except FileNotFoundError:
@@ -291,14 +294,14 @@ def read_configuration(path: Path) -> dict[str, Any]:
 
 
 def _content(path: Path) -> bytes:
-    """Return the bytes of a file; raises OSError, also for a pipe or a device."""
+    """Return the bytes of a regular file. Raises OSError."""
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "it is no regular file", str(path))
     return path.read_bytes()
 
 
 def parse_configuration(content: bytes, name: str) -> dict[str, Any]:
-    """Parse the bytes of a configuration file; `name` is used in errors. Raises `ConfigError`."""
+    """Parse the bytes of a configuration file; `name` is used in errors. Raises ConfigError."""
     try:
         return parse_toml(content)
     except UnicodeDecodeError as error:
@@ -318,12 +321,14 @@ def load_configuration(
     """Merge all layers.
 
     Args:
-        project: the bytes of the workspace's `.signoff.toml`, the very ones that `trusted` is about.
-        flags: what the command line set; None values are left out.
-        trusted: whether the user trusts these bytes.
+        user_file: The user's configuration file.
+        project: The bytes of the workspace's `.signoff.toml`, as they were read for `trusted`.
+        flags: Settings from the command line; None values are ignored.
+        environment: Environment variables.
+        trusted: Whether the user trusts exactly these bytes.
 
     Raises:
-        ConfigError: a file is not TOML, or a value is of the wrong kind.
+        ConfigError: a file is not TOML, or a value is invalid.
     """
     user = read_configuration(user_file)
     _check(user, str(user_file))
@@ -342,17 +347,17 @@ def load_configuration(
         allowed = {key: value for key, value in allowed.items() if key not in held}
     theirs = allowed.get("mcp", {}).keys() - user.get("mcp", {}).keys()
     if "mcp" in user and "mcp" in allowed:
-        # What the user says of a server, secrets among it, is said of no other one.
+        # Replace whole tables: the user's settings for a server, such as secrets, must not reach another server.
         allowed["mcp"] = {**allowed["mcp"], **user["mcp"]}
     if "models" in user and "models" in allowed:
         allowed["models"] = merge_tables(user["models"], allowed["models"])
     for key, usual in (("command_memory", None), ("command_processes", 2_000)):
-        # A workspace can tighten these, not loosen them.
+        # A workspace can lower these limits, but not raise them.
         own = user.get(key, usual)
         allowed |= {key: min(allowed[key], own)} if key in allowed and own is not None else {}
     variables = {key: _text(environment, name) for name, key in ENVIRONMENT.items() if environment.get(name)}
     given = {key: value for key, value in flags.items() if value is not None}
-    # A workspace's hooks do not take the place of the user's.
+    # Hooks of a workspace are added to those of the user.
     allowed |= {"hook": [*user.get("hook", ()), *allowed["hook"]]} if "hook" in allowed else {}
     try:
         settings = Settings.model_validate({**user, **allowed, **variables, **given})
@@ -371,10 +376,14 @@ def setting_origin(
     flags: Mapping[str, Any],
     environment: Mapping[str, str],
 ) -> str:
-    """Return where a setting's value comes from, in words for the user; empty for the default.
+    """Return the source of a setting's value, as a text for the user; empty for the default.
 
     Args:
-        from_workspace: keys of the workspace's file that are in force.
+        key: The setting.
+        user_file: The user's configuration file.
+        from_workspace: Keys of the workspace's file that are in force.
+        flags: Settings from the command line.
+        environment: Environment variables.
     """
     if flags.get(key) is not None:
         return f"--{key.replace('_', '-')}"
@@ -389,7 +398,7 @@ def setting_origin(
 
 
 def validate_setting(key: str, value: Any) -> Any:
-    """Return the value that a setting would take, its default for None. Raises `ConfigError`."""
+    """Return the checked value of a setting; its default for None. Raises ConfigError."""
     if value is None:
         return getattr(Settings(), key)
     try:
@@ -399,13 +408,13 @@ def validate_setting(key: str, value: Any) -> Any:
 
 
 def save_settings(user_file: Path, changes: Mapping[tuple[str, ...], Any]) -> None:
-    """Write changed keys to the user's file and keep its comments and order; None removes a key.
+    """Write changed keys to the user's file, and keep its comments and order; None removes a key.
 
-    A key stands below those before it. A link stays one: the file that it leads to is replaced. Nobody but the user
-    can read it, at no moment.
+    A key is a path into nested tables. A symbolic link is kept, and its target replaced. Only the user can read the
+    file, also while it is being written.
 
     Raises:
-        ConfigError: the file cannot be read or written, or would no longer be a configuration.
+        ConfigError: the file cannot be read or written, or would become invalid.
     """
     import tomlkit
     from tomlkit.exceptions import TOMLKitError
@@ -422,12 +431,12 @@ def save_settings(user_file: Path, changes: Mapping[tuple[str, ...], Any]) -> No
         _check(wanted, str(user_file))
         _replace(user_file, content)
     except (OSError, RuntimeError, UnicodeDecodeError, TOMLKitError) as error:
-        # A loop of links is a RuntimeError.
+        # Path.resolve raises RuntimeError for a loop of links.
         raise ConfigError(f"{user_file} cannot be written: {error}.") from error
 
 
 def set_nested_value(table: MutableMapping[str, Any], path: Sequence[str], value: Any) -> None:
-    """Set a value in nested tables and create missing ones; None removes it, and tables that become empty."""
+    """Set a value in nested tables, and create missing ones; None removes the value, and tables that become empty."""
     key, *rest = path
     if not rest and value is not None:
         table[key] = value
@@ -448,15 +457,15 @@ def _inline(table: Mapping[str, Any]) -> Any:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """Replace a file, or the target of a link, in one step."""
+    """Replace a file, or the target of a link, atomically."""
     import tempfile
 
     target = path.resolve()
     if target.is_symlink():
-        # From Python 3.13 on, what is resolved without being there may be a loop of links.
+        # From Python 3.13 on, `resolve` does not raise for a loop of links.
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
     target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    # Made with 0600, whatever the umask.
+    # mkstemp creates the file with mode 0600.
     descriptor, partial = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     try:
         with os.fdopen(descriptor, "wb") as out:

@@ -1,18 +1,18 @@
-"""Reads TOML: any text in time linear in its length, and of the user's file one value without all the others."""
+"""Reads TOML in time linear in its length, and the reading limit without checking the other settings."""
 
 import tomllib
 from pathlib import Path
 from typing import Any
 
 _MAX_DOTS = 100
-"""In one line. The parser's time grows with the square of the parts of a key, which all stand in one line."""
+"""Most dots in one line: the parser's time grows with the square of the parts of a key."""
 
 
 def parse_toml(content: bytes) -> dict[str, Any]:
-    """Return the mapping that TOML bytes hold.
+    """Return the parsed TOML.
 
     Raises:
-        ValueError: they are no TOML, not UTF-8 (UnicodeDecodeError), or nested beyond all need.
+        ValueError: it is not TOML, not UTF-8 (UnicodeDecodeError), or nested too deeply.
     """
     text = content.decode("utf-8")
     for number, line in enumerate(text.split("\n"), 1):
@@ -28,7 +28,7 @@ def read_reading_limit(user_file: Path) -> int:
     """Return `unseen_lines` of the `[reading]` table; 0 if it is not set.
 
     Raises:
-        ValueError: the file is no TOML, or the value is not a number above 0.
+        ValueError: the file is not TOML, or the value is not a number above 0.
         OSError: the file cannot be read.
     """
     if not user_file.is_file():

@@ -1,1 +1,1 @@
-"""Actions that a key, the palette, a slash command or the help screen can run, and the user's keymap."""
+"""The actions of keys, the palette, slash commands and the help screen, and the user's keymap."""

@@ -1,7 +1,7 @@
 """All actions of keys, the palette, slash commands and the help screen.
 
-Bindings, footer, command palette, help and the documentation are made from `ACTIONS`: a key that is not listed here
-does not exist. Destructive actions are never `priority`, so that no other widget gives them a key by accident.
+Bindings, footer, command palette, help and the documentation are generated from `ACTIONS`, which lists every key.
+Destructive actions never have `priority`: they must not work while another widget has the focus.
 """
 
 import re
@@ -17,29 +17,29 @@ Scope = Literal["app", "chat", "composer", "review", "diff", "files", "approval"
 
 
 class Action(NamedTuple):
-    """Something that the user can do."""
+    """An action of the user."""
 
     id: str
-    """What the keymap in the configuration names: `review.approve`."""
+    """The name in the keymap of the configuration, such as `review.approve`."""
     title: str
-    """Short, for the footer."""
+    """A short title for the footer."""
     keys: str
     """Default keys in Textual's notation, comma-separated; empty for none."""
     handler: str
-    """The action's name in Textual: `approve` calls `action_approve`."""
+    """Textual's name of the action: `approve` calls `action_approve`."""
     scope: Scope
     help: str = ""
-    """One sentence, for the help screen and the palette."""
+    """A sentence for the help screen and the palette."""
     footer: int = 0
-    """0 is not in the footer; 1 always is; of the others the highest go first where the footer is narrow."""
+    """Rank in the footer: 0 is never shown, 1 always; in a narrow footer, higher ranks are left out first."""
     is_movement: bool = False
-    """Whether it only moves a cursor or a view, which nobody looks for in the palette."""
+    """Whether it only moves a cursor or a view; the palette leaves it out."""
     priority: bool = False
-    """Whether it works before the focused widget sees the key."""
+    """Whether it works before the focused widget handles the key."""
     command: str = ""
-    """Its slash command, without the slash; the palette offers it too."""
+    """The slash command, without the slash; the palette offers it, too."""
     argument: str = ""
-    """What the slash command takes, for help: `[every-edit|chain N]`."""
+    """The argument of the slash command in the help, such as `[every-edit|chain N]`."""
 
 
 def _action(

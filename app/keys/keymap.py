@@ -1,7 +1,7 @@
-"""The user's keymap, checked before Textual sees it.
+"""The user's keymap, checked before Textual gets it.
 
-Textual takes unknown ids and nonsense keys silently, and a key that is given to two actions of one scope
-silently takes one of them away; a keymap that could swap approve for deny is refused as a whole instead.
+Textual silently accepts unknown ids and keys; and if two actions of one scope have the same key, it silently drops
+one. Here an invalid keymap is refused as a whole, so that it cannot swap approve and deny.
 """
 
 import unicodedata
@@ -23,11 +23,11 @@ _TOGETHER: dict[Scope, tuple[Scope, ...]] = {
 """Scopes whose keys can reach the same widget."""
 
 _NOT_FOR_DECISIONS = frozenset({"enter", "escape", "space", "tab", "backspace"})
-"""Keys that people press without looking; none of them may decide, whatever is held down with them."""
+"""Keys that users press without looking: they must not decide, whatever modifier is held."""
 _SENT_BY_CONTROL = {0: "space", 8: "backspace", 9: "tab", 10: "enter", 13: "enter", 27: "escape", 127: "backspace"}
-"""Control characters and the keys that send them: Ctrl with a letter or sign sends the same byte."""
+"""Control characters and the keys that send them; Ctrl with a letter or sign sends the same byte."""
 _CONTROL_SIGNS = {"2": 0, "3": 27, "8": 127, "?": 127}
-"""What Ctrl makes of these, in xterm and its like; of a letter or sign from @ on it keeps the five lowest bits."""
+"""Bytes that Ctrl with these characters sends in xterm-like terminals; for those from @ on, the five lowest bits."""
 
 DECISION_ACTION_IDS = frozenset(
     {
@@ -44,19 +44,19 @@ DECISION_ACTION_IDS = frozenset(
         "review.redo",
     }
 )
-"""Actions that decide."""
+"""Ids of the actions that decide."""
 
 
 class KeymapError(Exception):
-    """The keymap cannot be used; the message is one line."""
+    """The keymap cannot be used; the message says why."""
 
 
 def validate_keymap(keymap: Mapping[str, str]) -> dict[str, str]:
-    """Return the keymap in Textual's form: comma-separated keys by action id. Raises `KeymapError`.
+    """Return the keymap in Textual's form: comma-separated keys by action id.
 
     Raises:
-        KeymapError: an unknown action, an unknown key, a key used twice where both could be meant, or a
-            decision on a key that is pressed without looking.
+        KeymapError: an unknown action or key, a key with two actions in the same place, or a decision on a key that
+            users press without looking.
     """
     by_id = {action.id: action for action in ACTIONS}
     for action_id, keys in keymap.items():
@@ -72,17 +72,17 @@ def validate_keymap(keymap: Mapping[str, str]) -> dict[str, str]:
 
 
 def effective_keys(action: Action, keymap: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the keys of an action under this keymap."""
+    """Return the keys of an action with this keymap."""
     return _split(keymap.get(action.id, action.keys))
 
 
 def first_key_name(action_id: str, keymap: Mapping[str, str]) -> str:
-    """Return the name of an action's first key."""
+    """Return the display name of an action's first key."""
     return key_name(effective_keys(next(action for action in ACTIONS if action.id == action_id), keymap)[0])
 
 
 def user_added_bindings(keymap: Mapping[str, str]) -> list[tuple[Action, str]]:
-    """Return the actions that have a key only by this keymap, each with its keys."""
+    """Return the actions that have a key only in this keymap, each with its keys."""
     return [(action, keymap[action.id]) for action in ACTIONS if not action.keys and action.id in keymap]
 
 
@@ -106,7 +106,7 @@ _MODIFIERS = {"ctrl": "Ctrl", "shift": "Shift", "alt": "Alt", "super": "Super", 
 
 
 def key_name(key: str) -> str:
-    """Return the name of a key for people: `Ctrl+P` for `ctrl+p`, `?` for `question_mark`."""
+    """Return the display name of a key: `Ctrl+P` for `ctrl+p`, `?` for `question_mark`."""
     *modifiers, name = key.split("+") if len(key) > 1 else [key]
     shown = _NAMES.get(name) or (name if len(name) == 1 else _character(name)) or name.capitalize()
     if modifiers and len(shown) == 1:
@@ -115,21 +115,21 @@ def key_name(key: str) -> str:
 
 
 def config_key_name(key: str) -> str:
-    """Return a key as the configuration spells it: `ctrl+p`, and `)` for a sign on the keyboard."""
+    """Return a key as the configuration spells it: `ctrl+p`, or the character itself for signs."""
     *modifiers, name = key.split("+") if len(key) > 1 else [key]
     sign = None if len(name) == 1 or name in _NAMES else _character(name)
     return "+".join([*modifiers, sign if sign and sign.isprintable() else name])
 
 
 def _character(name: str) -> str | None:
-    """The character of a key's name; Textual renames a few of Unicode's names (`slash` for `solidus`)."""
+    """Return the character of a key's name; Textual renames some of Unicode's names (`slash` for `solidus`)."""
     from textual.keys import REPLACED_KEYS, key_to_character
 
     return key_to_character(REPLACED_KEYS.get(name, name))
 
 
 def _split(keys: str) -> tuple[str, ...]:
-    """The keys by Textual's names; a sign may be given as it is."""
+    """Return Textual's names of the keys; a sign may be given as the character itself."""
     parts = [keys.strip()] if keys.strip() == "," else [part.strip() for part in keys.split(",")]
     return tuple(part if len(part) > 1 or part.isalnum() else _name_of(part) for part in parts if part)
 
@@ -159,10 +159,9 @@ def _check_key(action_id: str, key: str) -> None:
 
 
 def _told_apart(key: str) -> str:
-    """Return the plain key that reaches an app for this one on some terminals; the key itself if it has its own
-    bytes.
+    """Return the plain key that some terminals send for this one; the key itself if it has distinct bytes.
 
-    Without the kitty protocol a terminal sends Ctrl+M as Enter, and drops most modifiers of keys without a letter.
+    Without the kitty protocol a terminal sends Enter for Ctrl+M, and drops most modifiers of keys without a letter.
     """
     *modifiers, name = key.split("+") if len(key) > 1 else [key]
     if name == "return":

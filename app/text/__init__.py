@@ -1,1 +1,1 @@
-"""Text that people see: unsafe and deceiving characters, decoding, and wording."""
+"""Text for the user: unsafe and deceptive characters, hashes of lines, and quantities in words."""

@@ -1,13 +1,12 @@
-"""Detects text that looks different from what it is, and could deceive a reviewer.
+"""Finds text that looks different from what it is, and could deceive a reviewer.
 
-Bidirectional controls show code in another order than it runs (CVE-2021-42574, "Trojan Source"), and so do letters
-that are written from right to left; other characters don't show at all, and some letters look like others
-(CVE-2021-42694).
+Bidirectional controls and right-to-left letters show code in another order than it runs (CVE-2021-42574, "Trojan
+Source"); other characters are invisible, and some letters look like others (CVE-2021-42694).
 
-Letters and words are compared after UTS 39 (Unicode Security Mechanisms): a word that mixes scripts (section 5.1), a
-whole word of another script that has a Latin reading (section 4, whole-script confusables), and what compatibility
-normalization folds into ASCII, as Python does with names (UAX 31, NFKC). The readings are those of Unicode's
-confusables.txt, limited to letters that common fonts draw alike.
+Letters and words are compared according to UTS 39 (Unicode Security Mechanisms). Found are: words that mix scripts
+(section 5.1), whole words of another script that have a Latin reading (section 4, whole-script confusables), and
+letters that compatibility normalization folds into ASCII, as Python does in names (UAX 31, NFKC). The readings are
+those of Unicode's confusables.txt, limited to letters that look alike in common fonts.
 """
 
 import re
@@ -26,30 +25,30 @@ _IS_BIDI = re.compile(f"[{BIDI}]")
 
 @dataclass(frozen=True, slots=True)
 class DeceptiveText:
-    """Characters in a text that a reviewer cannot see or could misread."""
+    """Findings about characters that a reviewer cannot see or could misread."""
 
     control: int = 0
-    """Control characters and undecodable bytes, tabs and newlines not counted."""
+    """Control characters and undecodable bytes, without tabs and newlines."""
     bidi: int = 0
     """Bidirectional controls."""
     invisible: int = 0
-    """Characters that don't show, where no emoji or script needs them."""
+    """Invisible characters, except where an emoji or a script needs them."""
     lookalikes: tuple[str, ...] = ()
-    """Words and signs that are taken for others in ASCII, each once, in order."""
+    """Words and signs that look like others in ASCII, each once, in order."""
     blank: int = 0
-    """Blanks that are no spaces, and spaces that are not U+0020 where no language needs them."""
+    """Blanks that are not spaces, and spaces other than U+0020 where no language needs them."""
     reordered: int = 0
-    """Lines of code that right-to-left letters turn around, without any control character."""
+    """Lines of code that right-to-left letters reorder, without any control character."""
     right_to_left: int = 0
-    """Other lines with right-to-left letters: ordinary in some languages, and worth no more than a mention."""
+    """Other lines with right-to-left letters: ordinary in some languages, so only mentioned."""
     spaces: int = 0
-    """Spaces that are not U+0020 where people write them: no more than that, either."""
+    """Spaces other than U+0020 in places where some languages use them: only mentioned, too."""
 
     def __bool__(self) -> bool:
         return bool(self.control or self.bidi or self.invisible or self.lookalikes or self.blank or self.reordered)
 
     def __str__(self) -> str:
-        """One line; the words in it are safe to show."""
+        """Return one line on the findings; the words in it are escaped."""
         parts = [
             _counted(self.control, "control character"),
             _counted(self.bidi, "bidirectional control"),
@@ -77,7 +76,7 @@ class DeceptiveText:
 
     @property
     def worst_effect(self) -> str:
-        """Return what the worst of it may do to a reader."""
+        """Return a sentence on the worst effect on a reader."""
         if self.bidi or self.reordered:
             return "The code may run in another order than it reads."
         if self.lookalikes:
@@ -88,7 +87,7 @@ class DeceptiveText:
 
 
 def find_deceptive_characters(text: str) -> DeceptiveText:
-    """Find deceptive text; tabs, newlines and the carriage return of a CRLF are ordinary."""
+    """Find deceptive characters; tabs, newlines and the carriage return of a CRLF are ordinary."""
     if text.isascii() and is_plain(text):
         return DeceptiveText()
     control = bidi = invisible = blank = spaces = 0
@@ -127,14 +126,17 @@ def merge_deceptive_texts(parts: Iterable[DeceptiveText]) -> DeceptiveText:
 
 _RTL = re.compile(f"[{_RIGHT_TO_LEFT}]")
 _COMMENT_SIGN = re.compile(r"\s*[*%;]")
-"""Begins a comment where it is the first on its line."""
+"""A sign that starts a comment if it is the first on its line."""
 _CODE = tuple(map(re.compile, (r"[=+<>{}&|*/\\^@$;]", r"[\"'`][^\"'`]*[\"'`]", r"[\"'`]\s*[:,)\]}]\s*\d")))
-"""Signs between right-to-left letters, or between one and a number, by which the order matters."""
+"""Signs that change the meaning if right-to-left letters around them, or a letter and a number, are reordered."""
 
 
 def _right_to_left(text: str) -> tuple[int, int]:
-    """Return the lines on which right-to-left letters reverse code (UAX 9 gives text between them, and numbers beside
-    them, their direction), and those on which they don't."""
+    """Return the number of lines on which right-to-left letters reorder code, and of the other lines with such
+    letters.
+
+    UAX 9 gives text between these letters, and numbers beside them, the same direction.
+    """
     deceiving = harmless = 0
     for line in text.split("\n"):
         first = _RTL.search(line)
@@ -160,7 +162,7 @@ def _is_turned_around(line: str, first: int) -> bool:
                 return True
             if direction in ("R", "AL"):
                 since = at + 1
-                # Only what lies behind is looked for anew, so that a long line is gone through once.
+                # Search again only behind the letter, so that a long line is scanned once.
                 signs = [
                     pattern.search(line, since) if sign and sign.start() < since else sign
                     for pattern, sign in zip(_CODE, signs, strict=True)
@@ -171,9 +173,9 @@ def _is_turned_around(line: str, first: int) -> bool:
 
 
 def _comment_start(line: str) -> int:
-    """Return where a comment begins on a line; -1 without one."""
+    """Return the index at which a comment starts on a line; -1 if there is none."""
     starts = [line.find(mark) for mark in ("#", "//", "--")]
-    # One that ends on the line has code behind it.
+    # Ignore a comment that ends on this line: code follows.
     starts.append(line.find("/*", max(0, line.rfind("*/") - 1)))
     starts.append(line.find("<!--", max(0, line.rfind("-->") - 3)))
     if _COMMENT_SIGN.match(line):
@@ -186,7 +188,7 @@ def _in_quotes(code: str) -> bool:
 
 
 def _with_reading(word: str) -> str:
-    """A word that looks like another, and that other."""
+    """Return a lookalike word with its ASCII reading."""
     reading = ascii_reading(word)
     return f"{escape_unsafe(word, keep='')} (not {reading})" if reading != word else escape_unsafe(word, keep="")
 
@@ -210,7 +212,7 @@ _READINGS = {
     "COPTIC": (("ⲟⲣⲥ", "opc"), ("ⲞⲢⲤ", "OPC")),
     "LATIN": (("ıɑɡɩɪʏᴄᴏᴠᴡᴢꜱ", "iagiiycovwzs"),),
 }
-"""By script, letters and what each is read as."""
+"""By script: letters, and the ASCII letters that they look like."""
 
 _READ_AS = {
     letter: reading
@@ -220,7 +222,7 @@ _READ_AS = {
 }
 
 _EXACT = frozenset("оасерухіјѕԁһӏԛԝүАВЕКМНОРСТХІЈЅοѵνϲϳΑΒΕΖΗΙΚΜΝΟΡΤΥΧϹͿօսհԼՍՏՕ")
-"""Letters that can't be told from Latin ones also by themselves. A lone α or χ is mathematics."""
+"""Letters that look exactly like Latin ones, so that even a single one deceives; a single α or χ is mathematics."""
 
 _SIGNS = {
     "\u037e": ";",
@@ -238,25 +240,25 @@ _SIGNS = {
     "\u02d0": ":",
     "\uff65": ".",
 }
-"""Signs that are drawn like ASCII ones and have hardly another use in code."""
+"""Signs that look like ASCII ones and are rarely used otherwise in code."""
 
 _WORD = re.compile(r"[^\W_]+")
 _SIGN = re.compile(f"[{''.join(map(re.escape, _SIGNS))}\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff64]")
 _BETWEEN_WORDS = re.compile(r"[ ,.:!?…«»„“”–—-]+")
-"""What stands between the words of a sentence."""
+"""Characters between the words of a sentence."""
 
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 _NEAR = 100
-"""Characters on each side of a sign in which its neighbour is looked for."""
+"""Characters on each side of a sign that are searched for its neighbour."""
 _ENOUGH = 2
 _NEIGHBOURS = 6
 
 _FOLDS = ("", "<wide>", "<font>", "<compat>")
-"""Kinds of decomposition that leave no trace for the eye; a superscript is seen."""
+"""Kinds of decomposition that readers cannot see, unlike a superscript."""
 
 
 def find_lookalikes(text: str) -> Iterator[tuple[int, int]]:
-    """Return the words and signs that a reader would take for others in ASCII, in order of the text."""
+    """Yield the spans of words and signs that look like others in ASCII, in order of the text."""
     start = 0
     for line in text.split("\n"):
         if not line.isascii():
@@ -266,7 +268,7 @@ def find_lookalikes(text: str) -> Iterator[tuple[int, int]]:
 
 
 def ascii_reading(word: str) -> str:
-    """Return the ASCII word as which a lookalike is read."""
+    """Return the ASCII text that a lookalike is read as."""
     letters = (_READ_AS.get(letter) or _SIGNS.get(letter, letter) for letter in word)
     return unicodedata.normalize("NFKC", "".join(letters))
 
@@ -292,7 +294,7 @@ def _deceiving_words(line: str) -> Iterator[tuple[int, int]]:
 
 
 def _mixes(word: str) -> bool:
-    """Return whether a word mixes ASCII letters with another script or with Latin letters that look alike."""
+    """Return whether a word mixes ASCII letters with a lookalike, Cyrillic, Cherokee or Lisu letter."""
     if not any("a" <= letter <= "z" or "A" <= letter <= "Z" for letter in word):
         return False
     for letter in word:
@@ -302,14 +304,14 @@ def _mixes(word: str) -> bool:
 
 
 def _folds(word: str) -> bool:
-    """Return whether a letter is normalized to ASCII in names; letters of Japanese text are not."""
+    """Return whether normalization of names turns a letter into ASCII; never in Japanese text."""
     if any(_is_wide(letter) for letter in word):
         return False
     return any(not letter.isascii() and _folds_to_ascii(letter) for letter in word)
 
 
 def _reads_as_latin(word: str) -> bool:
-    """Whether all of a word is of one other script and has a Latin reading."""
+    """Return whether the whole word is in one other script and has a Latin reading."""
     letters = [letter for letter in word if not letter.isdecimal()]
     if any(letter not in _READ_AS for letter in letters):
         return False
@@ -319,7 +321,7 @@ def _reads_as_latin(word: str) -> bool:
 
 
 def _in_a_sentence(line: str, words: Sequence[re.Match[str]], word: re.Match[str]) -> bool:
-    """Whether words beside it show that its script is really being written: letters that have no Latin reading."""
+    """Return whether nearby words show that the text is really in this script: they have letters without reading."""
     at = bisect_left(words, word.start(), key=re.Match.start)
     script, evidence = _script(word[0][0]), 0
     for step in (-1, 1):
@@ -346,7 +348,7 @@ def _in_a_sentence(line: str, words: Sequence[re.Match[str]], word: re.Match[str
 def _deceiving_signs(line: str) -> Iterator[tuple[int, int]]:
     for match in _SIGN.finditer(line):
         if match[0] not in _SIGNS or match[0] == "\uff65":
-            # Full-width punctuation is that of Chinese and Japanese text.
+            # Full-width punctuation is ordinary beside Chinese and Japanese text.
             before, after = (
                 line[max(0, match.start() - _NEAR) : match.start()],
                 line[match.end() : match.end() + _NEAR],
@@ -358,13 +360,13 @@ def _deceiving_signs(line: str) -> Iterator[tuple[int, int]]:
 
 
 def _is_wide(letter: str) -> bool:
-    """Return whether it belongs to Chinese, Japanese or Korean text; full-width forms of ASCII don't count."""
+    """Return whether a letter belongs to Chinese, Japanese or Korean; full-width forms of ASCII don't."""
     return letter > "\u1100" and unicodedata.east_asian_width(letter) == "W"
 
 
 @lru_cache(maxsize=4096)
 def _script(letter: str) -> str:
-    """The script that a letter is of, by its name, which never changes."""
+    """Return the script of a letter, from its Unicode name, which never changes."""
     return unicodedata.name(letter, "").partition(" ")[0]
 
 

@@ -1,10 +1,10 @@
-"""Counts and lengths of time in words, as people read and write them: `2 files`, `1h30m`."""
+"""Counts and durations as texts: `2 files`, `1h30m`."""
 
 import re
 
 
 def format_count(number: int, noun: str) -> str:
-    """`1 file`, `2 files`."""
+    """Return a count with its noun, such as `1 file` or `2 files`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
@@ -12,7 +12,7 @@ _FORM = re.compile(r"(?:(?P<h>\d{1,4})h)?(?:(?P<m>\d{1,6})m)?(?:(?P<s>\d{1,7})s)
 
 
 def parse_duration(text: str) -> float:
-    """Return the seconds; raises ValueError for no time or one that is written otherwise."""
+    """Return the duration in seconds. Raises ValueError for zero or another format."""
     match = _FORM.fullmatch(text.strip())
     hours, minutes, seconds = (int(count or 0) for count in match.groups()) if match else (0, 0, 0)
     if not (total := 3600 * hours + 60 * minutes + seconds):
@@ -21,7 +21,7 @@ def parse_duration(text: str) -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """Return the time in whole seconds, at least one of any time."""
+    """Return the duration in whole seconds; at least `1s` if it is positive."""
     left = max(round(seconds), int(seconds > 0))
     parts = ((left // 3600, "h"), (left // 60 % 60, "m"), (left % 60, "s"))
     return "".join(f"{count}{unit}" for count, unit in parts if count) or "0s"

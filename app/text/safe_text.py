@@ -1,11 +1,11 @@
-"""Makes foreign text safe to write to a terminal.
+"""Makes foreign text safe for a terminal.
 
-A model, a file, a command or a server can send escape sequences that drive the terminal, bidirectional controls that
-show code in another order than it runs, and characters that don't show at all. Each unsafe character becomes exactly
-one visible glyph, so columns in the text stay columns on the screen. What a reviewer should know of such a text is in
-`app.text.deceiving_text`.
+A model, a file, a command or a server can send escape sequences that control the terminal, bidirectional controls
+that show code in another order than it runs, and invisible characters. Each unsafe character becomes exactly one
+visible glyph, so the columns of the text stay the columns on the screen. `app.text.deceiving_text` finds what a
+reviewer should be warned of.
 
-Sets of characters: C0 and C1 controls (ECMA-48); Bidi_Control (UAX #9); Default_Ignorable_Code_Point (Unicode
+Unsafe are: C0 and C1 controls (ECMA-48); Bidi_Control (UAX #9); Default_Ignorable_Code_Point (Unicode
 DerivedCoreProperties) and the interlinear annotation marks.
 """
 
@@ -26,7 +26,7 @@ _UNSAFE = re.compile(f"[{CONTROL}{BIDI}{_INVISIBLE}{SURROGATE}]")
 _UNSAFE_ASCII = re.compile(r"[\x00-\x1f\x7f]")
 _UNSAFE_BUT_LINES = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 SHOWN = re.compile(f"[{CONTROL}{BIDI}{_INVISIBLE}{SURROGATE}{_BLANK}{_SPACES}]")
-"""Characters that `escape_unsafe` shows as glyphs: unsafe for a terminal, or blanks, unsafe for a reader only."""
+"""Characters that `escape_unsafe` shows as glyphs: unsafe for a terminal, or blanks that only mislead a reader."""
 IS_BLANK = re.compile(f"[{_BLANK}{_SPACES}]")
 
 _JOINERS = "\u200c\u200d"
@@ -46,28 +46,28 @@ BIDI_GLYPHS = {
     "\u2068": "⇢",
     "\u2069": "⇡",
 }
-"""Bidirectional controls: the direction that they force, or ⇡ for the end of such a stretch."""
+"""Glyphs of bidirectional controls: the forced direction, or ⇡ for its end."""
 INVISIBLE_GLYPH = "◌"
-"""Stands for a character that takes no room."""
+"""Glyph of a character without width."""
 UNDECODABLE_GLYPH = "\ufffd"
-"""Stands for a byte that is no text."""
+"""Glyph of a byte that cannot be decoded."""
 C1_GLYPH = "␦"
-"""Stands for a control of the C1 set; ␛ and its like stand for those of the C0 set."""
+"""Glyph of a C1 control; C0 controls have separate glyphs such as ␛."""
 LINE_GLYPH = "␤"
-"""Stands for a line or paragraph separator that is no newline."""
+"""Glyph of a line or paragraph separator other than a newline."""
 
 BLANK_GLYPH = "␣"
-"""Stands for a blank that is no space."""
+"""Glyph of a blank that is not a space."""
 SPACE_GLYPH = "⍽"
-"""Stands for a space that is not U+0020, where no language needs it."""
+"""Glyph of a space other than U+0020 in a place where no language needs it."""
 
 
 def escape_unsafe(text: str, *, keep: str = "\t\n") -> str:
-    """Return the text with every unsafe character as one visible glyph.
+    """Return the text with each unsafe character as one visible glyph.
 
     Args:
-        text: Anything, lone surrogates included.
-        keep: Which of tab and newline stay as they are.
+        text: Any text, also with lone surrogates.
+        keep: Which of tab and newline stay unchanged.
     """
     if (text.isascii() and is_plain(text, keep=keep)) or SHOWN.search(text) is None:
         return text
@@ -75,16 +75,14 @@ def escape_unsafe(text: str, *, keep: str = "\t\n") -> str:
 
 
 def strip_unsafe(text: str, *, keep: str = "\t\n") -> str:
-    """Return the text without its unsafe characters; `keep` as in `escape_unsafe`."""
+    """Return the text without unsafe characters; `keep` as in `escape_unsafe`."""
     if is_plain(text, keep=keep):
         return text
     return _UNSAFE.sub(lambda match: match[0] if is_harmless(match, keep) else "", text)
 
 
 def is_plain(text: str, *, keep: str = "\t\n") -> bool:
-    """Return whether no character of the text is unsafe; fast, so False may still mean that nothing has to be
-    escaped.
-    """
+    """Return whether the text has no unsafe character; fast, and False also for some texts that need no escaping."""
     if text.isascii():
         unsafe = _UNSAFE_BUT_LINES if "\t" in keep and "\n" in keep else _UNSAFE_ASCII
         return text.isprintable() or unsafe.search(text) is None
@@ -92,8 +90,8 @@ def is_plain(text: str, *, keep: str = "\t\n") -> bool:
 
 
 def is_harmless(match: re.Match[str], keep: str) -> bool:
-    """Return whether a matched character is harmless where it stands: a kept tab or newline, a joiner or style that
-    belongs."""
+    """Return whether a matched character is harmless in its place: a kept tab or newline, a typographic space, or a
+    joiner or emoji style that a script or emoji needs."""
     character = match[0]
     if character in "\t\n":
         return character in keep
@@ -114,7 +112,7 @@ def is_harmless(match: re.Match[str], keep: str) -> bool:
 
 
 def _is_typographic(match: re.Match[str]) -> bool:
-    """Return whether a space other than U+0020 stands where people write one, as in `« mot »`, `10 000`, `z. B.`."""
+    """Return whether a space other than U+0020 is where writers use one, as in `« mot »`, `10 000`, `z. B.`."""
     character, text = match[0], match.string
     before, after = text[max(0, match.start() - 1) : match.start()], text[match.end() : match.end() + 1]
     if character == "\u3000":
@@ -122,7 +120,7 @@ def _is_typographic(match: re.Match[str]) -> bool:
     if character not in "\u00a0\u2009\u202f" or not before or not after:
         return False
     if before in "«‹„“—–" or after in "»›!?:;%€$£°—–":
-        # A colon or semicolon of code follows without a space.
+        # In code, no space precedes a colon or semicolon.
         return before.isalnum() or after.isalnum() or after in "»›" or before in ")»"
     if before.isdigit():
         return after.isalnum()
@@ -132,12 +130,12 @@ def _is_typographic(match: re.Match[str]) -> bool:
 
 
 def _is_symbol(character: str) -> bool:
-    """Whether emoji sequences can be made of it; skin tones are modifier symbols."""
+    """Return whether emoji sequences can contain the character; skin tones are modifier symbols."""
     return ord(character) > 0xA8 and unicodedata.category(character) in ("So", "Sk", "Sm", "Po")
 
 
 def _takes_joiners(character: str) -> bool:
-    """Whether it is a letter or mark of a script that is written with joiners (UAX #31, section 2.3)."""
+    """Return whether it is a letter or mark of a script that uses joiners (UAX #31, section 2.3)."""
     return 0x0620 <= ord(character) <= 0x1CFF and unicodedata.category(character)[0] in "LM"
 
 
