@@ -653,7 +653,7 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
         self.text_controller.open_feedback_field()
         self.approval_pane.set_class(self.feedback_field.is_open, "-writing")
 
-    # Keys that decide
+    # Decision keys
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Return whether an action is possible now; decision keys need the focus and something to decide."""
@@ -862,7 +862,7 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
         self.screen.set_focus(self.view)
         await self.view.run_action(action)
 
-    # Keys that shape
+    # Keys that change what a decision covers
 
     def action_toggle_hunk(self) -> None:
         """Include or exclude the hunk at the cursor, or the picked lines."""
@@ -959,7 +959,7 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
         """Give the chat more room beside the review."""
         self.post_message(review_messages.RoomWanted(-1))
 
-    # Words
+    # Feedback and comments
 
     def action_request_changes(self) -> None:
         """Open the field for feedback; sending the feedback denies the proposal."""

@@ -89,8 +89,8 @@ _LIVE_ROWS, _LIVE_CHARACTERS = 5, 4000
 ToolStatus = Literal[
     "writing", "waiting", "running", "asking", "ok", "error", "staged", "refused", "rejected", "aborted", "invalid"
 ]
-"""`writing`: the model is still writing the call. `asking`: the call waits for the user's permission. A finished call
-has a value of `app.conversation.events.CallOutcome`, or `error`.
+"""`writing`: the model is still writing the call. `asking`: the call waits for the user's permission. The values of a
+finished call are those of `app.conversation.events.CallOutcome`.
 """
 
 _TOOL_WORDS = {
