@@ -28,8 +28,8 @@ _PIECE = re.compile(
 
 _BRACKETS = frozenset("()[]{},;")
 _OPERATORS = frozenset("=+-*<>&|^!?:%")
-"""Space between one of these and a word has no meaning: `a+b` equals `a + b`. Characters for which it has a meaning are
-not included: `1 .5`, `// go:embed`.
+"""Space between one of these and a word has no meaning: `a+b` equals `a + b`. Not included are characters for which
+it has one: `1 .5`, `// go:embed`.
 """
 
 
