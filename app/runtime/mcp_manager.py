@@ -75,7 +75,7 @@ class McpManager(ToolSource):
 
     @property
     def startup_wait_label(self) -> str:
-        """Return what `offered_tools` waits for, in a few words."""
+        """Return a short description of what `offered_tools` waits for."""
         return self.servers.startup_wait_label if self.servers is not None else ""
 
     @property

@@ -262,7 +262,7 @@ def make_session_limits(settings: Settings) -> SessionLimits:
 
 
 def _guidance(runtime: OpenWorkspace, notify: Callable[[str], None]) -> str:
-    """Return the text of the workspace's AGENTS.md files, each below its path."""
+    """Return the text of the workspace's AGENTS.md files, each below its path, the deepest first."""
     end = time.monotonic() + _SECONDS_SEARCHED
     files = itertools.islice(
         runtime.workspace.walk_files(is_cancelled=lambda: time.monotonic() > end), _FILES_SEARCHED

@@ -84,7 +84,7 @@ class SignoffApp(TerminalApp):
     def __init__(self, opener: OpenWorkspaceFunction, log: Path, theme: Theme | None = None) -> None:
         super().__init__(theme or built_in_theme(STANDARD_THEME))
         self.crash_report = io.StringIO()
-        """Textual's report of an uncaught exception; it contains values, so it is never shown on the screen."""
+        """Textual's report of an uncaught exception; never on the screen, since it contains values of variables."""
         self.error_console = Console(file=self.crash_report, markup=False, highlight=False, width=120)
         self._opener = opener
         self._log_file = log
@@ -114,7 +114,7 @@ class SignoffApp(TerminalApp):
             self, self.controllers, self._chat, self._app_context, self._update_buffer, self.update_status_bar
         )
 
-    # What is open
+    # Workspace and session
 
     @property
     def settings(self) -> "Settings":
@@ -194,7 +194,7 @@ class SignoffApp(TerminalApp):
         self.workbench.require_repaint()
         self.refresh(layout=True)
 
-    # What the session says
+    # Updates of the session
 
     @on(SessionUpdated)
     def show_updates(self) -> None:
@@ -280,7 +280,7 @@ class SignoffApp(TerminalApp):
         needed = bench.waiting + bool(bench.session_status.asks)
         self.notifier.set_title(window_title(needed, self.controllers.runtime.workspace.root.name))
 
-    # What the user says
+    # Input of the user
 
     @on(Composer.Submitted)
     def send_message(self, event: Composer.Submitted) -> None:

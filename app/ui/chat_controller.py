@@ -46,7 +46,7 @@ _MODEL_FOLLOWS_HINT = (
 
 
 class ChatHost(Protocol):
-    """The app as the chat sees it."""
+    """The methods of the app that the chat uses."""
 
     @property
     def keymap(self) -> Mapping[str, str]:
@@ -120,7 +120,7 @@ class ChatController:
         await self.show_proposals()
 
     def show_hint(self, text: str) -> None:
-        """Show what to do next in the empty composer."""
+        """Show a hint in the empty composer."""
         self._composer.set_placeholder(text)
 
     def show_chat(self) -> None:
@@ -147,7 +147,7 @@ class ChatController:
         self.workbench.show_pane("chat")
         await self.workbench.chat.show_event(log, event)
 
-    # What the user says
+    # Messages
 
     async def send_message(
         self, text: str, command: "CommandInvocation | None" = None, mentions: "Sequence[Mention]" = ()
@@ -236,7 +236,7 @@ class ChatController:
             return ()
         return await parse_pasted_images(self.session.host.runtime.workspace, text)
 
-    # What the user writes
+    # Drafts
 
     def add_to_composer(self, text: str) -> None:
         """Move feedback whose proposal is already decided to the composer."""
@@ -273,7 +273,7 @@ class ChatController:
     def _composer(self) -> "Composer":
         return self.workbench.composer
 
-    # What the user wants to see
+    # Navigation
 
     async def open_proposal(self, proposal_id: str) -> None:
         """Show a proposal in the review, however old it is."""

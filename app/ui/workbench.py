@@ -338,7 +338,7 @@ class Workbench(Screen[None]):
         self.waiting = sum(one.state.is_pending for one in proposals)
         self._make_room()
 
-    # How the width is shared
+    # Layout
 
     def watch_session_status(self, status: StatusValues) -> None:
         """Update the review and the layout when the model starts or stops to wait for a permission or an answer."""

@@ -261,7 +261,7 @@ class CommandRunner:
             slash_commands.require_no_argument(name, argument)
         await handler(argument)
 
-    # Around the app
+    # The app
 
     async def _quit(self, _: str) -> None:
         await self._app_context.close_app()

@@ -25,14 +25,14 @@ _NO_MODEL_HINT = "No model yet: send anything to choose one"
 
 
 class ConnectedChat(Protocol):
-    """The chat as the connector sees it."""
+    """The methods of the chat that the connector uses."""
 
     async def open_session(self, record: "SessionRecord | None") -> None:
         """Show a session, a new one if `record` is None."""
         ...
 
     def show_hint(self, text: str) -> None:
-        """Show what to do next in the empty composer."""
+        """Show a hint in the empty composer."""
         ...
 
 

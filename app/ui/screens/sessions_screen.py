@@ -221,7 +221,7 @@ def _choice(record: SessionRecord, now: float, *, current: bool) -> Choice:
 
 
 def format_age(seconds: float) -> str:
-    """Return an age in words."""
+    """Return an age such as `2 days ago`."""
     for size, name in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
         if seconds >= size:
             count = int(seconds // size)
