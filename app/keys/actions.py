@@ -423,14 +423,15 @@ def parse_slash_command(text: str) -> tuple[str, str] | None:
 __all__ = ["ACTIONS", "Action", "Scope", "actions_in_scope", "make_bindings"]
 
 ACTIONS: tuple[Action, ...] = (*APP_ACTIONS, *REVIEW_ACTIONS, *DIFF_ACTIONS, *CHAT_ACTIONS)
-"""Every action, in the order in which help lists them."""
+"""All actions, in the order of the help screen."""
 
 
 def make_bindings(*scopes: Scope, delegate: str = "") -> list["Binding"]:
-    """Return the bindings of these scopes, each with its registry id so that a keymap can move it.
+    """Return the bindings of these scopes, with ids, so that a keymap can change their keys.
 
     Args:
-        delegate: The action of a widget that hands each of them on, by the name of its handler.
+        scopes: The scopes.
+        delegate: Name of an action that the bindings call with the handler's name; if empty, they call the handler.
     """
     from textual.binding import Binding
 
