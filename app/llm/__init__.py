@@ -1,1 +1,1 @@
-"""The OpenAI-compatible client: streaming, retries, capability profiles."""
+"""The model client: streaming, retries, capability profiles, and the protocols of model servers."""

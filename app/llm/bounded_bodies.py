@@ -1,8 +1,9 @@
-"""Decode response bodies piece by piece, up to a size limit.
+"""Decompress response bodies piece by piece, up to a size limit.
 
-The HTTP library reads the body of an error whole, however long, and unpacks what one read of the socket has brought
-into one piece, a thousand times as large. Signoff asks for bodies that are not packed; what comes packed all the same
-is unpacked here, within bounds. Imports the HTTP library: for the thread that loads the SDK.
+The HTTP library reads the whole body of an error, whatever its size, and decompresses one read of the socket into one
+piece, which can be a thousand times as large. Signoff requests uncompressed bodies; if a body is compressed anyway,
+it is decompressed here within limits. Importing this module imports the HTTP library: do it on the thread that loads
+the SDK.
 """
 
 import zlib
@@ -14,19 +15,19 @@ from app.llm.response import bounded_stream
 from app.llm.response.bounded_stream import ResponseTooLarge
 
 ACCEPTED = {"Accept-Encoding": "identity"}
-"""The header that asks for bodies as they are."""
+"""Header that requests uncompressed bodies."""
 _PIECE = 2**16
 _GZIP_OR_ZLIB = zlib.MAX_WBITS | 32
 _RAW = -zlib.MAX_WBITS
 
 
 async def limit_body_size(response: httpx2.Response) -> None:
-    """Replace the body of a response by one that raises `FileTooLarge` at its limit (a hook of the HTTP client).
+    """Replace the body of a response by one that raises `ResponseTooLarge` at its limit (a hook of the HTTP client).
 
-    It is text in UTF-8, whatever its type says: Python knows encodings that fail, or make no text of it.
+    The text is decoded as UTF-8, whatever its content type says: some Python encodings fail or don't produce text.
 
     Raises:
-        httpx2.DecodingError: it is packed in a way that nobody asked for.
+        httpx2.DecodingError: its compression is not supported.
     """
     encodings = [one.strip().lower() for one in response.headers.get("content-encoding", "identity").split(",")]
     packed = [one for one in encodings if one not in ("", "identity")]
@@ -50,7 +51,7 @@ def _bound(response: httpx2.Response) -> tuple[int, str]:
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    """The bytes of a body, unpacked, as long as there are not too many."""
+    """The decompressed bytes of a body; raises `ResponseTooLarge` at the limit."""
 
     def __init__(self, raw: httpx2.AsyncByteStream, limit: int, what: str, *, packed: bool) -> None:
         self._raw = raw
@@ -72,18 +73,18 @@ class _Bounded(httpx2.AsyncByteStream):
 
 
 class _Unpacker:
-    """Unpacks gzip, zlib and bare deflate, in pieces of bounded size."""
+    """Decompresses gzip, zlib and raw deflate in pieces of limited size."""
 
     def __init__(self) -> None:
         self._inflater = zlib.decompressobj(_GZIP_OR_ZLIB)
         self._begun = False
 
     def feed(self, packed: bytes) -> Iterator[bytes]:
-        """Return the decompressed next bytes. Raises `httpx2.DecodingError`."""
+        """Yield the next decompressed bytes. Raises `httpx2.DecodingError`."""
         try:
             while packed:
                 if self._inflater.eof:
-                    # Several packed one after the other are one.
+                    # The body may consist of several compressed streams.
                     self._inflater = zlib.decompressobj(_GZIP_OR_ZLIB)
                 yield self._inflate(packed)
                 packed = self._inflater.unconsumed_tail or self._inflater.unused_data
@@ -96,7 +97,7 @@ class _Unpacker:
         except zlib.error:
             if self._begun:
                 raise
-            # "deflate" is zlib's format by the standard, and bare by habit.
+            # By the standard, "deflate" means zlib format, but some servers send raw deflate.
             self._inflater = zlib.decompressobj(_RAW)
             return self._inflater.decompress(packed, _PIECE)
         finally:

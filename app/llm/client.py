@@ -1,6 +1,6 @@
-"""The model client: a request as an async stream of updates, with retries and learned corrections.
+"""The model client: one request as an async stream of updates, with retries and learned corrections.
 
-Importing this module does not import the OpenAI SDK; `ModelClient.preload_sdk` does, on a thread.
+Importing this module does not import the OpenAI SDK; `ModelClient.preload_sdk` imports it on a thread.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ from app.llm.wires.wire_registry import SentRequest, wire_for
 
 
 class ResponseReader:
-    """Reads one response into its assembly."""
+    """Parses one response into a `ResponseAssembly`."""
 
     def __init__(self, assembly: ResponseAssembly, decoder: ResponseDecoder, describer: FailureDescriber) -> None:
         self._assembly = assembly
@@ -58,15 +58,15 @@ class ResponseReader:
 
     @property
     def is_finished(self) -> bool:
-        """Return whether the response is complete, whatever happens to the connection."""
+        """Return whether the response is complete, whatever happens to the connection afterwards."""
         return self._assembly.finish_reason not in (None, "error")
 
     def read_events(self, events: Iterable[ServerSentEvent]) -> Iterator[Delta]:
-        """Return the updates that some events cause. Raises `AttemptFailed` if there will be no response."""
+        """Yield the updates from these events. Raises `AttemptFailed` if the response is an error or broken."""
         return self._fed(map(self._chunk, events))
 
     def read_unframed(self, text: str) -> Iterator[Delta]:
-        """Return the updates for a body that is no event stream: a completion, an error, or something else."""
+        """Yield the updates from a body that is not an event stream: a completion, an error, or other text."""
         return self._fed(self._whole(text))
 
     def _fed(self, chunks: Iterable[Mapping[str, Any]]) -> Iterator[Delta]:
@@ -96,7 +96,7 @@ class ResponseReader:
             )
         chunk = self._decoder.read_event(body)
         if event.damaged and _has_call(chunk):
-            # U+FFFD may stand in a text that people read, but not in what a tool would write.
+            # U+FFFD is acceptable in text for the user, but not in the arguments of a tool.
             raise AttemptFailed(self._reader.describe_broken_response("has a tool call that is damaged"))
         return chunk
 
@@ -122,13 +122,13 @@ def _has_call(chunk: Mapping[str, Any]) -> bool:
 
 
 def _error_in(chunk: Mapping[str, Any]) -> Any:
-    """The error that a chunk carries, in any of the shapes in use, or None."""
+    """Return the object with the error of a chunk, in any of the known formats; None if there is no error."""
     if chunk.get("error"):
         return chunk
     if "choices" in chunk:
         choices = chunk["choices"]
         first = choices[0] if isinstance(choices, list) and choices else None
-        # OpenRouter: an error inside the choice.
+        # OpenRouter puts the error inside the choice.
         return first if isinstance(first, dict) and first.get("error") else None
     if chunk.get("object") == "error" or chunk.get("type") == "error" or "detail" in chunk:
         return chunk
@@ -136,28 +136,28 @@ def _error_in(chunk: Mapping[str, Any]) -> Any:
 
 
 _LARGE = 24_000
-"""Characters of a request from which on the size of the context window matters: some models have 8,192 tokens."""
+"""Characters of a request from which the context window matters: some models have only 8,192 tokens."""
 _LISTING = 3.0
-"""Seconds for the list of models then."""
+"""Seconds to wait for the list of models."""
 NO_FINISH_TOLERATED = 2
-"""Clean ends without a finish reason after which they are taken for the server's way to end."""
+"""Number of clean ends without a finish reason after which they count as normal for the server."""
 _RENDERING = 10.0
-"""Seconds for the check of the chat template, while requests go on."""
+"""Seconds for the check of the chat template, which runs beside other requests."""
 _RENDERING_AWAITED = 2.0
-"""Seconds that a closing request waits for it."""
+"""Seconds that a closing request waits for that check."""
 _LIMITS = frozenset({"max_tokens", "max_completion_tokens", "max_output_tokens"})
-"""What the limit of a response is called, on one wire or another."""
+"""Names of the output limit on the wires."""
 _NONE: tuple[Any, ...] = ("none", {"type": "none"})
-"""What says that no tool may be called, on one wire or another."""
+"""Values of `tool_choice` that forbid tool calls on the wires."""
 
 
 class ModelClient:
     """Client of one endpoint and model; learns the endpoint's capabilities while it works.
 
     Args:
-        cache: Keeps what is learned about the endpoint beyond this client's life.
-        another: Makes a client for the same endpoint with this model and effort, its own if that is empty.
-        trials: Makes the conversations with which the endpoint's chat template is checked; None: it is not.
+        cache: Stores what is learned about the endpoint.
+        another: Returns a client for the same endpoint with another model and effort; empty values keep the defaults.
+        trials: Builds the conversations for the check of the endpoint's chat template; None disables the check.
     """
 
     def __init__(
@@ -174,38 +174,38 @@ class ModelClient:
         self.endpoint = endpoint
         self._another = another
         self._others: dict[tuple[str, str], ModelClient] = {}
-        """Those for single turns, by model and effort."""
+        """Clients for single turns, by model and effort."""
         self._beliefs = LearnedProfile(endpoint, seed_profile(endpoint.base_url, endpoint.model), profile, cache)
         self._retry = retry
         self._timeouts = timeouts or Timeouts.for_endpoint(endpoint)
         self._reader = FailureDescriber(endpoint)
         self._transport = Transport(endpoint, self._timeouts, self._reader)
         self._heedless = False
-        """The model calls on in closing requests, wherever it is told not to."""
+        """The model calls tools in closing requests, wherever the instruction is placed."""
         self._unfinished = 0
         self._listed = False
-        """The list of models was asked for."""
+        """The list of models was requested."""
         self._hurried = asyncio.Event()
         self._trials = trials
         self._template: asyncio.Task[ChatTemplateChecked] | None = None
-        """The check of the chat template, begun with the first response, at most once."""
+        """The check of the chat template; started with the first response, at most once."""
         self._template_awaited = self._template_told = False
 
     @property
     def profile(self) -> Profile:
-        """Return what is known of the endpoint, corrections included."""
+        """Return the known profile of the endpoint, including learned corrections."""
         return self._beliefs.profile
 
     def preload_sdk(self) -> "Future[Sdk]":
-        """Start to load the SDK on a thread, because a request is expected soon; return at once."""
+        """Start loading the SDK on a thread, because a request is expected soon; return at once."""
         return self._transport.preload_sdk()
 
     async def model_ids(self) -> list[str]:
-        """Return the ids of the models that the endpoint offers; as `list_models`."""
+        """Return the ids of the models that the endpoint offers. Raises RequestError."""
         return [model.id for model in await self.list_models()]
 
     async def list_models(self) -> list[ListedModel]:
-        """Return the models on offer and learn from the list about the current one. Raises RequestError."""
+        """Return the models that the endpoint offers, and learn facts about the current one. Raises RequestError."""
         self._listed = True
         try:
             models = await self._transport.fetch_models(wire_for(self.profile))
@@ -219,7 +219,7 @@ class ModelClient:
         return models
 
     def with_model_and_effort(self, model: str, effort: str) -> "ModelClient":
-        """The client for one turn with another model or another effort; an empty effort is the model's own."""
+        """Return the client for one turn with another model or effort; an empty effort is that model's default."""
         own = self.endpoint.model, self.endpoint.options.effort
         wanted = model or own[0], effort
         if wanted in (own, (own[0], "")) or self._another is None:
@@ -229,7 +229,7 @@ class ModelClient:
         return self._others[wanted]
 
     def retry_now(self) -> None:
-        """Send a request that waits to be retried at once."""
+        """Retry a request at once that waits for its retry time."""
         self._hurried.set()
         for other in self._others.values():
             other.retry_now()
@@ -245,9 +245,9 @@ class ModelClient:
 
     @contextlib.asynccontextmanager
     async def open_isolated_client(self) -> AsyncGenerator["ModelClient"]:
-        """Return a client for the same endpoint with the present knowledge; what it learns stays with it.
+        """Return a client for the same endpoint with the current profile; what it learns is discarded.
 
-        It tries once, and is as patient with a closing request as with any other; it is closed at the end.
+        It does not retry, and waits as long for a closing request as for any other. It is closed at the end.
         """
         patience = replace(
             self._timeouts,
@@ -264,16 +264,15 @@ class ModelClient:
     async def stream(
         self, build: Callable[[Profile], Payload], *, closing: bool = False
     ) -> AsyncGenerator[StreamUpdate]:
-        """Send the payload that `build` makes for the profile (on a thread), and yield the response as it arrives, at
-        last `ResponseCompleted`.
+        """Send the payload that `build` returns for the profile, and yield the response as it arrives.
 
-        The concatenated `TextDelta`s since the last `AttemptDiscarded` are `ResponseCompleted.text`. Cancelling the
-        task, or closing the generator (use `contextlib.aclosing` if you may leave it early), closes the connection at
-        once. A closing request is retried once, within seconds, and tool calls that leak into its text are
-        left out of it.
+        `build` is called on a thread. The last update is `ResponseCompleted`; its text is the concatenation of all
+        `TextDelta`s since the last `AttemptDiscarded`. Cancelling the task, or closing the generator (use
+        `contextlib.aclosing` if you may leave it early), closes the connection at once. A closing request is retried
+        once, within seconds, and tool calls in its text are left out.
 
         Raises:
-            RequestError: No usable response; `partial` has what came of the last attempt.
+            RequestError: No usable response; `partial` is the received part of the last attempt.
         """
         started = time.monotonic()
         attempt = 0
@@ -293,7 +292,7 @@ class ModelClient:
             try:
                 async with aclosing(self._attempt(wire, fields, assembly, closing=closing)) as updates:
                     async for update in updates:
-                        # Now the server has loaded its model, and answers at once.
+                        # Now the server has loaded its model and answers quickly.
                         self._check_template()
                         if isinstance(update, ResponseCompleted):
                             for correction in self._cured(lessons):
@@ -317,7 +316,7 @@ class ModelClient:
             await self._pause(delay)
 
     async def _ask_list(self, payload: Payload, lessons: CorrectionTrial) -> bool:
-        """Learn the endpoint's limits before a long request or one with images; return whether images are refused."""
+        """Learn the endpoint's limits before a long request or one with images; return True if images are refused."""
         if self._listed:
             return False
         long = self.profile.context_window is None and not payload.images and _is_long(payload)
@@ -338,14 +337,14 @@ class ModelClient:
             self._template = asyncio.create_task(self._learn_template(self._trials))
 
     async def _learn_template(self, trials: TrialBuilder) -> ChatTemplateChecked:
-        """Learn where the chat template keeps system messages, if the check found something new.
+        """Run the check of the chat template, and learn its placement if that differs from the last check's.
 
-        What was learned since the last time, from refusals or by the doctor, stays while the template is the same.
+        While the template is unchanged, corrections learned after the last check are kept.
         """
         root = self.endpoint.address.url_without_query.rstrip("/").removesuffix("/v1")
         wire = wire_for(self.profile)
         finding: TemplateFinding | None = None
-        # Whatever goes wrong, the placement stays as it was.
+        # On any error, keep the previous placement.
         with contextlib.suppress(Exception):
             async with asyncio.timeout(_RENDERING):
                 finding = await check_template(
@@ -361,7 +360,7 @@ class ModelClient:
         return ChatTemplateChecked(finding.server, finding.placement)
 
     async def _template_checked(self) -> ChatTemplateChecked | None:
-        """The finding of the check, waited for a moment; None if there is none yet, or it was given before."""
+        """Return the finding of the check, after a short wait; None if it is not ready or was returned before."""
         self._check_template()
         if self._template is None or self._template_told:
             return None
@@ -381,11 +380,11 @@ class ModelClient:
     async def _attempt(
         self, wire: Wire, fields: dict[str, Any], assembly: ResponseAssembly, *, closing: bool
     ) -> AsyncGenerator[TextDelta | ReasoningDelta | CallProgress | ResponseCompleted]:
-        """Send once and assemble the response into `assembly`; raises `AttemptFailed`."""
+        """Send the request once and parse the response into `assembly`; raise `AttemptFailed`."""
         reading = ResponseReader(assembly, wire.make_decoder(), self._reader)
         done = False
         try:
-            # What loading the SDK takes is no silence of the server's.
+            # The time for loading the SDK does not count as silence of the server.
             await self._transport.wait_until_ready()
             patience = ProgressTimeout(self._timeouts, closing=closing)
             async with aclosing(self._transport.exchange(wire, fields, patience)) as arrived:
@@ -400,11 +399,11 @@ class ModelClient:
                     if reading.is_finished:
                         patience.shorten_after_finish()
         except Exception as problem:
-            # What breaks after the finish reason does not make the response less whole.
+            # Errors after the finish reason don't make the response incomplete.
             if not reading.is_finished:
                 if isinstance(problem, AttemptFailed):
                     raise
-                # A defect of ours in reading a response is a failure like any other.
+                # Handle a defect in our parsing like any other failure.
                 raise AttemptFailed(self._reader.describe_unexpected(problem)) from problem
         for late in assembly.flush():
             yield late
@@ -414,7 +413,7 @@ class ModelClient:
         yield completed
 
     def _judged(self, assembly: ResponseAssembly, fields: Mapping[str, Any], *, done: bool) -> ResponseCompleted:
-        """Return the response, if the received data is one."""
+        """Return the completed response; raise `AttemptFailed` if the received data is not a response."""
         if assembly.is_empty:
             limited = not _LIMITS.isdisjoint(fields)
             reason = assembly.finish_reason
@@ -429,7 +428,7 @@ class ModelClient:
         return completed
 
     def _priced(self, completed: ResponseCompleted) -> ResponseCompleted:
-        """Return it with its cost, where the price is known."""
+        """Return the response with its cost, if the price is known."""
         if completed.usage is None:
             return completed
         return replace(completed, usage=add_cost(completed.usage, self._price))
@@ -440,7 +439,7 @@ class ModelClient:
         return self.endpoint.price or listed
 
     async def find_price(self) -> PriceTable | None:
-        """Return the price of the model: the user's, else that of the endpoint's list; None if neither says it."""
+        """Return the price of the model: the user's, else that of the endpoint's list; None if neither has it."""
         if self._price is None and not self._listed:
             with contextlib.suppress(RequestError, TimeoutError):
                 async with asyncio.timeout(_LISTING):
@@ -448,14 +447,14 @@ class ModelClient:
         return self._price
 
     def _placed_in_vain(self) -> None:
-        """Learn that the instruction had no effect: the model was told to call no tool and did.
+        """Learn that the closing instruction had no effect: the model called a tool instead.
 
-        Many chat templates drop a system message in mid-conversation. From now on the instruction is placed where
-        templates keep it. A model that ignores it in every place is not given it in the user's messages: what the
-        program says stays a system message.
+        Many chat templates drop a system message in mid-conversation. The next closing request uses the next
+        placement. If the model ignores the instruction in every placement, it stays a system message instead of
+        becoming a part of a user message.
         """
         if self._heedless or self.profile.rendered == self.profile.mid_system:
-            # Where the server's own prompt has it, the model has read it.
+            # The server's rendered prompt contains the instruction, so the model has read it.
             return
         placement = NEXT_PLACEMENT.get(self.profile.mid_system)
         if placement is None and self._beliefs.is_learned("mid_system"):
@@ -465,12 +464,11 @@ class ModelClient:
             self._beliefs.learn(mid_system=placement)
 
     def _ended_without_reason(self, assembly: ResponseAssembly, *, done: bool) -> bool:
-        """Return whether a response without a finish reason was cut; a server that never gives one is known by its
-        habit."""
+        """Return whether a response without a finish reason is complete; learn if the server never sends one."""
         if any(call.invalid for call in assembly.calls()):
             return False
         if self.profile.finish_optional:
-            # A server of which that was learned says [DONE] instead, each time; of others the user has said it.
+            # If learned, the server ends each response with [DONE]; if set by the user, it may not.
             return done or not self._beliefs.is_learned("finish_optional")
         if not done:
             return False
@@ -481,13 +479,13 @@ class ModelClient:
         return True
 
     def _cured(self, lessons: CorrectionTrial) -> list[ProfileCorrected]:
-        """Keep the corrections that made the response possible."""
+        """Store the corrections that led to the response; return the notices for the user."""
         changes, corrections = lessons.pop_confirmed()
         self._beliefs.learn(**changes)
         return corrections
 
     def _note(self, failure: Failure, lessons: CorrectionTrial) -> None:
-        """Learn from a failure without another request."""
+        """Learn facts from a failure."""
         facts: dict[str, Any] = {}
         if failure.kind is FailureKind.TOOL_USE_FAILED and not failure.retryable:
             facts["tool_choice_none"] = "fails"
@@ -515,7 +513,7 @@ def _tool_names(payload: Payload) -> list[str]:
 
 
 def _is_long(payload: Payload) -> bool:
-    """Return whether a request has at least `_LARGE` characters; looks at no more of it than that."""
+    """Return whether a request has at least `_LARGE` characters; does not read further than that."""
     length = len(str(payload.system)) + len(str(payload.tools))
     for message in payload.messages:
         if length >= _LARGE:

@@ -32,13 +32,13 @@ from app.llm.wires.wire_registry import WIRES, wire_for
 from app.text.quantities import format_count
 
 USUAL_PORTS = (11434, 1234, 8080, 8000)
-"""Ollama, LM Studio, llama.cpp, vLLM; who really listens there is asked."""
+"""Ports of Ollama, LM Studio, llama.cpp and vLLM; the kind of the server is checked."""
 PATIENCE = 0.5
-"""Seconds for everything."""
+"""Seconds for the whole search."""
 _LOOPBACK = "127.0.0.1"
 _LARGEST_ANSWER = 2**20
 _OWNERS = {"vllm": "vllm", "llamacpp": "llama.cpp", "library": "ollama"}
-"""`owned_by` in the list of models, where it gives the server away."""
+"""Kinds of servers by the field `owned_by` in the list of models."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class LocalServer:
 
 
 async def find_local_servers(ports: Iterable[int] = USUAL_PORTS, patience: float = PATIENCE) -> list[LocalServer]:
-    """The servers that answer within `patience` seconds, in the order of `ports`. Nothing is sent off the machine."""
+    """Return the servers that answer within `patience` seconds, in the order of `ports`; uses loopback only."""
     tasks = [asyncio.ensure_future(_identify(port)) for port in ports]
     if not tasks:
         return []
@@ -81,7 +81,7 @@ async def _identify(port: int) -> LocalServer | None:
 
 
 async def _kind_by_greeting(port: int) -> str:
-    """LM Studio greets, Ollama gives its version; each answers other paths in its own way, so the words count."""
+    """Return the kind by LM Studio's greeting or Ollama's version; both answer unknown paths: check the content."""
     greeting, version = await asyncio.gather(_get(port, "/lmstudio-greeting"), _get(port, "/api/version"))
     if isinstance(greeting, Mapping) and greeting.get("lmstudio") is True:
         return "lmstudio"
@@ -91,7 +91,7 @@ async def _kind_by_greeting(port: int) -> str:
 
 
 async def _get(port: int, path: str) -> Any:
-    """The JSON at a path of a local server, or None. HTTP/1.0, so that the body simply ends with the connection."""
+    """Return the JSON at a path of a local server; None on any error. HTTP/1.0: the body ends with the connection."""
     try:
         reader, writer = await asyncio.open_connection(_LOOPBACK, port)
         with contextlib.closing(writer):
@@ -109,7 +109,7 @@ async def _get(port: int, path: str) -> Any:
 
 
 def _unchunked(body: bytes) -> bytes:
-    """The content of a chunked body (RFC 9112, section 7.1), which some servers send to an HTTP/1.0 client too."""
+    """Return the content of a chunked body (RFC 9112, section 7.1); some servers send it to HTTP/1.0 clients too."""
     content = io.BytesIO()
     rest = io.BytesIO(body)
     while (size := rest.readline()) and (length := int(size.split(b";")[0], 16)):
@@ -119,11 +119,11 @@ def _unchunked(body: bytes) -> bytes:
 
 
 _ANSWER_TOKENS = 256
-"""Enough for a model that reasons before it says one word."""
+"""Enough for a model that reasons before it answers with one word."""
 WORD = "heron"
-"""What a model says that has read `SAY_IT`."""
+"""The answer of a model that has read `SAY_IT`."""
 CALL_IT = "Call the tool `report` with the word 'ok'. Do not answer with text, only call the tool."
-"""Tempts a model to call a tool."""
+"""Asks the model to call a tool."""
 SAY_IT = f"From now on, answer every message with the single word {WORD} and nothing else."
 _TOOL: dict[str, Any] = {
     "type": "function",
@@ -156,7 +156,7 @@ class ProbeOutcome:
 
 
 async def send_probe(client: ModelClient, build: Callable[[Profile], Payload]) -> ProbeOutcome:
-    """Make one request; a failure is part of the outcome."""
+    """Send one request; a failure is part of the outcome."""
     answer = ProbeOutcome()
     try:
         async with aclosing(client.stream(build)) as updates:
@@ -178,13 +178,13 @@ def probe_payload(profile: Profile, text: str, *, tools: bool = False, forbids_c
 
 
 def tool_exchange_payload(profile: Profile, instruction: str) -> Payload:
-    """Return a payload of a tool exchange, then an instruction where the profile puts it."""
+    """Return a payload with a tool exchange, then an instruction in the profile's placement."""
     call = CallWithResult(
         id="abcdef123" if profile.tool_id == "alnum9" else "call_1",
         name="report",
         arguments='{"word": "ok"}',
         result="reported",
-        # Google's documented stand-in for the signature of a call that Gemini did not make.
+        # Google's documented placeholder for the signature of a call that Gemini did not make.
         extras={"extra_content": {"google": {"thought_signature": "skip_thought_signature_validator"}}},
     )
     told = "Report the word ok."
@@ -219,7 +219,7 @@ def _payload(profile: Profile, items: list[Item], tools: list[dict[str, Any]], *
 
 
 CHECKS = ("reachable", "key", "model", "wire", "streaming", "usage", "tools", "tool_choice", "mid_system")
-"""Every examination reports each of them, in this order."""
+"""Checks of every examination, in the order of the report."""
 
 _ASSUMPTIONS = {
     "usage": "stream_usage",
@@ -227,7 +227,7 @@ _ASSUMPTIONS = {
     "tool_choice": "tool_choice_none",
     "mid_system": "mid_system",
 }
-"""What the probes begin with the best assumption about, by the check that confirms it."""
+"""Profile fields for which the probes start with the best value, by the check that confirms each."""
 _BEST: dict[str, Any] = {
     "stream_usage": True,
     "tools_supported": True,
@@ -249,26 +249,26 @@ class EndpointCheck:
 
     name: str
     ok: bool | None
-    """None: could not be told."""
+    """None if it could not be determined."""
     detail: str
     """One line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """All findings, and the resulting profile."""
+    """All findings and the resulting profile."""
 
     checks: tuple[EndpointCheck, ...]
     profile: Profile
-    """What the endpoint honours, as found."""
+    """What the endpoint supports according to the checks."""
     usable: bool
-    """signoff can work with it; the gate holds in any case."""
+    """Whether signoff can work with the endpoint; the gate holds in any case."""
     summary: str
     """One line."""
 
 
 def describe_learned_fields(cache: ProfileCache, endpoint: Endpoint) -> EndpointCheck:
-    """Return the learned facts of an endpoint, their date, and how to override them."""
+    """Return a check with the learned facts of an endpoint, their age, and how to override them."""
     beliefs = read_valid_fields(cache, endpoint.base_url, endpoint.model)
     if not beliefs:
         return EndpointCheck("learned", True, "nothing that differs from what is known of such servers")
@@ -284,10 +284,10 @@ def _ago(seconds: float) -> str:
 async def examine_endpoint(
     endpoint: Endpoint, profile: Profile, *, timeouts: Timeouts | None = None, retry: RetryPolicy = _GENTLE
 ) -> AsyncGenerator[EndpointCheck | Diagnosis]:
-    """Examine an endpoint; gives out every `EndpointCheck` as soon as it is known, and last the `Diagnosis`.
+    """Examine an endpoint; yield each `EndpointCheck` as soon as it is known, and the `Diagnosis` at the end.
 
-    The probes cost some hundred tokens. They begin with the best assumptions, whatever `profile` says; what they do
-    not confirm or refute stays as `profile` has it.
+    The probes cost some hundred tokens. They start with the best assumptions, whatever `profile` has; fields that
+    they neither confirm nor refute keep the values of `profile`.
     """
     client = ModelClient(endpoint, profile.model_copy(update=_BEST), retry=retry, timeouts=timeouts)
     checks: list[EndpointCheck] = []
@@ -299,7 +299,7 @@ async def examine_endpoint(
     finally:
         await client.aclose()
     final = _final_profile(client.profile, checks, profile, seed_profile(endpoint.base_url, endpoint.model))
-    # No probe has the user's request settings, images or servers: the next request finds out what is refused of them.
+    # No probe uses the user's request settings, images or MCP tools: the next request finds out what is refused.
     forgotten: dict[str, Any] = {"refused": {}, "refused_images": [], "refused_tools": []}
     if not any(check.name == "streaming" and check.ok for check in checks):
         forgotten["images_supported"] = profile.images_supported
@@ -436,9 +436,9 @@ def _tool_choice(client: ModelClient, tempted: ProbeOutcome, refrained: ProbeOut
 
 
 async def _mid_system(client: ModelClient) -> EndpointCheck:
-    """Check whether the model follows an instruction in mid-conversation: it is told a word to say.
+    """Check whether the model follows an instruction in mid-conversation to answer with a certain word.
 
-    Taken without effect, it may have been dropped by the chat template: does the same work in another place?
+    If the instruction is accepted without effect, the chat template may have dropped it: try the other placements.
     """
     told = await send_probe(client, lambda profile: tool_exchange_payload(profile, SAY_IT))
     placement = client.profile.mid_system
@@ -465,15 +465,15 @@ def _after_a_call_in(placement: Placement, profile: Profile) -> Payload:
 
 
 def _final_profile(found: Profile, checks: list[EndpointCheck], given: Profile, known: Profile) -> Profile:
-    """Return the profile by the findings. Fields that no check has confirmed fall back to `given`, and a placement
-    that merely works to the one that is known to be best for such a server."""
+    """Return the profile after the checks. Unconfirmed fields fall back to `given`; an inline placement that works
+    falls back to the best one known for such a server."""
     results = {check.name: check for check in checks}
     placement = results["mid_system"]
     if placement.ok is False:
         best = next((place for place, words in _PLACES.items() if placement.detail.endswith(words)), found.mid_system)
         found = found.model_copy(update={"mid_system": best})
     elif placement.ok and found.mid_system == "inline" and found.wire == "chat":
-        # On the other wires what is taken and followed is best: it leaves what comes before in the prompt cache.
+        # On the other wires inline is best if it works: it keeps the earlier messages in the prompt cache.
         found = found.model_copy(update={"mid_system": known.mid_system})
     unconfirmed = {
         assumption: getattr(given, assumption)

@@ -1,1 +1,1 @@
-"""What an endpoint honours: known from its vendor, learned from its answers, asked by probes."""
+"""Capabilities of an endpoint: known from its vendor, learned from its answers, found by probes."""

@@ -1,7 +1,7 @@
-"""Corrections that a refusal suggests: pure functions from a profile and a failure to a better profile.
+"""Corrections of a profile after a refusal: pure functions from a profile and a failure to a better profile.
 
-Each correction is tried at most once per request, and only if it changes something, so a server that refuses
-everything ends in its own error message and not in a loop. `CorrectionTrial` finds out which of them were right.
+Each correction is tried at most once per request, and only if it changes the profile. If the server refuses
+everything, the request ends with its error message, not in a loop. `CorrectionTrial` finds out which were right.
 """
 
 import re
@@ -18,16 +18,16 @@ from app.llm.values.requests_and_updates import EFFORT, Payload
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """A better profile, and the notice for the user."""
+    """A changed profile and the notice for the user."""
 
     name: str
-    """Which rule and rung; a request uses each at most once."""
+    """Rule and variant; a request tries each name at most once."""
     profile: Profile
     notice: str
 
 
 Rule = Callable[[Profile, Failure, Payload], Iterator[Correction]]
-"""What may cure the failure, the likeliest first."""
+"""Yields corrections that may avoid the failure, the likeliest first."""
 
 
 def make_correction(name: str, profile: Profile, notice: str, **changes: Any) -> Correction:
@@ -36,7 +36,7 @@ def make_correction(name: str, profile: Profile, notice: str, **changes: Any) ->
 
 
 def make_correction_rule(pattern: re.Pattern[str], name: str, notice: str, **changes: Any) -> Rule:
-    """Return a rule: a server whose message matches needs these changes."""
+    """Return a rule that makes these changes if the server's message matches `pattern`."""
 
     def rule(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
         if pattern.search(failure.text):
@@ -50,13 +50,13 @@ _EFFORT = {
     **dict.fromkeys(
         ("chat", "responses"), rf"{_REASONING_EFFORT}|['\"`]reasoning['\"`]|support (?:reasoning|thinking)"
     ),
-    # Not what is said of thinking that goes back: that has a rule of its own.
+    # No match for refused thinking blocks in the history: `_opaque` handles them.
     "anthropic": (
         r"(?<!\w)effort(?!\w)|output_config|budget_tokens|(?<!\w)thinking[.:]|adaptive|"
         r"(?:not|n't) support .{0,20}thinking|thinking['\"`]? (?:is|are) not|['\"]thinking['\"]"
     ),
 }
-"""How servers name the effort, by wire."""
+"""Patterns for the reasoning effort in servers' messages, by wire."""
 
 
 def _wishes(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
@@ -68,7 +68,7 @@ def _wishes(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Co
 
 
 def _shown(value: object) -> str:
-    """Return a value as it would be written in the configuration, shortened."""
+    """Return a value in the syntax of the configuration, shortened."""
     match value:
         case bool():
             return str(value).lower()
@@ -127,15 +127,15 @@ def _output_limit(profile: Profile, failure: Failure, _: Payload) -> Iterator[Co
 
 
 _MAX_TOOLS = 100
-"""Tools that are remembered."""
+"""Most refused tools that are remembered."""
 _PARTS = "__"
-"""Stands between the names of a server and its tool, and in none of signoff's own."""
+"""Separator between the names of an MCP server and its tool; signoff's own tools don't have it."""
 _SCHEMA = re.compile(r"schema|parameters|propert|function_?declarations|\btools?\W{1,4}\d", re.IGNORECASE)
 _PLACES = (
     re.compile(r"function_?declarations\W{1,4}(\d{1,4})", re.IGNORECASE),
     re.compile(r"\btools?['\"]?\W{1,4}(\d{1,4})", re.IGNORECASE),
 )
-"""By number in the list, where it is not named: Gemini's in its one list of functions; Anthropic's and pydantic's."""
+"""Patterns for the number of an unnamed tool: Gemini's list of functions; Anthropic's and pydantic's messages."""
 _UNDERSTOOD = (400, 422)
 
 
@@ -151,7 +151,7 @@ def _schema_refused(profile: Profile, failure: Failure, payload: Payload) -> Ite
     if at >= len(payload.tools) or _PARTS not in (name := tool_name(payload.tools[at])):
         return
     yield _without_tools(profile, payload.tools[at : at + 1], f"The endpoint does not take the schema of {name}")
-    # Where the next one at this place is refused too, that it was the first one's fault is not to be seen.
+    # If the next tool at this number is refused too, a schema alone does not explain it: leave out the whole server.
     server = name.partition(_PARTS)[0]
     others = [tool for tool in payload.tools if tool_name(tool).startswith(f"{server}{_PARTS}")]
     yield _without_tools(profile, others, f"The endpoint does not take the schemas of the server {server}")
@@ -171,7 +171,7 @@ _BAD_IMAGE = re.compile(
     r"cannot be (?:decoded|identified)|media[ _]type|does not (?:represent|match))",
     re.IGNORECASE | re.DOTALL,
 )
-"""The server takes images, but not this one."""
+"""The server accepts images, but not this one."""
 _SAYS_SO = re.compile(
     r"(?:images?\b|image_url|\bvision\b|multi-?modal).{0,80}"
     r"(?:not support|n't support|unsupported|not enabled|not available|only supported|not allowed|not accept)|"
@@ -179,13 +179,13 @@ _SAYS_SO = re.compile(
     r"mmproj|at most 0 image|required for image|not a (?:vision|multi-?modal)",
     re.IGNORECASE | re.DOTALL,
 )
-"""It says that it takes none."""
+"""The server says that it accepts no images."""
 _SPEAKS_OF_IT = re.compile(
     r"image|\bvision\b|multi-?modal|content.{0,60}(?:must be|should be|valid|expected|not) a? ?(?:string|str)\b|"
     r"expected (?:a )?string|content.{0,40}(?:array|list|sequence)|unknown variant|cannot unmarshal array",
     re.IGNORECASE | re.DOTALL,
 )
-"""It speaks of images, or of a message that is more than a text."""
+"""The message mentions images, or a message content that is not a string."""
 _ITS_OWN_FAULT = 500
 _UNREADABLE = (400, 415, 422)
 
@@ -213,8 +213,8 @@ def _none_taken(profile: Profile, failure: Failure, payload: Payload) -> Iterato
 
 
 def _all_else_failed(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
-    """Yield a profile without images, as the last try: else a history with a refused image would never be
-    answered."""
+    """Yield a profile without images as the last correction: otherwise a history with a refused image would fail
+    forever."""
     if payload.images and failure.status in _UNREADABLE:
         yield _without(profile)
 
@@ -225,7 +225,7 @@ def _without(profile: Profile) -> Correction:
 
 
 _MAX_REFUSED_IMAGES = 50
-"""Refused images that are remembered."""
+"""Most refused images that are remembered."""
 
 
 _SYSTEM_REFUSED = re.compile(
@@ -260,7 +260,7 @@ _ID_LENGTH = re.compile(
 )
 _NAMED_LENGTH = re.compile(r"(?:maximum length|at most|maxLength)\D{0,12}(\d{2,3})\b", re.IGNORECASE)
 _USUAL_LENGTHS = (64, 40)
-"""Characters of an id, where the message names no limit: OpenAI's today, and before."""
+"""Longest ids if the message names no limit: OpenAI's current limit, and its earlier one."""
 _EITHER = re.compile(r"either content or tool_?calls?,? but not both", re.IGNORECASE)
 _REASONING = re.compile(
     r"reasoning_content`?.{0,80}(?:missing|must be passed|required)|missing.{0,40}reasoning_content", re.I
@@ -282,7 +282,7 @@ _TEACHES_NOTHING = frozenset(
         FailureKind.AUTH,
         FailureKind.RATE_LIMITED,
         FailureKind.QUOTA,
-        # The server takes tools and tool_choice: it has found the model at fault.
+        # The server accepts tools and tool_choice; the model made the error.
         FailureKind.TOOL_USE_FAILED,
     }
 )
@@ -291,7 +291,7 @@ _TEACHES_NOTHING = frozenset(
 def find_correction(
     profile: Profile, failure: Failure, payload: Payload, tried: Collection[str] = ()
 ) -> Correction | None:
-    """Return the first correction that explains the failure, changes the profile and is not in `tried`; else None."""
+    """Return the first correction that fits the failure, changes the profile and is not in `tried`; else None."""
     if failure.kind in _TEACHES_NOTHING:
         return None
     if failure.status is None and failure.kind is not FailureKind.INVALID_REQUEST:
@@ -366,7 +366,7 @@ def _tool_name(profile: Profile, failure: Failure, payload: Payload) -> Iterator
 
 
 def _echoes(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correction]:
-    """Fields beyond the standard ones, on a server that takes no others."""
+    """Yield a profile without nonstandard fields, for a server that refuses them."""
     if not _REFUSING.search(failure.text):
         return
     changes: dict[str, Any] = {}
@@ -382,7 +382,7 @@ def _echoes(profile: Profile, failure: Failure, _: Payload) -> Iterator[Correcti
 
 
 def _content(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Correction]:
-    """Yield profiles with another form of the content beside tool calls."""
+    """Yield profiles with another content beside tool calls."""
     if not any(message.get("tool_calls") for message in payload.messages):
         return
     if profile.empty_content == "empty" and _EMPTY_CONTENT.search(failure.text):
@@ -397,7 +397,7 @@ def _order(profile: Profile, failure: Failure, payload: Payload) -> Iterator[Cor
     """Yield corrections for templates with rules about the order of roles: other placements of system messages
     first."""
     refused, disordered = _SYSTEM_REFUSED.search(failure.text), _ORDER_REFUSED.search(failure.text)
-    # Where the first one stands apart, only those in mid-conversation can have been refused.
+    # If the system prompt is a separate field, only later system messages can have been refused.
     apart = bool(payload.system) and profile.mid_system == "inline"
     if refused and not apart and profile.mid_system != "fold_user":
         yield _placed(profile, "fold_user")
@@ -430,7 +430,7 @@ def _placed(profile: Profile, placement: str, also: str = "") -> Correction:
 
 
 def _touching(payload: Payload) -> bool:
-    """Whether, but for system messages, the user speaks right after a tool or the user."""
+    """Return whether a user message directly follows a tool or user message, ignoring system messages."""
     roles = [role for one in payload.messages if (role := one.get("role")) not in ("system", "developer")]
     return any(before in ("tool", "user") and after == "user" for before, after in pairwise(roles))
 
@@ -442,7 +442,7 @@ def _has_mid_system(payload: Payload) -> bool:
 
 RULES: tuple[Rule, ...] = (
     *(_responses_only, _no_responses, _output_limit, _breakpoints, _opaque),
-    # Before those that would change something else for a word that is a field's name or in such a refusal.
+    # Before the rules that match a word which is also a field name or part of such a refusal.
     *(_wishes, _schema_refused, _one_refused, _none_taken),
     _stream_usage,
     _parallel_calls,
@@ -478,4 +478,4 @@ RULES: tuple[Rule, ...] = (
     _content,
     _all_else_failed,
 )
-"""Most specific first."""
+"""All rules, the most specific first."""

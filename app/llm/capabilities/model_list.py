@@ -1,4 +1,4 @@
-"""Reads an endpoint's list of models in the known formats, with prices, and computes what a request costs."""
+"""Parse an endpoint's list of models in the known formats, with prices, and compute the cost of a request."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,19 +14,19 @@ _LISTED = {
     "cached": ("input_cache_read", "cache_read"),
     "cache_write": ("input_cache_write", "cache_write"),
 }
-"""What lists of models call each price (OpenRouter's names first), in US dollars per token."""
+"""Field names of each price in lists of models (OpenRouter's first), in US dollars per token."""
 _DEAREST = 0.001
-"""US dollars per token; what is more is no price per token."""
+"""Highest plausible price in US dollars per token; larger values are ignored."""
 
 
 def find_price(model: str, prices: Mapping[str, PriceTable]) -> PriceTable | None:
-    """The price of a model: by its own name, else by the most specific pattern that fits it (`claude-*`)."""
+    """Return the price of a model: by its name, else by the most specific pattern that matches it (`claude-*`)."""
     found = matching_patterns(model, prices)
     return prices[found[0]] if found else None
 
 
 def add_cost(usage: TokenUsage, price: PriceTable | None) -> TokenUsage:
-    """Return the usage with its cost; the server's own statement takes precedence."""
+    """Return the usage with its cost; a cost that the server reported takes precedence."""
     if usage.cost is not None or price is None:
         return usage
     cached = min(usage.cached_tokens, usage.prompt_tokens)
@@ -41,7 +41,7 @@ def add_cost(usage: TokenUsage, price: PriceTable | None) -> TokenUsage:
 
 
 def parse_listed_price(entry: Mapping[str, Any]) -> PriceTable | None:
-    """Return the price in an entry of a model list, or None if it does not state both directions."""
+    """Return the price in an entry of a model list; None if it does not have prices for both input and output."""
     pricing = entry.get("pricing")
     if not isinstance(pricing, dict):
         return None
@@ -54,7 +54,7 @@ def parse_listed_price(entry: Mapping[str, Any]) -> PriceTable | None:
 
 
 def _per_token(value: Any) -> float | None:
-    """US dollars, from a number or its digits."""
+    """Return US dollars from a number or a numeric string; None if it is not a plausible price."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
@@ -75,23 +75,23 @@ _WINDOW = (
     "n_ctx",
     "n_ctx_train",
 )
-"""What servers call the window, the one in force before the one that is possible."""
+"""Field names of the context window; the size in use comes before the possible size."""
 _INSIDE = ("top_provider", "meta", "limits", "capabilities")
-"""Where they put it: OpenRouter, llama.cpp, and others."""
+"""Objects inside an entry that may have the window (OpenRouter, llama.cpp and others)."""
 NO_IMAGES = "The model takes no images, as the server lists it: it goes on without, and is told so."
 _PLAUSIBLE = range(MIN_WINDOW_TOKENS, 100_000_000)
 
 
 @dataclass(frozen=True, slots=True)
 class ListedModel:
-    """A model of an endpoint's list."""
+    """A model in an endpoint's list."""
 
     id: str
     context_window: int | None = None
-    """Tokens, where the list says so."""
+    """Tokens; None if the list does not have it."""
     price: PriceTable | None = None
     takes_images: bool | None = None
-    """None where the list does not say."""
+    """None if the list does not say it."""
 
 
 def parse_model_list(body: Any) -> list[ListedModel] | None:
@@ -108,7 +108,7 @@ def parse_model_list(body: Any) -> list[ListedModel] | None:
 
 
 def listed_profile_fields(models: list[ListedModel], name: str) -> dict[str, Any]:
-    """Return the facts that the list gives about this model, as fields of a profile."""
+    """Return the facts about this model in the list, as fields of a profile."""
     model = next((model for model in models if model.id == name), None)
     facts: dict[str, Any] = {}
     if model is not None and model.context_window is not None:
@@ -122,11 +122,11 @@ def listed_profile_fields(models: list[ListedModel], name: str) -> dict[str, Any
 
 _MODALITIES = ("input_modalities", "supported_input_modalities", "modalities")
 _SEEING = ("vision", "image_input", "supports_vision", "supports_image_input")
-"""What servers call it: a list of what goes in (OpenRouter, GitHub), or one capability (Mistral, Anthropic)."""
+"""Fields about image support: a list of input types (OpenRouter, GitHub), or one capability (Mistral, Anthropic)."""
 
 
 def _takes_images(entry: dict[str, Any]) -> bool | None:
-    """Return whether the model takes images by the model list; None if the list doesn't say."""
+    """Return whether the model accepts images according to its entry; None if the entry does not say it."""
     places = [entry, *(inner for key in (*_INSIDE, "architecture") if isinstance(inner := entry.get(key), dict))]
     for place in places:
         for key in _MODALITIES:

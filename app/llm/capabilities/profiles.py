@@ -1,4 +1,4 @@
-"""The profile of an endpoint: defaults, learned and tried corrections, and the settings of the user."""
+"""The profile of an endpoint: defaults, learned and tried corrections, and the user's settings."""
 
 import contextlib
 import re
@@ -19,26 +19,29 @@ if TYPE_CHECKING:
 
 
 class CorrectionTrial:
-    """The corrections of one request."""
+    """The corrections that one request tries."""
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
-        """What the next attempt is to follow."""
+        """The profile for the next attempt."""
         self._known = profile
         self._kept: list[Correction] = []
-        """In the order tried; the last one is on trial."""
+        """In the order tried; the last one is not confirmed yet."""
         self._before: tuple[Profile, Payload] | None = None
-        """Profile and payload that the last correction was made for."""
+        """Profile and payload for which the last correction was made."""
         self._tried: set[str] = set()
 
     def add_confirmed_fields(self, **facts: Any) -> None:
-        """Add something that is true however this request ends."""
+        """Set fields that are true whether this request succeeds or not."""
         self.profile = self.profile.model_copy(update=facts)
         self._known = self._known.model_copy(update=facts)
 
     def try_correction(self, failure: Failure, payload: Payload) -> bool:
-        """Take the refusal of `payload`; return whether there is another profile to try, which `profile` is then."""
-        # Imported when something fails: its many patterns take their time to compile.
+        """Set `profile` to a correction for the refusal of `payload`; return False if there is none.
+
+        If the last correction did not change the refusal, it is taken back first.
+        """
+        # Imported only after a failure, because compiling its many patterns takes time.
         from app.llm.capabilities.corrections import find_correction
 
         if self._kept and self._before is not None:
@@ -57,19 +60,19 @@ class CorrectionTrial:
         return True
 
     def pop_confirmed(self) -> tuple[dict[str, Any], list[ProfileCorrected]]:
-        """Return, once a response has come, the confirmed fields and the notices for the user."""
+        """Return the changed fields and the notices for the user; call it when a response has arrived."""
         changed = {field: value for field, value in iter(self.profile) if value != getattr(self._known, field)}
         return changed, [ProfileCorrected(self.profile, one.notice) for one in self._kept]
 
 
 class ProfileCache(Protocol):
-    """Port to stored corrections: a mapping from a key to a JSON object; a dict will do."""
+    """Port to stored corrections: a mapping from keys to JSON objects, for example a dict."""
 
     def get(self, key: str, /) -> Mapping[str, Any] | None:
         """Return the value stored under a key."""
 
     def __setitem__(self, key: str, value: dict[str, Any], /) -> None:
-        """Store."""
+        """Store a value under a key."""
 
 
 _MINUTE, _DAY = 60.0, 86_400.0
@@ -89,32 +92,32 @@ LASTS = {
     "cache_breakpoints": 30 * _DAY,
     "finish_optional": 30 * _DAY,
 }
-"""Seconds that a belief lasts which costs something: without tools the model can only talk, without images it cannot
-see them, without a server's tool it cannot do what that does, a local server is started again with a larger window,
-without counts the context is estimated, what the user wants is not in force, prices change, what is joined to the
-first message costs the prompt cache, the gate is weaker, the model forgets what it has reasoned, and what is cut off
-may pass for whole."""
+"""Seconds after which a learned field expires that makes something worse: without tools the model can only talk,
+without images it cannot see them, without a server's tool it lacks that tool, a local server may restart with a
+larger window, without counts the context is only estimated, a refused option of the user is not used, prices change,
+system messages joined to the first one break the prompt cache, the gate is weaker, the model forgets its reasoning,
+and a truncated response may count as complete."""
 _MAX_AGE_SECONDS = 90 * _DAY
 _DATES = "learned_at"
-"""Where the cache keeps the Unix time of each field."""
+"""Key in the cache for the Unix time of each field."""
 
 
 @dataclass(frozen=True, slots=True)
 class LearnedField:
-    """A learned field of the profile."""
+    """A learned field of a profile."""
 
     field: str
     value: Any
     since: float
-    """Unix time; 0 if it was learned before beliefs were dated."""
+    """Unix time; 0 if the cache has no date for it."""
 
     def is_valid(self, now: float) -> bool:
-        """Return whether it is still believed."""
+        """Return whether it has not expired at `now` (Unix time)."""
         return now - self.since < LASTS.get(self.field, _MAX_AGE_SECONDS)
 
 
 def profile_cache_key(base_url: str, model: str) -> str:
-    """Return the key under which corrections of this endpoint and model are stored."""
+    """Return the cache key for the corrections of this endpoint and model."""
     return f"{base_url.rstrip('/')}|{model}"
 
 
@@ -125,7 +128,7 @@ def read_valid_fields(cache: ProfileCache, base_url: str, model: str, now: float
 
 
 def store_fields(cache: ProfileCache, endpoint: Endpoint, fields: Mapping[str, Any]) -> None:
-    """Store exactly these learned fields of the endpoint."""
+    """Replace the stored fields of the endpoint by these."""
     cache[profile_cache_key(endpoint.base_url, endpoint.model)] = {
         **fields,
         _DATES: dict.fromkeys(fields, time.time()),
@@ -133,12 +136,12 @@ def store_fields(cache: ProfileCache, endpoint: Endpoint, fields: Mapping[str, A
 
 
 class LearnedProfile:
-    """The profile of an endpoint, with what was learned from its answers.
+    """The profile of an endpoint, updated from its answers.
 
     Args:
-        known: What servers of this kind honour.
-        profile: What is believed of this endpoint.
-        cache: What was learned about it earlier.
+        known: Profile for servers of this kind.
+        profile: Initial profile of this endpoint.
+        cache: Stores the learned fields.
     """
 
     def __init__(
@@ -154,18 +157,18 @@ class LearnedProfile:
         self._cache = cache
         self._clock = clock
         self._before: dict[str, Any] = {}
-        """What was believed before of a field that was learned."""
+        """Value of each learned field before it was learned."""
         self._since: dict[str, float] = {}
         stored = read_valid_fields(cache, endpoint.base_url, endpoint.model, clock()) if cache is not None else []
         for belief in stored:
-            # What the user says goes over it, and does not age.
+            # Values from the user's settings take precedence and do not expire.
             if getattr(profile, belief.field) == belief.value:
                 self._before[belief.field] = getattr(known, belief.field)
                 self._since[belief.field] = belief.since
 
     def learn(self, **fields: Any) -> None:
-        """Adopt these fields from now on. Only differences are stored, so that better seeds and the user's settings
-        stay visible."""
+        """Set these fields from now on. Only changed fields are stored, so that later defaults and settings of the
+        user stay effective."""
         changed = {field: value for field, value in fields.items() if value != getattr(self.profile, field)}
         if not changed:
             return
@@ -177,11 +180,11 @@ class LearnedProfile:
             _store(self._cache, self._endpoint, changed, self._clock())
 
     def is_learned(self, field: str) -> bool:
-        """Return whether this was learned, by this client or before."""
+        """Return whether the field was learned, by this client or an earlier one."""
         return field in self._since
 
     def forget_expired(self) -> None:
-        """Forget facts that were learned too long ago."""
+        """Reset the learned fields that have expired."""
         now = self._clock()
         gone = [
             field
@@ -212,7 +215,7 @@ def _store(cache: ProfileCache, endpoint: Endpoint, changed: Mapping[str, Any], 
 
 SEEDS: dict[str, Profile] = {
     "unknown": Profile(),
-    # Both wires are whole there, but reasoning is kept from call to call on this one only.
+    # Both wires work fully there, but only this one keeps reasoning from call to call.
     "openai": Profile(name="openai", wire="responses", max_tokens_field="max_completion_tokens", tool_id="max64"),
     "azure": Profile(name="azure", max_tokens_field="max_completion_tokens", tool_id="max64"),
     "openrouter": Profile(name="openrouter", reasoning_echo="same_model"),
@@ -221,9 +224,9 @@ SEEDS: dict[str, Profile] = {
     "llama.cpp": Profile(name="llama.cpp"),
     "lmstudio": Profile(name="lmstudio"),
     "anthropic": Profile(name="anthropic", wire="anthropic"),
-    # It joins all system messages at the front.
+    # Joins all system messages at the front.
     "anthropic-chat": Profile(name="anthropic-chat", mid_system="fold_first"),
-    # Most of those who offer Anthropic's wire take no system message in mid-conversation, and not all of them say so.
+    # Most servers with this wire accept no system message in mid-conversation; some ignore it without an error.
     "anthropic-like": Profile(name="anthropic-like", wire="anthropic", mid_system="fold_first"),
     "gemini": Profile(name="gemini", call_extras_echo=True),
     "mistral": Profile(
@@ -238,7 +241,7 @@ SEEDS: dict[str, Profile] = {
     "moonshot": Profile(name="moonshot", reasoning_echo="required_on_calls"),
     "bedrock": Profile(name="bedrock", tool_choice_none="rejected"),
 }
-"""What is known of each kind of server before the first request."""
+"""Default profiles by kind of server."""
 
 _HOSTS = (
     ("openai", r"(?:^|\.)api\.openai\.com$"),
@@ -275,13 +278,13 @@ def server_kind(base_url: str, model: str) -> str:
 
 
 def seed_profile(base_url: str, model: str, wire: str | None = None) -> Profile:
-    """Return what is known of an endpoint before the first request; `wire` is the one that the user has chosen."""
+    """Return the default profile of an endpoint; `wire` is the user's choice, if any."""
     kind = server_kind(base_url, model)
     return SEEDS["anthropic-chat" if kind == "anthropic" and wire == "chat" else kind]
 
 
 class ProfileError(ValueError):
-    """The configuration names a capability that does not exist, or gives it an impossible value."""
+    """The configuration has an unknown profile field or an invalid value."""
 
 
 def resolve_profile(
@@ -291,15 +294,15 @@ def resolve_profile(
     cache: ProfileCache | None = None,
     overrides: Mapping[str, Any] | None = None,
 ) -> Profile:
-    """Return the profile to start with: defaults, then corrections learned before, then the user's settings.
+    """Return the initial profile: defaults, then learned corrections, then the user's settings.
 
     Raises:
-        ProfileError: `overrides` (the `[profile]` table of the config) has a field or value that does not exist.
+        ProfileError: `overrides` (the `[profile]` table of the config) has an unknown field or an invalid value.
     """
     profile = seed_profile(base_url, model, (overrides or {}).get("wire"))
     if cache is not None:
         learned = {belief.field: belief.value for belief in read_valid_fields(cache, base_url, model)}
-        # What another version wrote may be unusable; it will be learned again.
+        # Fields that another version stored may be invalid; they will be learned again.
         with contextlib.suppress(ValidationError):
             profile = Profile.model_validate({**profile.model_dump(), **learned})
     if not overrides:
@@ -315,9 +318,9 @@ def resolve_profile(
 
 
 def store_diagnosis(cache: ProfileCache, endpoint: Endpoint, profile: Profile) -> None:
-    """Store the findings of an examination in place of everything that was learned before.
+    """Replace everything learned about the endpoint by the findings of a doctor run.
 
-    Only what differs from the seed is kept, so that a better one is not hidden by what never was in question.
+    Only fields that differ from the defaults are stored, so that better defaults of later versions take effect.
     """
     known = seed_profile(endpoint.base_url, endpoint.model)
     store_fields(cache, endpoint, {field: value for field, value in profile if value != getattr(known, field)})

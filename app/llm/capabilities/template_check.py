@@ -1,13 +1,13 @@
 """Find out where a chat template keeps the program's instructions, from prompts that the server renders.
 
-A chat template may drop a system message in mid-conversation without a word, and then the gate's words never reach
-the model. Some servers render a conversation without running the model; the prompt shows what each placement keeps:
+A chat template may silently drop a system message in mid-conversation; then the closing instruction never reaches the
+model. Some servers render a conversation without running the model, which shows what each placement keeps:
 
-- llama.cpp and what is built on it: `POST /apply-template`, with the body of a chat completion;
+- llama.cpp and servers based on it: `POST /apply-template`, with the body of a chat completion;
 - vLLM and SGLang: `POST /tokenize` with messages, and `POST /detokenize`;
-- Ollama from 0.12 on: a chat completion with `_debug_render_only`, which its source documents in `api/types.go`.
+- Ollama from 0.12 on: a chat completion with `_debug_render_only`, documented in its source in `api/types.go`.
 
-An answer only chooses among what a refusal can teach, too, so a server that lies gains nothing.
+A result only selects among changes that a refusal can also cause, so a server gains nothing by lying.
 """
 
 import json
@@ -25,43 +25,43 @@ _LEARNED = (
     *("mid_system", "bridge_tool_user", "single_call_turns", "merge_users"),
     *("tool_id", "tool_name_on_result", "empty_content", "text_beside_calls"),
 )
-"""Fields of a profile that a rendering can teach: what messages look like, and in which order they stand."""
+"""Profile fields that a rendering can change: the form and the order of messages."""
 _PLACING = frozenset(
     f"{also}mid_system:{place}" for also in ("", "alternate+") for place in ("fold_first", "fold_user")
 )
-"""Names of the corrections that change the placement, which is what is tried here in order."""
+"""Names of the corrections that change the placement; excluded, because the check tries the placements itself."""
 _CORRECTIONS = 6
-"""Corrections tried for one placement."""
+"""Most corrections tried for one placement."""
 _ABSENT = (404, 405, 501)
 _DEBUG_RENDERS = (0, 12)
-"""Ollama's first version whose chat completions take `_debug_render_only`; one before it would run the model."""
+"""Ollama's first version whose chat completions support `_debug_render_only`; earlier ones would run the model."""
 
 
 @dataclass(frozen=True, slots=True)
 class RenderTrial:
-    """A conversation to be rendered."""
+    """A conversation for the server to render."""
 
     payload: Payload
     marks: tuple[str, ...]
-    """Texts in it of the program and the user; the prompt has to have each of them."""
+    """Texts of the program and the user; the rendered prompt must contain each of them."""
 
 
 TrialBuilder = Callable[[Profile], Sequence[RenderTrial]]
-"""Makes the conversations of a check in the form that a profile wants."""
+"""Returns the conversations of a check in the form that a profile requires."""
 
 
 class RequestSender(Protocol):
-    """Function that sends a small request to the server of the endpoint, and nowhere else."""
+    """Function that sends a small request to the endpoint's server only."""
 
     def __call__(self, path: str, body: Mapping[str, Any] | None = None) -> Awaitable[tuple[int, str]]:
         """Return status and text of the answer.
 
         Args:
-            path: below the server's root, which is the base URL without `/v1`.
-            body: sent by POST; without one, GET.
+            path: appended to the server's root, which is the base URL without `/v1`.
+            body: sent by POST; without it, the request is a GET.
 
         Raises:
-            AttemptFailed: no answer, or none within bounds.
+            AttemptFailed: there was no answer, or it was too slow or too large.
         """
         ...
 
@@ -71,11 +71,11 @@ class TemplateFinding:
     """Result of a template check."""
 
     server: str
-    """Whose way to render it speaks: `llama.cpp`, `vllm`, `ollama`."""
+    """The kind of server that rendered: `llama.cpp`, `vllm`, `ollama`."""
     placement: Placement | None
-    """Where everything is kept; None: nowhere."""
+    """The first placement in which the template keeps all messages; None if it keeps them in none."""
     changes: dict[str, Any]
-    """The fields of the profile that make it so; what was right before is not among them, but for the placement."""
+    """Changed profile fields for this placement, always including the placement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,16 +85,16 @@ class _Refused:
 
 
 _Answer = str | _Refused | None
-"""A prompt, the template's refusal, or None where the server has no such thing."""
+"""A prompt, the template's refusal, or None if the server does not support rendering this way."""
 
 
 async def check_template(
     endpoint: Endpoint, profile: Profile, build: TrialBuilder, exchange: RequestSender
 ) -> TemplateFinding | None:
-    """Find the first placement in which the template keeps every mark; None if the server cannot tell.
+    """Find the first placement in which the template keeps every mark; None if the server cannot render.
 
     Raises:
-        AttemptFailed: as `exchange`.
+        AttemptFailed: raised by `exchange`.
     """
     check = _Check(endpoint, build, exchange)
     given = profile.model_copy(update={"mid_system": "inline"})
@@ -114,7 +114,7 @@ class _Check:
         self._reader = FailureDescriber(endpoint)
 
     async def placed(self, server: str, render: "_Dialect", given: Profile) -> TemplateFinding:
-        """Try the placements, the best first."""
+        """Return the finding for the best placement that works; they are tried from the best to the worst."""
         placement: Placement | None = "inline"
         while placement is not None:
             kept = await self._kept(render, given.model_copy(update={"mid_system": placement}))
@@ -125,8 +125,8 @@ class _Check:
         return TemplateFinding(server, None, {})
 
     async def _kept(self, render: "_Dialect", profile: Profile) -> Profile | None:
-        """Return the profile with the template's other needs; None if it does not keep every mark."""
-        # Imported here: its many patterns take their time to compile. They are loaded with the connection.
+        """Return the profile with the corrections that the template needs; None if it does not keep every mark."""
+        # Imported here, because compiling its many patterns takes time. The connection's thread has loaded it by now.
         from app.llm.capabilities.corrections import find_correction
 
         done = set(_PLACING)
@@ -146,7 +146,7 @@ class _Check:
         return None
 
     async def _first_refusal(self, render: "_Dialect", profile: Profile) -> tuple[_Refused | None, Payload | None]:
-        """Return the first refused conversation, or only the one that loses a mark; neither if all is kept."""
+        """Return the first refusal and its payload, only the payload that loses a mark, or neither if all is kept."""
         for trial in self._build(profile):
             payload = replace(trial.payload, options=self._endpoint.options)
             answer = await render(self._exchange, SentRequest(self._endpoint.model, profile, payload).make_body())
@@ -158,7 +158,7 @@ class _Check:
 
 
 _Dialect = Callable[[RequestSender, Mapping[str, Any]], Awaitable[_Answer]]
-"""Renders the body of a chat completion."""
+"""Lets the server render the body of a chat completion."""
 
 
 async def _by_llama_cpp(exchange: RequestSender, body: Mapping[str, Any]) -> _Answer:
@@ -171,7 +171,7 @@ async def _by_vllm(exchange: RequestSender, body: Mapping[str, Any]) -> _Answer:
     if status != 200:
         return _read(status, text)
     tokens = _object(text).get("tokens")
-    # llama.cpp has a /tokenize of another kind: of these fields it makes no tokens.
+    # llama.cpp has a different /tokenize, which returns no tokens for these fields.
     if not isinstance(tokens, list) or not tokens:
         return None
     answer = _read(*await exchange("/detokenize", {"model": body["model"], "tokens": tokens}), "prompt", "text")
@@ -180,7 +180,7 @@ async def _by_vllm(exchange: RequestSender, body: Mapping[str, Any]) -> _Answer:
 
 async def _by_ollama(exchange: RequestSender, body: Mapping[str, Any]) -> _Answer:
     if str(body["model"]).endswith("cloud"):
-        # Ollama passes these on to its own servers.
+        # Ollama forwards these models to its own servers.
         return None
     version = re.match(r"(\d{1,4})\.(\d{1,4})", str(_object((await exchange("/api/version"))[1]).get("version")))
     if version is None or (int(version[1]), int(version[2])) < _DEBUG_RENDERS:
@@ -199,7 +199,7 @@ _DIALECTS: dict[str, _Dialect] = {"llama.cpp": _by_llama_cpp, "vllm": _by_vllm, 
 
 
 def _read(status: int, text: str, *names: str) -> _Answer:
-    """The text under the first of these names that the answer has; a refusal that is one of a template."""
+    """Return the first of these fields that is a string; a refusal if it is a template's error; else None."""
     if status == 200:
         found = _object(text)
         return next((found[name] for name in names if isinstance(found.get(name), str)), None)
@@ -207,7 +207,7 @@ def _read(status: int, text: str, *names: str) -> _Answer:
 
 
 def _object(text: str) -> dict[str, Any]:
-    """The JSON object that a text is; empty if it is none."""
+    """Return the JSON object in a text; empty if there is none."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):

@@ -1,1 +1,1 @@
-"""Failed requests: their kind, their message to the user, and whether to retry."""
+"""Failed requests: their kind, their message for the user, and whether to retry."""

@@ -1,5 +1,5 @@
-"""Classifies failures. The body is read before the status, because the status often lies: template errors come as
-500, context overflows as 400, 413 or 429, an exhausted quota as 429."""
+"""Classify failures. The body is read before the status, because the status is often wrong: template errors come
+as 500, context overflows as 400, 413 or 429, an exhausted quota as 429."""
 
 import math
 import re
@@ -25,14 +25,14 @@ _BUCKET = re.compile(
 )
 
 _LONGEST = 366 * _UNITS["d"]
-"""Seconds; who says more has said something else."""
+"""Longest plausible delay in seconds; longer ones are ignored."""
 
 
 def parse_retry_delay(headers: Mapping[str, str], text: str, now: float) -> float | None:
-    """Return the seconds to wait from `now` (Unix time), or None where nothing usable is said.
+    """Return the seconds to wait from `now` (Unix time); None if the response names no usable time.
 
     The most precise source wins: `retry-after-ms`, then `retry-after`, then the body, then the reset time of the
-    rate-limit bucket that is exhausted.
+    exhausted rate-limit bucket.
     """
     lowered = {name.lower(): value.strip() for name, value in headers.items()}
     return (
@@ -73,7 +73,7 @@ def _bucket_hint(headers: Mapping[str, str], now: float) -> float | None:
 
 
 def _reset(value: str, now: float) -> float | None:
-    """`6m0s`, `1.57s`, `20ms`, seconds, Unix time in seconds or milliseconds, or a date."""
+    """Parse `6m0s`, `1.57s`, `20ms`, seconds, Unix time in seconds or milliseconds, or a date; return seconds."""
     number = _number(value)
     if number is None:
         return _span(value) or _date(value, now)
@@ -110,7 +110,7 @@ def _number(value: str | None) -> float | None:
 
 
 def _positive(value: float | None, scale: float = 1.0) -> float | None:
-    """The value in seconds, if it is a time that somebody may wait for."""
+    """Return the value in seconds; None if it is not positive or is longer than `_LONGEST`."""
     return value * scale if value is not None and 0 < value * scale <= _LONGEST else None
 
 
@@ -140,11 +140,11 @@ SPEAKING_ORDER = (
     r"jinja|raise_exception|generate parser for this template|must be at the beginning|must alternate|"
     r"unexpected role|only user.{0,60}roles|invalid message role|invalid_request_message_order|no user query"
 )
-"""A chat template's words where it has rules about who may speak when."""
+"""Messages of chat templates with rules about the order of roles."""
 NO_SYSTEM = r"system role (?:is )?not supported"
 SINGLE_CALL = r"single tool-calls? at once"
 NINE_CHARACTERS = r"a-z, A-Z, 0-9.{0,20}length of 9|alphanumeric strings?.{0,20}length (?:of )?9"
-"""Of call ids: Mistral's validators, and the templates of its models."""
+"""Call ids: messages of Mistral's validators and of its models' templates."""
 _TEMPLATE = re.compile(
     rf"{SPEAKING_ORDER}|{NO_SYSTEM}|{SINGLE_CALL}|{NINE_CHARACTERS}|"
     r"failed to parse tool call arguments|invalid tool call arguments|UnsupportedParamsError",
@@ -174,7 +174,9 @@ _RETRYABLE = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 5
 def classify_failure(status: int | None, text: str, *, hinted: bool) -> tuple[FailureKind, bool]:
     """Return the kind of a failure, and whether the same request may succeed later.
 
-    `status` is None for an error inside a stream that names none; `hinted` says that the server gave a time to wait.
+    Args:
+        status: None for an error inside a stream that has no status.
+        hinted: whether the server named a time to wait.
     """
     if _TEMPLATE.search(text):
         return FailureKind.INVALID_REQUEST, False
@@ -194,15 +196,15 @@ def classify_failure(status: int | None, text: str, *, hinted: bool) -> tuple[Fa
 
 
 def parse_context_window(text: str) -> int | None:
-    """Return the context window in tokens that an overflow message names, if a conversation fits into it."""
+    """Return the context window in tokens that an overflow message names; None if it is missing or too small."""
     found = _WINDOW.search(text)
     size = int(found[1].replace(",", "")) if found else 0
     return size if size >= MIN_WINDOW_TOKENS else None
 
 
 def _exhausted(text: str, *, hinted: bool) -> bool:
-    """Return whether credit or a daily limit is used up; Gemini uses the same words for its limit per minute, with a
-    wait."""
+    """Return whether credit or a daily limit is used up. Gemini uses the same words for its limit per minute, but
+    then it names a time to wait."""
     if "insufficient_quota" in text or _DAILY.search(text):
         return True
     return bool(_QUOTA.search(text)) and not hinted
@@ -223,7 +225,7 @@ def _by_status(status: int | None, text: str) -> tuple[FailureKind, bool]:
 
 
 def _unnumbered(text: str) -> tuple[FailureKind, bool]:
-    """Classify an error inside a stream without a status: it may pass unless it is clearly the request's fault."""
+    """Classify an error without a status inside a stream: retryable unless it is clearly the request's fault."""
     if _KEY.search(text):
         return FailureKind.AUTH, False
     if "invalid_request" in text.lower():

@@ -1,4 +1,4 @@
-"""Describes failed requests: the cause, the server's message, and what to do."""
+"""Describe failed requests: the cause, the server's message, and what the user can do."""
 
 import re
 import socket
@@ -15,12 +15,12 @@ from app.llm.values.endpoint import find_header_fault, find_url_fault, host_and_
 from app.llm.values.requests_and_updates import Endpoint
 
 MAX_LINE = 300
-"""Characters of a server's message that a user gets to see."""
+"""Most characters of a server's message that the user sees."""
 MAX_TEXT = 32 * 2**10
-"""Characters of a body that are searched."""
+"""Most characters of a body that are searched."""
 
 _ECHOES = frozenset({"input", "failed_generation"})
-"""Fields in which a server repeats what it was sent or what the model wrote: not its own words."""
+"""Fields in which a server repeats the request or the model's output; not part of its message."""
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]+")
 _SECRET = re.compile(r"\b(?:sk|gsk|pk|rk|xai|AIza|hf|nvapi|csk|key)[-_][\w*.-]{6,}|\bAIza[\w-]{10,}")
@@ -28,13 +28,13 @@ _TITLE = re.compile("<title", re.IGNORECASE)
 _NO_TEXT = re.compile(r"<(?:script|style)\b", re.IGNORECASE)
 _TAG = re.compile("<[^<>]*>?")
 _RULE, _AFTER_EXCERPT = "------", "\nError: "
-"""Around the piece of a template that llama.cpp shows before it says what is wrong."""
+"""Around the excerpt of a template that llama.cpp shows before the error message."""
 _DEEPEST = 8
-"""Errors in errors that are looked into for their words."""
+"""Most levels of nested errors that are searched for a message."""
 
 
 def parse_body(text: str) -> Any:
-    """The body as JSON if it is usable JSON, else the text itself."""
+    """Return the body as JSON if it is valid, else the text itself."""
     try:
         return parse_json(text)
     except (ValueError, RecursionError):
@@ -42,12 +42,12 @@ def parse_body(text: str) -> Any:
 
 
 def searchable_text(body: Any) -> str:
-    """Return all strings and numbers of a body, keys included, with JSON inside strings opened up."""
+    """Return all strings and numbers of a body including its keys; JSON inside strings is parsed."""
     return "\n".join(_strings(body, depth=0))[:MAX_TEXT]
 
 
 def find_error_message(body: Any, depth: int = 0) -> str:
-    """Return the sentence in a body that is meant for people; empty if there is none."""
+    """Return the message in a body that is meant for the user; empty if there is none."""
     if depth > _DEEPEST:
         return ""
     match body:
@@ -62,7 +62,7 @@ def find_error_message(body: Any, depth: int = 0) -> str:
 
 
 def redacted_line(text: str, secrets: Iterable[str] = ()) -> str:
-    """Return untrusted text as one short line without control characters or anything that looks like a key."""
+    """Return untrusted text as one short line without control characters and without texts that look like a key."""
     for secret in secrets:
         if len(secret) >= 4:
             text = text.replace(secret, "***")
@@ -87,7 +87,7 @@ def _of_text(text: str) -> str:
 def _of_mapping(body: Mapping[str, Any], depth: int) -> str:
     error = body.get("error")
     if isinstance(error, Mapping):
-        # OpenRouter: "Provider returned error", and the provider's own words as JSON text.
+        # OpenRouter: "Provider returned error", with the provider's message as JSON text.
         metadata = error.get("metadata")
         if isinstance(metadata, Mapping) and isinstance(raw := metadata.get("raw"), str) and raw.strip():
             nested = find_error_message(parse_body(raw), depth)
@@ -108,7 +108,7 @@ def _of_mapping(body: Mapping[str, Any], depth: int) -> str:
 
 
 def _details(value: Any) -> str:
-    """FastAPI's list of validation errors, or one object."""
+    """Return the messages of FastAPI's list of validation errors, or of one object."""
     lines = []
     for item in value if isinstance(value, list) else [value]:
         if isinstance(item, Mapping):
@@ -147,18 +147,18 @@ def _strings(value: Any, depth: int) -> Iterator[str]:
 
 
 _NAMED = "Check HTTPS_PROXY, HTTP_PROXY and ALL_PROXY."
-"""Where the environment names proxies."""
+"""Advice that names the environment variables for proxies."""
 _SHORT = 60.0
-"""Seconds up to which a count-down says more than the time of day."""
+"""Seconds up to which a countdown is more helpful than the time of day."""
 
 
 def format_clock_time(moment: datetime) -> str:
-    """Return the local time of day, with the date if that is not today's."""
+    """Return the local time of day, with the date if it is not today."""
     return f"{moment:%H:%M}" if moment.date() == datetime.now().date() else f"{moment:%H:%M on %d %B}"
 
 
 class FailureDescriber:
-    """Describes failures of one endpoint; nothing it returns contains the endpoint's key."""
+    """Describes failures of one endpoint; its results never contain the endpoint's key or other secrets."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
@@ -166,11 +166,11 @@ class FailureDescriber:
         secrets = [*endpoint.headers.values(), *endpoint.address.secrets]
         if endpoint.api_key is not None:
             secrets.append(endpoint.api_key.get_secret_value())
-        # The parts too: a value with a line break in it comes back quoted.
+        # Also the parts of each value: a value with a line break is quoted in errors.
         self._secrets = sorted({part for value in secrets for part in (value, *value.split())}, key=len, reverse=True)
 
     def describe_response(self, status: int, headers: Mapping[str, str], body: str) -> Failure:
-        """Describe an HTTP error response, or a redirection: not followed, as it would take the key along."""
+        """Describe an HTTP error response or a redirect; redirects are not followed, as they would get the key."""
         if 300 <= status < 400:
             target = redacted_line(headers.get("location", "elsewhere"), self._secrets)
             message = f"{self._host} redirects to {target} ({status}). Change the base URL if that is where it moved."
@@ -178,11 +178,11 @@ class FailureDescriber:
         return self._read(status, headers, parse_body(body))
 
     def describe_stream_error(self, data: Any, headers: Mapping[str, str] | None = None) -> Failure:
-        """Describe an error object (or just its text) that came inside a stream, or with status 200."""
+        """Describe an error object (or its text) inside a stream or in a response with status 200."""
         return self._read(_inner_status(data), headers or {}, data)
 
     def describe_unreachable(self, cause: BaseException) -> Failure:
-        """Describe a connection that failed, or broke before the response began."""
+        """Describe a connection that failed or broke before the response started."""
         links = list(exception_chain(cause))
         words = redacted_line(next((str(link) for link in reversed(links) if str(link)), ""), self._secrets)
         proxy = self._proxy()
@@ -205,12 +205,12 @@ class FailureDescriber:
         return Failure(FailureKind.UNREACHABLE, message, words, retryable=True)
 
     def _proxy(self) -> str:
-        """Return the proxy in use, as far as it may be shown; empty without one."""
+        """Return the proxy in use without secrets; empty without a proxy."""
         proxy = host_and_port(proxy_for(self._endpoint.base_url))
         return f"{redacted_line(proxy)}, the proxy of the environment for {self._host}" if proxy else ""
 
     def find_settings_fault(self) -> Failure | None:
-        """Describe what is wrong with address, key or headers before anything is sent; None if nothing is."""
+        """Return a failure for an invalid address, key, header or proxy, before a request; None if all are valid."""
         key = self._endpoint.api_key
         sent = [("The API key", key.get_secret_value().strip() if key is not None else "")]
         sent += [(f"The header {name!r}", value) for name, value in self._endpoint.headers.items()]
@@ -233,12 +233,12 @@ class FailureDescriber:
         return Failure(FailureKind.INVALID_REQUEST, message, message)
 
     def describe_unusable_proxy(self, fault: str) -> Failure:
-        """Describe a proxy of the environment that is invalid or of an unsupported kind."""
+        """Describe a proxy of the environment that is invalid or unsupported."""
         message = f"The proxy of the environment for {self._host} cannot be used: {redacted_line(fault)}. {_NAMED}"
         return Failure(FailureKind.INVALID_REQUEST, message, message)
 
     def describe_connect_timeout(self, seconds: float) -> Failure:
-        """Describe a connection that is neither accepted nor refused."""
+        """Describe a connection that was neither accepted nor refused in time."""
         message = f"{self._where} did not answer within {seconds:.3g} s. Check the base URL, the network and a proxy."
         return Failure(FailureKind.UNREACHABLE, message, message, retryable=True)
 
@@ -248,7 +248,7 @@ class FailureDescriber:
         return Failure(FailureKind.STREAM_BROKEN, message, message)
 
     def describe_silence(self, seconds: float, waiting_for: str) -> Failure:
-        """Describe a silence that lasted too long."""
+        """Describe a server that sent no data for too long."""
         message = f"{self._host} sent nothing for {seconds:.3g} s while waiting for {waiting_for}. Try again."
         return Failure(FailureKind.STREAM_BROKEN, message, message, retryable=True)
 
@@ -259,7 +259,7 @@ class FailureDescriber:
         return Failure(FailureKind.STREAM_BROKEN, message, f"{what}\n{detail}", retryable=True)
 
     def describe_oversized_response(self, endless: ResponseTooLarge) -> Failure:
-        """Describe a response of an implausible size; the same request would bring the same."""
+        """Describe a response that exceeds a size limit; not retried, as the same request would get the same."""
         message = f"{self._host} sent {endless}; it was not read on. Check the server, or a proxy before it."
         return Failure(FailureKind.STREAM_BROKEN, message, message)
 
@@ -271,7 +271,7 @@ class FailureDescriber:
         return Failure(FailureKind.INVALID_REQUEST, message, body[:10_000])
 
     def describe_overflow(self) -> Failure:
-        """Describe a response that stopped for length before it began."""
+        """Describe an empty response that stopped because the context window is full."""
         message = f"The conversation fills the model's context window: there was no room for an answer. {COMPACT}"
         return Failure(FailureKind.CONTEXT_FULL, message, message)
 
@@ -281,7 +281,7 @@ class FailureDescriber:
         return Failure(FailureKind.UNKNOWN, f"The request to {self._host} failed: {words}", words, retryable=True)
 
     def _read(self, status: int | None, headers: Mapping[str, str], body: Any) -> Failure:
-        # Imported when something fails: their many patterns take their time to compile.
+        # Imported only after a failure, because compiling its many patterns takes time.
         from app.llm.failures.classification import classify_failure, parse_context_window, parse_retry_delay
 
         text = searchable_text(body)
@@ -312,7 +312,7 @@ class FailureDescriber:
         return f"{what}{said} {advice}"
 
     def _meaning(self, kind: FailureKind, status: int | None) -> tuple[str, str]:
-        """Return what happened, and what to do."""
+        """Return what happened and what the user can do."""
         host = self._host
         if kind is FailureKind.AUTH and self._endpoint.api_key is None:
             variable = "ANTHROPIC_API_KEY" if host == "api.anthropic.com" else "OPENAI_API_KEY"
@@ -338,7 +338,7 @@ class FailureDescriber:
 
 
 def _inner_status(data: Any) -> int | None:
-    """The HTTP status that an error object names, as OpenRouter and vLLM do."""
+    """Return the HTTP status inside an error object, as sent by OpenRouter and vLLM; None if there is none."""
     inner = data.get("error") if isinstance(data, Mapping) and isinstance(data.get("error"), Mapping) else data
     if not isinstance(inner, Mapping):
         return None
@@ -350,7 +350,7 @@ def _inner_status(data: Any) -> int | None:
 
 
 def _shown(base_url: str) -> tuple[str, str]:
-    """Host with port, and the whole URL, both without user, password and query."""
+    """Return host with port, and the whole URL, both without user, password and query."""
     try:
         parts = urlsplit(base_url)
     except ValueError:
@@ -361,7 +361,7 @@ def _shown(base_url: str) -> tuple[str, str]:
 
 
 def exception_chain(cause: BaseException) -> Iterator[BaseException]:
-    """Return an exception and its causes, the innermost last: the SDK's own message is just "Connection error."."""
+    """Yield an exception and its causes, the innermost last: the SDK's own message is only "Connection error."."""
     pending, seen = [cause], set[int]()
     while pending:
         link = pending.pop()

@@ -1,4 +1,4 @@
-"""Kinds of failed requests, and when to retry them."""
+"""Kinds of failed requests, and the rules for retries."""
 
 import random
 from collections.abc import Callable
@@ -8,50 +8,50 @@ from enum import StrEnum
 from app.llm.values.requests_and_updates import ResponseCompleted
 
 COMPACT = "Compact it."
-"""What to do about a conversation that is too long, as long as that has not been tried."""
+"""Advice for a conversation that is too long; removed from messages after compaction has failed."""
 
 
 class FailureKind(StrEnum):
-    """Kind of a failure, on which the next action depends."""
+    """Kind of a failure; the next action depends on it."""
 
     CONTEXT_FULL = "context_full"
-    """The payload does not fit the model's window: compact, then send again."""
+    """The payload exceeds the model's context window: compact, then retry."""
     AUTH = "auth"
     QUOTA = "quota"
-    """No credit, or a daily limit: waiting a minute does not help."""
+    """No credit, or a daily limit is used up: waiting a minute does not help."""
     RATE_LIMITED = "rate_limited"
     MODEL_NOT_FOUND = "model_not_found"
     UNREACHABLE = "unreachable"
     SERVER_ERROR = "server_error"
     INVALID_REQUEST = "invalid_request"
-    """The server understood and refused: the same request will be refused again."""
+    """The server refused the request and would refuse it again."""
     TOOL_USE_FAILED = "tool_use_failed"
-    """The server's own check of the model's tool calls failed (Groq)."""
+    """The server's own validation of the model's tool calls failed (Groq)."""
     STREAM_BROKEN = "stream_broken"
     UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A failed attempt, as far as it is understood."""
+    """A failed attempt, with everything that the response says about it."""
 
     kind: FailureKind
     message: str
     """One line for the user: what happened and what to do."""
     text: str = ""
-    """All that the server said, with whatever was nested in it, on which corrections are decided."""
+    """Full text of the server's message, including nested errors; input of the correction rules."""
     status: int | None = None
-    """HTTP status, or the one that an error inside a stream names."""
+    """HTTP status, or the status inside an error of the stream."""
     retryable: bool = False
-    """The same request may succeed if it is sent again."""
+    """The same request may succeed later."""
     retry_after: float | None = None
-    """Seconds the server asks to wait."""
+    """Seconds that the server asks to wait."""
     context_window: int | None = None
-    """Tokens that the model takes, where the server says so."""
+    """The model's context window in tokens, if the server names it."""
 
 
 class RequestError(Exception):
-    """A request ended without a usable response; `str()` is one line that the user can act on."""
+    """A request ended without a usable response; `str()` is one line for the user that says what to do."""
 
     def __init__(
         self,
@@ -67,12 +67,12 @@ class RequestError(Exception):
         self.kind = kind
         self.message = message
         self.retry_at = retry_at
-        """Unix time from which it is worth another try, where the server said so."""
+        """Unix time from which a retry makes sense, if the server names it."""
         self.status = status
         self.context_window = context_window
-        """Tokens that the model takes, where the server said so."""
+        """The model's context window in tokens, if the server names it."""
         self.partial = partial
-        """What the last attempt had streamed before it failed, if anything."""
+        """The part that the last attempt received before it failed, if any."""
 
 
 class AttemptFailed(Exception):
@@ -85,36 +85,38 @@ class AttemptFailed(Exception):
 
 _BUSY = frozenset({FailureKind.RATE_LIMITED, FailureKind.SERVER_ERROR})
 _LATEST = 5.0
-"""Seconds after the time that a server names, at most: others wait for it, too."""
+"""Most seconds added at random to the server's retry time, because other clients wait for the same time."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """Limits and delays, in seconds."""
+    """Limits and delays of retries, in seconds."""
 
     attempts: int = 4
-    """Sends of one request where something broke, corrections of the profile not counted."""
+    """Most attempts of a request after broken connections; attempts after profile corrections don't count."""
     base: float = 0.5
-    """Upper bound of the first delay then; it doubles from attempt to attempt."""
+    """Upper bound of the first delay after a broken connection; doubles with each attempt."""
     busy_attempts: int = 6
-    """Sends of one request to a server that answers that it can't just now."""
+    """Most attempts of a request to a server that is busy."""
     busy_base: float = 1.5
     cap: float = 20.0
-    """Upper bound of every delay that is not the server's wish."""
+    """Upper bound of every delay that the server did not request."""
     total: float = 120.0
-    """From the first send on, no retry of our own accord begins later than this."""
+    """No retry starts later than this after the first attempt, unless the server named the delay."""
     longest_hint: float = 900.0
-    """Nor one that a server asks for later than this: then the user decides. Until then there is a count-down, which
-    the user can end either way."""
+    """Longest delay that a server may request; after that the user decides. During the delay there is a countdown,
+    in which the user can retry at once or stop."""
     closing_attempts: int = 2
     closing_total: float = 5.0
     jitter: Callable[[], float] = random.random
-    """A number from 0 up to 1."""
+    """Returns a random number from 0 up to 1."""
 
     def delay(self, failure: Failure, attempt: int, elapsed: float, *, closing: bool = False) -> float | None:
-        """Return the seconds to wait before the next attempt, or None if there is none.
+        """Return the seconds to wait before the next attempt; None if there is none.
 
-        `attempt` counts the sends so far, `elapsed` the seconds since the first.
+        Args:
+            attempt: number of attempts so far.
+            elapsed: seconds since the first attempt.
         """
         busy = failure.kind in _BUSY
         attempts = self.closing_attempts if closing else self.busy_attempts if busy else self.attempts
@@ -132,4 +134,4 @@ class RetryPolicy:
 
 STANDARD_RETRY = RetryPolicy()
 NO_RETRY = RetryPolicy(attempts=1, busy_attempts=1, closing_attempts=1)
-"""Whoever waits is there, and asks again or not."""
+"""For requests whose user waits for the result and can retry."""

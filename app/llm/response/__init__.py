@@ -1,1 +1,1 @@
-"""From the bytes of a response to text and calls."""
+"""Parse the bytes of a response into text and calls."""

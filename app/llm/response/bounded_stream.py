@@ -1,11 +1,11 @@
-"""Decode server-sent events from bytes, within the size limits of a response, which are far above what models write.
+"""Decode server-sent events from bytes, within size limits far above the responses of models.
 
-What exceeds a limit is not read on, not kept and not asked for again: the same server would send the same again.
+A response that exceeds a limit is not read further, not stored and not retried: the server would send the same again.
 
-Server-sent events are as the WHATWG HTML standard defines them (https://html.spec.whatwg.org/, section 9.2), and
-beyond it what servers really send: comments and `retry:` as heartbeats, events without data, a byte order mark, a
-last event without its blank line, an `error:` field, and bodies that are no event stream at all (a JSON document,
-JSON lines, an HTML page).
+Server-sent events follow the WHATWG HTML standard (https://html.spec.whatwg.org/, section 9.2). Also accepted is what
+real servers send: comments and `retry:` as heartbeats, events without data, a byte order mark, a last event without
+its blank line, an `error:` field, and bodies that are not an event stream (a JSON document, JSON lines, an HTML
+page).
 """
 
 import json
@@ -15,24 +15,24 @@ from typing import Any, NamedTuple
 from pydantic_core import from_json
 
 DEEPEST = 100
-"""Levels of objects and lists in each other."""
+"""Most levels of nested objects and lists."""
 
 
 def parse_json(text: str, *, strict: bool = True) -> Any:
     """Return the parsed text; `strict` as in `json.loads`. Raises ValueError or RecursionError."""
     value = _value(text) if strict else json.loads(text, strict=False)
-    # Each level has a bracket of its own: without so many there is nothing to look through.
+    # Each level has a bracket: with fewer brackets, no check is necessary.
     if text.count("{") + text.count("[") > DEEPEST and _is_deeper(value, DEEPEST):
         raise ValueError("it is nested too deeply")
     return value
 
 
 def _value(text: str) -> Any:
-    """As `json.loads`, in a quarter of the time for the small objects that a response streams in."""
+    """Parse like `json.loads`, but four times as fast for the small objects of a streamed response."""
     try:
         return from_json(text, cache_strings="keys")
     except (ValueError, TypeError):
-        # It knows no halves of surrogate pairs, which servers send, and says something else about what is no JSON.
+        # `from_json` rejects lone surrogates, which servers send, and has other error messages for invalid JSON.
         return json.loads(text)
 
 
@@ -44,25 +44,25 @@ def _is_deeper(value: Any, levels: int) -> bool:
 
 
 MAX_ERROR = 2**20
-"""Bytes of an error's body."""
+"""Most bytes of an error's body."""
 MAX_LISTING = 16 * 2**20
-"""Bytes of the list of models."""
+"""Most bytes of the list of models."""
 MAX_RENDERED = 2**20
-"""Bytes of an answer that has a rendered prompt of a few hundred words, or its tokens."""
+"""Most bytes of an answer with a rendered prompt of a few hundred words, or its tokens."""
 MAX_BODY = 256 * 2**20
-"""Bytes of a streamed body, framing included; it is not kept."""
+"""Most bytes of a streamed body including framing; it is not stored."""
 MAX_EVENT = 8 * 2**20
-"""Bytes of one event, of one line, and of whatever else comes without any event: heartbeats, a page, a document."""
+"""Most bytes of one event, one line, or data without an event: heartbeats, a page, a document."""
 MAX_RESPONSE = 4 * 2**20
-"""Characters of text, reasoning, arguments and opaque fields together."""
+"""Most characters of text, reasoning, arguments and opaque fields together."""
 MAX_CALL = 2 * 2**20
-"""Characters of the arguments of one call."""
+"""Most characters of the arguments of one call."""
 MAX_CALLS = 512
-"""Tool calls of one response."""
+"""Most tool calls of one response."""
 
 
 class ResponseTooLarge(Exception):
-    """A response exceeds a limit; the message names the part, as in `an event of more than 8 MiB`."""
+    """A response exceeds a limit; the message names the part, e.g. `an event of more than 8 MiB`."""
 
     def __init__(self, what: str, limit: int, unit: str = "B") -> None:
         super().__init__(f"{what} of more than {_amount(limit, unit)}")
@@ -79,17 +79,17 @@ _FIELDS = ("data", "event", "id", "retry", "error")
 
 
 class ServerSentEvent(NamedTuple):
-    """A server-sent event with data; heartbeats are no events."""
+    """A server-sent event with data; heartbeats have none and are skipped."""
 
     data: str
     name: str = ""
-    """`event:` as sent, or `error` for data that came in an `error:` field."""
+    """The `event:` field as sent, or `error` for data in an `error:` field."""
     damaged: bool = False
-    """Some of its bytes were not UTF-8 and stand as U+FFFD."""
+    """Some of its bytes were not UTF-8 and were replaced by U+FFFD."""
 
 
 class ServerSentEventDecoder:
-    """Incremental decoder; `feed` returns the events that the bytes complete, `finish` what is left at the end."""
+    """Incremental decoder; `feed` returns the events that the bytes complete, `finish` the rest at the end."""
 
     def __init__(self) -> None:
         self._pending = bytearray()
@@ -98,18 +98,18 @@ class ServerSentEventDecoder:
         self._name = ""
         self._data: list[str] = []
         self._since_event = 0
-        """Bytes since the last event, heartbeats included."""
+        """Bytes since the last event, including heartbeats."""
         self._damaged = False
         self._unframed: list[str] = []
         self._outside_bytes = 0
 
     @property
     def unframed(self) -> str:
-        """Return the text outside of event framing, such as an HTML page."""
+        """Return the text outside of event framing, for example an HTML page."""
         return "\n".join(self._unframed)
 
     def feed(self, piece: bytes) -> list[ServerSentEvent]:
-        """Take the next bytes; raises ResponseTooLarge where they go on and on without completing an event."""
+        """Decode the next bytes; raise ResponseTooLarge if too many bytes arrive without completing an event."""
         self._since_event += len(piece)
         if self._since_event > MAX_EVENT:
             raise ResponseTooLarge("a page" if self._unframed else "an event", MAX_EVENT)
@@ -131,7 +131,7 @@ class ServerSentEventDecoder:
         return events
 
     def finish(self) -> list[ServerSentEvent]:
-        """Return the events that are complete but for their blank line; the body has ended."""
+        """Return the last events after the end of the body, even without their final blank line."""
         events: list[ServerSentEvent] = []
         if self._pending:
             self._line(bytes(self._pending), events)
@@ -176,7 +176,7 @@ class ServerSentEventDecoder:
             events.append(ServerSentEvent(line, damaged=self._damaged))
             self._damaged = False
         else:
-            # It is kept, so it counts as a whole, whatever events come between.
+            # The text is stored, so all of it counts, even with events in between.
             self._outside_bytes += len(line)
             if self._outside_bytes > MAX_EVENT:
                 raise ResponseTooLarge("a page", MAX_EVENT)
