@@ -17,15 +17,15 @@ from types import ModuleType
 from typing import Any
 
 _LATER = ("openai.lib", "openai.types", "httpcore2")
-"""Packages that are loaded so, with those inside them; and `openai` itself."""
+"""Packages that import their modules lazily, together with `openai` itself."""
 _CLIENT = ("AsyncOpenAI", "DefaultAsyncHttpxClient", "Omit", "APIStatusError")
 _CONNECTIONS = ("AsyncConnectionPool", "default_ssl_context", "TimeoutException")
-"""What every request asks for, of `openai` and of `httpcore2`."""
+"""Names of `openai` and `httpcore2` that every request needs."""
 _filling = threading.RLock()
 
 
 class _LaterPackage(SourceFileLoader):
-    """Module that imports attributes of its package on first access."""
+    """Loader for a package that imports its attributes on first access."""
 
     def exec_module(self, module: ModuleType) -> None:
         """Leave the module empty; its attributes are imported on access."""
@@ -45,7 +45,7 @@ class _LaterPackage(SourceFileLoader):
                 elif not ran and find_spec(f"{package}.{name}") is None:
                     ran = True
                     super(_LaterPackage, self).exec_module(module)
-            # What is found nowhere may be a module, which whoever imports it asks for first.
+            # A missing name may be a submodule: `from package import name` imports it after this AttributeError.
             try:
                 return module.__dict__[name]
             except KeyError:
@@ -55,10 +55,10 @@ class _LaterPackage(SourceFileLoader):
 
 
 class _LaterPackages(MetaPathFinder):
-    """Finds the SDK's packages."""
+    """Finds the lazily loaded packages of the SDK."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        """Return a module spec for the package; None for all others, which are imported normally."""
+        """Return a spec with a lazy loader for these packages; None for all others, which are imported normally."""
         if name == "openai" or f"{name}.".startswith(tuple(f"{one}." for one in _LATER)):
             spec = PathFinder.find_spec(name, path, target)
             if spec and spec.submodule_search_locations is not None and type(spec.loader) is SourceFileLoader:
@@ -73,7 +73,7 @@ def import_openai() -> ModuleType:
 
 
 def import_network_modules() -> None:
-    """Import everything that opens connections, also what it would import on the event loop."""
+    """Import everything that opens connections, including modules that would be imported on the event loop."""
     _import("httpcore2", _CONNECTIONS)
     importlib.import_module("httpcore2._backends.anyio")
     importlib.import_module("anyio._backends._asyncio")
@@ -92,9 +92,9 @@ def _import(package: str, names: Sequence[str]) -> ModuleType:
 
 
 def _imported_names(package: str, source: bytes) -> dict[str, tuple[str, str]]:
-    """Return the names that a package re-exports, each with its module and its name there.
+    """Return the names that a package re-exports, each with its module and its name in that module.
 
-    An empty name there stands for the module itself. What is imported under a condition is not among them.
+    An empty name means the module itself. Conditional imports are not included.
     """
     found = {}
     for node in ast.parse(source).body:
@@ -120,31 +120,31 @@ _OWN = (
     "app.llm.failures.classification",
     "app.llm.failures.classification",
 )
-"""What of signoff's own a client is made with, and a failure is read with: the event loop must not import it."""
+"""Modules of signoff that clients and failures need; importing them must not block the event loop."""
 
 _lock = threading.Lock()
 _loading: "dict[bool, Future[Sdk]]" = {}
-"""With and without the certificates of the authorities."""
+"""Running and finished loads, by whether the CA certificates are loaded."""
 
 
 def start_loading_sdk(*, encrypted: bool = True) -> "Future[Sdk]":
-    """Start to load the SDK and everything that connections need, unless this has begun; return at once.
+    """Start loading the SDK and all modules that connections need, unless this has started; return at once.
 
     Args:
-        encrypted: the connection needs the certificates of the authorities: a tenth of a second and 2 MB.
+        encrypted: the connection needs the CA certificates, which take a tenth of a second and 2 MB.
     """
     with _lock:
         future = _loading.get(encrypted)
         if future is None or (future.done() and future.exception() is not None):
             future = _loading[encrypted] = Future()
-            # Marked as running, so that an impatient waiter cannot cancel it for the others.
+            # Mark it as running, so that no waiter can cancel it for the others.
             future.set_running_or_notify_cancel()
             threading.Thread(target=_settle, args=(future, encrypted), name="load-openai", daemon=True).start()
         return future
 
 
 async def wait_for_sdk(*, encrypted: bool = True) -> Sdk:
-    """Return the SDK as soon as it is loaded."""
+    """Return the SDK when it is loaded; raise the error of loading it."""
     future = start_loading_sdk(encrypted=encrypted)
     return future.result() if future.done() else await asyncio.wrap_future(future)
 
@@ -164,9 +164,9 @@ def _load(encrypted: bool) -> Sdk:
     for own in _OWN:
         importlib.import_module(own)
     if is_first:
-        # It stays until the end. To look through it for garbage, time and again, would hold up everything else
-        # for a tenth of a second.
+        # The modules stay until the program ends. Scanning them in garbage collections would block everything
+        # else for a tenth of a second each time.
         gc.freeze()
-    # One that knows no authority trusts nobody, should it be used after all.
+    # A context without certificates trusts no server, should it be used anyway.
     context = httpx2.create_ssl_context() if encrypted else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     return Sdk(openai, httpx2, context)

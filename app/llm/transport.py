@@ -1,8 +1,8 @@
 """One streamed HTTP exchange with the endpoint through the OpenAI SDK's client; no retries, no interpretation.
 
-The SDK sends the request and maps HTTP errors. The body is read raw and decoded here, because the SDK's own
-iteration ends in silence or in foreign exceptions on much of what servers send (heartbeats without data, errors with
-status 200, complete documents, damaged UTF-8).
+The SDK sends the request and maps HTTP errors. The body is read raw and decoded by `ServerSentEventDecoder`: for much
+of what servers send (heartbeats without data, errors with status 200, complete documents, damaged UTF-8), the SDK's
+iterator ends silently or raises unrelated exceptions.
 """
 
 import asyncio
@@ -28,29 +28,29 @@ from app.llm.values.requests_and_updates import Endpoint
 from app.llm.wires.wire import Wire
 
 _SLICE = 0.002
-"""Seconds of work that a response takes of the event loop at a time, however much of it has come."""
+"""Longest time slice in seconds that a response takes of the event loop at once, however much data has arrived."""
 _TURNS = 64
-"""Turns of the event loop in between that are the others', at most: twice what a key takes to the screen."""
+"""Most iterations of the event loop that other tasks get between slices: twice what a key press needs."""
 _IDLE = 2
-"""Times the shortest turn so far that a turn takes in which the others still had something to do."""
+"""An iteration longer than this many times the shortest one means that other tasks had work."""
 _PIECE = 2**13
-"""Bytes that are taken at a time, about: what is made of them takes half a slice."""
+"""Approximate bytes processed at once; processing them takes half a slice."""
 _PIECES = 64
-"""Pieces that are read before any of them is taken: reading them takes a quarter of a slice."""
+"""Most pieces that are buffered; reading them takes a quarter of a slice."""
 
 
 class BackgroundBodyReader:
-    """Context manager that reads the pieces of a body in the background."""
+    """Context manager that reads the pieces of a body in a background task."""
 
     def __init__(self, pieces: AsyncGenerator[bytes]) -> None:
         self._pieces = pieces
         self._read: deque[bytes] = deque()
-        """What was not taken yet; no queue of asyncio's, which costs as much as what is in a piece."""
+        """Buffered pieces. Not an asyncio.Queue: that would cost as much time as processing a piece."""
         self._more, self._room = asyncio.Event(), asyncio.Event()
-        """Something was read, or the end has come; some of it was taken."""
+        """Set when a piece or the end has arrived; set when the buffer has room again."""
         self._ended = False
         self._failure: Exception | None = None
-        """Why the end came too soon."""
+        """The exception that ended the body early."""
         self._others = TaskYielder()
         self._since = 0.0
 
@@ -66,8 +66,8 @@ class BackgroundBodyReader:
         await asyncio.wait({self._reading})
 
     async def read_available(self) -> bytes:
-        """Return the bytes received since the last call, or the next ones; empty at the end. Raises what reading
-        raised."""
+        """Return the bytes received since the last call, or wait for the next ones; empty at the end. Raises the
+        error of reading the body."""
         if time.thread_time() - self._since > _SLICE:
             await self._others.let_others_run()
             self._since = time.thread_time()
@@ -87,7 +87,7 @@ class BackgroundBodyReader:
         return b"".join(taken)
 
     async def wait_for_end(self, seconds: float) -> None:
-        """Wait for the end, at most this long, whether it is a good one or not."""
+        """Wait for the end of the body or an error, at most this many seconds."""
         with contextlib.suppress(Exception):
             async with asyncio.timeout(seconds):
                 while await self.read_available():
@@ -116,10 +116,10 @@ class TaskYielder:
 
     def __init__(self) -> None:
         self._shortest = math.inf
-        """Seconds that a turn took in which nobody did anything."""
+        """Seconds of the shortest iteration so far, in which no other task did anything."""
 
     async def let_others_run(self) -> None:
-        """Return once no other task has work, or after a fair number of turns of the loop."""
+        """Return when no other task has work, or after `_TURNS` iterations of the loop."""
         for _ in range(_TURNS):
             begun = time.thread_time()
             await asyncio.sleep(0)
@@ -130,10 +130,10 @@ class TaskYielder:
 
 
 DRAIN = 0.1
-"""Seconds for the rest of a body after its last event, so that the connection can serve the next request."""
+"""Seconds for reading the rest of a body after its last event, so that the connection can be reused."""
 _NO_KEY = "none"
 _ENCODED_AT_ONCE = 16
-"""So many messages are encoded as JSON in one call, which no other thread interrupts."""
+"""Messages encoded as JSON in one call, during which no other thread runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ class Timeouts:
 
     connect: float = 10.0
     read: float = 120.0
-    """Without a single byte, comments included."""
+    """Without any byte, including comments."""
     write: float = 30.0
     pool: float = 10.0
     first: float = 300.0
@@ -152,21 +152,21 @@ class Timeouts:
     linger: float = 2.0
     """After the finish reason, for the usage and the end of the stream."""
     closing: float = 20.0
-    """Between tokens of a closing request, and to its first: the proposal is on screen, the words can be missed."""
+    """Between tokens of a closing request, and before its first: the proposal is on screen, its text is optional."""
     whole: float = 1800.0
-    """For all of a response, however steadily it trickles."""
+    """For a whole response, however steadily it arrives."""
     whole_closing: float = 90.0
 
     @classmethod
     def for_endpoint(cls, endpoint: Endpoint) -> Self:
-        """More patience with a server on this machine, which may first have to load a model."""
+        """Return the timeouts for an endpoint; longer for a local server, which may have to load a model first."""
         if not is_local(endpoint.base_url):
             return cls()
         return cls(read=600, first=600, idle=300, closing=45, whole=3600, whole_closing=180)
 
 
 class ProgressTimeout:
-    """Timeout that is extended by progress in the response, not by mere bytes, and not for ever."""
+    """Timeout that progress of the response extends, up to a total limit; other bytes don't extend it."""
 
     def __init__(self, timeouts: Timeouts, *, closing: bool) -> None:
         self._timeouts = timeouts
@@ -200,12 +200,12 @@ class ProgressTimeout:
 
 @dataclass(frozen=True, slots=True)
 class StreamEnd:
-    """Last item of an exchange that did not fail."""
+    """Last item of a successful exchange."""
 
     done: bool
-    """The server said `[DONE]`."""
+    """The server sent `[DONE]`."""
     unframed: str
-    """What came outside any event."""
+    """Text outside of all events."""
 
 
 class Transport:
@@ -216,12 +216,12 @@ class Transport:
         self._timeouts = timeouts
         self._reader = describer
         self._client: Any = None
-        # Beyond this machine a proxy may be in between, whatever the scheme.
+        # A remote server may be reached through an encrypted proxy, whatever its scheme.
         plain = is_local(endpoint.base_url) and endpoint.base_url.lower().startswith("http:")
         self._encrypted = not plain
 
     def preload_sdk(self) -> "Future[Sdk]":
-        """Load the SDK on a thread, with certificates where the connection is encrypted; returns at once."""
+        """Start loading the SDK on a thread, with certificates if the connection is encrypted; return at once."""
         return start_loading_sdk(encrypted=self._encrypted)
 
     async def wait_until_ready(self) -> None:
@@ -231,20 +231,20 @@ class Transport:
     async def exchange(
         self, wire: Wire, fields: dict[str, Any], patience: ProgressTimeout
     ) -> AsyncGenerator[list[ServerSentEvent] | StreamEnd]:
-        """Send a request; yield the events of the response in batches, and its end.
+        """Send a request; yield the events of the response in batches, and then its end.
 
         Closing the generator closes the connection at once.
 
         Raises:
-            AttemptFailed: Anything else than a response with status 200 whose body ended in good order.
+            AttemptFailed: There was no response with status 200 whose body ended properly.
         """
         sdk = await wait_for_sdk(encrypted=self._encrypted)
         client = self._connected(sdk)
         response: Any = None
         try:
             async with asyncio.timeout_at(patience.deadline):
-                # Raw, because `chat.completions` checks every message against the SDK's types: that takes twenty
-                # times as long as all the rest, and loading it takes a tenth of a second.
+                # Raw, because `chat.completions` validates every message against the SDK's types: that takes twenty
+                # times as long as everything else, and importing the types takes a tenth of a second.
                 response = await client.post(
                     wire.request_path(self._endpoint.base_url),
                     cast_to=sdk.httpx2.Response,
@@ -267,7 +267,7 @@ class Transport:
         """Return the endpoint's list of models.
 
         Raises:
-            AttemptFailed: The endpoint gives no list.
+            AttemptFailed: The endpoint does not return a list of models.
         """
         sdk = await wait_for_sdk(encrypted=self._encrypted)
         client = self._connected(sdk)
@@ -290,12 +290,12 @@ class Transport:
         return models
 
     async def send_request_to_url(self, wire: Wire, url: str, body: Mapping[str, Any] | None) -> tuple[int, str]:
-        """Make a small request to another URL of the endpoint's server; return status and text.
+        """Send a small request to another URL of the endpoint's server; return status and text.
 
         Args:
-            wire: whose headers are sent.
-            url: the whole of it; it has to be of the endpoint's scheme, host and port, for the key goes along.
-            body: is posted; without one the URL is got.
+            wire: its headers are sent.
+            url: complete URL; it must have the endpoint's scheme, host and port, because the key is sent.
+            body: sent by POST; without it, the request is a GET.
 
         Raises:
             AttemptFailed: there is no answer, or it is longer than `MAX_RENDERED`.
@@ -340,22 +340,22 @@ class Transport:
             except sdk.httpx2.InvalidURL as problem:
                 raise AttemptFailed(self._reader.describe_unusable_address(problem)) from problem
             except (ImportError, ValueError) as problem:
-                # The HTTP library knows no such kind of proxy, or would need another package for it.
+                # The HTTP library does not support this kind of proxy, or needs another package for it.
                 raise AttemptFailed(
                     self._reader.describe_unusable_proxy("it has to be http:// or https://")
                 ) from problem
         return self._client
 
     def _made(self, sdk: Sdk) -> Any:
-        # Imports the HTTP library, which is there by now.
+        # Imports the HTTP library, which is loaded by now.
         from app.llm.bounded_bodies import ACCEPTED, limit_body_size
 
         limits = self._timeouts
         timeout = sdk.httpx2.Timeout(connect=limits.connect, read=limits.read, write=limits.write, pool=limits.pool)
         key = self._endpoint.api_key
         return sdk.openai.AsyncOpenAI(
-            # Given in every case, because the SDK takes what is missing from the environment: a key that is
-            # meant for another host.
+            # Always passed, because the SDK reads missing values from the environment: that key may be for
+            # another host.
             api_key=(key.get_secret_value().strip() if key is not None else "") or _NO_KEY,
             base_url=self._endpoint.address.url_without_query,
             default_query=self._endpoint.address.query,
@@ -365,17 +365,20 @@ class Transport:
             http_client=sdk.openai.DefaultAsyncHttpxClient(
                 verify=sdk.ssl_context,
                 timeout=timeout,
-                # Headers must not travel to where a server points.
+                # Never send the headers to the target of a redirect.
                 follow_redirects=False,
-                # A proxy of the environment does not lead to this machine.
+                # A proxy of the environment cannot reach a server on this machine.
                 trust_env=not is_local(self._endpoint.base_url),
                 event_hooks={"response": [limit_body_size]},
             ),
         )
 
     def _headers(self, sdk: Sdk, wire: Wire) -> dict[str, Any]:
-        """Per request, because only there can the SDK's own be left out: whose account pays is between the user and
-        OpenAI, where no key was given none is sent, and where the wire has a header of its own for it only there."""
+        """Return the headers of a request, without some defaults of the SDK, which can only be omitted per request.
+
+        OpenAI's account headers are sent to OpenAI only. The bearer token is omitted if there is no key, or if the
+        wire sends the key in its own header.
+        """
         headers: dict[str, Any] = {}
         if urlsplit(self._endpoint.base_url).hostname != "api.openai.com":
             headers |= {"OpenAI-Organization": sdk.openai.Omit(), "OpenAI-Project": sdk.openai.Omit()}
@@ -431,13 +434,13 @@ class Transport:
 
 
 def encode_body(fields: Mapping[str, Any]) -> bytes:
-    """Return the fields of a request as a JSON object in UTF-8.
+    """Return the fields of a request as a JSON object in UTF-8; call it on a thread.
 
-    A request of megabytes takes tens of milliseconds: to be called on a thread. The encoder gives no other thread a
-    turn until it returns, so that long lists are encoded in pieces.
+    Encoding megabytes takes tens of milliseconds, during which the encoder does not let other threads run. Long lists
+    are therefore encoded in pieces.
 
     Raises:
-        ValueError: a number or a text has no form in JSON or UTF-8.
+        ValueError: a number or a text cannot be encoded.
     """
     encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
     pieces: list[bytes] = []

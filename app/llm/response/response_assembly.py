@@ -1,4 +1,4 @@
-"""Assemble a response from the chunks of a stream, however the server interprets Chat Completions."""
+"""Assemble a response from the chunks of a stream, tolerating the differences between servers."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -19,11 +19,11 @@ from app.llm.values.requests_and_updates import (
 from app.llm.wires.wire import OPAQUE_BLOCKS, parse_token_count
 
 EXCERPT = 60
-"""Characters of the arguments around the fault that the complaint quotes."""
+"""Most characters of the arguments that an error message quotes around the error."""
 
 
 def arguments_as_text(arguments: Any) -> str:
-    """Return the arguments of one delta as text: a string as it is, None as nothing, anything else as JSON."""
+    """Return the arguments of one delta as text: a string unchanged, None as empty, anything else as JSON."""
     match arguments:
         case None:
             return ""
@@ -34,10 +34,10 @@ def arguments_as_text(arguments: Any) -> str:
 
 
 def parse_arguments(raw: str) -> tuple[dict[str, Any] | None, str]:
-    """Return the arguments as an object and an empty complaint, or None and what is wrong with them.
+    """Return the arguments as an object and an empty string, or None and a message that says what is wrong.
 
-    Nothing at all and `null` are an object without fields, and an object that was encoded twice is decoded twice.
-    Nothing is guessed or completed: what is cut off or followed by junk does not run.
+    Empty text and `null` become an empty object; an object that was encoded twice is decoded twice. Incomplete
+    arguments, and arguments with text after them, are an error: nothing is guessed or completed.
     """
     if raw.strip() in ("", "null"):
         return {}, ""
@@ -57,7 +57,7 @@ def parse_arguments(raw: str) -> tuple[dict[str, Any] | None, str]:
 
 
 def is_complete_json(raw: str) -> bool:
-    """Return whether the text so far is a complete JSON object."""
+    """Return whether the text is a complete JSON object."""
     try:
         return isinstance(_decode(raw), dict)
     except (ValueError, RecursionError):
@@ -65,7 +65,7 @@ def is_complete_json(raw: str) -> bool:
 
 
 def _decode(text: str) -> Any:
-    # Not strict: a line break that stands unescaped in a string has only one possible meaning.
+    # Not strict: an unescaped line break in a string is unambiguous.
     return parse_json(text, strict=False)
 
 
@@ -103,7 +103,7 @@ def _is_encodable(value: Any) -> bool:
 
 @dataclass(slots=True, eq=False)
 class _Slot:
-    """A tool call in the making."""
+    """A tool call that is being received."""
 
     position: int
     id: str = ""
@@ -115,28 +115,29 @@ class _Slot:
 
     @property
     def complete(self) -> bool:
-        """Return whether the arguments are a whole object; only texts that end like one are parsed."""
+        """Return whether the arguments are a complete object; only text that ends with `}` is parsed."""
         return bool(self.pieces) and self.pieces[-1].rstrip().endswith("}") and is_complete_json("".join(self.pieces))
 
 
 class CallAssembly:
     """The calls of one response.
 
-    The rules, which no documented protocol covers but the deltas of real servers need:
+    The rules follow the deltas of real servers; no protocol documents them:
+    - an empty string counts as missing;
+    - a known id takes precedence over the index; a new id starts a new call, even if its index is already in use;
+    - a complete call after a complete call with the same id is a new one, unless both are identical;
+    - without an id, the index selects the latest call with that index; without both, the latest call continues;
+    - a delta with a name starts a new call if the current call has a name and complete arguments;
+    - calls keep the order in which they were first seen, whatever their indexes;
+    - a name may arrive in pieces, complete with each delta, or both; arguments are always appended.
 
-    - an empty string is as good as nothing;
-    - a known id wins over any index; a new id opens a new call, also where its index belongs to another one already;
-    - a whole call after a whole call is another one although its id is the same, unless it says the very same;
-    - without an id the index selects the latest call that has it; without either the latest call goes on;
-    - a delta that brings a name although its call has one and its arguments are whole opens a new call;
-    - calls keep the order in which they were first seen, not that of their indexes;
-    - a name may come in pieces, whole again with each delta, or both; arguments are always appended.
+    Args:
+        tool_names: Names of the offered tools; they help to join names that arrive in pieces.
     """
 
     def __init__(self, tool_names: Iterable[str] = ()) -> None:
-        """`tool_names`: what the request offered; helps with names that come in pieces."""
         self.characters = 0
-        """Size of everything in the calls so far."""
+        """Characters of all calls so far, including ids, names and opaque fields."""
         self._tool_names = frozenset(tool_names)
         self._slots: list[_Slot] = []
 
@@ -144,10 +145,10 @@ class CallAssembly:
         return bool(self._slots)
 
     def feed(self, delta: Mapping[str, Any]) -> CallProgress | None:
-        """Add one element of `delta.tool_calls`; return None if it is empty.
+        """Add one element of `delta.tool_calls`; return the progress of its call, or None if it is empty.
 
         Raises:
-            ResponseTooLarge: The arguments of one call, or the calls, go on without end.
+            ResponseTooLarge: The arguments of one call, or the number of calls, exceed their limit.
         """
         function = delta.get("function")
         function = function if isinstance(function, dict) else {}
@@ -176,7 +177,7 @@ class CallAssembly:
         return CallProgress(slot.position, slot.name, slot.characters)
 
     def calls(self) -> tuple[ReceivedCall, ...]:
-        """Return the calls as they are, in the order of their first deltas."""
+        """Return the calls received so far, in the order of their first deltas."""
         return tuple(_received(slot) for slot in self._slots)
 
     def _slot(self, identity: str, index: int | None, name: str, arguments: str) -> _Slot:
@@ -190,7 +191,7 @@ class CallAssembly:
                 return self._open(identity, index)
             anonymous.id = identity
             return anonymous
-        # The same id for two calls: where both name and index say so, or where the one before is whole.
+        # The same id starts a new call if name and index differ, or if the call before is complete.
         if name and index is not None and known.index not in (None, index):
             return self._open(identity, index)
         again = known.pieces == [arguments]
@@ -212,12 +213,12 @@ class CallAssembly:
         return slot
 
     def _joined_name(self, slot: _Slot, name: str) -> str:
-        """The name of a call after one more delta brought (a piece of) it."""
+        """Return the name of a call after another delta with the name or a piece of it."""
         if not slot.name:
             return name
         if slot.name in self._tool_names or slot.characters:
             return slot.name
-        # Sent whole again but longer than before, or in pieces.
+        # Either the longer full name, or the next piece.
         return name if name.startswith(slot.name) or name in self._tool_names else slot.name + name
 
 
@@ -248,15 +249,15 @@ Delta = TextDelta | ReasoningDelta | CallProgress
 
 
 class DeltaCollector:
-    """Collects the contents of chunks: texts are joined, and only the latest state of a call is kept."""
+    """Collects the contents of chunks: joins texts, and keeps only the latest state of each call."""
 
     def __init__(self) -> None:
         self._whole: list[Delta] = []
         self._kind: type[TextDelta | ReasoningDelta] = TextDelta
         self._pieces: list[str] = []
-        """Of the text that goes on, which is of that kind."""
+        """Pieces of the current text, which is of the kind `_kind`."""
         self._calls: dict[int, CallProgress] = {}
-        """Of the calls that go on, by their index."""
+        """Latest progress of the current calls, by index."""
 
     def add_text(self, piece: str) -> None:
         """Add a piece of the answer."""
@@ -273,7 +274,7 @@ class DeltaCollector:
         self._calls[progress.index] = progress
 
     def pop_all(self) -> list[Delta]:
-        """Return everything in order, and forget it."""
+        """Return everything in order, and clear the collector."""
         self._end()
         whole, self._whole = self._whole, []
         return whole
@@ -295,22 +296,22 @@ class DeltaCollector:
 CUT_SHORT = frozenset(
     {"length", "max_tokens", "content_filter", "error", "model_context_window_exceeded", "sensitive"}
 )
-"""Finish reasons that leave a response unfinished: its calls must not run."""
+"""Finish reasons of an incomplete response, whose calls must not run."""
 
 _ECHOED_LISTS = ("reasoning_details", "thinking_blocks", OPAQUE_BLOCKS)
 _MERGED_TEXTS = ("text", "summary", "thinking")
 _LONGEST_REASON = 100
-"""Characters of a finish reason."""
+"""Most characters of a finish reason."""
 _MAX_DOLLARS = 1_000_000
-"""What is more is not what one response costs."""
+"""Largest plausible cost of one response."""
 
 
 class ResponseAssembly:
-    """Collects one response: feed it every chunk (parsed JSON), then take the result.
+    """Collects one response: feed it every chunk (parsed JSON), then call `flush` and `complete`.
 
     Args:
-        tool_names: Names of the offered tools; they help with names that come in pieces.
-        closing: Hide calls that the server prints as text.
+        tool_names: Names of the offered tools; they help to join names that arrive in pieces.
+        closing: Hide calls that the server sends as text.
     """
 
     def __init__(self, tool_names: Iterable[str] = (), *, closing: bool = False) -> None:
@@ -322,7 +323,7 @@ class ResponseAssembly:
         self._calls = CallAssembly(tool_names)
         self._extras: dict[str, Any] = {}
         self._size = 0
-        """Characters that came, whether they were given out yet or not, but for those of calls."""
+        """Characters received so far except those of calls, whether they were passed on or not."""
         self._text_joiner = SurrogateJoiner()
         self._reasoning_joiner = SurrogateJoiner()
         self._splitter = ThinkSplitter()
@@ -330,7 +331,7 @@ class ResponseAssembly:
 
     @property
     def text(self) -> str:
-        """The answer so far; exactly the concatenation of the `TextDelta`s given out."""
+        """The text so far: exactly the concatenation of all `TextDelta`s."""
         return "".join(self._text)
 
     @property
@@ -340,14 +341,14 @@ class ResponseAssembly:
 
     @property
     def is_empty(self) -> bool:
-        """Return whether nothing has come: no text, no reasoning, no call."""
+        """Return whether neither text nor reasoning nor a call was received."""
         return not (self._text or self._reasoning or self._calls)
 
     def feed(self, chunk: Mapping[str, Any], deltas: DeltaCollector) -> None:
-        """Read one chunk into the deltas; no field is required, unknown ones are ignored.
+        """Add the contents of one chunk to `deltas`; no field is required, unknown ones are ignored.
 
         Raises:
-            ResponseTooLarge: The response, or one of its calls, exceeds every plausible size.
+            ResponseTooLarge: The response or one of its calls exceeds a limit.
         """
         if isinstance(name := chunk.get("model"), str) and name:
             self.model = name
@@ -360,7 +361,7 @@ class ResponseAssembly:
             raise ResponseTooLarge("a response", bounded_stream.MAX_RESPONSE, "characters")
 
     def flush(self) -> list[Delta]:
-        """Release text that was held back because it might have become a tag: no more chunks will come."""
+        """Return text that was held back as a possible start of a tag; call it after the last chunk."""
         text, reasoning = self._splitter.feed(self._text_joiner.finish())
         late_text, late_reasoning = self._splitter.finish()
         deltas = DeltaCollector()
@@ -372,7 +373,7 @@ class ResponseAssembly:
         return deltas.pop_all()
 
     def complete(self, *, ended: bool) -> ResponseCompleted:
-        """Return the response. `ended`: the stream came to an end that the server meant as one."""
+        """Return the response; `ended` says whether the server ended the stream intentionally."""
         return ResponseCompleted(
             text=self.text,
             reasoning=self.reasoning,
@@ -396,12 +397,12 @@ class ResponseAssembly:
             self._delta(self._remainder(message, whole=whole or bool(choice.get("finish_reason"))), deltas)
         self._take_usage(choice)
         reason = choice.get("finish_reason")
-        # The first one counts, unless a later one says that the response was cut short.
+        # The first reason counts, unless a later one says that the response is incomplete.
         if isinstance(reason, str) and reason and (self.finish_reason is None or reason in CUT_SHORT):
             self.finish_reason = reason[:_LONGEST_REASON]
 
     def _remainder(self, message: Mapping[str, Any], *, whole: bool) -> Mapping[str, Any]:
-        """A `message` where a delta belongs: in the last chunk it may repeat everything that was streamed."""
+        """Return the new part of a `message`, which in the last chunk may repeat the whole streamed response."""
         if not whole or self.is_empty:
             return message
         rest = {key: value for key, value in message.items() if key not in ("content", "tool_calls")}
@@ -416,7 +417,7 @@ class ResponseAssembly:
         return rest
 
     def _delta(self, delta: Mapping[str, Any], deltas: DeltaCollector) -> None:
-        # `add_reasoning` and `reasoning_content` say the same where both are sent.
+        # If a server sends both fields, they have the same content.
         thought = delta.get("reasoning_content") or delta.get("reasoning")
         self._thought(thought, deltas)
         self._content(delta.get("content"), deltas)
@@ -448,7 +449,7 @@ class ResponseAssembly:
                     self._part(part, deltas)
 
     def _part(self, part: Any, deltas: DeltaCollector) -> None:
-        """One element of a content list; Mistral's thinking is a list inside a list."""
+        """Add one element of a content list; Mistral's thinking is a list inside a list."""
         if isinstance(part, str):
             self._content(part, deltas)
         elif isinstance(part, dict):
@@ -486,7 +487,7 @@ class ResponseAssembly:
 
 
 def _extend(items: list[Any], more: Iterable[Any]) -> None:
-    """Append opaque reasoning parts; those that continue the last one (same type and index) are joined to it."""
+    """Append opaque reasoning parts; join a part to the last one if it continues it (same type and index)."""
     for part in more:
         last = items[-1] if items else None
         if isinstance(part, dict) and isinstance(last, dict) and _continues(last, part):
@@ -507,7 +508,7 @@ def _continues(last: Mapping[str, Any], part: Mapping[str, Any]) -> bool:
 def read_usage(holder: Mapping[str, Any]) -> TokenUsage | None:
     """Return the usage in a chunk or a choice; None if there is none.
 
-    Groq puts it under `x_groq`, Moonshot into the choice, DeepSeek names cached tokens its own way, and OpenRouter
+    Groq puts it under `x_groq`, Moonshot into the choice; DeepSeek has its own name for cached tokens; OpenRouter
     adds the cost in US dollars.
     """
     usage = holder.get("usage")

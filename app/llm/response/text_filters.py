@@ -1,4 +1,4 @@
-"""Separate reasoning and raw tool calls from streamed text, however the deltas cut it."""
+"""Separate reasoning and unparsed tool calls from streamed text, wherever the deltas split it."""
 
 import re
 from dataclasses import dataclass, field
@@ -9,12 +9,12 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 @dataclass(slots=True)
 class SurrogateJoiner:
-    """Rejoins characters that a server cut in two UTF-16 halves; a lone half becomes U+FFFD."""
+    """Joins characters that a server split into two surrogates; a lone surrogate becomes U+FFFD."""
 
     _held: str = ""
 
     def feed(self, text: str) -> str:
-        """Return the text without an unfinished surrogate pair."""
+        """Return the text; hold back a first half of a surrogate pair at its end."""
         text, self._held = self._held + text, ""
         if "\ud800" <= text[-1:] <= "\udbff":
             text, self._held = text[:-1], text[-1]
@@ -23,7 +23,7 @@ class SurrogateJoiner:
         return text
 
     def finish(self) -> str:
-        """Return the rest: at most one replacement character."""
+        """Return the held-back rest: at most one replacement character."""
         left = "\ufffd" if self._held else ""
         self._held = ""
         return left
@@ -31,14 +31,14 @@ class SurrogateJoiner:
 
 @dataclass(slots=True)
 class ThinkSplitter:
-    """Separates a leading `<think>…</think>` block from the answer; later tags belong to the answer."""
+    """Separates a leading `<think>…</think>` block from the answer; later tags are part of the answer."""
 
     _state: str = "start"
     _held: str = ""
     _closer: str = ""
 
     def feed(self, text: str) -> tuple[str, str]:
-        """Return the answer and the reasoning that can be told apart so far."""
+        """Return (answer, reasoning) so far; a possible start of a tag is held back."""
         match self._state:
             case "start":
                 return self._start(self._held + text)
@@ -53,7 +53,7 @@ class ThinkSplitter:
                 return text, ""
 
     def finish(self) -> tuple[str, str]:
-        """(answer, reasoning) that was held back in case it was the beginning of a tag."""
+        """Return (answer, reasoning) that was held back as a possible start of a tag."""
         held, self._held = self._held, ""
         return ("", held) if self._state == "thinking" else (held, "")
 
@@ -93,17 +93,16 @@ _CALL_MARKS = (
 
 @dataclass(slots=True)
 class CallMarkupHider:
-    """Hides tool calls that a server prints as text: everything from the first marker on.
+    """Hides tool calls that a server sends as text: everything from the first marker on.
 
-    For closing requests only, where a call can't be meant and is never run; elsewhere such marks may be an answer
-    about them.
+    Only for closing requests, where no call is allowed; in other responses the text may be about these markers.
     """
 
     hidden: list[str] = field(default_factory=list)
     _held: str = ""
 
     def feed(self, text: str) -> str:
-        """Return the text that cannot be part of a tool call."""
+        """Return the text before any marker; a possible start of a marker is held back."""
         if self.hidden:
             self.hidden.append(text)
             return ""
@@ -118,7 +117,7 @@ class CallMarkupHider:
         return text[: len(text) - keep]
 
     def finish(self) -> str:
-        """Return the text held back as a possible start of markup."""
+        """Return the text held back as a possible start of a marker."""
         held, self._held = self._held, ""
         return held
 
@@ -129,5 +128,5 @@ def has_call_markup(text: str) -> bool:
 
 
 def _overlap(text: str, tag: str) -> int:
-    """Length of the longest end of `text` that is a beginning of `tag`, but not the whole."""
+    """Return the length of the longest end of `text` that is a proper prefix of `tag`."""
     return next((size for size in range(min(len(text), len(tag) - 1), 0, -1) if tag.startswith(text[-size:])), 0)

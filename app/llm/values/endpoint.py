@@ -1,8 +1,8 @@
-"""An endpoint: its address, checked and without the secrets in it, and its capabilities as data.
+"""An endpoint: its address with secrets separated, and its capabilities as data.
 
-People paste addresses with a password or a key in them. An address is stored with what was learned, shown, and
-exported with the conversation, so what is secret is taken out at once and travels by itself. The projection and the
-client follow the capabilities.
+Users paste addresses that contain a password or a key. An address is stored with learned facts, shown, and exported
+with the conversation, so its secrets are removed at once and kept separately. The projection and the client follow
+the capabilities.
 """
 
 import base64
@@ -31,32 +31,32 @@ class EndpointAddress:
     """A parsed base URL."""
 
     url: str
-    """Without anything secret."""
+    """The URL without secrets."""
     authorization: str = field(default="", repr=False)
-    """The header that user and password of the URL stand for; empty if it has none."""
+    """Authorization header for user and password of the URL; empty if it has none."""
     password: str = field(default="", repr=False)
     secret_query: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    """What the URL's query says beside what is in `url`."""
+    """Query parameters that are not in `url` because they look secret."""
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """Return the parts that must not be shown anywhere."""
+        """Return the values that must not be shown."""
         told = (self.authorization.removeprefix("Basic "), self.password, *(value for _, value in self.secret_query))
         return tuple(text for text in told if text)
 
     @property
     def url_without_query(self) -> str:
-        """Return it without the query, which belongs behind the path of each request."""
+        """Return the URL without the query, which is added to the URL of each request."""
         return self.url.partition("?")[0]
 
     @property
     def query(self) -> dict[str, str]:
-        """Return the query."""
+        """Return all query parameters, including the secret ones."""
         return {**dict(parse_qsl(self.url.partition("?")[2], keep_blank_values=True)), **dict(self.secret_query)}
 
 
 def parse_address(base_url: str) -> EndpointAddress:
-    """Return the address of any text."""
+    """Return the address in any text; an invalid URL is accepted too."""
     try:
         parts = urlsplit(base_url.strip())
         user, password = parts.username, parts.password
@@ -76,7 +76,7 @@ def parse_address(base_url: str) -> EndpointAddress:
 
 
 def host_and_port(base_url: str) -> str:
-    """Return host and port of an address in lower case; empty if it names none."""
+    """Return host and port of an address in lower case; empty if it has none."""
     try:
         return urlsplit(base_url.strip()).netloc.rpartition("@")[2].lower()
     except ValueError:
@@ -84,7 +84,7 @@ def host_and_port(base_url: str) -> str:
 
 
 def is_local(base_url: str) -> bool:
-    """Return whether the address leads to this machine."""
+    """Return whether the address is on this machine."""
     try:
         host = urlsplit(base_url).hostname or ""
     except ValueError:
@@ -97,10 +97,10 @@ def is_local(base_url: str) -> bool:
 
 
 def is_private(base_url: str) -> bool:
-    """Return whether the address leads to this machine or a private network, by its form alone; no name is resolved.
+    """Return whether the address is on this machine or in a private network; names are not resolved.
 
-    Names without a dot (those of containers) and under the suffixes of home and company networks (RFC 6762, RFC 8375,
-    ICANN's `.internal`) are private; so are IP addresses that are not global.
+    Private are names without a dot (such as those of containers), names with the suffixes of home and company
+    networks (RFC 6762, RFC 8375, ICANN's `.internal`), and IP addresses that are not global.
     """
     if is_local(base_url):
         return True
@@ -115,7 +115,7 @@ def is_private(base_url: str) -> bool:
 
 def proxy_for(base_url: str) -> str:
     """Return the URL of the environment's proxy for a URL; empty if there is none."""
-    # Takes a while to be imported.
+    # Imported here because it takes a while.
     from urllib.request import getproxies, proxy_bypass
 
     parts, named = urlsplit(base_url), getproxies()
@@ -126,7 +126,7 @@ def proxy_for(base_url: str) -> str:
 
 
 def find_url_fault(url: str, example: str = "https://host/v1") -> str:
-    """Return what is wrong with a URL, with what to write instead; empty if nothing is."""
+    """Return what is wrong with a URL and what to write instead; empty if it is valid."""
     if "://" not in url:
         return f"it lacks http:// or https://; write http://{url} or https://{url}" if url else "it is empty"
     try:
@@ -148,7 +148,7 @@ def find_url_fault(url: str, example: str = "https://host/v1") -> str:
 
 
 def find_header_fault(name: str, value: str) -> str:
-    """Return what is wrong with a header value, as a sentence without its subject."""
+    """Return what is wrong with a header value as a sentence about `name`; empty if it is valid."""
     if re.search(r"[\r\n]", value):
         return f"{name} has a line break in it"
     if not value.isascii() or not value.isprintable():
@@ -157,102 +157,102 @@ def find_header_fault(name: str, value: str) -> str:
 
 
 def filter_accepted_tools(tools: list[dict[str, Any]], refused: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the tools without those that the server refused; the same list if it refused none."""
+    """Return the tools that the server has not refused; the same list object if it refused none."""
     return [tool for tool in tools if tool_key(tool) not in refused] if refused else tools
 
 
 def tool_name(tool: Mapping[str, Any]) -> str:
-    """Return the name of a tool in OpenAI's form."""
+    """Return the name of a tool in OpenAI's format."""
     return str((tool.get("function") or {}).get("name", ""))
 
 
 def tool_key(tool: Mapping[str, Any]) -> str:
-    """Return a key that tells a tool from another of the same name with another schema."""
+    """Return a key that differs for tools with the same name and different schemas."""
     said = json.dumps(tool, sort_keys=True).encode("utf-8", "surrogatepass")
     return f"{tool_name(tool)} {hashlib.sha256(said).hexdigest()[:16]}"
 
 
 Placement = Literal["inline", "fold_first", "fold_user"]
 NEXT_PLACEMENT: dict[Placement, Placement] = {"inline": "fold_first", "fold_first": "fold_user"}
-"""Where a system message of mid-conversation goes next, if it does not reach the model where it is."""
+"""The next placement to try if a system message in mid-conversation does not reach the model."""
 
 
 def _price(fields: dict[str, float] | None) -> dict[str, float] | None:
-    """Kept as plain numbers, as everything that is learned."""
+    """Validate a price; it is stored as plain numbers, like all learned fields."""
     if fields is not None:
         PriceTable.model_validate(fields)
     return fields
 
 
 class Profile(BaseModel):
-    """Capabilities of one endpoint and model. The defaults are those of an unknown server."""
+    """Capabilities of one endpoint and model. The defaults are for an unknown server."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     name: str = "unknown"
-    """The kind of server, a key of `app.llm.capabilities.profiles.SEEDS`; nothing depends on it."""
+    """The kind of server, a key of `app.llm.capabilities.profiles.SEEDS`; for information only."""
     wire: Literal["chat", "anthropic", "responses"] = "chat"
     """The protocol: chat completions, Anthropic's messages, or OpenAI's Responses."""
     mid_system: Placement = "inline"
     """Where a system message in mid-conversation goes: in place, appended to the first system message, or as a
-    marked block at the head of the next user message (only where the server takes no system message at all)."""
+    marked block at the start of the next user message (only if the server accepts no system message)."""
     rendered: Placement | None = None
-    """The first placement that the server's own renderings of a conversation kept whole, when they were last looked
-    at; None if the server cannot render, or was never asked."""
+    """The first placement that kept all messages in the server's own renderings at the last check; None if the server
+    cannot render or was not checked."""
     tool_choice_none: Literal["honoured", "ignored", "rejected", "fails"] = "honoured"
-    """What the server does with `tool_choice: "none"`; `fails` is an error if the model calls a tool all the same."""
+    """How the server handles `tool_choice: "none"`; `fails`: it returns an error if the model calls a tool anyway."""
     tools_supported: bool = True
-    """The model takes tools at all; without, it can only talk."""
+    """Whether the model accepts tools; without them it can only talk."""
     images_supported: bool | None = None
-    """The model takes images, where known; where it takes none, it is told which ones it does not see."""
+    """Whether the model accepts images; None if unknown. A note names the images that are not sent."""
     refused_images: list[str] = []
-    """Images that the server refused although it takes others, by their SHA-256."""
+    """SHA-256 of images that the server refused although it accepts others."""
     refused_tools: list[str] = []
-    """Tools of MCP servers whose schema the server refused, by `refused_tools.key_of`."""
+    """Tools of MCP servers whose schema the server refused, by `tool_key`."""
     bridge_tool_user: bool = False
-    """Put a short assistant message between a tool result and a user message, as Mistral's templates insist."""
+    """Insert a short assistant message between a tool result and a user message, as Mistral's templates require."""
     single_call_turns: bool = False
-    """The chat template takes one call per assistant message: split the others."""
+    """Split messages with several calls, because the chat template accepts one call per assistant message."""
     merge_users: bool = True
-    """Join user messages that follow each other into one."""
+    """Join consecutive user messages into one."""
     tool_id: str = Field(default="any", pattern=r"^(?:any|alnum9|word64|max[1-9][0-9]{1,2})$")
-    """What ids of tool calls may look like: anything within reason, nine letters and digits (`alnum9`, Mistral),
-    at most so many characters (`max64`), or 64 letters, digits, `_` and `-` (`word64`, Anthropic)."""
+    """Format of tool call ids: `any` reasonable id, nine letters and digits (`alnum9`, Mistral), a maximum length
+    (`max64`), or 64 letters, digits, `_` and `-` (`word64`, Anthropic)."""
     tool_name_on_result: bool = False
     """Put the tool's name on every result."""
     empty_content: Literal["empty", "null", "absent"] = "empty"
-    """What stands as content beside tool calls without text."""
+    """The value of `content` beside tool calls without text."""
     text_beside_calls: bool = True
-    """A message may have both a text and calls; where it may not (Mistral's first templates), the calls count."""
+    """Whether a message may have both text and calls; if not (Mistral's first templates), only the calls are sent."""
     developer_role: bool = False
-    """Send `developer` where others take `system`."""
+    """Send the role `developer` instead of `system`."""
     parallel_tool_calls: bool | None = None
-    """Sent when set."""
+    """The value to send; None sends none."""
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
-    """What the limit of a response is called, where one is sent."""
+    """The name of the field for the output limit."""
     stream_usage: bool = True
-    """Ask for usage in the stream."""
+    """Request the usage in the stream."""
     reasoning_echo: Literal["never", "same_model", "required_on_calls"] = "never"
-    """Whether reasoning goes back: not at all, opaque as it came to the model that made it, or as
-    `reasoning_content` beside every tool call, even if empty (DeepSeek, Moonshot)."""
+    """How reasoning is sent back: never, unchanged to the model that produced it, or as `reasoning_content` beside
+    every tool call, even if empty (DeepSeek, Moonshot)."""
     call_extras_echo: bool = False
-    """Opaque fields of tool calls go back as they came (Gemini's thought signature)."""
+    """Send opaque fields of tool calls back unchanged (Gemini's thought signature)."""
     opaque_echo: bool = True
-    """Signed thinking (Anthropic) and encrypted reasoning (Responses) go back to the model that made them."""
+    """Send signed thinking (Anthropic) and encrypted reasoning (Responses) back to the model that produced them."""
     cache_breakpoints: bool = True
-    """Say how far the prompt can be cached, where the wire wants it said (Anthropic)."""
+    """Mark how much of the prompt can be cached, if the wire supports it (Anthropic)."""
     output_limit: int | None = None
-    """Tokens that a response may have, where the wire wants a limit said (Anthropic); by the model, if not set."""
+    """Most tokens of a response, if the wire requires a limit (Anthropic); None uses a default for the model."""
     finish_optional: bool = False
-    """The server never sends a finish reason: a clean end is an end."""
+    """The server never sends a finish reason: a clean end of the stream counts as complete."""
     refused: dict[str, Any] = Field(default_factory=dict)
-    """Request settings of the user's that the server does not take, with the value that it refused."""
+    """The user's request settings that the server refused, each with the refused value."""
     price: Annotated[dict[str, float] | None, AfterValidator(_price)] = None
-    """US dollars per million tokens, by the names of `PriceTable`, where the list of models says it."""
+    """US dollars per million tokens, with the field names of `PriceTable`; None if the list of models has none."""
     context_window: int | None = None
-    """Tokens, where known."""
+    """Tokens; None if unknown."""
 
     @property
     def accepts_images(self) -> bool:
-        """Return whether images are sent: until it is known that they are refused."""
+        """Return whether images are sent: True until it is known that they are refused."""
         return self.images_supported is not False

@@ -11,7 +11,7 @@ from app.images.image import Image
 from app.llm.values.endpoint import EndpointAddress, Placement, Profile, parse_address
 
 EFFORT = "reasoning_effort"
-"""The name of the setting, under which a refusal of it is kept."""
+"""Name of the effort setting, also used to store a refusal of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,9 +19,9 @@ class RequestOptions:
     """Request settings of the user."""
 
     effort: str = "off"
-    """How much the model is to reason, as in `Settings.reasoning_effort`; `off` leaves it to the server."""
+    """The reasoning effort, as in `Settings.reasoning_effort`; `off` sends none."""
     fields: Mapping[str, Any] = field(default_factory=dict)
-    """More fields of the body: the `[request]` table."""
+    """Additional fields of the body: the `[request]` table."""
 
     def as_fields(self) -> dict[str, Any]:
         """Return the options that are set, by name."""
@@ -29,7 +29,7 @@ class RequestOptions:
         return {**effort, **self.fields}
 
     def without_refused(self, refused: Mapping[str, Any]) -> "RequestOptions":
-        """Return the options that the server has not refused; a refused one with another value counts as new."""
+        """Return the options without those that the server refused; a refused option with a new value is kept."""
         fields = {name: value for name, value in self.fields.items() if not _among(refused, name, value)}
         return RequestOptions("off" if _among(refused, EFFORT, self.effort) else self.effort, fields)
 
@@ -46,20 +46,20 @@ class Endpoint:
     """Address and credentials of an endpoint."""
 
     base_url: str
-    """Without anything secret, whatever was given: it is stored, shown and exported."""
+    """The URL without secrets, even if the argument has some: it is stored, shown and exported."""
     model: str
     api_key: SecretStr | None = None
     headers: dict[str, str] = field(default_factory=dict)
     options: RequestOptions = NO_OPTIONS
-    """What the user wants in each request of a conversation."""
+    """The user's settings for each request of a conversation."""
     price: PriceTable | None = None
-    """What the model costs, as the user says."""
+    """The price of the model as set by the user."""
     key_from: str = ""
-    """Where the key comes from, as the user knows it: `$OPENAI_API_KEY`, `config.toml`; empty if nobody said."""
+    """The source of the key for the user: `$OPENAI_API_KEY`, `config.toml`; empty if unknown."""
     model_from: str = ""
-    """Where the model's name comes from, likewise."""
+    """The source of the model's name, in the same format."""
     address: EndpointAddress = field(init=False, repr=False)
-    """With what was secret in the base URL."""
+    """The parsed base URL with its secrets."""
 
     def __post_init__(self) -> None:
         address = parse_address(self.base_url)
@@ -70,19 +70,19 @@ class Endpoint:
 @dataclass(frozen=True, slots=True)
 class Payload:
     """The content of one request; a pure projection of the log. `tools` is the same list, byte for byte, in every
-    one."""
+    request."""
 
     messages: list[dict[str, Any]]
-    """The conversation, in the form of the profile's wire."""
+    """The conversation in the format of the profile's wire."""
     tools: list[dict[str, Any]]
-    """As chat completions has them; the wire gives them its form."""
+    """Tools in the format of chat completions; the wire converts them."""
     tool_choice: Literal["none"] | None = None
     max_tokens: int | None = None
-    """Limit of the response; sent when set."""
+    """Limit of the response in tokens; sent if set."""
     system: str | list[dict[str, Any]] = ""
-    """The system prompt, where the wire has it apart from the messages."""
+    """The system prompt, if the wire has a separate field for it."""
     options: RequestOptions = NO_OPTIONS
-    """Fields that the user wants, as far as the server takes them."""
+    """The user's settings; refused ones are left out when the request is sent."""
     images: tuple[Image, ...] = ()
     """The images in the messages, in order."""
 
@@ -93,30 +93,30 @@ class ReceivedCall(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     wire_id: str = ""
-    """The id that the server gave; may be empty, repeated or too long."""
+    """The id from the server; may be empty, repeated or too long."""
     name: str
     arguments: dict[str, Any] | None
-    """The parsed arguments, or None if `raw_arguments` is not a JSON object."""
+    """The parsed arguments; None if `raw_arguments` is not a JSON object."""
     raw_arguments: str = ""
-    """The arguments as they came, kept where they did not parse."""
+    """The arguments as received."""
     invalid: str = ""
-    """Why the call cannot run (the parser's message); empty for a good call."""
+    """Why the call cannot run; empty for a valid call."""
     extras: dict[str, Any] = Field(default_factory=dict)
-    """Opaque fields that some servers want echoed (Gemini's thought signature)."""
+    """Opaque fields that some servers require to be sent back (Gemini's thought signature)."""
 
 
 class TokenUsage(BaseModel):
-    """Tokens as the server counted them."""
+    """Tokens as counted by the server."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     prompt_tokens: int = 0
-    """Those from a cache, or written to one, among them."""
+    """Includes tokens read from or written to a cache."""
     completion_tokens: int = 0
     cached_tokens: int = 0
     cache_write_tokens: int = 0
     cost: float | None = None
-    """US dollars, where the server or a price says so."""
+    """US dollars; None if neither the server nor a price gives it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ class ReasoningDelta:
 
 @dataclass(frozen=True, slots=True)
 class CallProgress:
-    """Progress of a tool call: its name as far as known, and the size of its arguments so far."""
+    """Progress of a tool call: the known part of its name, and the size of its arguments so far."""
 
     index: int
     name: str
@@ -144,7 +144,7 @@ class CallProgress:
 
 @dataclass(frozen=True, slots=True)
 class RetryScheduled:
-    """The attempt failed; the same request goes out again after `delay` seconds."""
+    """The attempt failed; the request is sent again after `delay` seconds."""
 
     attempt: int
     delay: float
@@ -153,17 +153,17 @@ class RetryScheduled:
 
 @dataclass(frozen=True, slots=True)
 class AttemptDiscarded:
-    """Text already shown by this attempt is void; the next attempt starts over."""
+    """The text of this attempt is discarded; the next attempt starts again."""
 
     text: str
     reason: str
     calls: tuple[ReceivedCall, ...] = ()
-    """What had come of its calls."""
+    """Calls received before the failure."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProfileCorrected:
-    """The endpoint refused a request, and accepted it in the form of `profile`; sent with the response."""
+    """The endpoint refused a request and accepted it with `profile`; yielded with the response."""
 
     profile: Profile
     notice: str
@@ -171,24 +171,24 @@ class ProfileCorrected:
 
 @dataclass(frozen=True, slots=True)
 class ChatTemplateChecked:
-    """The server has rendered conversations, before this request or during the one before it."""
+    """The server has rendered test conversations, before this request or during the one before it."""
 
     server: str
-    """Which kind of server can do that: `llama.cpp`, `vllm`, `ollama`; empty if this one cannot."""
+    """The kind of server: `llama.cpp`, `vllm`, `ollama`; empty if it cannot render."""
     placement: Placement | None
-    """The first placement that its chat template keeps whole; None: none, or it is not known."""
+    """The first placement in which its chat template keeps all messages; None if none does or it is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResponseCompleted:
-    """The complete response; always the last update of a request that did not fail."""
+    """The complete response; the last update of every successful request."""
 
     text: str
     reasoning: str
     calls: tuple[ReceivedCall, ...]
     finish_reason: str | None
     truncated: bool
-    """The stream ended early or the length limit cut it: calls must not run."""
+    """The stream ended early or a length limit cut it off: its calls must not run."""
     usage: TokenUsage | None
     model: str
     extras: dict[str, Any] = field(default_factory=dict)

@@ -1,1 +1,1 @@
-"""The protocols of endpoints: each makes a request of the same items, and reads its stream into the same chunks."""
+"""The protocols of endpoints: each builds requests from the same items, and decodes its stream to the same chunks."""

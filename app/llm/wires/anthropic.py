@@ -1,8 +1,8 @@
 """Anthropic's messages, https://platform.claude.com/docs/en/api/messages.
 
-User and model take turns, and results are the user's; the system prompt stands apart. A system message in
-mid-conversation (Claude Opus 4.8 and later) comes after a message of the user and before one of the model, or last:
-so what the program says waits for the next such place. Where the user has said nothing, a marked note stands in.
+User and assistant messages alternate, and tool results are part of user messages; the system prompt is separate. A
+system message in mid-conversation (Claude Opus 4.8 and later) must follow a user message and come before an assistant
+message or at the end. System texts wait for the next such place; if it needs a user message, a marked note is added.
 """
 
 import json
@@ -43,7 +43,7 @@ _FINISH = {
     "max_tokens": "length",
     "refusal": "content_filter",
 }
-"""Reasons to stop, as chat completions calls them; the others go by their own names."""
+"""Stop reasons, mapped to the names of chat completions; others keep their names."""
 
 
 class AnthropicDecoder:
@@ -53,13 +53,13 @@ class AnthropicDecoder:
         self._opaque = OpaqueBlockRecorder("anthropic")
         self._usage: dict[str, int] = {}
         self._cost: Any = None
-        """As some who offer this wire say it."""
+        """The cost as reported by some providers of this protocol."""
         self._block: dict[str, Any] = {}
-        """The block that is being written."""
+        """The block that is being received."""
         self._thought: list[str] = []
-        """Its thinking so far."""
+        """The pieces of its thinking so far."""
         self._written = False
-        """Some of its arguments have come."""
+        """Whether a piece of its arguments was received."""
         self._calls = -1
         """Number of the latest call."""
 
@@ -83,11 +83,11 @@ class AnthropicDecoder:
                 return self.read_document(event)
             case "error":
                 return {"error": event.get("error") or dict(event)}
-        # A ping, the end, something new; or no event of this protocol, such as an error in another form.
+        # A ping, the end, or an unknown event; or not an event of this protocol, for example another error format.
         return {} if "type" in event else event
 
     def read_document(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
-        """A message that was not streamed."""
+        """Return the chunk of a message that was not streamed."""
         if document.get("type") != "message":
             return self.read_event(document)
         delta: dict[str, Any] = {"content": "", "reasoning_content": "", "tool_calls": []}
@@ -140,7 +140,7 @@ class AnthropicDecoder:
         block, self._block = self._block, {}
         match block.get("type"):
             case "tool_use" if not self._written and block.get("input"):
-                # Some servers send the arguments at once, with the beginning of the block.
+                # Some servers send all arguments at the start of the block.
                 return make_chunk(
                     make_call_delta(self._calls, arguments=json.dumps(block["input"], ensure_ascii=False))
                 )
@@ -175,17 +175,17 @@ class AnthropicDecoder:
 
 
 _BY_EFFORT = re.compile(r"claude-(?!\d|instant|(?:opus|sonnet|haiku)-4(?:[-.](?:[0-5]|\d{8})\b|$|[@:]))")
-"""Models of Claude 4.6 and later, which think as long as their effort asks for; earlier ones take a budget only."""
+"""Claude 4.6 and later, whose thinking depends on the effort; earlier models accept only a budget."""
 _BUDGETS = {"minimal": 1_024, "low": 4_096, "medium": 10_240, "high": 16_384, "xhigh": 24_576, "max": 30_720}
-"""Tokens."""
+"""Thinking budgets in tokens, by effort."""
 _LEAST = 1_024
-"""Tokens of thinking; a smaller budget is an error."""
+"""Fewest tokens of a thinking budget; a smaller one is an error."""
 _SHARE = 0.75
-"""Of the limit of a response, at most: the answer has to fit in too."""
+"""Largest share of the response limit for thinking, so that the answer fits too."""
 
 
 def anthropic_effort_fields(effort: str, body: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields for an effort in a body; empty where thinking is no choice."""
+    """Return the fields of a body for an effort; empty if thinking is not possible."""
     if effort == "none":
         return {"thinking": {"type": "disabled"}}
     if _BY_EFFORT.search(body["model"]):
@@ -198,7 +198,7 @@ def anthropic_effort_fields(effort: str, body: Mapping[str, Any]) -> dict[str, A
 
 
 def _began_without(messages: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether the model is amid a turn of calls that it began without thinking: it cannot begin to think there."""
+    """Return whether the current turn has calls and started without thinking: it cannot start thinking now."""
     began_without = False
     for message in reversed(messages):
         if message["role"] == "assistant":
@@ -209,25 +209,25 @@ def _began_without(messages: Sequence[Mapping[str, Any]]) -> bool:
 
 
 VERSION = "2023-06-01"
-"""Of the protocol; `anthropic-version` says it in every request."""
+"""Version of the protocol, sent in the header `anthropic-version`."""
 NOTHING_SAID = "The user wrote nothing here."
 WORDS_BEFORE = "The user's own words on it are in the user's message before this."
-"""In the place of `WORDS_FOLLOW`: no message of the user may come after one of the system."""
+"""Replaces `WORDS_FOLLOW`, because here the user message must come before the system message."""
 _IN_ORDER = "The user's message has the words in the order of these notes."
 _LIMITS = ((r"claude-3-5-", 8_192), (r"claude-3-(?!7)|claude-2|claude-instant", 4_096))
-"""Most tokens of a response, by model; others take `_LIMIT`."""
+"""Most tokens of a response by model; `_LIMIT` for all others."""
 _LIMIT = 32_000
 _BREAKPOINT = {"type": "ephemeral"}
 
 
 class AnthropicWire:
-    """Anthropic's messages API, which others offer at base URLs that end in `/anthropic`."""
+    """Anthropic's messages API; other providers offer it at base URLs that end in `/anthropic`."""
 
     name: Literal["anthropic"] = "anthropic"
     title = "Anthropic messages"
 
     def adapt_profile(self, profile: Profile) -> Profile:
-        """Return the profile: results and the user's next message are one message here, and ids have an alphabet."""
+        """Return the profile for this wire: results are part of user messages, and ids have a limited alphabet."""
         return profile.model_copy(
             update={
                 "bridge_tool_user": False,
@@ -238,11 +238,11 @@ class AnthropicWire:
         )
 
     def make_messages(self, items: Sequence[Item], profile: Profile) -> WireMessages:
-        """Messages that alternate, begin and end with the user's, and hold each result right after its call."""
+        """Return alternating messages that start and end with the user's; each result directly follows its call."""
         return write_items(self.make_writer(profile), items)
 
     def make_writer(self, profile: Profile) -> "_Writer":
-        """An item may become a part of the message before it."""
+        """Return a writer; an item may become a part of the message before it."""
         return _Writer(profile)
 
     def make_body(self, model: str, profile: Profile, payload: Payload) -> dict[str, Any]:
@@ -261,11 +261,11 @@ class AnthropicWire:
         return fields
 
     def make_effort_fields(self, effort: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Thinking, by effort or by budget."""
+        """Return the fields for thinking, by effort or by budget."""
         return anthropic_effort_fields(effort, body)
 
     def request_path(self, base_url: str, resource: Literal["answer", "models"] = "answer") -> str:
-        """Below the base URL, which may name the version or leave it out."""
+        """Return the path below the base URL, which may end with the version or not."""
         path = "/models" if resource == "models" else "/messages"
         return path if urlsplit(base_url).path.rstrip("/").endswith("/v1") else f"/v1{path}"
 
@@ -274,7 +274,7 @@ class AnthropicWire:
         return {"anthropic-version": VERSION, **({"x-api-key": key} if key else {})}
 
     def make_decoder(self) -> ResponseDecoder:
-        """Decodes the events of one response to chat completion chunks."""
+        """Return a decoder for the events of one response."""
         return AnthropicDecoder()
 
 
@@ -284,12 +284,12 @@ class _Writer:
         self._head: list[dict[str, Any]] = []
         self._messages: list[dict[str, Any]] = []
         self._held: list[SystemText] = []
-        """What the program says, until a place for it comes."""
+        """System texts that wait for a place."""
         self._followed = 0
-        """So many of those are followed by words of the user, which will stand before them."""
+        """Number of waiting texts that a user message has followed; that message will come before them."""
         self._cacheable: dict[int, int] = {}
-        """Of the last messages in which there is one, where the last block in the user's name stands that will be the
-        same in the next request."""
+        """The last two messages with a cacheable block (sent unchanged in the next request), each with the position
+        of its last such block."""
 
     def add(self, item: Item) -> None:
         """Write the next item."""
@@ -311,7 +311,7 @@ class _Writer:
         return copied
 
     def system(self, item: SystemText) -> None:
-        """Add a system message: as part of the system prompt before the first message, else at the next possible
+        """Add a system message: to the system prompt if it is before the first message, else at the next possible
         place."""
         if self._messages:
             self._held.append(item)
@@ -337,7 +337,7 @@ class _Writer:
                 del self._cacheable[next(iter(self._cacheable))]
 
     def model(self, turn: ModelTurn) -> None:
-        """A turn of the model, and the results of its calls."""
+        """Add a response of the model and the results of its calls."""
         self._end_of_user()
         if self._role not in ("user", "system"):
             self._stand_in(NOTHING_SAID if self._messages else NO_BEGINNING)
@@ -350,13 +350,13 @@ class _Writer:
             self.user(result, cacheable=True)
 
     def finish(self, first: SystemText | None = None) -> WireMessages:
-        """Everything, with the places marked up to which it can be cached."""
+        """Return all messages, with cache breakpoints."""
         head = [*(_heading(first) if first else ()), *self._head]
         self._end_of_user()
         if self._role not in ("user", "system"):
             self._stand_in(NOTHING_SAID)
         if self._profile.cache_breakpoints:
-            # The last one of the request before this is among them, however many blocks have come since.
+            # One of them is the last breakpoint of the previous request, however many blocks were added since.
             head[:1] = [{**block, "cache_control": _BREAKPOINT} for block in head[:1]]
             for number, place in self._cacheable.items():
                 message = self._messages[number] = _own(self._messages[number])
@@ -368,7 +368,7 @@ class _Writer:
         return str(self._messages[-1]["role"]) if self._messages else ""
 
     def _end_of_user(self) -> None:
-        """Place the waiting system messages after a message of the user."""
+        """Add the waiting system texts after a user message."""
         if not self._held:
             return
         if self._role != "user":
@@ -388,7 +388,7 @@ class _Writer:
 
 
 def _own(message: dict[str, Any]) -> dict[str, Any]:
-    """Return a copy of a message with blocks that can be changed."""
+    """Return a copy of a message whose list of blocks can be changed."""
     content = message["content"]
     return {**message, "content": [*content]} if isinstance(content, list) else message
 
@@ -403,7 +403,7 @@ def _image(image: Attachment) -> dict[str, Any]:
 
 
 def _content(turn: ModelTurn, profile: Profile) -> list[dict[str, Any]]:
-    """Text and calls, with signed thinking where it stood before them; the last block is never thinking."""
+    """Return text and calls, with signed thinking before them where it was; the last block is never thinking."""
     thinking = turn.echo.blocks_for("anthropic") if profile.opaque_echo else {}
     content = list(thinking.get(0, ()))
     if turn.text.strip():

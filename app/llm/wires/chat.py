@@ -21,29 +21,29 @@ from app.llm.wires.wire import (
 )
 
 _OWN_FIELDS = frozenset({"role", "content", "tool_calls", "tool_call_id", "name", OPAQUE_BLOCKS})
-"""What no extra field of a response may overwrite, or that is another wire's."""
+"""Fields that extra fields of a response must not overwrite, or that belong to another wire."""
 
 
 class ChatWire:
-    """The chat completions API, which most servers speak in their own dialects."""
+    """The chat completions API, which most servers implement with small differences."""
 
     name: Literal["chat"] = "chat"
     title = "chat completions"
 
     def adapt_profile(self, profile: Profile) -> Profile:
-        """Return the profile unchanged: payloads are made for this wire."""
+        """Return the profile unchanged."""
         return profile
 
     def make_messages(self, items: Sequence[Item], profile: Profile) -> WireMessages:
-        """The value of `messages`."""
+        """Return the value of `messages`."""
         return write_items(self.make_writer(profile), items)
 
     def make_writer(self, profile: Profile) -> "_Writer":
-        """Each item is a message, or one and those of its results."""
+        """Return a writer; each item becomes a message, or a message and those of its results."""
         return _Writer(profile, [])
 
     def make_body(self, model: str, profile: Profile, payload: Payload) -> dict[str, Any]:
-        """The body of the request."""
+        """Return the body of the request."""
         fields: dict[str, Any] = {"model": model, "messages": payload.messages, "stream": True}
         if profile.stream_usage:
             fields["stream_options"] = {"include_usage": True}
@@ -56,11 +56,11 @@ class ChatWire:
         return {"reasoning_effort": effort}
 
     def request_path(self, base_url: str, resource: Literal["answer", "models"] = "answer") -> str:
-        """Below the base URL, which ends before it."""
+        """Return the path below the base URL."""
         return "/models" if resource == "models" else "/chat/completions"
 
     def make_headers(self, key: str) -> dict[str, str]:
-        """Return no headers: the key is a bearer token."""
+        """Return no headers: the key is sent as bearer token."""
         return {}
 
     def make_decoder(self) -> ResponseDecoder:
@@ -106,7 +106,7 @@ class _AsItIs:
 
 
 def _spoken(item: UserText) -> str | list[dict[str, Any]]:
-    """A text alone stays one: many servers know nothing else."""
+    """Return a text without images as a string: many servers accept nothing else."""
     if not item.attachments:
         return item.text
     images = [{"type": "image_url", "image_url": {"url": image.data_url}} for image in item.attachments]
@@ -142,7 +142,7 @@ def _result(call: CallWithResult, profile: Profile) -> dict[str, Any]:
 
 
 def _echoed(echo: OpaqueResponseBlocks, profile: Profile, *, calls: bool) -> dict[str, Any]:
-    """Reasoning as the endpoint wants it back."""
+    """Return the fields for reasoning that the endpoint expects back."""
     if profile.reasoning_echo == "never":
         return {}
     extras = echo.extras if echo.same_model else {}

@@ -1,6 +1,6 @@
 """OpenAI's Responses, https://developers.openai.com/api/reference/resources/responses, without state on the server.
 
-Nothing is stored there, so everything is sent each time: the reasoning too, encrypted, as the server gave it.
+The server stores nothing, so each request contains everything, including the encrypted reasoning from the server.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,20 +30,20 @@ from app.llm.wires.wire import (
 )
 
 _FINISH = {"max_output_tokens": "length", "max_tokens": "length"}
-"""Why a response is incomplete, as chat completions calls it; the others go by their own names."""
+"""Reasons for an incomplete response, mapped to the names of chat completions; others keep their names."""
 
 
 class ResponsesDecoder:
-    """Decodes one response. Data that came in pieces is skipped where an event repeats it whole."""
+    """Decodes one response; skips data of an event that repeats the pieces received before."""
 
     def __init__(self) -> None:
         self._opaque = OpaqueBlockRecorder("responses")
         self._texts: set[Any] = set()
-        """Places of the messages of which text has come."""
+        """Output indexes of the messages whose text was received."""
         self._calls: dict[Any, int] = {}
-        """Number of each call by its place."""
+        """Number of each call by output index."""
         self._argued: set[int] = set()
-        """Numbers of the calls of which arguments have come."""
+        """Numbers of the calls whose arguments were received."""
 
     def read_event(self, event: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the chunk of one event."""
@@ -67,10 +67,10 @@ class ResponsesDecoder:
         return self.read_document(event)
 
     def read_document(self, document: Mapping[str, Any]) -> Mapping[str, Any]:
-        """A response that was not streamed."""
+        """Return the chunk of a response that was not streamed."""
         if document.get("object") == "response" and "output" in document:
             return self._over(document)
-        # Something new; or nothing of this protocol, such as an error in another form.
+        # An unknown event; or not an event of this protocol, for example another error format.
         return {} if "type" in document else document
 
     def _delta(self, kind: str, place: Any, piece: Any) -> dict[str, Any]:
@@ -99,7 +99,7 @@ class ResponsesDecoder:
         return make_call_delta(number, identity=identity, name=str(item.get("name") or ""))
 
     def _item(self, place: Any, item: Mapping[str, Any]) -> dict[str, Any]:
-        """The delta for an item that is complete."""
+        """Return the delta of a completed item."""
         match item.get("type"):
             case "function_call":
                 delta = {} if place in self._calls else self._open(place, item)
@@ -129,7 +129,7 @@ class ResponsesDecoder:
         return delta
 
     def _over(self, response: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the end of the response, with data that no event has brought, for servers that do not stream."""
+        """Return the last chunk, with the data that no event has sent, for servers that do not stream."""
         if response.get("status") == "failed" or response.get("error"):
             return {"error": response.get("error") or {"message": "The response failed."}}
         delta: dict[str, Any] = {}
@@ -159,7 +159,7 @@ class ResponsesDecoder:
 
 
 _SMALLEST_LIMIT = 16
-"""Tokens; a response cannot be limited to fewer."""
+"""Smallest limit in tokens that the API accepts."""
 
 
 class ResponsesWire:
@@ -169,20 +169,20 @@ class ResponsesWire:
     title = "Responses"
 
     def adapt_profile(self, profile: Profile) -> Profile:
-        """Calls are items of their own here, so no template's rules about messages with calls apply."""
+        """Return the profile for this wire: calls are separate items, so template rules for calls don't apply."""
         tool_id = "max64" if profile.tool_id == "any" else profile.tool_id
         return profile.model_copy(update={"single_call_turns": False, "bridge_tool_user": False, "tool_id": tool_id})
 
     def make_messages(self, items: Sequence[Item], profile: Profile) -> WireMessages:
-        """The instructions, and the input items."""
+        """Return the instructions and the input items."""
         return write_items(self.make_writer(profile), items)
 
     def make_writer(self, profile: Profile) -> "_Writer":
-        """Each item becomes input items."""
+        """Return a writer; each item becomes input items."""
         return _Writer(profile, [])
 
     def make_body(self, model: str, profile: Profile, payload: Payload) -> dict[str, Any]:
-        """The body of the request."""
+        """Return the body of the request."""
         fields: dict[str, Any] = {"model": model, "stream": True, "store": False}
         if profile.opaque_echo:
             fields["include"] = ["reasoning.encrypted_content"]
@@ -198,15 +198,15 @@ class ResponsesWire:
         return {"reasoning": {"effort": effort}}
 
     def request_path(self, base_url: str, resource: Literal["answer", "models"] = "answer") -> str:
-        """Below the base URL, which ends before it."""
+        """Return the path below the base URL."""
         return "/models" if resource == "models" else "/responses"
 
     def make_headers(self, key: str) -> dict[str, str]:
-        """Return no headers: the key is a bearer token."""
+        """Return no headers: the key is sent as bearer token."""
         return {}
 
     def make_decoder(self) -> ResponseDecoder:
-        """For one response."""
+        """Return a decoder for one response."""
         return ResponsesDecoder()
 
 
@@ -215,7 +215,7 @@ class _Writer:
     profile: Profile
     messages: list[dict[str, Any]]
     opening: SystemText | None = None
-    """What the program says before all others: the instructions, if nothing else is."""
+    """The system text before all other items; it becomes the instructions if no other text is given for them."""
     begun: bool = False
 
     def add(self, item: Item) -> None:
@@ -250,7 +250,7 @@ def _image(image: Attachment) -> dict[str, Any]:
 
 
 def _turn(turn: ModelTurn, profile: Profile) -> list[dict[str, Any]]:
-    """Reasoning, text, calls and results; reasoning is taken only with what it led to right after it."""
+    """Return reasoning, text, calls and results; reasoning is sent only directly before the item that followed it."""
     opaque = turn.echo.blocks_for("responses") if profile.opaque_echo else {}
     reasoning = {at: [block for block in blocks if block.get("type") == "reasoning"] for at, blocks in opaque.items()}
     written = list(reasoning.get(0, ()))
@@ -277,7 +277,7 @@ def _result(call: CallWithResult) -> dict[str, Any]:
 
 def _tool(tool: dict[str, Any]) -> dict[str, Any]:
     function = tool["function"]
-    # Not strict: that is the default here, and it demands schemas in which every field is required.
+    # Without strict mode, the API's default, because that requires schemas in which every field is required.
     return {
         "type": "function",
         "name": function["name"],

@@ -1,7 +1,7 @@
-"""Interface of a protocol: where a request goes, its body, and how its response is read as chunks.
+"""Interface of a protocol: the URL of a request, its body, and how its response is decoded to chunks.
 
-Its content is the same for each protocol: `Item`s say who says what, in order, each call with its result. The
-projection yields these; a wire makes messages of them. A call holds its result, so none can lack one.
+The content is the same for each protocol: the projection yields `Item`s in order, and a wire converts them to
+messages. Each call item contains its result, so no call can lack one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,15 +18,15 @@ NO_BEGINNING = "The beginning of this conversation is not shown."
 
 
 def mark_program_text(text: str) -> str:
-    """Return program text as a marked block, for a place where only a user message is accepted."""
+    """Return text of the program as a marked block, for places where only a user message is accepted."""
     inert = text.replace(NOTE_CLOSING, "<\\/signoff-note>")
     return f"{NOTE_OPENING}\n{NOTE_PREAMBLE}\n{inert}\n{NOTE_CLOSING}"
 
 
 OPAQUE_BLOCKS = "opaque_blocks"
-"""Under this name a response's extras keep what a wire gave beside text and calls and wants back as it was: a list of
-`{"wire": …, "index": …, "at": …, "block": …}`. `at` is where it stood: 0 before the text, 1 after it, 2 after the
-first call, and so on."""
+"""Key in a response's extras for blocks that a wire received besides text and calls and must send back unchanged: a
+list of `{"wire": …, "index": …, "at": …, "block": …}`. `at` is the position: 0 before the text, 1 after it, 2 after
+the first call, and so on."""
 
 
 WORDS_FOLLOW = "The user's own words on it follow as the user's message."
@@ -38,18 +38,18 @@ class SystemText:
 
     text: str
     folded: tuple[str, ...] = ()
-    """Notes that belong in mid-conversation, where the endpoint takes no system message but the first."""
+    """Notes from mid-conversation, if the endpoint accepts only the first system message."""
     introduces: bool = False
-    """The next item is what the user said on it; `text` leaves that to the wire, which knows where they stand."""
+    """The next item is the user's feedback on it; the wire adds a sentence that says where that is."""
 
     def full_text(self) -> str:
-        """All of it as one text, for a wire that keeps the order of the items."""
+        """Return the complete text, for a wire that keeps the order of the items."""
         text = f"{self.text}\n{WORDS_FOLLOW}" if self.introduces else self.text
         return "\n\n".join([part for part in (text,) if part] + list(self.folded))
 
 
 IMAGE_PARTS = frozenset({"image_url", "image", "input_image"})
-"""What the part of a message that is an image is called, on one wire or another."""
+"""Values of `type` for image parts of a message on the wires."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,36 +58,36 @@ class Attachment:
 
     media_type: str
     data: str = field(repr=False)
-    """Base64."""
+    """The image as base64."""
 
     @property
     def data_url(self) -> str:
-        """The whole of it as a data URL."""
+        """Return the image as a data URL."""
         return f"data:{self.media_type};base64,{self.data}"
 
 
 @dataclass(frozen=True, slots=True)
 class UserText:
-    """A text of the user, or a marked note of the program where no system message is accepted."""
+    """A text of the user, or a marked note of the program if no system message is accepted."""
 
     text: str
     spoken: bool = True
-    """The user said at least some of it."""
+    """Whether the user wrote at least a part of it."""
     attachments: tuple[Attachment, ...] = ()
-    """Images; they come before the text, which may be empty then."""
+    """Images; they come before the text, which may then be empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpaqueResponseBlocks:
-    """Opaque parts of a response, which go back only to the endpoint and model that made them."""
+    """Opaque parts of a response, which are sent back only to the endpoint and model that produced them."""
 
     same_model: bool = False
-    """The request goes where the response came from."""
+    """Whether the request goes to the endpoint and model of the response."""
     reasoning: str = ""
     extras: Mapping[str, Any] = field(default_factory=dict)
 
     def blocks_for(self, wire: str) -> dict[int, list[dict[str, Any]]]:
-        """The opaque blocks of this wire by where they stood, empty unless the request goes to the same model."""
+        """Return the opaque blocks of this wire by position; empty unless the request goes to the same model."""
         found: dict[int, list[dict[str, Any]]] = {}
         kept = self.extras.get(OPAQUE_BLOCKS) if self.same_model else None
         for entry in kept if isinstance(kept, list) else ():
@@ -104,12 +104,12 @@ class CallWithResult:
     id: str
     name: str
     arguments: str
-    """A JSON object."""
+    """A JSON object as text."""
     result: str
     attachments: tuple[Attachment, ...] = ()
-    """Images of the result, where the wire takes them there."""
+    """Images of the result, if the wire supports images there."""
     extras: Mapping[str, Any] = field(default_factory=dict)
-    """Opaque fields of the call, as they came."""
+    """Opaque fields of the call, unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ Item = SystemText | UserText | ModelTurn
 
 
 _MAX_TOKENS = 10**9
-"""More than any model reads or writes."""
+"""Upper limit of plausible token counts."""
 
 
 def make_chunk(delta: Mapping[str, Any] | None = None, *, finish: str = "", **more: Any) -> dict[str, Any]:
@@ -137,12 +137,12 @@ def make_chunk(delta: Mapping[str, Any] | None = None, *, finish: str = "", **mo
 
 
 def make_call_delta(index: int, *, identity: str = "", name: str = "", arguments: str = "") -> dict[str, Any]:
-    """Return a delta with (a piece of) one tool call."""
+    """Return a delta with one tool call or a piece of it."""
     return {"tool_calls": [{"index": index, "id": identity, "function": {"name": name, "arguments": arguments}}]}
 
 
 def make_usage(prompt: int, completion: int, cached: int, *, written: int = 0, cost: Any = None) -> dict[str, Any]:
-    """Return a usage object; `prompt` counts the tokens read from or written to a cache, too."""
+    """Return a usage object; `prompt` includes the tokens read from or written to a cache."""
     return {
         "prompt_tokens": prompt,
         "completion_tokens": completion,
@@ -152,7 +152,7 @@ def make_usage(prompt: int, completion: int, cached: int, *, written: int = 0, c
 
 
 def parse_token_count(value: Any) -> int:
-    """Return a number of tokens; 0 for anything else."""
+    """Return a number of tokens; 0 for any other value."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return int(value) if is_number and 0 < value < _MAX_TOKENS else 0
 
@@ -168,7 +168,7 @@ def as_list(value: Any) -> Sequence[Any]:
 
 
 class OpaqueBlockRecorder:
-    """Notes where in a response each block stood that is sent back unchanged; see `OPAQUE_BLOCKS`."""
+    """Records the positions of blocks in a response that are sent back unchanged; see `OPAQUE_BLOCKS`."""
 
     def __init__(self, wire: str) -> None:
         self._wire = wire
@@ -184,28 +184,28 @@ class OpaqueBlockRecorder:
         self._at = max(self._at, 1) + 1
 
     def make_delta(self, block: Mapping[str, Any]) -> dict[str, Any]:
-        """The delta that keeps a block."""
+        """Return the delta that records a block."""
         self._index += 1
         entry = {"wire": self._wire, "index": self._index, "at": self._at, "block": dict(block)}
         return {OPAQUE_BLOCKS: [entry]}
 
 
 class WireMessages(NamedTuple):
-    """A conversation in the form of a protocol."""
+    """A conversation in the format of a protocol."""
 
     messages: list[dict[str, Any]]
     system: str | list[dict[str, Any]] = ""
-    """The system prompt, where it does not stand among the messages."""
+    """The system prompt, if it is not one of the messages."""
 
 
 def make_tool_fields(
     profile: Profile, payload: Payload, tools: list[dict[str, Any]], none: Any = "none"
 ) -> dict[str, Any]:
-    """Return the body's fields about tools in the form of its wire, tool choice included.
+    """Return the body's fields about tools, including the tool choice, in the format of the wire.
 
-    `tools` is left out only where there are none or the server takes none: an empty list is an error on some, and the
-    prompt cache lives on the list staying the same. `tool_choice` is sent only as "none" and only beside tools: an
-    explicit "auto" is an error on some servers, "none" without tools on others.
+    `tools` is left out only if there are none or the server accepts none: some servers refuse an empty list, and the
+    prompt cache depends on an unchanged list. `tool_choice` is sent only as "none" and only with tools: some servers
+    refuse an explicit "auto", others "none" without tools.
     """
     if not tools or not profile.tools_supported:
         return {}
@@ -219,7 +219,7 @@ def make_tool_fields(
 
 
 class ResponseDecoder(Protocol):
-    """Decodes one response to chat completion chunks, which `ResponseAssembly` takes."""
+    """Decodes one response to chat completion chunks for `ResponseAssembly`."""
 
     def read_event(self, event: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the chunk of one event; empty if the event adds nothing. An error is a chunk with `error`."""
@@ -238,11 +238,11 @@ class ItemWriter(Protocol):
         ...
 
     def fork(self) -> "ItemWriter":
-        """Return an independent copy; messages already written stay the same objects."""
+        """Return an independent copy; it shares the messages already written."""
         ...
 
     def finish(self, first: SystemText | None = None) -> WireMessages:
-        """Return the written items, behind `first`; nothing may be added afterwards."""
+        """Return the written messages after `first`; nothing may be added afterwards."""
         ...
 
 
@@ -263,27 +263,27 @@ class Wire(Protocol):
 
     @property
     def title(self) -> str:
-        """Return the name for people."""
+        """Return the name for the user."""
         ...
 
     def adapt_profile(self, profile: Profile) -> Profile:
-        """Return the profile with what this wire requires or does not need, whatever the endpoint."""
+        """Return the profile with the fields changed that this wire determines, whatever the endpoint."""
         ...
 
     def make_messages(self, items: Sequence[Item], profile: Profile) -> WireMessages:
-        """Return the items as messages; valid for any items."""
+        """Return the items as messages; any items are valid."""
         ...
 
     def make_writer(self, profile: Profile) -> ItemWriter:
-        """Return a writer that writes items as `make_messages` does, for a request that is built step by step."""
+        """Return a writer that writes the same messages as `make_messages`, item by item."""
         ...
 
     def make_body(self, model: str, profile: Profile, payload: Payload) -> dict[str, Any]:
-        """The body of the request, without the user's request settings."""
+        """Return the body of the request without the user's request settings."""
         ...
 
     def make_effort_fields(self, effort: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the fields of a body for the reasoning effort; empty where the wire has none."""
+        """Return the fields of a body for the reasoning effort; empty if the wire has none."""
         ...
 
     def request_path(self, base_url: str, resource: Literal["answer", "models"] = "answer") -> str:
@@ -291,9 +291,9 @@ class Wire(Protocol):
         ...
 
     def make_headers(self, key: str) -> dict[str, str]:
-        """Return the headers of the protocol; with the key only where it is no bearer token."""
+        """Return the headers of the protocol; they contain the key only if it is not sent as bearer token."""
         ...
 
     def make_decoder(self) -> ResponseDecoder:
-        """For one response."""
+        """Return a decoder for one response."""
         ...

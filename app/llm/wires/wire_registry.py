@@ -15,13 +15,13 @@ WIRES: dict[str, Wire] = {wire.name: wire for wire in (ChatWire(), AnthropicWire
 
 
 def wire_for(profile: Profile) -> Wire:
-    """Return the protocol that a profile names."""
+    """Return the protocol of a profile."""
     return WIRES[profile.wire]
 
 
 @dataclass(frozen=True, slots=True)
 class SentRequest:
-    """A request as it goes out, without the key."""
+    """A request as it is sent, without the key."""
 
     model: str
     profile: Profile
@@ -29,11 +29,11 @@ class SentRequest:
 
     @property
     def wire(self) -> Wire:
-        """The protocol that it is in."""
+        """The protocol of the request."""
         return wire_for(self.profile)
 
     def make_body(self) -> dict[str, Any]:
-        """Return its body; the user's own fields override all others."""
+        """Return the body; the user's own fields override all others."""
         body = self.wire.make_body(self.model, self.profile, self.payload)
         wishes = self.payload.options.without_refused(self.profile.refused)
         if wishes.effort != "off":
