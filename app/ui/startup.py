@@ -194,7 +194,7 @@ class WorkspaceWithOptions(NamedTuple):
 
 
 OpenWorkspaceFunction = Callable[[], Awaitable[WorkspaceWithOptions]]
-"""Opens the workspace; called once the first picture is on the screen."""
+"""Opens the workspace; called after the first paint."""
 
 
 async def open_workspace_and_import_chat(
