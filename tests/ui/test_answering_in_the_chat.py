@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.conversation.events import CallOutcome, ToolResult
-from tests.ui.running_app import Running, running, stage, staged
+from tests.ui.running_app import Running, running, stage
 from tests.wire.bench import of_role
 from tests.wire.server import WireServer
 from widgets.chat import composer_field
@@ -28,17 +28,22 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(PermissionBar, "alone_seconds", 0.0)
 
 
+async def ask(run: Running, server: WireServer, command: str = COMMAND) -> None:
+    """Have a command wait for an answer."""
+    server.call("run_command", {"command": command})
+    server.say("The end.")
+    run.app.workbench.composer.draft = "run it"
+    await run.pilot.press("enter")
+    await run.see("Needs your permission", "Run a command?")
+
+
 @asynccontextmanager
 async def asked(
     folder: Path, server: WireServer, size: tuple[int, int] = NARROW, command: str = COMMAND
 ) -> AsyncIterator[Running]:
     """A running app in which a command waits for an answer, and the keys could answer it."""
     async with running(folder, server, size=size) as run:
-        server.call("run_command", {"command": command})
-        server.say("The end.")
-        run.app.workbench.composer.draft = "run it"
-        await run.pilot.press("enter")
-        await run.see("Needs your permission", "Run a command?")
+        await ask(run, server, command)
         yield run
 
 
@@ -64,86 +69,72 @@ def outcomes(run: Running) -> list[CallOutcome]:
     return [event.outcome for event in run.app.require_session().log.events if isinstance(event, ToolResult)]
 
 
-@pytest.mark.parametrize(
-    ("size", "key", "outcome"),
-    [
-        (NARROW, "y", CallOutcome.OK),
-        (WIDE, "y", CallOutcome.OK),
-        (WIDE, "a", CallOutcome.OK),
-        (NARROW, "n", CallOutcome.REJECTED),
-    ],
-)
-async def test_a_key_that_stands_alone_answers(
-    tmp_path: Path, server: WireServer, size: tuple[int, int], key: str, outcome: CallOutcome
+@pytest.mark.parametrize("size", [NARROW, WIDE])
+async def test_a_key_that_stands_alone_answers_and_for_the_session_it_is_not_asked_again(
+    tmp_path: Path, server: WireServer, size: tuple[int, int]
 ) -> None:
     async with asked(tmp_path, server, size) as run:
         assert run.text.count(COMMAND) == 1, "it stands once on the screen"
-        await ready(run)
-        await run.pilot.press(key)
-        await run.see("The end.")
-        assert outcomes(run) == [outcome]
-        assert run.app.workbench.composer.draft == "" and "needs your permission" not in run.text
-        assert of_role(server.last, "user") == ["run it"], "the key was no message"
-
-
-async def test_for_the_session_it_is_not_asked_again(tmp_path: Path, server: WireServer) -> None:
-    async with asked(tmp_path, server) as run:
-        await ready(run)
-        await run.pilot.press("a")
-        await run.see("The end.")
+        expected: list[CallOutcome] = []
+        for key, outcome in (("y", CallOutcome.OK), ("n", CallOutcome.REJECTED), ("a", CallOutcome.OK)):
+            if expected:
+                await ask(run, server)
+            expected.append(outcome)
+            await ready(run)
+            await run.pilot.press(key)
+            await run.until(lambda: run.turns == len(expected), "the end of the turn")
+            await run.settled()
+            assert outcomes(run) == expected
+            assert run.app.workbench.composer.draft == "" and "needs your permission" not in run.text
+            assert of_role(server.last, "user") == ["run it"] * len(expected), "the key was no message"
         server.call("run_command", {"command": COMMAND})
         server.say("Once more.")
         await run.say("again")
-        assert outcomes(run) == [CallOutcome.OK, CallOutcome.OK]
+        assert outcomes(run) == [*expected, CallOutcome.OK]
 
 
-@pytest.mark.parametrize("text", ["yes please", "no, wait", "all of it"])
-async def test_a_key_that_others_follow_is_the_beginning_of_a_message(
-    tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch, text: str
+async def test_a_key_that_others_come_with_is_no_answer(
+    tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(PermissionBar, "alone_seconds", NEVER)
     async with asked(tmp_path, server) as run:
-        await ready(run)
-        await run.write(text[0])
-        await run.see("unless another key follows")
-        await run.write(text[1:])
-        monkeypatch.setattr(PermissionBar, "alone_seconds", 0.0)
-        await run.pilot.press("backspace")
-        await run.painted()
-        assert run.app.workbench.composer.draft == text[:-1] and outcomes(run) == []
-        assert "Keys answer while nothing is written here" in " ".join(run.text.replace("▌", "").split())
-
-
-@pytest.mark.parametrize("after", ["backspace", "escape", "left"])
-async def test_any_key_takes_an_answer_back_before_it_counts(
-    tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch, after: str
-) -> None:
-    monkeypatch.setattr(PermissionBar, "alone_seconds", NEVER)
-    async with asked(tmp_path, server) as run:
-        await ready(run)
-        await run.pilot.press("y", after)
-        assert "unless another key follows" not in run.text
-        assert outcomes(run) in ([], [CallOutcome.ABORTED])
-
-
-async def test_enter_after_the_key(tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(PermissionBar, "alone_seconds", NEVER)
-    async with asked(tmp_path, server) as run:
-        await ready(run)
-        await run.pilot.press("y", "enter", "enter")
-        assert run.app.workbench.composer.draft == "y" and not run.app.require_session().queue
-        bar_of(run)._decide()
-        await run.see("The end.")
-        assert outcomes(run) == [CallOutcome.OK] and of_role(server.last, "user") == ["run it"]
-
-
-async def test_keys_that_came_in_one_read_decide_nothing(tmp_path: Path, server: WireServer) -> None:
-    async with asked(tmp_path, server) as run:
-        await ready(run)
+        composer = run.app.workbench.composer
+        for text in ("yes please", "no, wait", "all of it"):
+            monkeypatch.setattr(PermissionBar, "alone_seconds", NEVER)
+            await ready(run)
+            await run.write(text[0])
+            await run.see("unless another key follows")
+            await run.write(text[1:])
+            monkeypatch.setattr(PermissionBar, "alone_seconds", 0.0)
+            await run.pilot.press("backspace")
+            await run.painted()
+            assert composer.draft == text[:-1] and outcomes(run) == [], "it is the beginning of a message"
+            assert "Keys answer while nothing is written here" in " ".join(run.text.replace("▌", "").split())
+            composer.draft = ""
         for key in "y", "n":
             run.app.post_message(JoinedKey(key, key))
         await run.see("Several keys came at once")
-        assert run.app.workbench.composer.draft == "yn" and outcomes(run) == []
+        assert composer.draft == "yn" and outcomes(run) == []
+        monkeypatch.setattr(PermissionBar, "alone_seconds", NEVER)
+        for after in ("backspace", "left"):
+            composer.draft = ""
+            await ready(run)
+            await run.pilot.press("y")
+            await run.see("unless another key follows")
+            await run.pilot.press(after)
+            assert "unless another key follows" not in run.text and outcomes(run) == [], after
+        composer.draft = ""
+        await ready(run)
+        await run.pilot.press("y", "enter", "enter")
+        assert composer.draft == "y" and not run.app.require_session().queue
+        bar_of(run)._decide()
+        await run.see("The end.")
+        assert outcomes(run) == [CallOutcome.OK] and of_role(server.last, "user") == ["run it"]
+        await run.settled()
+        await ask(run, server)
+        await ready(run)
+        await run.pilot.press("y", "escape")
+        assert "unless another key follows" not in run.text
+        assert outcomes(run)[1:] in ([], [CallOutcome.ABORTED])
 
 
 async def test_a_key_at_once_is_text(tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,8 +145,11 @@ async def test_a_key_at_once_is_text(tmp_path: Path, server: WireServer, monkeyp
         assert run.app.workbench.composer.draft == "y" and outcomes(run) == []
 
 
-async def test_a_key_that_came_before_the_question_was_painted_is_text(tmp_path: Path, server: WireServer) -> None:
+async def test_before_its_picture_while_writing_behind_text_and_in_vims_normal_mode_a_key_is_no_answer(
+    tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with asked(tmp_path, server) as run:
+        # Before the question was painted.
         await ready(run)
         bar = bar_of(run)
         bar.render_lines = lambda crop: super(PermissionBar, bar).render_lines(crop)  # type: ignore[method-assign]
@@ -163,19 +157,17 @@ async def test_a_key_that_came_before_the_question_was_painted_is_text(tmp_path:
         await run.pilot.press("y")
         await run.see("before this was on the screen")
         assert run.app.workbench.composer.draft == "y" and outcomes(run) == []
-
-
-async def test_a_writer_is_not_asked(tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with asked(tmp_path, server) as run:
+        # A writer is not asked.
+        del bar.render_lines
+        run.app.workbench.composer.draft = ""
         await ready(run)
         monkeypatch.setattr(composer_field, "TYPING_PAUSE_SECONDS", NEVER)
         await run.pilot.press("h", "backspace", "y")
         await run.see("You were writing just before it")
         assert run.app.workbench.composer.draft == "y" and outcomes(run) == []
-
-
-async def test_behind_other_text_and_in_vims_normal_mode_it_is_no_answer(tmp_path: Path, server: WireServer) -> None:
-    async with asked(tmp_path, server) as run:
+        # Behind other text, and where letters are no text.
+        monkeypatch.setattr(composer_field, "TYPING_PAUSE_SECONDS", 0.0)
+        run.app.workbench.composer.draft = ""
         await ready(run)
         composer = run.app.workbench.composer
         composer.draft = "hm"
@@ -205,24 +197,23 @@ async def test_a_command_too_long_for_the_chat_is_answered_in_the_review(tmp_pat
         assert outcomes(run) == [CallOutcome.REJECTED]
 
 
-async def test_enter_where_nothing_is_written_leads_to_what_waits(tmp_path: Path, server: WireServer) -> None:
+async def test_enter_where_nothing_is_written_leads_to_what_waits(
+    tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with running(tmp_path, server) as run:
         composer = run.app.workbench.composer
         await run.pilot.press("enter")
         assert run.app.focused is composer.editor, "nothing waits"
         await stage(run, server)
         await run.see("waits for you · Enter or click", "Enter goes to the review")
+        monkeypatch.setattr(composer_field, "TYPING_PAUSE_SECONDS", NEVER)
+        await run.pilot.press("enter")
+        assert run.app.focused is composer.editor, "right after text it is dead"
+        monkeypatch.setattr(composer_field, "TYPING_PAUSE_SECONDS", 0.0)
         await run.pilot.press("enter")
         await run.until(lambda: run.app.focused is run.app.workbench.review.view, "the review")
         await run.pilot.press("y")
         assert run.proposals[0].state.is_pending, "whoever pressed Enter twice and writes on decides nothing"
-
-
-async def test_enter_after_text_is_dead(tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(composer_field, "TYPING_PAUSE_SECONDS", NEVER)
-    async with staged(tmp_path, server) as run:
-        await run.pilot.press("enter")
-        assert run.app.focused is run.app.workbench.composer.editor
 
 
 def test_the_pause_behind_a_key_is_longer_than_between_two_that_are_typed() -> None:

@@ -24,6 +24,10 @@ def in_composer(run: Running) -> bool:
     return run.app.focused is run.app.workbench.composer.editor
 
 
+def shows(run: Running) -> str | None:
+    return run.app.workbench.review.state.current
+
+
 async def write_feedback(run: Running, text: str) -> None:
     """Open the field for feedback and type into it."""
     await run.pilot.press("r")
@@ -42,7 +46,7 @@ def causes(run: Running) -> list[str]:
     return [event.cause for event in run.app.require_session().log.events if isinstance(event, TurnStarted)]
 
 
-async def test_focus_stays_in_the_review_while_the_model_is_about_to_go_on(
+async def test_o_writes_and_lets_the_model_go_on_until_nothing_waits(
     tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with staged(tmp_path, server) as run:
@@ -58,34 +62,11 @@ async def test_focus_stays_in_the_review_while_the_model_is_about_to_go_on(
         server.say("And this.")
         await run.review()
         await run.pilot.press("o")
+        await run.until(lambda: run.file == APPROVED, "the file")
         await run.until(lambda: run.app.workbench.review.state.waiting_count == 0, "the decision to be shown")
         await run.pilot.pause()
-        assert not in_composer(run)
+        assert not in_composer(run), "the model is about to go on"
         may_resume.set()
-        await run.see("P2", "And this.")
-        assert not in_composer(run)
-
-
-async def test_only_the_end_of_a_turn_leads_back_to_the_composer(tmp_path: Path, server: WireServer) -> None:
-    async with staged(tmp_path, server) as run:
-        await run.review()
-        assert run.app.controllers.review is not None
-        after_decision = run.app.controllers.review.actions.after_decision
-        run.app.workbench.review.set_proposals([])
-        after_decision.on_decision()
-        after_decision.handle_update(PhaseChanged(SessionPhase.REQUESTING))
-        assert not in_composer(run), "what the turn has proposed is shown before its end"
-        after_decision.handle_update(PhaseChanged(SessionPhase.IDLE))
-        await run.until(lambda: in_composer(run), "the way back")
-
-
-async def test_o_writes_and_lets_the_model_go_on_until_nothing_waits(tmp_path: Path, server: WireServer) -> None:
-    async with staged(tmp_path, server) as run:
-        server.call(*edit("'Hi '", "'Hey '"))
-        server.say("And this.")
-        await run.review()
-        await run.pilot.press("o")
-        await run.until(lambda: run.file == APPROVED, "the file")
         await run.see("P2", "And this.")
         await run.settled()
         assert causes(run) == ["message", "continue"]
@@ -122,31 +103,37 @@ async def test_with_the_setting_the_last_approval_goes_on_by_itself(tmp_path: Pa
         await run.until(lambda: in_composer(run), "the way back")
 
 
-@pytest.mark.parametrize("keys", [("f2", "f3"), ("j",), ("f4",)], ids=" ".join)
-async def test_the_end_of_a_turn_keeps_the_focus(tmp_path: Path, server: WireServer, keys: tuple[str, ...]) -> None:
-    asked, looked, heard = Event(), Event(), Event()
+async def test_the_end_of_a_turn_keeps_the_focus(tmp_path: Path, server: WireServer) -> None:
+    looked, heard = Event(), Event()
 
-    def answer(request: Request) -> Turn:
-        if not asked.is_set():
-            asked.set()
-            return Turn(calls=(Call("read_file", {"path": "greet.py"}),))
-        looked.set()
-        heard.wait(30)
-        return Turn("I see.")
+    replies: list[Turn] = []
 
-    async with staged(tmp_path, server) as run:
+    def answer(_: Request) -> Turn:
+        if len(replies) == 1:
+            looked.set()
+            heard.wait(30)
+        return replies.pop(0)
+
+    async with running(tmp_path, server) as run:
         server.model(answer)
-        await run.review()
-        await write_feedback(run, "Not so")
-        await run.pilot.press("ctrl+s")
-        await run.until(looked.is_set, "the second step of the turn")
-        await run.painted()
-        assert "Your words are on" in run.text, "as long as the turn lasts"
-        await run.pilot.press(*keys)
-        heard.set()
-        await run.see("I see.")
-        await run.settled()
-        assert run.app.workbench.review.has_review_focus
+        for keys in (("f2", "f3"), ("j",), ("f4",)):
+            await run.pilot.press("f2")
+            looked.clear()
+            heard.clear()
+            replies += [Turn(calls=(Call(*edit()),)), Turn("Have a look.")]
+            replies += [Turn(calls=(Call("read_file", {"path": "greet.py"}),)), Turn("I see.")]
+            await run.say("change it")
+            await run.review()
+            await write_feedback(run, "Not so")
+            await run.pilot.press("ctrl+s")
+            await run.until(looked.is_set, "the second step of the turn")
+            await run.painted()
+            assert "Your words are on" in run.text, "as long as the turn lasts"
+            await run.pilot.press(*keys)
+            heard.set()
+            await run.settled()
+            assert run.app.workbench.review.has_review_focus, keys
+            assert "Your words are on" not in run.text
 
 
 async def test_a_failed_approval_keeps_focus_and_words(tmp_path: Path, server: WireServer) -> None:
@@ -290,7 +277,9 @@ async def test_ticks_on_comments_and_choices_of_hunks_survive_a_restart(tmp_path
         )
 
 
-async def test_u_reopens_what_was_denied_and_capital_u_denies_it_again(tmp_path: Path, server: WireServer) -> None:
+async def test_what_was_denied_waits_again_and_a_question_names_its_answers(
+    tmp_path: Path, server: WireServer
+) -> None:
     async with staged(tmp_path, server) as run:
         await run.review()
         before = len(server.requests)
@@ -307,28 +296,43 @@ async def test_u_reopens_what_was_denied_and_capital_u_denies_it_again(tmp_path:
         await run.review()
         await run.pilot.press("y")
         await run.until(lambda: run.file == APPROVED, "the file")
-
-
-@pytest.mark.parametrize("key", ["y", "n"])
-async def test_only_the_last_decision_focuses_the_composer(tmp_path: Path, server: WireServer, key: str) -> None:
-    async with running(tmp_path, server, gate="chain", chain_steps=2) as run:
-        server.call(*edit())
-        server.call(*edit("def greet", "def hail"))
-        server.say("Both.")
-        await run.say("change it")
-        await run.see("P1", "P2")
+        # A question names its answers and no other keys.
+        server.call(*edit("'Hi '", "'Hey '"))
+        server.say("And this.")
+        await run.pilot.press("f2")
+        await run.say("go on")
         await run.review()
-        review = run.app.workbench.review
-        for number, waits in ((0, True), (1, False)):
-            proposal = f"P{number + 1}"
-            await run.until(lambda shown=proposal: review.state.current == shown and run.can_decide(), proposal)  # type: ignore[misc]
-            await run.pilot.press(key)
-            await run.until(lambda number=number: not run.proposals[number].state.is_pending)  # type: ignore[misc]
-            await run.until(lambda waits=waits: run.app.workbench.review.has_review_focus is waits)  # type: ignore[misc]
-        await run.until(lambda: in_composer(run), "the way back")
+        footer = run.app.workbench.query_one(KeyBar)
+        await run.see("y  approve")
+        await write_feedback(run, "No.")
+        await run.pilot.press("escape")
+        await run.until(run.can_decide, "the moment to decide")
+        await run.pilot.press("n")
+        await run.see("Deny?", "y  yes    n  no")
+        await run.until(lambda: "Deny" not in str(footer.render()), "a footer without what keys do not do now")
+        assert not any(name in str(footer.render()) for name in ("Approve", "Yes", "No "))
 
 
-async def test_f4_and_y_answer_a_waiting_permission(tmp_path: Path, server: WireServer) -> None:
+async def test_only_the_last_decision_focuses_the_composer(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server, gate="chain", chain_steps=2) as run:
+        for key, numbers in (("n", (0, 1)), ("y", (2, 3))):
+            server.call(*edit())
+            server.call(*edit("def greet", "def hail"))
+            server.say("Both.")
+            await run.say("change it")
+            await run.review()
+            for number in numbers:
+                proposal, waits = f"P{number + 1}", number == numbers[0]
+                await run.until(lambda shown=proposal: shows(run) == shown and run.can_decide())  # type: ignore[misc]
+                await run.pilot.press(key)
+                await run.until(lambda number=number: not run.proposals[number].state.is_pending)  # type: ignore[misc]
+                await run.until(lambda waits=waits: run.app.workbench.review.has_review_focus is waits)  # type: ignore[misc]
+            await run.until(lambda: in_composer(run), "the way back")
+
+
+async def test_f4_and_y_answer_a_permission_and_the_end_of_the_turn_leads_back(
+    tmp_path: Path, server: WireServer
+) -> None:
     async with staged(tmp_path, server) as run:
         server.call("run_command", {"command": "echo from-the-tool"})
         server.say("It ran.")
@@ -341,6 +345,17 @@ async def test_f4_and_y_answer_a_waiting_permission(tmp_path: Path, server: Wire
         assert run.file == FILE
         assert [one.state for one in run.proposals] == [ProposalState.PENDING]
         assert run.app.workbench.review.state.current == "P1"
+        # Only the end of a turn leads back to the composer.
+        await run.settled()
+        await run.review()
+        assert run.app.controllers.review is not None
+        after_decision = run.app.controllers.review.actions.after_decision
+        run.app.workbench.review.set_proposals([])
+        after_decision.on_decision()
+        after_decision.handle_update(PhaseChanged(SessionPhase.REQUESTING))
+        assert not in_composer(run), "what the turn has proposed is shown before its end"
+        after_decision.handle_update(PhaseChanged(SessionPhase.IDLE))
+        await run.until(lambda: in_composer(run), "the way back")
 
 
 async def test_words_for_another_session_are_not_said_to_be_sent(tmp_path: Path, server: WireServer) -> None:
@@ -387,20 +402,6 @@ async def test_a_command_that_asks_is_not_running_and_names_the_key(tmp_path: Pa
         await run.until(lambda: "asks you  F2" in status.render().plain, "the way back")
 
 
-async def test_a_question_names_its_answers_and_no_other_keys(tmp_path: Path, server: WireServer) -> None:
-    async with staged(tmp_path, server) as run:
-        await run.review()
-        footer = run.app.workbench.query_one(KeyBar)
-        await run.see("y  approve")
-        await write_feedback(run, "No.")
-        await run.pilot.press("escape")
-        await run.until(run.can_decide, "the moment to decide")
-        await run.pilot.press("n")
-        await run.see("Deny?", "y  yes    n  no")
-        await run.until(lambda: "Deny" not in str(footer.render()), "a footer without what keys do not do now")
-        assert not any(name in str(footer.render()) for name in ("Approve", "Yes", "No "))
-
-
 async def stage_partly_approved(run: Running, server: WireServer) -> None:
     """Have P1 wait with two hunks, of three, and the first written."""
     (run.runtime.workspace.root / "greet.py").write_text(FILE + 20 * "\n" + "end\n" + 20 * "\n" + "over\n")
@@ -412,7 +413,7 @@ async def stage_partly_approved(run: Running, server: WireServer) -> None:
     await run.until(lambda: "'Hi '" in run.file, "the first hunk")
 
 
-async def test_denying_a_hunk_says_that_the_written_one_stays(tmp_path: Path, server: WireServer) -> None:
+async def test_what_is_said_of_a_denial_counts_the_hunks_that_are_written(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         await stage_partly_approved(run, server)
         await run.review()
@@ -422,6 +423,12 @@ async def test_denying_a_hunk_says_that_the_written_one_stays(tmp_path: Path, se
         await run.ready_to_decide()
         await run.pilot.press("u")
         await run.see("Waiting again: 1 hunk of P1.")
+        # Denying the rest does not say that nothing was written.
+        await run.review()
+        await run.pilot.press("n")
+        await run.see("The rest of P1 denied", "u undoes")
+        assert "nothing was written" not in run.text and "reopens" not in run.text
+        assert "END" not in run.file
 
 
 async def test_deny_all_says_that_written_hunks_stay(tmp_path: Path, server: WireServer) -> None:
@@ -436,16 +443,6 @@ async def test_deny_all_says_that_written_hunks_stay(tmp_path: Path, server: Wir
         await run.pilot.press("y")
         await run.see("2 proposals denied; what was written of P1 stays.")
         assert "nothing was written" not in run.text
-
-
-async def test_denying_the_rest_does_not_say_that_nothing_was_written(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        await stage_partly_approved(run, server)
-        await run.review()
-        await run.pilot.press("n")
-        await run.see("The rest of P1 denied", "u undoes")
-        assert "nothing was written" not in run.text and "reopens" not in run.text
-        assert "END" not in run.file
 
 
 async def test_an_interrupted_turn_is_named_once_at_the_next_start(tmp_path: Path, server: WireServer) -> None:

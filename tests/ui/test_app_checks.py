@@ -73,13 +73,14 @@ async def test_a_failed_check_is_shown_and_approval_asks_once(tmp_path: Path, se
 
 
 @pytest.mark.layer
-@pytest.mark.parametrize("size", [(80, 24), (60, 20)])
-async def test_a_narrow_pane_keeps_checks_and_keys(tmp_path: Path, server: WireServer, size: tuple[int, int]) -> None:
+async def test_a_narrow_pane_keeps_checks_and_keys(tmp_path: Path, server: WireServer) -> None:
     types = TABLE.replace("greets", "types").replace("check.sh", "check.sh {files}")
     prepared(tmp_path, TABLE + types + TABLE.replace("greets", "format").replace("sh check.sh {files}", "true"))
-    async with staged(tmp_path, server, size=size) as run:
+    async with staged(tmp_path, server) as run:
         await run.pilot.press("f4")
-        await run.see("greets ✗ 1 failed, 0 before", "types ✗ ", "format ✓", " S  send", " C  log")
+        for size in ((80, 24), (60, 20)):
+            await run.pilot.resize_terminal(*size)
+            await run.see("greets ✗ 1 failed, 0 before", "types ✗ ", "format ✓", " S  send", " C  log")
 
 
 def test_a_check_that_was_not_run_has_printed_nothing() -> None:

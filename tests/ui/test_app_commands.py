@@ -18,11 +18,54 @@ from widgets.chat.transcript import Transcript
 from widgets.common.text_view import TextView
 
 
-async def test_every_command_of_the_registry_can_be_run(tmp_path: Path, server: WireServer) -> None:
+async def test_commands_that_cannot_be_carried_out_say_why_and_the_gate_changes_its_policy(
+    tmp_path: Path, server: WireServer
+) -> None:
     async with running(tmp_path, server) as run:
+        # Every command of the registry can be run.
         assert run.app.controllers.commands.names == {action.command for action in ACTIONS if action.command}
         offered = {command.title for command in run.app.get_system_commands(run.app.screen)}
         assert {action.title for action in ACTIONS if action.command} - offered == {"Keys"}, "keys is help"
+        # An invalid command is one line.
+        session, settings = run.app.require_session().id, run.app.settings
+        for line, said in INVALID.items():
+            run.app.clear_notifications()
+            await run.until(lambda said=said: said not in run.text)  # type: ignore[misc]
+            await run.command(line)
+            await run.see(said)
+        assert (run.app.require_session().id, run.app.settings) == (session, settings)
+        assert server.requests == [] and not run.app.require_session().log.events
+        # A command that has nothing to act on says what is missing.
+        for command, argument, said in (
+            ("resume", "", "There is no earlier session here."),
+            ("fork", "", "There is nothing in this session to fork yet."),
+            ("from", "one two three", "Write /from "),
+            ("export", "none/such.md", "such.md cannot be written: No such file or directory."),
+        ):
+            with pytest.raises(BadArgument, match=said):
+                await run.app.controllers.commands.run(command, argument)
+        await run.command("effort")
+        await run.see("Reasoning effort: ")
+        assert len(run.runtime.sessions.all()) <= 1 and server.requests == []
+        # Gate changes the policy of the session.
+        await run.command("gate chain 2")
+        await run.see("chain 0/2")
+        assert run.app.require_session().gate.policy.max_staging_steps == 2
+        await run.command("gate every-edit")
+        await run.until(lambda: run.app.require_session().gate.policy.max_staging_steps == 1)
+        # A defect is told in one line and logged without values.
+
+        async def fail() -> None:
+            secret = "sk-very-secret"
+            raise RuntimeError(f"boom {len(secret)}")
+
+        run.app.run_background(fail)
+        await run.see("went wrong: RuntimeError")
+        log = run.runtime.dirs.log
+        assert log.stat().st_mode & 0o777 == 0o600
+        assert "boom 14" in log.read_text() and "sk-very-secret" not in log.read_text().replace(
+            '"sk-very-secret"', ""
+        )
 
 
 INVALID = {
@@ -39,52 +82,9 @@ INVALID = {
 }
 
 
-async def test_an_invalid_command_is_one_line(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        session, settings = run.app.require_session().id, run.app.settings
-        for line, said in INVALID.items():
-            run.app.clear_notifications()
-            await run.until(lambda said=said: said not in run.text)  # type: ignore[misc]
-            await run.command(line)
-            await run.see(said)
-        assert (run.app.require_session().id, run.app.settings) == (session, settings)
-        assert server.requests == [] and not run.app.require_session().log.events
-
-
-async def test_a_command_that_has_nothing_to_act_on_says_what_is_missing(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        for command, argument, said in (
-            ("resume", "", "There is no earlier session here."),
-            ("fork", "", "There is nothing in this session to fork yet."),
-            ("from", "one two three", "Write /from "),
-            ("export", "none/such.md", "such.md cannot be written: No such file or directory."),
-        ):
-            with pytest.raises(BadArgument, match=said):
-                await run.app.controllers.commands.run(command, argument)
-        await run.command("effort")
-        await run.see("Reasoning effort: ")
-        assert len(run.runtime.sessions.all()) <= 1 and server.requests == []
-
-
-async def test_gate_changes_the_policy_of_the_session(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        await run.command("gate chain 2")
-        await run.see("chain 0/2")
-        assert run.app.require_session().gate.policy.max_staging_steps == 2
-        await run.command("gate every-edit")
-        await run.until(lambda: run.app.require_session().gate.policy.max_staging_steps == 1)
-
-
-async def test_a_request_after_model_names_the_other_model(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        await run.command("model another-model")
-        await run.see("another-model")
-        server.say("Hello.")
-        await run.say("hello")
-        assert server.last.body["model"] == "another-model"
-
-
-async def test_requests_after_effort_ask_for_it_until_the_server_refuses(tmp_path: Path, server: WireServer) -> None:
+async def test_requests_name_the_model_and_the_effort_that_were_chosen_until_the_server_refuses(
+    tmp_path: Path, server: WireServer
+) -> None:
     async with running(tmp_path, server) as run:
         await run.command("effort high")
         await run.see("test-model high", "reasoning effort high")
@@ -106,6 +106,12 @@ async def test_requests_after_effort_ask_for_it_until_the_server_refuses(tmp_pat
         await run.command("effort off")
         await run.see("the server chooses")
         assert run.app.settings.reasoning_effort == "off"
+        # A request after model names the other model.
+        await run.command("model another-model")
+        await run.see("another-model")
+        server.say("Hello.")
+        await run.say("hello")
+        assert server.last.body["model"] == "another-model"
 
 
 async def test_sessions_are_begun_resumed_and_forked(tmp_path: Path, server: WireServer) -> None:
@@ -147,8 +153,18 @@ async def test_guidance_that_is_kept_from_the_model_is_told_once(tmp_path: Path,
         assert "hunter2" not in str(server.last.body)
 
 
-async def test_export_writes_a_record_and_never_over_a_file(tmp_path: Path, server: WireServer) -> None:
+async def test_continue_sends_a_failed_request_again_and_export_writes_a_record_never_over_a_file(
+    tmp_path: Path, server: WireServer
+) -> None:
     async with running(tmp_path, server) as run:
+        server.script([error(400, "no such thing")])
+        await run.say("hello")
+        await run.see("no such thing", "/continue sends it again")
+        server.say("Now it works.")
+        await run.command("continue")
+        await run.see("Now it works.")
+        assert of_role(server.requests[0], "user") == of_role(server.last, "user")
+        # Export writes a record and never over a file.
         server.say("An answer.")
         await run.say("a question")
         await run.command("export notes.md")
@@ -163,17 +179,6 @@ async def test_export_writes_a_record_and_never_over_a_file(tmp_path: Path, serv
         for number in (1, 2):
             await run.command("export")
             await run.until(lambda number=number: len([*target.parent.glob("signoff-*.md")]) == number)  # type: ignore[misc]
-
-
-async def test_continue_sends_a_failed_request_again(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        server.script([error(400, "no such thing")])
-        await run.say("hello")
-        await run.see("no such thing", "/continue sends it again")
-        server.say("Now it works.")
-        await run.command("continue")
-        await run.see("Now it works.")
-        assert of_role(server.requests[0], "user") == of_role(server.last, "user")
 
 
 @pytest.mark.parametrize("wire", ["chat", "anthropic", "responses"])
@@ -224,7 +229,12 @@ async def test_escape_interrupts_and_gives_back_what_was_queued(tmp_path: Path, 
         assert await server.last.left()
 
 
-async def test_without_an_endpoint_the_setup_screen_comes_first(tmp_path: Path) -> None:
+async def test_without_an_endpoint_the_setup_screen_comes_first_and_a_demo_that_cannot_listen_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refused(*_: object) -> None:
+        raise OSError("no port is free")
+
     async with running(tmp_path) as run:
         await run.screen("SetupScreen")
         await run.see("Welcome to signoff", "OPENAI_API_KEY", "demo model")
@@ -236,13 +246,8 @@ async def test_without_an_endpoint_the_setup_screen_comes_first(tmp_path: Path) 
         await run.screen("SetupScreen")
         await run.pilot.press("escape")
         await run.until(lambda: run.app.workbench.composer.draft == "hello", "the message back in the composer")
-
-
-async def test_a_demo_that_cannot_listen_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def refused(*_: object) -> None:
-        raise OSError("no port is free")
-
-    async with running(tmp_path) as run:
+        # A demo that cannot listen is one line.
+        await run.pilot.press("enter")
         await run.screen("SetupScreen")
         await run.see("on this machine")
         monkeypatch.setattr(asyncio, "start_server", refused)
@@ -259,17 +264,6 @@ async def test_model_name_can_be_typed_without_a_model_list(tmp_path: Path) -> N
         await run.write("my-model")
         await run.pilot.press("enter")
         await run.until(lambda: run.app.settings.model == "my-model", "the model")
-
-
-async def test_with_an_endpoint_but_no_model_the_endpoint_is_asked(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, base_url=server.base_url, api_key="key") as run:
-        await run.screen("ModelPickerScreen")
-        await run.until(lambda: run.app.screen.query_one(OptionList).option_count > 0, "the list of models")
-        await run.pilot.press("enter")
-        await run.until(lambda: run.app.current_session is not None, "the session")
-        server.always(Turn("Hello."))
-        await run.say("hello")
-        assert server.last.body["model"]
 
 
 @pytest.mark.parametrize("way", ["picker", "command"])
@@ -313,22 +307,6 @@ async def test_a_name_that_is_not_listed_can_be_typed(tmp_path: Path, server: Wi
         assert run.app.current_session is None, "what the endpoint does not list may be a slip"
         await run.pilot.press("escape")
         await run.see("No model yet: send anything to choose one")
-
-
-async def test_a_defect_is_told_in_one_line_and_logged_without_values(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-
-        async def fail() -> None:
-            secret = "sk-very-secret"
-            raise RuntimeError(f"boom {len(secret)}")
-
-        run.app.run_background(fail)
-        await run.see("went wrong: RuntimeError")
-        log = run.runtime.dirs.log
-        assert log.stat().st_mode & 0o777 == 0o600
-        assert "boom 14" in log.read_text() and "sk-very-secret" not in log.read_text().replace(
-            '"sk-very-secret"', ""
-        )
 
 
 async def test_a_proposal_that_is_not_recent_any_more_can_be_opened(tmp_path: Path, server: WireServer) -> None:

@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 from app.proposals.values.models import ProposalState
 from tests.ui.running_app import Running, running
 from tests.wire.bench import FILE, edit, of_role
@@ -74,22 +72,27 @@ async def test_a_stale_one_is_resolved_in_place_and_then_written(tmp_path: Path,
         assert any("by hand" in said for said in of_role(server.last, "system")), "the model is told"
 
 
-@pytest.mark.parametrize(("key", "line"), [("d", "'Moin '"), ("b", "'Moin ' + name\n    return 'Hi '")])
-async def test_keys_choose_sides_and_u_undoes(tmp_path: Path, server: WireServer, key: str, line: str) -> None:
+async def test_keys_choose_sides_and_letters_write_only_while_the_user_edits_by_hand(
+    tmp_path: Path, server: WireServer
+) -> None:
     async with running(tmp_path, server) as run:
         await make_stale(run, server)
         area = await open_conflict(run)
-        await run.pilot.press(key)
-        assert area.source == FILE.replace("'Hello '", line)
-        await run.pilot.press("u")
-        assert "<<<<<<<" in area.source and len(area.blocks) == 1
+        for key, line in (("d", "'Moin '"), ("b", "'Moin ' + name\n    return 'Hi '")):
+            await run.pilot.press(key)
+            assert area.source == FILE.replace("'Hello '", line)
+            await run.pilot.press("u")
+            assert "<<<<<<<" in area.source and len(area.blocks) == 1
         await run.pilot.press("escape")
         await run.screen("Workbench")
-
-
-async def test_letters_write_only_while_the_user_edits_by_hand(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        await make_stale(run, server)
+        # Leaving with a choice asks first.
+        await open_conflict(run)
+        await run.pilot.press("p", "escape")
+        await run.screen("ConfirmScreen")
+        await run.pilot.press("y")
+        await run.screen("Workbench")
+        assert state_of(run) is ProposalState.STALE
+        # Letters write only while the user edits by hand.
         area = await open_conflict(run)
         shown = area.source
         await run.pilot.press("x", "y", "enter")
@@ -233,17 +236,6 @@ async def test_a_whole_file_is_taken_from_one_side(tmp_path: Path, server: WireS
         await run.review()
         await run.pilot.press("y")
         await run.until((run.runtime.workspace.root / "greet.py").exists, "the file")
-
-
-async def test_leaving_with_a_choice_asks_first(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        await make_stale(run, server)
-        await open_conflict(run)
-        await run.pilot.press("p", "escape")
-        await run.screen("ConfirmScreen")
-        await run.pilot.press("y")
-        await run.screen("Workbench")
-        assert state_of(run) is ProposalState.STALE
 
 
 async def test_vims_keys_write_once_the_user_edits(tmp_path: Path, server: WireServer) -> None:

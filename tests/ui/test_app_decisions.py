@@ -16,7 +16,9 @@ from widgets.review import decision_keys
 APPROVED = FILE.replace("'Hello '", "'Hi '")
 
 
-async def test_the_tab_of_the_chat_says_that_the_model_has_handed_back(tmp_path: Path, server: WireServer) -> None:
+async def test_the_tab_of_the_chat_says_that_the_model_has_handed_back_and_deciding_works_at_any_width(
+    tmp_path: Path, server: WireServer
+) -> None:
     async with staged(tmp_path, server, size=(80, 24)) as run:
         assert "F2 Chat  F3" in run.text
         await run.review()
@@ -25,16 +27,92 @@ async def test_the_tab_of_the_chat_says_that_the_model_has_handed_back(tmp_path:
         await run.see("F2 Chat (new)")
         await run.pilot.press("f2")
         await run.see("Which greeting", "F2 Chat  F3")
+        # Deciding works at any width.
+        await run.pilot.press("f3")
+        await run.see("'Hi '")
+        await run.pilot.resize_terminal(200, 50)
+        await run.pilot.resize_terminal(60, 20)
+        await run.pilot.resize_terminal(80, 24)
+        await run.review()
+        await run.pilot.press("y")
+        await run.until(lambda: run.file == APPROVED, "the file")
 
 
-async def test_typing_in_the_composer_never_decides(tmp_path: Path, server: WireServer) -> None:
+async def test_keys_beside_the_decisions_decide_nothing_and_y_writes_what_was_shown(
+    tmp_path: Path, server: WireServer
+) -> None:
     async with staged(tmp_path, server) as run:
+        # Typing in the composer never decides.
         await run.until(lambda: run.app.workbench.review.readiness.guard.is_over, "the end of the grace period")
         await run.write("yYnNuUx yes")
         await run.painted()
         assert run.file == FILE
         assert [one.state for one in run.proposals] == [ProposalState.PENDING]
         assert run.app.workbench.composer.draft == "yYnNuUx yes"
+        # A dialog in front keeps the review from hearing keys.
+        await run.review()
+        run.app.action_command("help")
+        await run.screen("HelpScreen")
+        await run.pilot.press("f3", "y", "n")
+        assert type(run.app.screen).__name__ == "HelpScreen"
+        assert [one.state for one in run.proposals] == [ProposalState.PENDING]
+        # The palette has reading but no deciding actions.
+        await run.pilot.press("escape")
+        await run.screen("Workbench")
+        commands = {command.title: command for command in run.app.get_system_commands(run.app.screen)}
+        assert {"Sessions", "Review: Layout", "Review: Files", "Review: Search", "Review: Full screen"} <= set(
+            commands
+        )
+        assert not {"Review: Approve", "Review: Deny", "Review: Undo", "Review: Approve all"} & set(commands)
+        split = run.app.workbench.review.view.is_split
+        commands["Review: Layout"].callback()
+        await run.until(lambda: run.app.workbench.review.view.is_split is not split, "the other layout")
+        assert run.app.focused is run.app.workbench.review.view
+        await run.until(run.can_decide, "the picture")
+        await run.pilot.press("f2")
+        commands["Review: Edit"].callback()
+        await run.screen("EditScreen")
+        # An edit begins at the line that was looked at.
+        await run.pilot.press("escape")
+        await run.screen("Workbench")
+        await run.pilot.press("f3")
+        await run.until(run.can_decide, "the diff")
+        line = run.app.workbench.review.view.cursor.hunk
+        await run.pilot.press("e")
+        await run.screen("EditScreen")
+        assert line is not None
+        assert run.app.screen.query_one(CodeEditor).cursor_location == (line.new_start, 0)
+        # Leaving a changed edit asks first.
+        await run.pilot.press("escape")
+        await run.screen("Workbench")
+        await run.review()
+        await run.pilot.press("e")
+        await run.screen("EditScreen")
+        await run.write("x")
+        await run.pilot.press("escape")
+        await run.screen("ConfirmScreen")
+        await run.pilot.press("n")
+        await run.screen("EditScreen")
+        await run.pilot.press("escape")
+        await run.screen("ConfirmScreen")
+        await run.pilot.press("y")
+        await run.screen("Workbench")
+        assert run.proposals[0].revision == 1
+        # The footer says of a field what sending does.
+        for key, title in (("c", "Enter Save"), ("r", "Enter Send")):
+            await run.review()
+            await run.pilot.press(key)
+            await run.see(title)
+            await run.pilot.press("escape")
+        # Y writes what was shown and u takes it back.
+        await run.review()
+        await run.pilot.press("y")
+        await run.until(lambda: run.file == APPROVED, "the file")
+        await run.see("P1 written", "u undoes it")
+        await run.until(lambda: run.app.focused is run.app.workbench.composer.editor, "the way back to the composer")
+        await run.review()
+        await run.pilot.press("u")
+        await run.until(lambda: run.file == FILE, "the undo")
 
 
 async def test_one_decision_letter_is_not_sent_and_focuses_the_approvals(
@@ -56,32 +134,6 @@ async def test_one_decision_letter_is_not_sent_and_focuses_the_approvals(
         assert of_role(server.last, "user")[-1] == "y, why not"
 
 
-async def test_y_writes_what_was_shown_and_u_takes_it_back(tmp_path: Path, server: WireServer) -> None:
-    async with staged(tmp_path, server) as run:
-        await run.review()
-        await run.pilot.press("y")
-        await run.until(lambda: run.file == APPROVED, "the file")
-        await run.see("P1 written", "u undoes it")
-        await run.until(lambda: run.app.focused is run.app.workbench.composer.editor, "the way back to the composer")
-        await run.review()
-        await run.pilot.press("u")
-        await run.until(lambda: run.file == FILE, "the undo")
-
-
-async def test_feedback_reaches_the_model_as_the_users_words(tmp_path: Path, server: WireServer) -> None:
-    async with staged(tmp_path, server) as run:
-        server.always(Turn("I see."))
-        await run.review()
-        await run.pilot.press("r")
-        await run.write("Say Ahoy")
-        await run.pilot.press("ctrl+s")
-        await run.until(lambda: len(server.requests) == 3, "the request with the feedback")
-        assert any("Say Ahoy" in said for said in of_role(server.last, "user"))
-        assert not any("Say Ahoy" in said for said in of_role(server.last, "system"))
-        assert run.file == FILE
-        await run.settled()
-
-
 async def test_a_proposal_leaves_the_focus_while_the_user_types(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         server.call(*edit())
@@ -95,16 +147,6 @@ async def test_a_proposal_leaves_the_focus_while_the_user_types(tmp_path: Path, 
         await run.write("yn")
         assert run.app.workbench.composer.draft == "ynyn"
         assert run.file == FILE
-
-
-async def test_a_dialog_in_front_keeps_the_review_from_hearing_keys(tmp_path: Path, server: WireServer) -> None:
-    async with staged(tmp_path, server) as run:
-        await run.review()
-        run.app.action_command("help")
-        await run.screen("HelpScreen")
-        await run.pilot.press("f3", "y", "n")
-        assert type(run.app.screen).__name__ == "HelpScreen"
-        assert [one.state for one in run.proposals] == [ProposalState.PENDING]
 
 
 async def test_an_edit_before_approval_is_what_gets_written(tmp_path: Path, server: WireServer) -> None:
@@ -155,15 +197,6 @@ async def test_partial_approvals_are_named(tmp_path: Path, server: WireServer, f
         assert ("Farewell" in run.file) is (first == "x")
 
 
-async def test_the_footer_says_of_a_field_what_sending_does(tmp_path: Path, server: WireServer) -> None:
-    async with staged(tmp_path, server) as run:
-        for key, title in (("c", "Enter Save"), ("r", "Enter Send")):
-            await run.review()
-            await run.pilot.press(key)
-            await run.see(title)
-            await run.pilot.press("escape")
-
-
 async def test_an_edit_says_of_which_file(tmp_path: Path, server: WireServer) -> None:
     async with staged(tmp_path, server, size=(160, 40)) as run:
         await run.review()
@@ -182,24 +215,7 @@ async def test_an_edit_says_of_which_file(tmp_path: Path, server: WireServer) ->
         assert "other hunks" not in told
 
 
-async def test_leaving_a_changed_edit_asks_first(tmp_path: Path, server: WireServer) -> None:
-    async with staged(tmp_path, server) as run:
-        await run.review()
-        await run.pilot.press("e")
-        await run.screen("EditScreen")
-        await run.write("x")
-        await run.pilot.press("escape")
-        await run.screen("ConfirmScreen")
-        await run.pilot.press("n")
-        await run.screen("EditScreen")
-        await run.pilot.press("escape")
-        await run.screen("ConfirmScreen")
-        await run.pilot.press("y")
-        await run.screen("Workbench")
-        assert run.proposals[0].revision == 1
-
-
-async def test_a_revised_proposal_is_compared_with_the_one_before(tmp_path: Path, server: WireServer) -> None:
+async def test_what_comes_of_feedback_is_compared_with_the_one_before(tmp_path: Path, server: WireServer) -> None:
     async with staged(tmp_path, server) as run:
         await run.review()
         server.call(*edit(new="'Ahoy '"))
@@ -208,24 +224,15 @@ async def test_a_revised_proposal_is_compared_with_the_one_before(tmp_path: Path
         await run.write("Say Ahoy")
         await run.pilot.press("ctrl+s")
         await run.until(lambda: len(run.proposals) == 2, "the answer")
+        assert any("Say Ahoy" in said for said in of_role(server.requests[2], "user"))
+        assert not any("Say Ahoy" in said for said in of_role(server.requests[2], "system"))
+        assert run.file == FILE
         await run.settled()
         await run.pilot.press("f3")
         await run.until(lambda: run.app.workbench.review.preview.diffs)
         await run.pilot.press("V")
         await run.see("P1 → P2", "'Hi '", "'Ahoy '")
         assert "'Hello '" not in run.text.split("P1 → P2")[1].split("Waiting")[0]
-
-
-async def test_deciding_works_at_any_width(tmp_path: Path, server: WireServer) -> None:
-    async with staged(tmp_path, server, size=(80, 24)) as run:
-        await run.pilot.press("f3")
-        await run.see("'Hi '")
-        await run.pilot.resize_terminal(200, 50)
-        await run.pilot.resize_terminal(60, 20)
-        await run.pilot.resize_terminal(80, 24)
-        await run.review()
-        await run.pilot.press("y")
-        await run.until(lambda: run.file == APPROVED, "the file")
 
 
 async def test_asking_for_commits_is_in_force_at_once(tmp_path: Path, server: WireServer) -> None:
@@ -262,36 +269,8 @@ async def test_a_comment_beside_binary_bytes_goes_with_its_denial(tmp_path: Path
         await run.until(lambda: "why" in str(server.last.body), "the comment")
 
 
-async def test_an_edit_begins_at_the_line_that_was_looked_at(tmp_path: Path, server: WireServer) -> None:
-    async with staged(tmp_path, server) as run:
-        await run.pilot.press("f3")
-        await run.until(run.can_decide, "the diff")
-        line = run.app.workbench.review.view.cursor.hunk
-        await run.pilot.press("e")
-        await run.screen("EditScreen")
-        assert line is not None
-        assert run.app.screen.query_one(CodeEditor).cursor_location == (line.new_start, 0)
-
-
 async def test_outcomes_name_the_keys_in_force(tmp_path: Path, server: WireServer) -> None:
     async with staged(tmp_path, server, keys={"review.undo": "b", "review.approve": "p"}) as run:
         await run.review()
         await run.pilot.press("p")
         await run.see("P1 written", "b undoes it")
-
-
-async def test_the_palette_has_reading_but_no_deciding_actions(tmp_path: Path, server: WireServer) -> None:
-    async with staged(tmp_path, server) as run:
-        commands = {command.title: command for command in run.app.get_system_commands(run.app.screen)}
-        assert {"Sessions", "Review: Layout", "Review: Files", "Review: Search", "Review: Full screen"} <= set(
-            commands
-        )
-        assert not {"Review: Approve", "Review: Deny", "Review: Undo", "Review: Approve all"} & set(commands)
-        split = run.app.workbench.review.view.is_split
-        commands["Review: Layout"].callback()
-        await run.until(lambda: run.app.workbench.review.view.is_split is not split, "the other layout")
-        assert run.app.focused is run.app.workbench.review.view
-        await run.until(run.can_decide, "the picture")
-        await run.pilot.press("f2")
-        commands["Review: Edit"].callback()
-        await run.screen("EditScreen")

@@ -43,7 +43,9 @@ def footer(run: Running) -> str:
     return " ".join(hint.label for hint, _, _ in run.app.workbench.query_one(KeyBar).hints)
 
 
-async def test_its_output_is_read_and_searched_and_decides_nothing(tmp_path: Path, server: WireServer) -> None:
+async def test_its_output_is_read_and_searched_and_decides_nothing_and_is_of_what_was_shown(
+    tmp_path: Path, server: WireServer
+) -> None:
     (tmp_path / "tool.py").write_text(TOOL)
     command = shlex.join([sys.executable, str(tmp_path / "tool.py")])
     async with staged(tmp_path, server, external_diff=command) as run:
@@ -65,33 +67,7 @@ async def test_its_output_is_read_and_searched_and_decides_nothing(tmp_path: Pat
         await run.pilot.press("y", "escape")
         await run.screen("Workbench")
         assert run.proposals[0].state == "pending"
-
-
-async def test_without_a_diff_program_the_key_says_what_to_set(tmp_path: Path, server: WireServer) -> None:
-    async with staged(tmp_path, server) as run:
-        await run.review()
-        assert "Diff program" not in footer(run)
-        await run.pilot.press("D")
-        await run.see("No diff program is set", "diff.external")
-        assert "Diff program" not in footer(run)
-
-
-async def test_contents_that_are_not_kept_any_more_are_said_to_be_gone(tmp_path: Path, server: WireServer) -> None:
-    (tmp_path / "tool.py").write_text(TOOL)
-    command = shlex.join([sys.executable, str(tmp_path / "tool.py")])
-    async with staged(tmp_path, server, external_diff=command) as run:
-        await run.review()
-        with run.runtime.database.transaction() as connection:
-            connection.execute("DELETE FROM blobs")
-        await run.pilot.press("D")
-        await run.screen("ExternalDiffScreen")
-        await run.see("What greet.py was is not kept any more.")
-
-
-async def test_a_proposal_that_comes_up_meanwhile_is_not_shown(tmp_path: Path, server: WireServer) -> None:
-    (tmp_path / "tool.py").write_text(TOOL)
-    command = shlex.join([sys.executable, str(tmp_path / "tool.py")])
-    async with staged(tmp_path, server, external_diff=command) as run:
+        # A proposal that comes up meanwhile is not shown.
         draft = run.runtime.service.new_draft("")
         draft.write("greet.py", "another = 1\n")
         run.runtime.service.stage(draft, "Another")
@@ -106,6 +82,24 @@ async def test_a_proposal_that_comes_up_meanwhile_is_not_shown(tmp_path: Path, s
         await run.screen("ExternalDiffScreen")
         await run.see("P1 ·", "'Hello '")
         assert "another = 1" not in run.text
+        # Contents that are not kept any more are said to be gone.
+        await run.pilot.press("escape")
+        await run.screen("Workbench")
+        await run.review()
+        with run.runtime.database.transaction() as connection:
+            connection.execute("DELETE FROM blobs")
+        await run.pilot.press("D")
+        await run.screen("ExternalDiffScreen")
+        await run.see("What greet.py was is not kept any more.")
+
+
+async def test_without_a_diff_program_the_key_says_what_to_set(tmp_path: Path, server: WireServer) -> None:
+    async with staged(tmp_path, server) as run:
+        await run.review()
+        assert "Diff program" not in footer(run)
+        await run.pilot.press("D")
+        await run.see("No diff program is set", "diff.external")
+        assert "Diff program" not in footer(run)
 
 
 class Lending(App[None]):

@@ -29,19 +29,15 @@ async def test_a_key_does_not_stand_behind_what_streams_in(tmp_path: Path, serve
             await asyncio.sleep(0)
 
     async with running(tmp_path, server) as run:
+        (painting,) = [timer for timer in run.app.workbench._timers if timer.name == "screen_update"]
+        # Textual paints at beats, and leaves one out after a pause; a key just after a picture would wait for two.
+        assert painting._interval == pytest.approx(textual.screen.UPDATE_PERIOD / 2)
         watching = asyncio.create_task(watch())
         await run.say("pour")
         await run.see("word 2999")
         watching.cancel()
     # A key would stand at the end of this queue.
     assert max(queues) < 20
-
-
-async def test_a_key_need_not_wait_for_two_of_textuals_pictures(tmp_path: Path, server: WireServer) -> None:
-    """Textual paints at beats, and leaves one out after a pause; a key just after a picture would wait for two."""
-    async with running(tmp_path, server) as run:
-        (painting,) = [timer for timer in run.app.workbench._timers if timer.name == "screen_update"]
-    assert painting._interval == pytest.approx(textual.screen.UPDATE_PERIOD / 2)
 
 
 class Slow(Static, can_focus=True):
@@ -69,7 +65,9 @@ async def test_keys_come_before_text(tmp_path: Path, server: WireServer, monkeyp
     assert "poured" not in slow.shown
 
 
-async def test_a_key_does_not_wait_for_the_store_while_proposals_are_read(tmp_path: Path, server: WireServer) -> None:
+async def test_a_key_does_not_wait_for_the_store_and_late_updates_do_not_appear_in_the_next_session(
+    tmp_path: Path, server: WireServer
+) -> None:
     async with running(tmp_path, server) as run:
         await run.app.wait_until_open()
         held, release = threading.Event(), threading.Event()
@@ -91,10 +89,7 @@ async def test_a_key_does_not_wait_for_the_store_while_proposals_are_read(tmp_pa
             release.set()
             await writing
         await run.see("said later")
-
-
-async def test_late_updates_do_not_appear_in_the_next_session(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
+        # Late updates do not appear in the next session.
         for number in range(1500):
             run.app._update_buffer.put(EventRecorded(AssistantMessage(id=1000 + number, text=f"stray {number}")))
         await run.app._chat.open_session(None)

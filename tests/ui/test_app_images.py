@@ -77,50 +77,16 @@ async def test_a_dropped_file_becomes_a_name_in_the_text(folder: Path, server: W
         assert sent(run)[0].text == f'Look: @"{path}" please'
 
 
-async def test_other_pastes_are_what_they_were(folder: Path, server: WireServer) -> None:
+async def test_other_pastes_are_what_they_were_and_a_refused_image_is_a_line(
+    folder: Path, server: WireServer
+) -> None:
+    server.always(Turn("I see."))
     async with running(folder, server) as run:
         for text in (str(put(run, "a.py", b"x = 1")), "no path", "/usr/bin"):
             run.app.workbench.composer.draft = ""
             await paste(run, text)
             assert run.app.workbench.composer.draft == text
-
-
-@pytest.mark.parametrize("answer", ["y", "n"])
-async def test_an_undropped_image_outside_is_asked_about(folder: Path, server: WireServer, answer: str) -> None:
-    server.always(Turn("I see."))
-    outside = folder / "elsewhere.png"
-    outside.write_bytes(PICTURE)
-    async with running(folder, server) as run:
-        run.app.workbench.composer.draft = f"See @{outside}"
-        await run.pilot.press("enter")
-        await run.screen("ConfirmScreen")
-        await run.see("outside the workspace")
-        await run.pilot.press(answer)
-        await run.until(lambda: run.turns == 1, "the end of the turn")
-        assert len(images(server.last.body)) == (answer == "y")
-
-
-async def test_images_named_in_a_folded_paste_are_not_sent(folder: Path, server: WireServer) -> None:
-    server.always(Turn("I see."))
-    async with running(folder, server) as run:
-        put(run, "shot.png")
-        await paste(run, "see @shot.png\n" * 20)
-        await run.pilot.press("enter")
-        await run.until(lambda: run.turns == 1, "the end of the turn")
-        assert images(server.last.body) == [] and "@shot.png" in sent(run)[0].text
-
-
-REFUSED = {
-    "missing.png": "There is no missing.png.",
-    "pipe.png": "is not a regular file",
-    "text.png": "is no PNG, JPEG, GIF or WebP",
-    "huge.png": "is too large",
-    "out.png": "leads out of the workspace",
-}
-
-
-async def test_a_refused_image_is_a_line_words_stay(folder: Path, server: WireServer) -> None:
-    async with running(folder, server) as run:
+        # A refused image is a line words stay.
         root = run.runtime.workspace.root
         os.mkfifo(root / "pipe.png")
         put(run, "text.png", b"hello")
@@ -136,6 +102,37 @@ async def test_a_refused_image_is_a_line_words_stay(folder: Path, server: WireSe
             (told,) = [one.message for one in run.app._notifications]
             assert line in told and "Nothing was sent" in told and "\n" not in told
             assert run.app.workbench.composer.draft == f"See @{name}" and server.requests == []
+        # Images named in a folded paste are not sent.
+        run.app.workbench.composer.draft = ""
+        put(run, "shot.png")
+        await paste(run, "see @shot.png\n" * 20)
+        await run.pilot.press("enter")
+        await run.until(lambda: run.turns == 1, "the end of the turn")
+        assert images(server.last.body) == [] and "@shot.png" in sent(run)[0].text
+
+
+async def test_an_undropped_image_outside_is_asked_about(folder: Path, server: WireServer) -> None:
+    server.always(Turn("I see."))
+    outside = folder / "elsewhere.png"
+    outside.write_bytes(PICTURE)
+    async with running(folder, server) as run:
+        for turns, answer in ((1, "n"), (2, "y")):
+            run.app.workbench.composer.draft = f"See @{outside}"
+            await run.pilot.press("enter")
+            await run.screen("ConfirmScreen")
+            await run.see("outside the workspace")
+            await run.pilot.press(answer)
+            await run.until(lambda turns=turns: run.turns == turns, "the end of the turn")  # type: ignore[misc]
+            assert len(images(server.last.body)) == (answer == "y")
+
+
+REFUSED = {
+    "missing.png": "There is no missing.png.",
+    "pipe.png": "is not a regular file",
+    "text.png": "is no PNG, JPEG, GIF or WebP",
+    "huge.png": "is too large",
+    "out.png": "leads out of the workspace",
+}
 
 
 async def test_a_hostile_name_is_shown_as_what_it_is(folder: Path, server: WireServer) -> None:

@@ -24,47 +24,34 @@ async def with_proposal(run: Running) -> None:
     await run.see("hunk 1 of 1", "all")
 
 
-@pytest.mark.parametrize(
-    ("size", "full"), [((120, 40), False), ((120, 40), True), ((80, 24), False), ((60, 20), False)]
-)
-async def test_a_notice_spares_the_diff(
-    tmp_path: Path, server: WireServer, size: tuple[int, int], full: bool
-) -> None:
-    async with running(tmp_path, server, size=size) as run:
+async def test_a_notice_spares_the_diff(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
         server.call("read_file", {"path": "greet.py"})
         server.turn(calls=[edit()])
         server.say("Staged.")
         await with_proposal(run)
-        if full:
-            await run.pilot.press("f")
-            await run.until(lambda: "greet.py:" in run.text.split("\n")[0], "the diff on the whole screen")
-        heads = run.text.split("\n")[:4]
-        run.app.notify_user("Something happened that takes a good many words to say, " * 3)
-        await run.see("Something happened")
-        shown = run.text.split("\n")
-        keys = next(line for line in shown if "approve" in line)
-        assert "y" in keys and "n" in keys
-        head = next(line for line in heads if "hunk 1 of 1" in line)
-        assert head[head.index("greet.py:") :] in "\n".join(shown[:4])
-        name = next(line for line in heads if "~ greet.py" in line)
-        assert name[name.index("~ greet.py") :] in "\n".join(shown[:4])
-
-
-async def test_a_terminal_of_hardly_any_size_ends_nothing(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server, size=(120, 40)) as run:
-        server.turn(calls=[edit()])
-        server.say("Staged.")
-        await with_proposal(run)
-        for size in ((1, 1), (2, 24), (4, 3), (80, 1)):
+        for size, full in (((60, 20), False), ((80, 24), False), ((120, 40), False), ((120, 40), True)):
             await run.pilot.resize_terminal(*size)
-            for key in ("f2", "f3", "f4"):
-                await run.pilot.press(key)
-                assert run.text.count("\n") == size[1] - 1
-        await run.pilot.resize_terminal(120, 40)
-        await run.see("hunk 1 of 1", "~ greet.py")
+            if full:
+                await run.pilot.press("f")
+                await run.until(lambda: "greet.py:" in run.text.split("\n")[0], "the diff on the whole screen")
+            heads = run.text.split("\n")[:4]
+            run.app.notify_user("Something happened that takes a good many words to say, " * 3)
+            await run.see("Something happened")
+            shown = run.text.split("\n")
+            keys = next(line for line in shown if "approve" in line)
+            assert "y" in keys and "n" in keys
+            head = next(line for line in heads if "hunk 1 of 1" in line)
+            assert head[head.index("greet.py:") :] in "\n".join(shown[:4]), size
+            name = next(line for line in heads if "~ greet.py" in line)
+            assert name[name.index("~ greet.py") :] in "\n".join(shown[:4]), size
+            run.app.clear_notifications()
+            await run.until(lambda: "Something happened" not in run.text, "the end of the notice")
 
 
-async def test_the_focused_pane_is_plain_to_see(tmp_path: Path, server: WireServer) -> None:
+async def test_the_focused_pane_is_plain_to_see_and_hardly_any_size_ends_nothing(
+    tmp_path: Path, server: WireServer
+) -> None:
     async with running(tmp_path, server) as run:
         server.turn(calls=[edit()])
         server.say("Staged.")
@@ -81,6 +68,14 @@ async def test_the_focused_pane_is_plain_to_see(tmp_path: Path, server: WireServ
             looks[key] = {name: look() for name, look in marks.items()}
         for key, others in (("f3", ("f4", "f2")), ("f4", ("f3", "f2")), ("f2", ("f3", "f4"))):
             assert all(looks[key][key] != looks[other][key] for other in others)
+        # A terminal of hardly any size ends nothing.
+        for size in ((1, 1), (2, 24), (4, 3), (80, 1)):
+            await run.pilot.resize_terminal(*size)
+            for key in ("f2", "f3", "f4"):
+                await run.pilot.press(key)
+                assert run.text.count("\n") == size[1] - 1
+        await run.pilot.resize_terminal(120, 40)
+        await run.see("hunk 1 of 1", "~ greet.py")
 
 
 def widths(run: Running) -> tuple[int, int]:
@@ -102,12 +97,23 @@ async def test_the_chat_has_the_whole_width_while_nothing_waits(tmp_path: Path, 
         await run.pilot.press("y")
         await run.see("P1 written")
         assert widths(run)[1] > 60, "what came of it can be read, and taken back"
-        server.say("Good.")
         await run.pilot.press("f2")
         await run.until(lambda: widths(run) == (140, 0), "the chat alone")
         await run.pilot.press("f3")
         await run.until(lambda: widths(run)[1] > 60, "the review, since the user is there")
         await run.pilot.press("f2")
+        await run.until(lambda: widths(run) == (140, 0), "the chat alone")
+        # The review goes when the model goes on.
+        server.turn(calls=[edit("'Hi '", "'Hey '")])
+        server.say("Staged.")
+        await with_proposal(run)
+        await run.until(run.can_decide, "the picture")
+        await run.pilot.press("y")
+        await run.see("P2 written")
+        server.say("Good.")
+        await run.app.require_session().send("And now?")
+        await run.settled()
+        run.app.workbench.set_focus(run.app.workbench.composer.editor)
         await run.until(lambda: widths(run) == (140, 0), "the chat alone")
 
 
@@ -133,21 +139,6 @@ async def test_showing_a_pane_does_not_restyle_its_content(
             shown = key == "f2" or size[0] > 100
             assert bool(run.app.workbench.query_one(ChatColumn).size) is shown
     assert max(styled) < 30, "of some fifty"
-
-
-async def test_the_review_goes_when_the_model_goes_on(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server, size=(140, 40)) as run:
-        server.turn(calls=[edit()])
-        server.say("Staged.")
-        await with_proposal(run)
-        await run.until(run.can_decide, "the picture")
-        await run.pilot.press("y")
-        await run.see("P1 written")
-        server.say("Good.")
-        await run.app.require_session().send("And now?")
-        await run.settled()
-        run.app.workbench.set_focus(run.app.workbench.composer.editor)
-        await run.until(lambda: widths(run) == (140, 0), "the chat alone")
 
 
 @pytest.mark.parametrize("width", [110, 200])
@@ -242,17 +233,18 @@ async def test_the_width_is_shared_by_mouse_and_by_key_and_stays_so(tmp_path: Pa
         await again.until(lambda: widths(again)[1] == 80, "the whole width of a narrow terminal")
 
 
-@pytest.mark.parametrize("size", [(112, 30), (60, 20)])
-async def test_no_decision_keys_without_a_proposal(tmp_path: Path, server: WireServer, size: tuple[int, int]) -> None:
-    async with running(tmp_path, server, size=size) as run:
+async def test_no_decision_keys_without_a_proposal(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
         server.turn(calls=[("ask_user", {"question": "Which one?", "options": ["a", "b"]})])
         await run.say("Hi")
         await run.pilot.press("f3")
-        await run.see("The model asks you, in the chat.", "Nothing to review yet.")
-        assert "Nothing waits for you" not in run.text
-        assert "appears here." in " ".join(run.text.split()), "the words are whole"
-        footer = run.text.rstrip().split("\n")[-1]
-        assert "Approve" not in footer and "Deny" not in footer and "Comment" not in footer
+        for size in ((112, 30), (60, 20)):
+            await run.pilot.resize_terminal(*size)
+            await run.see("The model asks you, in the chat.", "Nothing to review yet.")
+            assert "Nothing waits for you" not in run.text
+            assert "appears here." in " ".join(run.text.split()), "the words are whole"
+            footer = run.text.rstrip().split("\n")[-1]
+            assert "Approve" not in footer and "Deny" not in footer and "Comment" not in footer
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 from textual.geometry import Offset
 
 from app.proposals.values.models import ProposalState
-from tests.ui.running_app import Running, running, staged
+from tests.ui.running_app import Running, staged
 from tests.wire.server import WireServer
 
 NARROW = (80, 24)
@@ -26,9 +26,23 @@ async def click(run: Running, text: str, *, last: bool = False) -> None:
     await run.painted()
 
 
-async def test_a_click_leads_to_what_it_shows(tmp_path: Path, server: WireServer) -> None:
+async def test_a_click_leads_to_what_it_shows_and_decides_where_it_says_so(
+    tmp_path: Path, server: WireServer
+) -> None:
     async with staged(tmp_path, server) as run:
+        # A hunk marker takes the hunk out and in again.
         review = run.app.workbench.review
+        ready = review.readiness
+        await run.until(
+            lambda: ready.choice_guard.is_over and ready.picture_clock.was_on_screen_at(time.monotonic()), "the diff"
+        )
+        await run.pilot.click(offset=where(run, "●›"))
+        await run.see("0 of 1 hunks")
+        await run.pilot.click(offset=where(run, "○›"))
+        await run.until(lambda: "0 of 1 hunks" not in run.text, "the hunk again")
+        assert run.app.focused is review.view
+        # A click leads to what it shows.
+        await run.pilot.press("f2")
         await click(run, "waits for you ·")
         await run.until(lambda: run.app.focused is review.view, "the focus on the diff")
         for text in ("P1", "1 proposal waiting"):
@@ -41,20 +55,21 @@ async def test_a_click_leads_to_what_it_shows(tmp_path: Path, server: WireServer
         await run.pilot.press("escape")
         await click(run, "test-model", last=True)
         await run.screen("ModelPickerScreen")
-
-
-async def test_a_hunk_marker_takes_the_hunk_out_and_in_again(tmp_path: Path, server: WireServer) -> None:
-    async with staged(tmp_path, server) as run:
-        review = run.app.workbench.review
-        ready = review.readiness
-        await run.until(
-            lambda: ready.choice_guard.is_over and ready.picture_clock.was_on_screen_at(time.monotonic()), "the diff"
-        )
-        await run.pilot.click(offset=where(run, "●›"))
-        await run.see("0 of 1 hunks")
-        await run.pilot.click(offset=where(run, "○›"))
-        await run.until(lambda: "0 of 1 hunks" not in run.text, "the hunk again")
-        assert run.app.focused is review.view
+        # A screen is opened from the palette.
+        await run.pilot.press("escape")
+        await run.screen("Workbench")
+        await click(run, "Palette")
+        await run.screen("CommandPalette")
+        await click(run, "Doctor")
+        await run.screen("DoctorScreen")
+        # Decision keys are shown once and can be clicked.
+        await run.pilot.press("escape")
+        await run.screen("Workbench")
+        await run.review()
+        keys = run.text.lower()
+        assert [keys.count(name) for name in ("y  approve ", " deny ", " request changes")] == [1, 1, 1], run.text
+        await click(run, "deny", last=True)
+        await run.until(lambda: run.proposals[0].state is ProposalState.DENIED, "the denial")
 
 
 async def test_the_tabs_of_a_narrow_terminal(tmp_path: Path, server: WireServer) -> None:
@@ -66,20 +81,3 @@ async def test_the_tabs_of_a_narrow_terminal(tmp_path: Path, server: WireServer)
         await run.until(lambda: run.app.focused is bench.review.view, "the diff")
         await click(run, "Chat")
         await run.until(lambda: run.app.focused is bench.composer.editor, "the composer")
-
-
-async def test_decision_keys_are_shown_once_and_can_be_clicked(tmp_path: Path, server: WireServer) -> None:
-    async with staged(tmp_path, server) as run:
-        await run.review()
-        keys = run.text.lower()
-        assert [keys.count(name) for name in ("y  approve ", " deny ", " request changes")] == [1, 1, 1], run.text
-        await click(run, "deny", last=True)
-        await run.until(lambda: run.proposals[0].state is ProposalState.DENIED, "the denial")
-
-
-async def test_a_screen_is_opened_from_the_palette(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        await click(run, "Palette")
-        await run.screen("CommandPalette")
-        await click(run, "Doctor")
-        await run.screen("DoctorScreen")

@@ -59,15 +59,6 @@ async def test_a_command_is_offered_and_shown(
         await run.see("Be brief.")
 
 
-async def test_files_it_names_are_attached(tmp_path: Path, user: Path, workspace: Path, server: WireServer) -> None:
-    put(user, ".claude/commands/look.md", "Look at @$1 closely.")
-    (workspace / "shot.png").write_bytes(png(4, 3))
-    server.script([Turn("A button.")])
-    async with running(tmp_path, server, environment={"HOME": str(user)}) as run:
-        await run.say("/look shot.png")
-        assert images(server.requests[0].body) == [("image/png", png(4, 3))]
-
-
 async def test_help_and_palette_list_it(tmp_path: Path, user: Path, workspace: Path, server: WireServer) -> None:
     put(user, ".claude/commands/help.md")
     put(user, ".claude/commands/broken.md", "---\nnot closed")
@@ -137,8 +128,15 @@ async def test_the_user_is_told_of_them_once(tmp_path: Path, workspace: Path, se
         assert "/ship" not in run.text
 
 
-async def test_files_are_read_on_use(tmp_path: Path, user: Path, workspace: Path, server: WireServer) -> None:
+async def test_a_command_is_read_on_use_with_its_files_and_answers_no_question(
+    tmp_path: Path, user: Path, workspace: Path, server: WireServer
+) -> None:
+    put(user, ".claude/commands/look.md", "Look at @$1 closely.")
+    (workspace / "shot.png").write_bytes(png(4, 3))
+    server.script([Turn("A button.")])
+    server.call("ask_user", {"question": "Which one?"})
     async with running(tmp_path, server, environment={"HOME": str(user)}) as run:
+        # Files are read on use.
         await run.until(lambda: run.app.controllers.commands.custom_commands.catalogue.commands, "the first look")
         put(user, ".claude/commands/newest.md", "New.")
         await run.write("/")
@@ -147,16 +145,16 @@ async def test_files_are_read_on_use(tmp_path: Path, user: Path, workspace: Path
         )
         await run.write("newe")
         await run.see("› /newest")
-
-
-async def test_a_command_answers_no_question(tmp_path: Path, user: Path, workspace: Path, server: WireServer) -> None:
-    server.call("ask_user", {"question": "Which one?"})
-    async with running(tmp_path, server, environment={"HOME": str(user)}) as run:
+        # Files it names are attached.
+        run.app.workbench.composer.draft = ""
+        await run.say("/look shot.png")
+        assert images(server.requests[0].body) == [("image/png", png(4, 3))]
+        # A command answers no question.
         await run.say("Go")
         await run.see("Which one?")
         await run.command("git:review x")
         await run.see("answer it first")
-        assert run.app.require_session().question is not None and len(server.requests) == 1
+        assert run.app.require_session().question is not None and len(server.requests) == 2
 
 
 async def test_skills_are_listed_with_where_they_are_from(tmp_path: Path, server: WireServer) -> None:

@@ -2,23 +2,22 @@
 
 from pathlib import Path
 
-import pytest
-
 from tests.ui.running_app import running, stage
 from tests.wire.server import WireServer
 
 
-@pytest.mark.parametrize("size", [(160, 45), (60, 24)])
-async def test_an_unread_file_says_so_and_a_key_shows_what_was_read(
-    tmp_path: Path, server: WireServer, size: tuple[int, int]
-) -> None:
-    async with running(tmp_path, server, size=size) as run:
+async def test_an_unread_file_says_so_and_a_key_shows_what_was_read(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
         await stage(run, server)
-        await run.review()
-        await run.see("Edits the file without having read it.")
-        await run.pilot.press("B")
-        await run.screen("ModelReadsScreen")
-        await run.see("You asked: change it", "greet.py: not read")
+        for size in ((160, 45), (60, 24)):
+            await run.pilot.resize_terminal(*size)
+            await run.review()
+            await run.see("Edits the file without having read it.")
+            await run.pilot.press("B")
+            await run.screen("ModelReadsScreen")
+            await run.see("You asked: change it", "greet.py: not read")
+            await run.pilot.press("escape")
+            await run.screen("Workbench")
 
 
 async def test_a_file_that_was_read_has_no_mark_and_its_version_by_a_key(tmp_path: Path, server: WireServer) -> None:

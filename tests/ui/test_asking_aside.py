@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import pytest
 from textual.widgets import TextArea
 
 from app.agent.updates import EventRecorded
@@ -23,6 +22,12 @@ from widgets.review import review_messages
 
 def answers(run: Running) -> list[SideAnswer]:
     return [event for event in run.app.require_session().log.events if isinstance(event, SideAnswer)]
+
+
+def at_hunk(run: Running) -> int:
+    """The number of the hunk at the cursor; 0 if it is at none."""
+    hunk = run.app.workbench.review.view.cursor.hunk
+    return hunk.number if hunk else 0
 
 
 async def ask(run: Running, server: WireServer, text: str, *steps: object) -> None:
@@ -76,98 +81,62 @@ async def test_the_answer_streams_below_the_diff_and_says_what_it_took(tmp_path:
         await run.app.require_session().send("Go on")
         await run.until(lambda: run.app.workbench.chat.transcript.entries[-2].copy_text == "I see.")
         assert not any("calls yYnN" in text for _, text in server.last.said)
+    async with running(tmp_path, server) as later:
+        await later.review()
+        await later.see("You asked: what calls yYnN?")
+        await ask(later, server, "and now?", Turn("Still."))
+        await later.see("▌ what calls yYnN?", "● Nothing calls it.", "▌ and now?", "● Still.")
+        assert [text for role, text in server.last.said if role == "assistant"] == [
+            "Nothing **calls** it.\n\n- really"
+        ]
 
 
-async def test_escape_stops_the_answer_and_spares_the_turn(tmp_path: Path, server: WireServer) -> None:
+async def test_escape_closes_the_question_then_stops_the_answer_and_interrupts_last(
+    tmp_path: Path, server: WireServer
+) -> None:
     async with running(tmp_path, server) as run:
         await ask_in_a_turn(run, server)
+        session, review = run.app.require_session(), run.app.workbench.review
         await run.see("Aside so far", "Esc stops the answer", "Stop")
+        assert "y  approve" not in run.text, "in the question it is a letter"
+        await run.pilot.press("f3")
+        await run.see("Esc closes it", "Esc Close", "y  approve")
+        await run.pilot.press("escape")
+        await run.until(lambda: not review.ask_panel.is_open)
+        threads = review.ask_panel.threads
+        assert session.is_busy and threads.awaited_question(threads.exchanges_about("P1")[0].question.place)
+        assert "Esc Close" not in run.text and run.app.focused is review.view
+        # Where it is written, the answer is stopped first.
+        await run.pilot.press("q")
+        await run.see("▌ why?", "Aside so far")
         await run.pilot.press("escape")
         await run.see("⊘ interrupted", "decides nothing")
-        assert run.app.require_session().is_busy and run.app.workbench.review.ask_panel.is_open
+        assert session.is_busy and review.ask_panel.is_open
         assert [answer.state for answer in answers(run)] == ["interrupted"]
         await run.pilot.press("escape")
-        await run.until(lambda: not run.app.workbench.review.ask_panel.is_open)
-        assert run.app.require_session().is_busy and not [
-            e for e in run.app.require_session().log.events if isinstance(e, MessageQueued)
-        ]
+        await run.until(lambda: not review.ask_panel.is_open)
+        assert session.is_busy and not [e for e in session.log.events if isinstance(e, MessageQueued)]
+        # The end of the turn leaves a question that is still out.
         await run.pilot.press("q")
         await run.write("why then?")
         await run.pilot.press("enter")
         await run.until(lambda: len(of_role(server.last, "user")) > 2 and asked_aside(server.last))
         await run.see("Esc stops the answer")
-        run.app.require_session().interrupt()
-        await run.settled()
-        assert run.app.workbench.review.ask_panel.threads.exchanges_about("P1")[-1].answer is None, (
-            "the question is still out"
-        )
-
-
-async def test_escape_closes_the_question_before_it_interrupts(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        await ask_in_a_turn(run, server)
-        await run.see("Aside so far", "Esc stops the answer")
-        assert "y  approve" not in run.text, "in the question it is a letter"
         await run.pilot.press("f3")
-        await run.see("Esc closes it", "Esc Close", "y  approve")
+        await run.see("Esc closes it")
         await run.pilot.press("escape")
-        review = run.app.workbench.review
         await run.until(lambda: not review.ask_panel.is_open)
-        assert run.app.require_session().is_busy and review.ask_panel.threads.awaited_question(
-            review.ask_panel.threads.exchanges_about("P1")[0].question.place
-        )
-        assert "Esc Close" not in run.text and run.app.focused is review.view
-        await run.pilot.press("q")
-        await run.see("▌ why?", "Aside so far")
-        await run.pilot.press("escape", "escape")
-        await run.until(lambda: not review.ask_panel.is_open)
-        assert run.app.require_session().is_busy
+        assert session.is_busy
         await run.pilot.press("escape")
         await run.settled()
-        assert not run.app.require_session().is_busy
+        assert not session.is_busy
+        assert threads.exchanges_about("P1")[-1].answer is None, "the question is still out"
 
 
-async def test_one_more_key_makes_it_feedback_to_be_edited_and_sent(tmp_path: Path, server: WireServer) -> None:
-    async with staged(tmp_path, server) as run:
-        await ask(run, server, "why Hi?", Turn("It is shorter.\nAnd kinder."))
-        await run.see("● It is shorter.")
-        await run.pilot.press("ctrl+f")
-        await run.see("Request changes to P1")
-        field = run.app.workbench.review.feedback_field
-        assert field.is_open and not run.app.workbench.review.ask_panel.is_open
-        draft = field.query_one(TextArea).text
-        assert draft == (
-            "About hunk 1 of P1 in greet.py I asked you aside: “why Hi?”\nYou answered:\n\n"
-            "> It is shorter.\n> And kinder.\n\n"
-        )
-        assert [one.state for one in run.proposals] == [ProposalState.PENDING]
-        await run.write("Keep Hello.")
-        server.say("Fine.")
-        await run.pilot.press("ctrl+s")
-        await run.until(lambda: not server.last.closing and "Keep Hello." in str(server.last.body))
-        await run.settled()
-        assert of_role(server.last, "user")[-1] == draft + "Keep Hello."
-
-
-async def test_a_thread_is_on_its_hunk_again_after_a_restart(tmp_path: Path, server: WireServer) -> None:
-    async with staged(tmp_path, server) as run:
-        await ask(run, server, "why Hi?", Turn("It is shorter."))
-        await run.see("● It is shorter.")
-    async with running(tmp_path, server) as later:
-        await later.review()
-        await later.see("You asked: why Hi?")
-        await ask(later, server, "and now?", Turn("Still."))
-        await later.see("▌ why Hi?", "● It is shorter.", "▌ and now?", "● Still.")
-        assert [text for role, text in server.last.said if role == "assistant"] == ["It is shorter."]
-
-
-@pytest.mark.parametrize("size", [(120, 40), (60, 20)])
-async def test_a_question_is_opened_beside_its_hunk(
-    tmp_path: Path, server: WireServer, size: tuple[int, int]
-) -> None:
+async def test_a_question_is_opened_beside_its_hunk(tmp_path: Path, server: WireServer) -> None:
     """Also after a restart, in another session, and where nobody has been in the review yet."""
     lines = [f"line {number}\n" for number in range(200)]
-    async with running(tmp_path, server, size=size) as run:
+    async with running(tmp_path, server) as run:
         (run.runtime.workspace.root / "long.txt").write_text("".join(lines))
         edits = [{"old": f"line {number}\n", "new": f"row {number}\n"} for number in (9, 99, 189)]
         server.turn(calls=[("edit_file", {"path": "long.txt", "edits": edits})])
@@ -177,39 +146,37 @@ async def test_a_question_is_opened_beside_its_hunk(
         await run.pilot.press("f3", "]", "]")
         await ask(run, server, "why rows?", Turn("They are shorter."))
         await run.see("● They are shorter.")
-    async with running(tmp_path, server, size=size) as run:
-        await run.command("search shorter")
-        await run.screen("SessionSearchScreen")
-        await run.see("1 place", "the model, aside")
-        before = len(server.requests)
-        await run.pilot.press("enter")
-        await run.screen("Workbench")
-        await run.see("Ask about hunk 3 of P1 in long.txt", "● They are shorter.")
-        view = run.app.workbench.review.view
-        await run.until(lambda: view.cursor.hunk is not None and view.cursor.hunk.number == 3, "the hunk")
-        await run.see("row 189")
-        assert run.app.workbench.review.ask_panel.is_writing
-        assert len(server.requests) == before, "to look at it asks nobody"
+    for size in ((120, 40), (60, 20)):
+        async with running(tmp_path, server, size=size) as run:
+            await run.command("search shorter")
+            await run.screen("SessionSearchScreen")
+            await run.see("1 place", "the model, aside")
+            before = len(server.requests)
+            await run.pilot.press("enter")
+            await run.screen("Workbench")
+            await run.see("Ask about hunk 3 of P1 in long.txt", "● They are shorter.")
+            await run.until(lambda: at_hunk(run) == 3, "the hunk")
+            await run.see("row 189")
+            assert run.app.workbench.review.ask_panel.is_writing
+            assert len(server.requests) == before, "to look at it asks nobody"
 
 
-@pytest.mark.parametrize(
-    ("step", "said"),
-    [
-        (error(500, "Oops"), "Ask again to try once more."),
-        (error(429, "Slow down", headers={"retry-after": "30"}), "limits the rate of requests"),
-        (Turn(""), "Ask again"),
-    ],
-    ids=["500", "429", "empty"],
-)
-async def test_an_error_leaves_the_next_question(tmp_path: Path, server: WireServer, step: object, said: str) -> None:
+async def test_an_error_leaves_the_next_question(tmp_path: Path, server: WireServer) -> None:
     async with staged(tmp_path, server) as run:
-        await ask(run, server, "why?", step)
-        await run.see("! ")
-        await run.told(said)
-        await run.write("why?")
-        server.say("Because.")
-        await run.pilot.press("enter")
-        await run.see("● Because.")
+        for number, (step, said) in enumerate(
+            (
+                (Turn(""), "Ask again"),
+                (error(429, "Slow down", headers={"retry-after": "30"}), "limits the rate of requests"),
+                (error(500, "Oops"), "Ask again to try once more."),
+            )
+        ):
+            await ask(run, server, "why?", step)
+            await run.told(said)
+            assert "! " in run.text
+            await run.write("why?")
+            server.say(f"Because {number}.")
+            await run.pilot.press("enter")
+            await run.see(f"● Because {number}.")
 
 
 async def test_without_a_model_it_says_what_to_do_and_keeps_the_words(tmp_path: Path) -> None:
@@ -238,7 +205,9 @@ async def test_without_a_model_it_says_what_to_do_and_keeps_the_words(tmp_path: 
         )
 
 
-async def test_picked_lines_go_out_with_the_question(tmp_path: Path, server: WireServer) -> None:
+async def test_picked_lines_go_out_with_the_question_and_one_more_key_makes_the_answer_feedback(
+    tmp_path: Path, server: WireServer
+) -> None:
     async with staged(tmp_path, server) as run:
         await run.review()
         await run.pilot.press("f3", "right_square_bracket", "j", "asterisk", "q")
@@ -249,6 +218,25 @@ async def test_picked_lines_go_out_with_the_question(tmp_path: Path, server: Wir
         await run.see("● Because.")
         note = next(text for role, text in server.last.said if role == "system" and "Side question." in text)
         assert "the user picked these lines:\n```\n+    return 'Hi ' + name\n```" in note
+        # One more key makes it feedback to be edited and sent.
+        await ask(run, server, "why Hi?", Turn("It is shorter.\nAnd kinder."))
+        await run.see("● It is shorter.")
+        await run.pilot.press("ctrl+f")
+        await run.see("Request changes to P1")
+        field = run.app.workbench.review.feedback_field
+        assert field.is_open and not run.app.workbench.review.ask_panel.is_open
+        draft = field.query_one(TextArea).text
+        assert draft == (
+            "About hunk 1 of P1 in greet.py I asked you aside: “why Hi?”\nYou answered:\n\n"
+            "> It is shorter.\n> And kinder.\n\n"
+        )
+        assert [one.state for one in run.proposals] == [ProposalState.PENDING]
+        await run.write("Keep Hello.")
+        server.say("Fine.")
+        await run.pilot.press("ctrl+s")
+        await run.until(lambda: not server.last.closing and "Keep Hello." in str(server.last.body))
+        await run.settled()
+        assert of_role(server.last, "user")[-1] == draft + "Keep Hello."
 
 
 async def test_typing_after_the_field_closed_decides_nothing() -> None:

@@ -111,8 +111,7 @@ async def test_a_fork_of_a_running_turn_asks_first(tmp_path: Path, server: WireS
         assert run.app.require_session() is not session and not session.is_busy
 
 
-@pytest.mark.parametrize("command", ["new", "resume", "sessions"])
-async def test_another_session_in_a_running_turn_asks_first(tmp_path: Path, server: WireServer, command: str) -> None:
+async def test_another_session_in_a_running_turn_asks_first(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         server.say("Good day.")
         await run.say("an earlier question")
@@ -120,13 +119,9 @@ async def test_another_session_in_a_running_turn_asks_first(tmp_path: Path, serv
         await run.until(
             lambda: run.app.current_session and not run.app.require_session().log.events, "the new session"
         )
-        server.script([stream(chunk(text="Well"), STALL)])
-        await run.write("hello")
-        await run.pilot.press("enter")
-        await run.see("Well")
-        session = run.app.require_session()
 
-        async def answer(key: str) -> None:
+        async def answer(command: str, key: str) -> None:
+            session = run.app.require_session()
             await run.command(command)
             if command == "sessions":
                 await run.screen("SessionPickerScreen")
@@ -137,11 +132,17 @@ async def test_another_session_in_a_running_turn_asks_first(tmp_path: Path, serv
             await run.pilot.press(key)
             await run.screen("Workbench")
 
-        await answer("n")
-        assert run.app.require_session() is session and session.is_busy, "nothing happened"
-        await answer("y")
-        await run.until(lambda: run.app.current_session not in (None, session), "the other session")
-        assert not session.is_busy
+        for command in ("sessions", "resume", "new"):
+            server.script([stream(chunk(text=f"Well, {command}"), STALL)])
+            run.app.workbench.composer.draft = "hello"
+            await run.pilot.press("enter")
+            await run.see(f"Well, {command}")
+            session = run.app.require_session()
+            await answer(command, "n")
+            assert run.app.require_session() is session and session.is_busy, "nothing happened"
+            await answer(command, "y")
+            await run.until(lambda session=session: run.app.current_session not in (None, session))  # type: ignore[misc]
+            assert not session.is_busy
 
 
 async def test_a_draft_comes_back_folded_after_a_restart(tmp_path: Path, server: WireServer) -> None:

@@ -58,22 +58,23 @@ async def test_the_cursor_stays_on_its_line_through_every_change_of_layout() -> 
             assert top <= view.layout_rows.first_line_of_row(view.cursor.number) < top + view.size.height, key
 
 
-@pytest.mark.parametrize("row", [150, 399], ids=["in the middle", "to the end"])
-async def test_moves_out_of_sight_lead_where_they_lead_in_sight(row: int) -> None:
+async def test_moves_out_of_sight_lead_where_they_lead_in_sight() -> None:
     diffs = many_lines(400)
     app = ReviewApp((proposal("P1", diffs), diffs))
     async with app.run_test(size=(100, 40)) as pilot:
         view = await opened(pilot)
-        view.cursor.move_to(row)
-        in_sight = view.cursor.number, view.scroll_offset
-        view.cursor.move_to_top()
-        app.review.display = False
-        await pilot.pause()
-        view.cursor.move_to(row)
-        assert (view.cursor.number, view.scroll_offset) == in_sight
-        app.review.display = True
-        await pilot.pause()
-        assert (view.cursor.number, view.scroll_offset) == in_sight
+        for row in (150, 399):
+            view.cursor.move_to_top()
+            view.cursor.move_to(row)
+            in_sight = view.cursor.number, view.scroll_offset
+            view.cursor.move_to_top()
+            app.review.display = False
+            await pilot.pause()
+            view.cursor.move_to(row)
+            assert (view.cursor.number, view.scroll_offset) == in_sight
+            app.review.display = True
+            await pilot.pause()
+            assert (view.cursor.number, view.scroll_offset) == in_sight
 
 
 async def test_a_block_that_was_moved_and_changed_says_where_it_was_and_what_changed_since() -> None:
@@ -108,21 +109,6 @@ async def test_a_rename_with_edits_shows_the_edits() -> None:
         assert "old/a.py → new/b.py" in text and "renamed" in text
         assert "line 20" in text and "line twenty" in text
         assert view.cursor.hunk == diffs[0].change.hunks[0]
-
-
-async def test_a_fold_opens_where_it_is_and_closes_again() -> None:
-    app = ReviewApp(retry_proposal())
-    async with app.run_test(size=(100, 60)) as pilot:
-        view = await opened(pilot)
-        rows = view.layout_rows.row_count
-        fold = next(number for number in range(rows) if isinstance(view.layout_rows.row_at(number), FoldRow))
-        view.cursor.move_to(fold)
-        await pilot.press("enter")
-        assert view.layout_rows.row_count > rows
-        assert view.cursor.number == fold, "the cursor is on the first line that was hidden"
-        await pilot.press("z")
-        assert view.layout_rows.row_count == rows
-        assert view.cursor.number == fold
 
 
 async def test_a_click_opens_a_fold_and_closes_a_file() -> None:
@@ -269,7 +255,7 @@ async def searched(pilot: Pilot[None], view: DiffView) -> None:
     await pilot.pause()
 
 
-async def test_a_large_change_is_searched_beside_the_keys() -> None:
+async def test_a_large_change_is_searched_beside_the_keys_and_the_last_of_several_searches_counts() -> None:
     diffs = blocks(60_000)
     app = ReviewApp((proposal("P1", diffs), diffs))
     async with app.run_test(size=(100, 40)) as pilot:
@@ -284,12 +270,7 @@ async def test_a_large_change_is_searched_beside_the_keys() -> None:
         assert isinstance(row, LineRow)
         assert row.new is not None
         assert "value_5999" in diffs[0].new[row.new]
-
-
-async def test_only_the_last_of_several_searches_counts() -> None:
-    diffs = blocks(60_000)
-    app = ReviewApp((proposal("P1", diffs), diffs))
-    async with app.run_test(size=(100, 40)) as pilot:
+        # Only the last of several searches counts.
         view = await opened(pilot)
         view.search.start("compute")
         view.search.start("value_777,")
@@ -334,28 +315,24 @@ async def test_wide_characters_do_not_shift_the_right_half() -> None:
             assert sum(segment.cell_length for segment in strip) == view.size.width
 
 
-@pytest.mark.parametrize("keys", [(), ("v",), ("w",), ("v", "w")])
-async def test_every_line_is_as_wide_as_the_view(keys: tuple[str, ...]) -> None:
+async def test_every_line_is_as_wide_as_the_view() -> None:
     app = ReviewApp(kinds())
     async with app.run_test(size=(97, 50)) as pilot:
         view = await opened(pilot)
-        await pilot.press(*keys)
-        widths = {sum(segment.cell_length for segment in view.render_line(y)) for y in range(view.size.height)}
-        assert widths == {view.size.width}
+        for key in "vwvw":
+            await pilot.press(key)
+            widths = {sum(segment.cell_length for segment in view.render_line(y)) for y in range(view.size.height)}
+            assert widths == {view.size.width}
 
 
-async def test_copying_gives_source_without_numbers_and_signs() -> None:
+async def test_copying_gives_source_without_numbers_and_signs_and_a_fold_opens_where_it_is() -> None:
     app = ReviewApp(retry_proposal())
     async with app.run_test(size=(100, 60)) as pilot:
         view = await opened(pilot)
         first = view.layout_rows.first_line_of_row(view.layout_rows.landmarks.hunks[0])
         selection = Selection(Offset(0, first), Offset(6, first + 2))
         assert view.get_selection(selection) == ("import logging\nimport time\nfrom u", "\n")
-
-
-async def test_a_selection_made_with_the_mouse_can_be_copied() -> None:
-    app = ReviewApp(retry_proposal())
-    async with app.run_test(size=(100, 60)) as pilot:
+        # A selection made with the mouse can be copied.
         view = await opened(pilot)
         y = view.layout_rows.first_line_of_row(view.layout_rows.landmarks.hunks[0])
         await pilot.mouse_down("DiffView", offset=(12, y))
@@ -363,6 +340,18 @@ async def test_a_selection_made_with_the_mouse_can_be_copied() -> None:
         await pilot.mouse_up("DiffView", offset=(18, y))
         copied = app.screen.get_selected_text()
         assert copied is not None and copied.startswith("import")
+        # A fold opens where it is and closes again.
+        app.screen.clear_selection()
+        view = await opened(pilot)
+        rows = view.layout_rows.row_count
+        fold = next(number for number in range(rows) if isinstance(view.layout_rows.row_at(number), FoldRow))
+        view.cursor.move_to(fold)
+        await pilot.press("enter")
+        assert view.layout_rows.row_count > rows
+        assert view.cursor.number == fold, "the cursor is on the first line that was hidden"
+        await pilot.press("z")
+        assert view.layout_rows.row_count == rows
+        assert view.cursor.number == fold
 
 
 async def test_the_map_jumps_to_where_it_is_clicked() -> None:
@@ -385,17 +374,6 @@ async def test_a_large_change_is_walked_through_without_being_built() -> None:
         assert len(view.layout_rows.segments) < 10
 
 
-async def test_the_theme_can_change_under_a_diff() -> None:
-    app = ReviewApp(kinds())
-    async with app.run_test(size=(100, 40)) as pilot:
-        view = await opened(pilot)
-        before = view.render_line(3)
-        app.theme = "textual-light"
-        await pilot.pause()
-        assert view.render_line(3).text == before.text
-        assert [segment.style for segment in view.render_line(3)] != [segment.style for segment in before]
-
-
 async def test_lines_are_kept_while_the_focus_moves_and_drawn_anew_in_other_colours() -> None:
     app = ReviewApp(kinds())
     async with app.run_test(size=(100, 40)) as pilot:
@@ -414,6 +392,13 @@ async def test_lines_are_kept_while_the_focus_moves_and_drawn_anew_in_other_colo
         app.theme = "textual-light"
         await pilot.pause()
         assert drawn() != before
+        # The theme can change under a diff.
+        view = await opened(pilot)
+        line = view.render_line(3)
+        app.theme = "textual-dark"
+        await pilot.pause()
+        assert view.render_line(3).text == line.text
+        assert [segment.style for segment in view.render_line(3)] != [segment.style for segment in line]
 
 
 async def test_the_splitter_drags() -> None:

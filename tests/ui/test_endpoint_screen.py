@@ -70,56 +70,22 @@ async def test_a_key_is_stored_privately_and_used(tmp_path: Path, server: WireSe
         assert all(line in kept.splitlines() for line in COMMENTED.splitlines())
     found = [path for path in home.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]
     assert found == [config], "nowhere else"
-
-
-async def test_with_what_was_kept_the_next_run_asks_for_nothing(tmp_path: Path, server: WireServer) -> None:
-    server.always(Turn("Hello."))
     async with running(tmp_path) as run:
-        await writing(run)
-        await paste(run, server.base_url, "address")
-        await run.pilot.press("enter")
-        await run.screen("ModelPickerScreen")
-        await run.see("test-model")
-        await run.pilot.press("enter")
-        await run.until(lambda: run.app.current_session is not None, "the session")
-    async with running(tmp_path) as run:
-        await run.until(lambda: run.app.current_session is not None, "the session")
+        await run.until(lambda: run.app.current_session is not None, "the session, and no question")
         assert run.app.settings.base_url == server.base_url
 
 
-async def test_a_key_of_anthropic_goes_to_anthropic(tmp_path: Path) -> None:
+async def test_a_key_of_anthropic_goes_to_anthropic_and_a_configuration_that_cannot_be_changed_stays_as_it_is(
+    tmp_path: Path,
+) -> None:
     async with running(tmp_path) as run:
         await writing(run)
         await paste(run, "sk-ant-0123456789")
         assert "Requests go to api.anthropic.com" in told(run)
         await paste(run, "https://models.example/v1", "address")
         assert "Requests go to models.example" in told(run)
-
-
-@pytest.mark.parametrize(
-    ("field", "text", "words"),
-    [
-        ("key", "", "Write a key, an address, or both."),
-        ("key", "schlüssel", "a key is one line of ASCII characters"),
-        ("address", "models.example/v1", "it lacks http:// or https://"),
-        ("address", "https://models.example:99999/v1", "port 99999 does not exist"),
-    ],
-)
-async def test_invalid_key_or_address_is_refused_and_not_stored(
-    tmp_path: Path, field: str, text: str, words: str
-) -> None:
-    async with running(tmp_path) as run:
-        await writing(run)
-        await paste(run, text, field)
-        await run.pilot.press("enter")
-        await run.until(lambda: words in told(run), words)
-        assert not run.runtime.dirs.config_file.exists()
-        assert type(run.app.screen).__name__ == "EndpointScreen"
-
-
-async def test_a_configuration_that_cannot_be_changed_stays_as_it_is(tmp_path: Path) -> None:
-    async with running(tmp_path) as run:
-        await writing(run)
+        # A configuration that cannot be changed stays as it is.
+        run.app.screen.query_one("#endpoint-key", Input).value = ""
         config = run.runtime.dirs.config_file
         config.parent.mkdir(parents=True, exist_ok=True)
         config.write_text("theme = [")
@@ -131,6 +97,24 @@ async def test_a_configuration_that_cannot_be_changed_stays_as_it_is(tmp_path: P
         await run.screen("SetupScreen")
         await run.pilot.press("escape")
         await run.screen("Workbench")
+
+
+async def test_invalid_key_or_address_is_refused_and_not_stored(tmp_path: Path) -> None:
+    async with running(tmp_path) as run:
+        await writing(run)
+        for field, text, words in (
+            ("key", "", "Write a key, an address, or both."),
+            ("key", "schlüssel", "a key is one line of ASCII characters"),
+            ("address", "models.example/v1", "it lacks http:// or https://"),
+            ("address", "https://models.example:99999/v1", "port 99999 does not exist"),
+        ):
+            for every in ("key", "address"):
+                run.app.screen.query_one(f"#endpoint-{every}", Input).value = ""
+            await paste(run, text, field)
+            await run.pilot.press("enter")
+            await run.until(lambda words=words: words in told(run), words)  # type: ignore[misc]
+            assert not run.runtime.dirs.config_file.exists()
+            assert type(run.app.screen).__name__ == "EndpointScreen"
 
 
 @pytest.mark.parametrize(

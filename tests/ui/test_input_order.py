@@ -295,6 +295,12 @@ async def test_a_dialog_is_not_answered_by_a_key_that_came_before_its_picture() 
         hand_in(app, "ctrl+p", "escape", "word")
         await app.until(["word", ""])
         assert answers == [True, None]
+        await pilot.press("ctrl+p")
+        hand_in(app, "yes")
+        await until(lambda: "Several keys" in screen_text(app), "the refusal of a word")
+        await pilot.press("n")
+        await until(lambda: len(answers) == 3, "the answer")
+        assert answers[2] is False
 
 
 # In the whole app.
@@ -306,17 +312,9 @@ async def in_review(run: Running, server: WireServer) -> None:
 
 
 @pytest.mark.parametrize("size", [(120, 40), (60, 20)], ids=["wide", "narrow"])
-async def test_words_after_f2_go_to_the_composer(tmp_path: Path, server: WireServer, size: tuple[int, int]) -> None:
-    async with running(tmp_path, server, size=size) as run:
-        await in_review(run, server)
-        hand_in(run.app, "f3", "f2", "yes, nearly")
-        await run.until(lambda: run.app.workbench.composer.draft == "yes, nearly", "the words")
-        assert run.file == FILE
-        assert [one.state for one in run.proposals] == [ProposalState.PENDING]
-
-
-@pytest.mark.parametrize("size", [(120, 40), (60, 20)], ids=["wide", "narrow"])
-async def test_keys_right_after_f3_go_to_the_diff(tmp_path: Path, server: WireServer, size: tuple[int, int]) -> None:
+async def test_each_key_of_a_read_goes_where_the_focus_is_then(
+    tmp_path: Path, server: WireServer, size: tuple[int, int]
+) -> None:
     async with staged(tmp_path, server, size=size) as run:
         review = run.app.workbench.review
         await run.until(lambda: review.preview.diffs, "the diff")
@@ -325,6 +323,25 @@ async def test_keys_right_after_f3_go_to_the_diff(tmp_path: Path, server: WireSe
         hand_in(run.app, "one", "f3", "Gg", "j", "f2", "two")
         await run.until(lambda: run.app.workbench.composer.draft == "onetwo", "the words")
         assert review.view.cursor.number == 1
+        # Words after f2 go to the composer.
+        run.app.workbench.composer.draft = ""
+        await run.review()
+        hand_in(run.app, "f3", "f2", "yes, nearly")
+        await run.until(lambda: run.app.workbench.composer.draft == "yes, nearly", "the words")
+        assert run.file == FILE
+        assert [one.state for one in run.proposals] == [ProposalState.PENDING]
+        # A comment and what follows it stay apart.
+        run.app.workbench.composer.draft = ""
+        await run.review()
+        hand_in(run.app, "f3", "Gc", "say why", "ctrl+s", "g", "f2", "done")
+        await run.until(lambda: run.app.workbench.composer.draft == "done", "the words")
+        assert [remark.text for remark in review.state.review_drafts.remarks["P1"]] == ["say why"]
+        assert review.view.cursor.number == 0
+        # Words read together with their key are kept.
+        await run.review()
+        hand_in(run.app, "r", "yes, but shorter")
+        feedback = run.app.workbench.review.feedback_field
+        await run.until(lambda: feedback.is_open and feedback.query_one(TextArea).text == "yes, but shorter", "it")
 
 
 @pytest.mark.parametrize("size", [(120, 40), (60, 20)], ids=["wide", "narrow"])
@@ -351,61 +368,32 @@ async def test_a_decision_before_its_picture_fails(tmp_path: Path, server: WireS
         await run.until(lambda: run.file != FILE, "the file")
 
 
-@pytest.mark.parametrize("text", ["yes please", "no", "jjy", "Yarn", " x", "undo", "y\r"])
-async def test_characters_that_came_together_decide_nothing(text: str, tmp_path: Path, server: WireServer) -> None:
+async def test_characters_that_came_together_decide_nothing(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server, size=(160, 40)) as run:
-        await in_review(run, server)
-        review = run.app.workbench.review
-        chosen = review.state.chosen.chosen_part(run.proposals[0]).hunks
-        hand_in(run.app, *("enter" if one == "\r" else one for one in text))
-        await run.see("Several keys came at once")
-        # A key after the others: they have been dealt with.
-        hand_in(run.app, "f2", "done")
-        await run.until(lambda: run.app.workbench.composer.draft.endswith("done"), "the words")
-        assert run.file == FILE
-        assert [one.state for one in run.proposals] == [ProposalState.PENDING]
-        assert review.state.chosen.chosen_part(run.proposals[0]).hunks == chosen
+        await stage(run, server)
+        for text in ("yes please", "no", "jjy", "Yarn", " x", "undo", "y\r"):
+            await run.review()
+            review = run.app.workbench.review
+            chosen = review.state.chosen.chosen_part(run.proposals[0]).hunks
+            run.app.workbench.composer.draft = ""
+            hand_in(run.app, *("enter" if one == "\r" else one for one in text))
+            await run.see("Several keys came at once")
+            # A key after the others: they have been dealt with.
+            hand_in(run.app, "f2", "done")
+            await run.until(lambda: run.app.workbench.composer.draft.endswith("done"), "the words")
+            assert run.file == FILE, text
+            assert [one.state for one in run.proposals] == [ProposalState.PENDING], text
+            assert review.state.chosen.chosen_part(run.proposals[0]).hunks == chosen, text
+            await run.until(lambda: "Several keys came at once" not in run.text, "the picture without it")
         await run.pilot.press("f3")
         await run.review()
         await run.pilot.press("y")
         await run.until(lambda: run.file != FILE, "the file")
 
 
-async def test_a_key_that_no_text_has_parts_what_came_together(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        await in_review(run, server)
-        move = events.MouseMove(None, 0, 0, 0, 0, 0, False, False, False)
-        hand_in(run.app, "down", "y", move, "f2", "thanks")
-        await run.until(lambda: run.file != FILE, "the file")
-        await run.until(lambda: run.app.workbench.composer.draft == "thanks", "the words")
-
-
-async def test_words_read_together_with_their_key_are_kept(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        await in_review(run, server)
-        hand_in(run.app, "r", "yes, but shorter")
-        feedback = run.app.workbench.review.feedback_field
-        await run.until(lambda: feedback.is_open and feedback.query_one(TextArea).text == "yes, but shorter", "it")
-
-
-async def test_a_dialog_takes_no_word_for_an_answer() -> None:
-    answers: list[bool | None] = []
-
-    class Asking(Order):
-        def action_open(self) -> None:
-            self.push_screen(ConfirmScreen("Delete?", "It would be gone.", "delete", "keep"), answers.append)
-
-    app = Asking()
-    async with app.run_test() as pilot:
-        await pilot.press("ctrl+p")
-        hand_in(app, "yes")
-        await until(lambda: "Several keys" in screen_text(app), "the refusal")
-        await pilot.press("n")
-        await until(lambda: answers, "the answer")
-        assert answers == [False]
-
-
-async def test_a_stray_letter_is_named_when_it_holds_the_keys(tmp_path: Path, server: WireServer) -> None:
+async def test_a_stray_letter_is_named_and_a_key_that_no_text_has_parts_what_came_together(
+    tmp_path: Path, server: WireServer
+) -> None:
     async with running(tmp_path, server, size=(160, 40)) as run:
         await in_review(run, server)
         hand_in(run.app, "i")
@@ -413,26 +401,20 @@ async def test_a_stray_letter_is_named_when_it_holds_the_keys(tmp_path: Path, se
         await run.see("“i” does nothing here")
         assert "That changed just now" not in run.text
         assert run.file == FILE
+        # A key that no text has parts what came together.
+        await run.review()
+        move = events.MouseMove(None, 0, 0, 0, 0, 0, False, False, False)
+        hand_in(run.app, "down", "y", move, "f2", "thanks")
+        await run.until(lambda: run.file != FILE, "the file")
+        await run.until(lambda: run.app.workbench.composer.draft == "thanks", "the words")
 
 
-async def test_a_comment_and_what_follows_it_stay_apart(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        await in_review(run, server)
-        hand_in(run.app, "f3", "Gc", "say why", "ctrl+s", "g", "f2", "done")
-        await run.until(lambda: run.app.workbench.composer.draft == "done", "the words")
-        review = run.app.workbench.review
-        assert [remark.text for remark in review.state.review_drafts.remarks["P1"]] == ["say why"]
-        assert review.view.cursor.number == 0
-
-
-async def test_a_command_that_opens_a_dialog_has_the_keys_that_follow(tmp_path: Path, server: WireServer) -> None:
+async def test_a_dialog_and_a_message_have_the_keys_that_follow(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         hand_in(run.app, "f1", "approve", "escape", "said", "f1", "escape", " and done")
         await run.until(lambda: run.app.workbench.composer.draft == "said and done", "the words")
-
-
-async def test_enter_sends_though_the_terminal_loses_the_focus_at_once(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
+        # Enter sends though the terminal loses the focus at once.
+        run.app.workbench.composer.draft = ""
         server.say("Hello.")
         hand_in(run.app, "hi", "enter", events.AppBlur(), events.AppFocus(), "next")
         await run.see("Hello.")

@@ -77,12 +77,11 @@ async def written(run: Running, row: int, text: str) -> None:
     await run.painted()
 
 
-@pytest.mark.parametrize("size", [(120, 40), (60, 20)])
-async def test_a_setting_is_saved(tmp_path: Path, server: WireServer, file: Path, size: tuple[int, int]) -> None:
+async def test_a_setting_is_saved(tmp_path: Path, server: WireServer, file: Path) -> None:
     before = '# mine\nreasoning_effort = "low"  # quiet\n\n[request]\ntop_p = 0.5\n'
     file.write_text(before)
     server.always(Turn("Hello."))
-    async with running(tmp_path, server, size=size) as run:
+    async with running(tmp_path, server) as run:
         await opened(run, "test-model")
         await run.see("yours, for all models", "low", "–")
         assert "None" not in run.text
@@ -112,6 +111,7 @@ async def test_a_setting_is_saved(tmp_path: Path, server: WireServer, file: Path
         assert server.last.body["reasoning_effort"] == "medium" and server.last.body["seed"] == 7
         profile = run.app.require_session().ports.model.profile
         assert (profile.context_window, profile.images_supported) == (16000, False)
+        await run.pilot.resize_terminal(60, 20)
         await opened(run, "test-model")
         for row in range(6):
             run.app.screen.query_one(OptionList).highlighted = row
@@ -125,26 +125,23 @@ async def test_a_setting_is_saved(tmp_path: Path, server: WireServer, file: Path
         assert server.last.body["reasoning_effort"] == "low" and "seed" not in server.last.body
 
 
-@pytest.mark.parametrize(
-    "name", ['a.b "quoted"/c\'d', "x[/]y [@click=app.bell]z[/] \x1b]0;owned\x07 \u202egnp", "m[1m]"]
-)
-async def test_any_model_name_is_kept_as_it_is(tmp_path: Path, server: WireServer, file: Path, name: str) -> None:
+async def test_any_model_name_is_kept_as_it_is(tmp_path: Path, server: WireServer, file: Path) -> None:
     file.write_text("[[check]]\nname = 'a'\nrun = 'true'\n")
+    names = ('a.b "quoted"/c\'d', "x[/]y [@click=app.bell]z[/] \x1b]0;owned\x07 \u202egnp", "m[1m]")
     async with running(tmp_path, server) as run:
-        screen = run.app.controllers.connector.model_settings_screen(ListedModel(name, context_window=9000))
-        run.app.push_screen(screen)
-        await run.screen("ModelSettingsScreen")
-        await run.see("9000", "the server's list")
-        await run.pilot.press("enter")
-        await run.see("Saved")
-        assert tomllib.loads(file.read_text())["models"] == {name: {"reasoning_effort": "none"}}
-        assert "\x1b" not in run.text and "owned" not in run.app.title
-    assert (
-        load_configuration(user_file=file, project=b"", flags={}, environment={})
-        .settings.models[name]
-        .reasoning_effort
-        == "none"
-    )
+        for name in names:
+            screen = run.app.controllers.connector.model_settings_screen(ListedModel(name, context_window=9000))
+            run.app.push_screen(screen)
+            await run.screen("ModelSettingsScreen")
+            await run.see("9000", "the server's list")
+            await run.pilot.press("enter")
+            await run.see("Saved")
+            assert tomllib.loads(file.read_text())["models"][name] == {"reasoning_effort": "none"}
+            assert "\x1b" not in run.text and "owned" not in run.app.title
+            await run.pilot.press("escape")
+            await run.screen("Workbench")
+    settings = load_configuration(user_file=file, project=b"", flags={}, environment={}).settings
+    assert {name: model.reasoning_effort for name, model in settings.models.items()} == dict.fromkeys(names, "none")
 
 
 async def test_invalid_model_setting_is_one_line_and_changes_nothing(

@@ -41,7 +41,7 @@ async def to_line(run: Running, text: str) -> None:
     raise AssertionError(text)
 
 
-@pytest.mark.parametrize("size", [(160, 45), (80, 24), (60, 20)])
+@pytest.mark.parametrize("size", [(160, 45), (60, 20)])
 async def test_an_excluded_line_is_not_written(tmp_path: Path, server: WireServer, size: tuple[int, int]) -> None:
     async with running(tmp_path, server, size=size) as run:
         before = await stage(run, server)

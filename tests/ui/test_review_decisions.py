@@ -31,12 +31,28 @@ def two_hunks(name: str = "P1") -> Item:
     return proposal(name, diffs), diffs
 
 
-async def test_keys_that_are_pressed_without_looking_decide_nothing() -> None:
+async def test_keys_that_are_pressed_without_looking_or_elsewhere_decide_nothing_and_a_second_press_not_twice() -> (
+    None
+):
     async with reviewing(small()) as (app, pilot):
+        # Keys that are pressed without looking decide nothing.
         for key in ("enter", "escape", "space", "tab", "f3", "j", "full_stop"):
             app.review.view.focus()
             await pilot.press(key)
             assert app.posted == [], key
+        # Typing in the composer decides nothing.
+        app.screen.set_focus(app.query_one(Input))
+        app.review.action_approve()
+        app.review.action_deny()
+        await pilot.press("y", "n", "Y", "N", "u")
+        assert app.posted == []
+        assert app.query_one(Input).value == "ynYNu"
+        # A second press does not decide twice.
+        await ready(pilot)
+        await pilot.press("y")
+        await app.pass_grace()
+        await pilot.press("y", "n")
+        assert len(app.posted) == 1
 
 
 async def test_decision_keys_are_dead_right_after_the_proposal_came_up() -> None:
@@ -70,8 +86,9 @@ async def test_typing_after_an_early_key_decides_nothing() -> None:
         assert app.posted == [review_messages.Deny("P1")]
 
 
-async def test_hint_about_a_dead_key_goes_with_its_proposal() -> None:
+async def test_a_dead_key_says_so_until_its_proposal_goes_and_deny_all_asks_once() -> None:
     async with reviewing(small("P1"), small("P2", "b.py")) as (app, pilot):
+        # Hint about a dead key goes with its proposal.
         for leave in (lambda: app.review.show_item("P2"), app.query_one(Input).focus):
             app.clock.now -= 1.0
             await pilot.press("y")
@@ -79,6 +96,13 @@ async def test_hint_about_a_dead_key_goes_with_its_proposal() -> None:
             leave()
             await until(lambda: "press the key" not in app.text(), "the line to go")
         assert app.posted == []
+        # Deny all asks once.
+        await ready(pilot)
+        await pilot.press("N")
+        assert app.posted == []
+        await app.pass_grace()
+        await pilot.press("y")
+        assert app.posted == [review_messages.DenyAll((review_messages.Deny("P1"), review_messages.Deny("P2")))]
 
 
 async def test_decision_keys_are_dead_after_a_new_revision_and_wake_up_again() -> None:
@@ -92,28 +116,19 @@ async def test_decision_keys_are_dead_after_a_new_revision_and_wake_up_again() -
         assert app.posted == [review_messages.Approve("P1", 2, None)]
 
 
-async def test_decision_keys_are_dead_after_the_chosen_hunks_changed() -> None:
+async def test_space_takes_a_hunk_out_and_y_approves_the_rest() -> None:
+    item = two_hunks()
+    _, second = item[0].hunks
     async with reviewing(two_hunks()) as (app, pilot):
+        # Decision keys are dead after the chosen hunks changed.
         await pilot.press("space", "y")
         assert app.posted == []
-
-
-async def test_a_second_press_does_not_decide_twice() -> None:
-    async with reviewing(small()) as (app, pilot):
-        await pilot.press("y")
+        # Space takes a hunk out and y approves the rest.
+        assert "1 of 2 hunks" in app.text()
+        assert "+2 -0" in app.text()
         await app.pass_grace()
-        await pilot.press("y", "n")
-        assert len(app.posted) == 1
-
-
-async def test_typing_in_the_composer_decides_nothing() -> None:
-    async with reviewing(small()) as (app, pilot):
-        app.screen.set_focus(app.query_one(Input))
-        app.review.action_approve()
-        app.review.action_deny()
-        await pilot.press("y", "n", "Y", "N", "u")
-        assert app.posted == []
-        assert app.query_one(Input).value == "ynYNu"
+        await pilot.press("y")
+        assert app.posted == [review_messages.Approve("P1", 1, (second.id,))]
 
 
 async def test_focus_stays_where_the_user_types_when_a_proposal_arrives() -> None:
@@ -145,40 +160,22 @@ async def test_the_next_one_is_shown_when_the_first_is_decided() -> None:
         assert app.posted == [], "the grace period begins anew"
 
 
-async def test_space_takes_a_hunk_out_and_y_approves_the_rest() -> None:
-    item = two_hunks()
-    _, second = item[0].hunks
-    async with reviewing(item) as (app, pilot):
-        await pilot.press("space")
-        assert "1 of 2 hunks" in app.text()
-        assert "+2 -0" in app.text()
-        await app.pass_grace()
-        await pilot.press("y")
-        assert app.posted == [review_messages.Approve("P1", 1, (second.id,))]
-
-
-async def test_a_click_on_the_mark_toggles_the_hunk() -> None:
+async def test_t_takes_all_hunks_of_the_file_a_click_toggles_one_and_x_denies_it() -> None:
     item = two_hunks()
     async with reviewing(item) as (app, pilot):
-        line = app.review.view.layout_rows.first_line_of_row(app.review.view.layout_rows.landmarks.hunks[1])
-        await pilot.click("DiffView", offset=(0, line))
-        assert app.review.state.chosen.left_out["P1"] == {item[0].hunks[1].id}
-
-
-async def test_t_takes_all_hunks_of_the_file() -> None:
-    item = two_hunks()
-    async with reviewing(item) as (app, pilot):
+        # T takes all hunks of the file.
         await pilot.press("t")
         assert app.review.state.chosen.left_out["P1"] == {hunk.id for hunk in item[0].hunks}
         await app.pass_grace()
         await pilot.press("t")
         assert not app.review.state.chosen.left_out["P1"]
-
-
-async def test_x_denies_one_hunk() -> None:
-    item = two_hunks()
-    async with reviewing(item) as (app, pilot):
-        await pilot.press("right_square_bracket", "x")
+        # A click on the mark toggles the hunk.
+        line = app.review.view.layout_rows.first_line_of_row(app.review.view.layout_rows.landmarks.hunks[1])
+        await pilot.click("DiffView", offset=(0, line))
+        assert app.review.state.chosen.left_out["P1"] == {item[0].hunks[1].id}
+        # X denies one hunk.
+        await app.pass_grace()
+        await pilot.press("g", *["right_square_bracket"] * 2, "x")
         assert app.posted == [review_messages.Deny("P1", (item[0].hunks[1].id,))]
 
 
@@ -212,20 +209,18 @@ async def test_hunks_that_were_scrolled_over_are_seen() -> None:
         assert app.posted == [review_messages.Approve("P1", 1, None)]
 
 
-async def test_deleting_a_file_asks_once_and_n_leaves_the_question() -> None:
+async def test_n_leaves_a_question_which_lapses_when_its_proposal_changes() -> None:
     diffs = [file_diff("gone.py", "a = 1\n", None)]
-    async with reviewing((proposal("P1", diffs), diffs)) as (app, pilot):
+    first = proposal("P1", diffs)
+    async with reviewing((first, diffs)) as (app, pilot):
+        # Deleting a file asks once and n leaves the question.
         await pilot.press("y")
         assert "P1 deletes gone.py" in app.text()
         await pilot.press("n")
         assert app.review.verdict_handler.question is None
         assert app.posted == []
-
-
-async def test_a_question_lapses_when_its_proposal_changes() -> None:
-    diffs = [file_diff("gone.py", "a = 1\n", None)]
-    first = proposal("P1", diffs)
-    async with reviewing((first, diffs)) as (app, pilot):
+        # A question lapses when its proposal changes.
+        await app.pass_grace()
         await pilot.press("y")
         app.put(first.model_copy(update={"revision": 2}))
         await pilot.pause()
@@ -308,15 +303,6 @@ async def test_approve_all_takes_the_doubtful_along_when_asked_to() -> None:
                 (review_messages.Approve("P1", 1, None), review_messages.Approve("P2", 1, None))
             )
         ]
-
-
-async def test_deny_all_asks_once() -> None:
-    async with reviewing(small("P1"), small("P2", "b.py")) as (app, pilot):
-        await pilot.press("N")
-        assert app.posted == []
-        await app.pass_grace()
-        await pilot.press("y")
-        assert app.posted == [review_messages.DenyAll((review_messages.Deny("P1"), review_messages.Deny("P2")))]
 
 
 async def test_a_stale_proposal_cannot_be_approved_but_denied() -> None:

@@ -2,7 +2,6 @@
 
 import re
 
-import pytest
 from rich.color import Color
 from textual import events
 from textual.geometry import Offset
@@ -46,26 +45,19 @@ async def slide(pilot: Pilot[None], start: Offset, end: Offset, *, button: int =
 
 async def test_a_chip_decides_where_the_button_goes_down_and_up_again() -> None:
     async with reviewing(retry_proposal(), size=SIZE) as (app, pilot):
-        await slide(pilot, spot := place(app, "deny"), spot)
-        assert app.posted == [review_messages.Deny("P1")]
-
-
-@pytest.mark.parametrize(("start", "end"), [("request changes", "deny"), ("2 files", "approve"), ("approve", "deny")])
-async def test_releasing_the_mouse_on_a_chip_decides_nothing(start: str, end: str) -> None:
-    async with reviewing(retry_proposal(), size=SIZE) as (app, pilot):
-        await slide(pilot, place(app, start), place(app, end))
-        assert app.posted == [] and app.review.verdict_handler.question is None
-
-
-@pytest.mark.parametrize("button", [2, 3])
-async def test_the_other_buttons_decide_nothing(button: int) -> None:
-    async with reviewing(retry_proposal(), size=SIZE) as (app, pilot):
+        for start, end in (("request changes", "deny"), ("2 files", "approve"), ("approve", "deny")):
+            await slide(pilot, place(app, start), place(app, end))
+            assert app.posted == [] and app.review.verdict_handler.question is None, (start, end)
         mark = app.review.view.region.offset + Offset(
             0, app.review.view.layout_rows.first_line_of_row(app.review.view.cursor.number)
         )
-        for spot in (place(app, "deny"), mark):
-            await slide(pilot, spot, spot, button=button)
-        assert app.posted == [] and not app.review.state.chosen.left_out.get("P1")
+        for button in (2, 3):
+            for spot in (place(app, "deny"), mark):
+                await slide(pilot, spot, spot, button=button)
+            assert app.posted == [] and not app.review.state.chosen.left_out.get("P1"), button
+        await app.pass_grace()
+        await slide(pilot, spot := place(app, "deny"), spot)
+        assert app.posted == [review_messages.Deny("P1")]
 
 
 async def test_dragging_between_hunk_marks_excludes_none() -> None:
@@ -113,52 +105,53 @@ async def test_dragging_from_right_line_numbers_selects_the_right_half() -> None
         assert view.layout_rows.part_at(y).number != view.cursor.number == before, "who selects goes nowhere"
 
 
-@pytest.mark.parametrize("keys", [(), ("v",), ("w",)])
-async def test_a_double_click_selects_the_word_and_a_triple_click_the_line(keys: tuple[str, ...]) -> None:
+async def test_a_double_click_selects_the_word_and_a_triple_click_the_line() -> None:
     long = "value = call(" + ", ".join(f"argument_{number}" for number in range(30)) + ")"
     diffs = [file_diff("a.py", "pass\n", f"pass\n    {long}\n")]
     app = ReviewApp((proposal("P1", diffs), diffs))
-    app.CLICK_CHAIN_TIME_THRESHOLD = 60  # type: ignore[misc]  # However busy the machine is, these clicks belong together.
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
-        await pilot.press(*keys)
-        spot = place(app, "argument_0")
-        for _ in range(2):
+        for keys in ((), ("v",), ("v", "w")):
+            await pilot.press(*keys)
+            app.screen.clear_selection()
+            spot = place(app, "argument_0")
+            app.CLICK_CHAIN_TIME_THRESHOLD = 0.0  # type: ignore[misc]  # This click begins anew.
             await slide(pilot, spot, spot)
-        assert app.screen.get_selected_text() == "argument_0"
-        await slide(pilot, spot, spot)
-        assert app.screen.get_selected_text() == f"    {long}"
+            app.CLICK_CHAIN_TIME_THRESHOLD = 60  # type: ignore[misc]  # However busy the machine is, these follow it.
+            await slide(pilot, spot, spot)
+            assert app.screen.get_selected_text() == "argument_0", keys
+            await slide(pilot, spot, spot)
+            assert app.screen.get_selected_text() == f"    {long}", keys
 
 
-@pytest.mark.parametrize("wrap", [False, True])
-async def test_a_copy_is_the_source_with_its_tabs_once(wrap: bool) -> None:
+async def test_a_copy_is_the_source_with_its_tabs_once() -> None:
     long = "call(" + ", ".join(f"argument_{number}" for number in range(40)) + ")"
     new = f"all:\n\tcc\t-o x\n{long}\nescape \x1b[2J \u202e end\n"
     diffs = [file_diff("Makefile", "all:\n", new)]
     async with reviewing((proposal("P1", diffs), diffs), size=SIZE) as (app, pilot):
-        if wrap:
-            await pilot.press("w")
         view = app.review.view
-        line = view.layout_rows.first_line_of_row(view.layout_rows.landmarks.hunks[0])
-        copied = view.get_selection(Selection(Offset(0, line), Offset(0, view.layout_rows.height)))
-        assert copied == (escape_unsafe(f"\tcc\t-o x\n{long}\nescape \x1b[2J \u202e end"), "\n")
+        for _ in ("cut", "wrapped"):
+            line = view.layout_rows.first_line_of_row(view.layout_rows.landmarks.hunks[0])
+            copied = view.get_selection(Selection(Offset(0, line), Offset(0, view.layout_rows.height)))
+            assert copied == (escape_unsafe(f"\tcc\t-o x\n{long}\nescape \x1b[2J \u202e end"), "\n")
+            await pilot.press("w")
 
 
-@pytest.mark.parametrize("theme", ["textual-dark", "textual-light", "nord", "ansi-dark"])
-async def test_selected_text_can_be_read(theme: str) -> None:
-    app = ReviewApp(retry_proposal(), theme=theme)
-    async with app.run_test(size=SIZE) as pilot:
-        await ready(pilot)
+async def test_selected_text_can_be_read() -> None:
+    async with reviewing(retry_proposal(), size=SIZE) as (app, pilot):
         view = app.review.view
         y = view.layout_rows.first_line_of_row(view.layout_rows.landmarks.hunks[0])
         top = view.region.offset + Offset(view.model.render_context.gutter, y)
-        before = colours(view, y, "import")
-        await slide(pilot, top, top + Offset(8, 0))
-        after = colours(view, y, "import")
-        assert after != before
-        assert after[0] != after[1], "letters in the colour of what is behind them"
-        if theme == "ansi-dark":
-            assert after[0] == Color.from_ansi(0), "the theme's own"
+        for theme in ("textual-dark", "textual-light", "nord", "ansi-dark"):
+            app.screen.clear_selection()
+            app.theme = theme
+            await pilot.pause()
+            before = colours(view, y, "import")
+            await slide(pilot, top, top + Offset(8, 0))
+            after = colours(view, y, "import")
+            assert after != before, theme
+            assert after[0] != after[1], "letters in the colour of what is behind them"
+        assert after[0] == Color.from_ansi(0), "the theme's own"
 
 
 def colours(widget: Widget, line: int, text: str) -> tuple[Color | None, Color | None]:

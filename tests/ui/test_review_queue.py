@@ -43,7 +43,7 @@ async def test_keys_do_nothing_without_proposals() -> None:
         assert "Nothing to review yet." in app.text()
 
 
-async def test_decided_proposals_are_one_line_that_opens_and_closes() -> None:
+async def test_decided_proposals_are_one_line_that_opens_and_closes_by_key_and_click() -> None:
     app = with_history()
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
@@ -57,6 +57,11 @@ async def test_decided_proposals_are_one_line_that_opens_and_closes() -> None:
         assert app.review.state.current == "P14", "the latest comes first"
         await pilot.press("k", "enter")
         assert listed(app) == ["P15", "P16", "decided"]
+        # The fold opens by a click.
+        await ready(pilot)
+        await click_on(pilot, "14 decided")
+        assert len(listed(app)) == 17
+        assert app.posted == []
 
 
 async def test_the_fold_opens_at_once_where_it_is_all_there_is() -> None:
@@ -66,15 +71,6 @@ async def test_the_fold_opens_at_once_where_it_is_all_there_is() -> None:
         app.review.approval_pane.queue.focus()
         await pilot.press("enter")
         assert len(listed(app)) == 15
-
-
-async def test_the_fold_opens_by_a_click() -> None:
-    app = with_history()
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
-        await click_on(pilot, "14 decided")
-        assert len(listed(app)) == 17
-        assert app.posted == []
 
 
 async def test_a_key_on_the_fold_decides_what_is_shown() -> None:
@@ -88,14 +84,15 @@ async def test_a_key_on_the_fold_decides_what_is_shown() -> None:
         assert app.posted == [review_messages.Approve("P15", 1, None)]
 
 
-@pytest.mark.parametrize("size", [(80, 21), (60, 17)])
-async def test_in_a_small_terminal_the_diff_keeps_its_room(size: tuple[int, int]) -> None:
+async def test_in_a_small_terminal_the_diff_keeps_its_room() -> None:
     """The sizes are what tabs, status bar and footer leave of 80x24 and 60x20, with this test's two lines below."""
     app = with_history(waiting=3)
-    async with app.run_test(size=(size[0], size[1] + 2)) as pilot:
+    async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
-        assert app.review.diff_pane.size.height >= size[1] * 2 / 3
-        assert app.review.approval_pane.size.height >= 4
+        for width, height in ((80, 21), (60, 17)):
+            await pilot.resize_terminal(width, height + 2)
+            assert app.review.diff_pane.size.height >= height * 2 / 3
+            assert app.review.approval_pane.size.height >= 4
 
 
 async def test_keys_are_offered_whole_or_not_at_all() -> None:
@@ -121,7 +118,9 @@ async def test_outcome_of_a_decision_is_shown_once() -> None:
         assert "undo" in app.text() and "Nothing waits for you." in app.text()
 
 
-async def test_only_visible_lines_of_thousands_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_only_visible_lines_of_thousands_are_made_and_a_click_picks_the_one_under_the_pointer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     made: set[str] = set()
 
     def counting(state: ReviewState, proposal: Proposal) -> Content:
@@ -149,11 +148,7 @@ async def test_only_visible_lines_of_thousands_are_made(monkeypatch: pytest.Monk
         await pilot.pause()
         assert "Quite another summary" in app.text()
         assert len(made) <= 4 * rows
-
-
-async def test_a_click_picks_the_line_under_the_pointer() -> None:
-    app = thousands()
-    async with app.run_test(size=BIG) as pilot:
+        # A click picks the line under the pointer.
         await ready(pilot)
         app.review.approval_pane.queue.focus()
         await pilot.press("end")

@@ -1,29 +1,43 @@
 """What the user wrote and did not send: every decision takes it along, asks first, or leaves it."""
 
-import pytest
-from textual.message import Message
+from itertools import product
+
+from textual.pilot import Pilot
 from textual.widgets import TextArea
 
 from app.proposals.values.models import ProposalState
 from app.review.unfinished_review import ReviewFeedback
-from tests.ui.review_app import reviewing
+from tests.ui.review_app import ReviewApp, ready, reviewing
 from tests.ui.test_review_decisions import small, two_hunks
 from widgets.review import review_messages
 
 
-@pytest.mark.parametrize("begin", ["r", "c"])
-@pytest.mark.parametrize("leave", ["ctrl+s", "escape"])
-async def test_feedback_for_a_proposal_that_was_decided_meanwhile_is_handed_on(begin: str, leave: str) -> None:
-    value, diffs = small()
-    async with reviewing((value, diffs)) as (app, pilot):
-        await pilot.press(begin, "h", "m")
-        app.put(value.model_copy(update={"state": ProposalState.APPLIED}))
-        await pilot.pause()
-        app.tell()
-        await pilot.press("m")
-        assert app.posted == [], "it is still being written"
-        await pilot.press(leave)
-        assert app.posted == [review_messages.FeedbackOrphaned("hmm" if begin == "r" else "a.py:2  hmm")]
+async def show_next(app: ReviewApp, pilot: Pilot[None], number: int) -> str:
+    """Show another proposal, once the one before is decided; return its name."""
+    name = f"P{number}"
+    if number > 1:
+        before = app.proposals.pop(f"P{number - 1}")
+        app.put(before.model_copy(update={"state": ProposalState.APPLIED}))
+        app.posted.clear()
+        app.put(*small(name))
+        app.review.show_item(name)
+        await ready(pilot)
+    return name
+
+
+async def test_feedback_for_a_proposal_that_was_decided_meanwhile_is_handed_on() -> None:
+    async with reviewing(small()) as (app, pilot):
+        for number, (begin, leave) in enumerate(product("rc", ("ctrl+s", "escape")), 1):
+            name = await show_next(app, pilot, number)
+            await pilot.press(begin, "h", "m")
+            app.put(app.proposals[name].model_copy(update={"state": ProposalState.APPLIED}))
+            await pilot.pause()
+            app.tell()
+            await pilot.press("m")
+            assert app.posted == [], "it is still being written"
+            await pilot.press(leave)
+            words = "hmm" if begin == "r" else "a.py:2  hmm"
+            assert app.posted == [review_messages.FeedbackOrphaned(words)], (begin, leave)
 
 
 async def test_a_comment_on_what_is_not_listed_any_more_is_handed_on() -> None:
@@ -46,55 +60,55 @@ async def test_unsent_words_are_handed_on_when_another_process_decides() -> None
         assert app.posted == [review_messages.FeedbackOrphaned("hm\n\na.py:2  o")]
 
 
-@pytest.mark.parametrize(("key", "kind"), [("y", review_messages.Approve), ("n", review_messages.Deny)])
-async def test_comments_go_with_the_decision(key: str, kind: type[Message]) -> None:
+async def test_comments_go_with_the_decision() -> None:
     async with reviewing(small()) as (app, pilot):
-        await pilot.press("j", "c", "w", "ctrl+s")
-        await app.pass_grace()
-        assert "approve with 1 comment" in app.text() and "deny with 1 comment" in app.text()
-        await pilot.press(key)
-        (decided,) = app.posted
-        assert isinstance(decided, kind) and isinstance(decided, review_messages.Approve | review_messages.Deny)
-        (comment,) = decided.feedback.comments
-        assert comment.text == "w" and "+2" in comment.quote
-        assert app.review.state.review_drafts.feedback_for(app.proposals["P1"]) == ReviewFeedback(), "once"
+        for number, (key, kind) in enumerate((("y", review_messages.Approve), ("n", review_messages.Deny)), 1):
+            name = await show_next(app, pilot, number)
+            await pilot.press("j", "c", "w", "ctrl+s")
+            await app.pass_grace()
+            assert "approve with 1 comment" in app.text() and "deny with 1 comment" in app.text()
+            await pilot.press(key)
+            (decided,) = app.posted
+            assert isinstance(decided, review_messages.Approve | review_messages.Deny) and type(decided) is kind
+            (comment,) = decided.feedback.comments
+            assert comment.text == "w" and "+2" in comment.quote
+            assert app.review.state.review_drafts.feedback_for(app.proposals[name]) == ReviewFeedback(), "once"
 
 
-@pytest.mark.parametrize(
-    ("where", "key", "kind"),
-    [
-        ("feedback", "o", review_messages.Approve),
-        ("feedback put aside", "n", review_messages.Deny),
-        ("comment", "n", review_messages.Deny),
-        ("comment put aside", "o", review_messages.Approve),
-    ],
-)
-async def test_unsent_words_ask_before_they_go_along(where: str, key: str, kind: type[Message]) -> None:
+async def test_unsent_words_ask_before_they_go_along() -> None:
     async with reviewing(small()) as (app, pilot):
-        await pilot.press("r" if where.startswith("feedback") else "c", "h", "m")
-        if "aside" in where:
+        for number, (begin, key, kind) in enumerate(
+            (
+                ("rhm", "o", review_messages.Approve),
+                ("rhm|", "n", review_messages.Deny),
+                ("chm", "n", review_messages.Deny),
+                ("chm|", "o", review_messages.Approve),
+            ),
+            1,
+        ):
+            name = await show_next(app, pilot, number)
+            await pilot.press(*("escape" if one == "|" else one for one in begin))
+            await pilot.pause()
+            app.review.approval_pane.queue.focus()
+            await pilot.pause()
+            await app.pass_grace()
+            await pilot.press(key)
+            assert app.posted == []
+            assert "our unsent words go with it to the model, “hm”" in app.text()
             await pilot.press("escape")
-        await pilot.pause()
-        app.review.approval_pane.queue.focus()
-        await pilot.pause()
-        await app.pass_grace()
-        await pilot.press(key)
-        assert app.posted == []
-        assert "our unsent words go with it to the model, “hm”" in app.text()
-        await pilot.press("escape")
-        assert app.review.verdict_handler.question is None
-        assert app.review.state.review_drafts.describe_unsent(app.proposals["P1"]) == ["hm"]
-        await app.pass_grace()
-        await pilot.press(key)
-        await app.pass_grace()
-        await pilot.press("y")
-        (decided,) = app.posted
-        assert isinstance(decided, kind) and isinstance(decided, review_messages.Approve | review_messages.Deny)
-        assert (decided.feedback.feedback or decided.feedback.comments[0].text) == "hm"
-        assert not isinstance(decided, review_messages.Approve) or decided.model_continues == (key == "o")
-        await pilot.pause()
-        assert not app.review.is_writing
-        assert app.review.state.review_drafts.describe_unsent(app.proposals["P1"]) == []
+            assert app.review.verdict_handler.question is None
+            assert app.review.state.review_drafts.describe_unsent(app.proposals[name]) == ["hm"]
+            await app.pass_grace()
+            await pilot.press(key)
+            await app.pass_grace()
+            await pilot.press("y")
+            (decided,) = app.posted
+            assert isinstance(decided, review_messages.Approve | review_messages.Deny) and type(decided) is kind
+            assert (decided.feedback.feedback or decided.feedback.comments[0].text) == "hm"
+            assert not isinstance(decided, review_messages.Approve) or decided.model_continues == (key == "o")
+            await pilot.pause()
+            assert not app.review.is_writing
+            assert app.review.state.review_drafts.describe_unsent(app.proposals[name]) == []
 
 
 async def test_more_words_take_the_question_away() -> None:

@@ -32,45 +32,9 @@ from widgets.review.review_messages import Edit
 HOSTILE = "x[/]y [@click=app.bell]z[/] [red]r[/] a[0] \x1b]0;owned\x07 \u202egnp [link=https://e]l[/link]"
 
 
-async def test_sessions_are_searched_looked_into_and_deleted(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        for question in ("about the moon", "about the sea"):
-            server.say(f"An answer {question}.")
-            await run.app.controllers.commands.run("new")
-            await run.say(question)
-        await run.command("sessions")
-        await run.screen("SessionPickerScreen")
-        await run.see("about the moon", "about the sea")
-        await run.write("moon")
-        await run.see("An answer about the moon.")
-        assert "about the sea" not in run.text.split("Sessions")[1].split("type to search")[0]
-        await run.pilot.press("ctrl+d")
-        await run.screen("ConfirmScreen")
-        await run.pilot.press("n")
-        await run.screen("SessionPickerScreen")
-        assert len(run.runtime.sessions.all()) == 2
-        await run.pilot.press("ctrl+d")
-        await run.screen("ConfirmScreen")
-        await run.pilot.press("y")
-        await run.until(lambda: len(run.runtime.sessions.all()) == 1, "the deletion")
-        assert run.runtime.sessions.all()[0].title == "about the sea"
-
-
 def test_how_long_ago_a_session_was_changed_is_told_in_its_largest_unit() -> None:
     told = {59: "just now", 60: "1 minute ago", 7_199: "1 hour ago", 7_200: "2 hours ago", 400_000: "4 days ago"}
     assert {seconds: format_age(seconds) for seconds in told} == told
-
-
-async def test_the_open_session_is_not_deleted(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        server.say("An answer.")
-        await run.say("a question")
-        await run.command("sessions")
-        await run.screen("SessionPickerScreen")
-        await run.see("a question")
-        await run.pilot.press("ctrl+d")
-        await run.see("this one is open")
-        assert isinstance(run.app.screen, SessionPickerScreen)
 
 
 async def test_store_errors_are_shown_in_the_session_list(tmp_path: Path, server: WireServer) -> None:
@@ -123,8 +87,10 @@ async def test_a_setting_takes_effect_and_keeps_comments(tmp_path: Path, server:
         )
 
 
-async def test_a_setting_of_the_wrong_kind_is_refused(tmp_path: Path, server: WireServer, home: Path) -> None:
-    async with running(tmp_path, server) as run:
+async def test_settings_of_the_wrong_kind_are_refused_and_limits_of_cost_and_time_are_in_force(
+    tmp_path: Path, server: WireServer, home: Path
+) -> None:
+    async with running(tmp_path, server, size=(160, 45)) as run:
         await run.command("settings")
         await run.screen("SettingsScreen")
         rows = [row.key for _, group in SETTING_GROUPS for row in group]
@@ -141,10 +107,7 @@ async def test_a_setting_of_the_wrong_kind_is_refused(tmp_path: Path, server: Wi
         assert not (home / "config" / "config.toml").exists()
         await run.pilot.press("escape", "escape")
         await run.screen("Workbench")
-
-
-async def test_limits_of_cost_and_time_are_set_and_in_force(tmp_path: Path, server: WireServer, home: Path) -> None:
-    async with running(tmp_path, server, size=(160, 45)) as run:
+        # Limits of cost and time are set and in force.
         session = run.app.require_session()
 
         async def enter(text: str, *seen: str) -> None:
@@ -154,7 +117,6 @@ async def test_limits_of_cost_and_time_are_set_and_in_force(tmp_path: Path, serv
 
         await run.command("settings")
         await run.screen("SettingsScreen")
-        rows = [row.key for _, group in SETTING_GROUPS for row in group]
         await run.pilot.press(*["down"] * rows.index("max_cost"), "enter")
         await enter("cheap", "Cost of a session takes an amount")
         await enter("0", "Not saved", "greater than 0")
@@ -170,7 +132,9 @@ async def test_limits_of_cost_and_time_are_set_and_in_force(tmp_path: Path, serv
         assert session.settings.limits == SessionLimits(2.5, None)
 
 
-async def test_allowed_commands_are_listed_and_revoked(tmp_path: Path, server: WireServer) -> None:
+async def test_commands_are_allowed_no_longer_and_trust_is_given_to_the_very_bytes_that_were_shown(
+    tmp_path: Path, server: WireServer
+) -> None:
     async with running(tmp_path, server) as run:
         allowed = run.runtime.allowed_commands
         for words in (("pytest",), ("git", "diff", HOSTILE)):
@@ -195,10 +159,9 @@ async def test_allowed_commands_are_listed_and_revoked(tmp_path: Path, server: W
         await run.pilot.press("ctrl+d")
         await run.see("1 allowed")
         assert [CommandForm.load(text).words[0] for text in allowed.forms()] == ["git"]
-
-
-async def test_trust_is_given_to_the_very_bytes_that_were_shown(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
+        # Trust is given to the very bytes that were shown.
+        await run.pilot.press("escape", "escape")
+        await run.screen("Workbench")
         file = run.runtime.workspace.root / ".signoff.toml"
         file.write_text("max_steps = 7\n")
         await run.command("trust")
@@ -220,42 +183,26 @@ async def test_trust_is_given_to_the_very_bytes_that_were_shown(tmp_path: Path, 
         assert run.app.settings.max_steps == 7
 
 
-@pytest.mark.parametrize(
-    ("text", "said"), [("max_steps = [", ".signoff.toml cannot be used"), (None, "there is nothing to trust")]
-)
-async def test_trust_needs_a_readable_file(tmp_path: Path, server: WireServer, text: str | None, said: str) -> None:
+async def test_trust_needs_a_readable_file(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
-        if text is not None:
-            (run.runtime.workspace.root / ".signoff.toml").write_text(text)
         await run.command("wrap off")
-        await run.command("trust")
-        await run.screen("TrustScreen")
-        await run.told(said)
-        assert "trust exactly" not in run.text and "It sets nothing" not in run.text
-        await run.pilot.press("y", "escape")
-        await run.screen("Workbench")
+        for text, said in ((None, "there is nothing to trust"), ("max_steps = [", ".signoff.toml cannot be used")):
+            if text is not None:
+                (run.runtime.workspace.root / ".signoff.toml").write_text(text)
+            await run.command("trust")
+            await run.screen("TrustScreen")
+            await run.told(said)
+            assert "trust exactly" not in run.text and "It sets nothing" not in run.text
+            await run.pilot.press("y", "escape")
+            await run.screen("Workbench")
         await at_rest(run.pilot)
         assert run.runtime.sessions.settings("trust") == {}
         assert run.app.settings.wrap is False, "what was set for the moment is still in force"
 
 
-async def test_a_theme_is_tried_on_and_taken_off_again(tmp_path: Path, server: WireServer, home: Path) -> None:
-    async with running(tmp_path, server) as run:
-        before = run.app.theme
-        await run.command("theme")
-        await run.screen("ThemeScreen")
-        await run.pilot.press("f3", "f1", "down")
-        await run.until(lambda: run.app.theme != before, "another theme")
-        assert type(run.app.screen).__name__ == "ThemeScreen", "the keys of the panes are not its"
-        await run.pilot.press("escape")
-        await run.screen("Workbench")
-        assert run.app.theme == before and run.app.focused is run.app.workbench.composer.editor
-        await run.command("theme signoff-light")
-        await run.until(lambda: run.app.theme == "signoff-light")
-        assert 'theme = "signoff-light"' in (home / "config" / "config.toml").read_text()
-
-
-async def test_themes_are_tried_on_where_the_cursor_rests(tmp_path: Path, server: WireServer) -> None:
+async def test_themes_are_tried_on_where_the_cursor_rests_and_taken_off_again(
+    tmp_path: Path, server: WireServer, home: Path
+) -> None:
     async with running(tmp_path, server) as run:
         await run.command("theme")
         await run.screen("ThemeScreen")
@@ -269,6 +216,19 @@ async def test_themes_are_tried_on_where_the_cursor_rests(tmp_path: Path, server
         await run.screen("Workbench")
         await run.until(lambda: all(one.group != "try on" for one in run.app.workers), "the trial to be over")
         assert run.app.theme == STANDARD_THEME
+        # A theme is tried on and taken off again.
+        before = run.app.theme
+        await run.command("theme")
+        await run.screen("ThemeScreen")
+        await run.pilot.press("f3", "f1", "down")
+        await run.until(lambda: run.app.theme != before, "another theme")
+        assert type(run.app.screen).__name__ == "ThemeScreen", "the keys of the panes are not its"
+        await run.pilot.press("escape")
+        await run.screen("Workbench")
+        assert run.app.theme == before and run.app.focused is run.app.workbench.composer.editor
+        await run.command("theme signoff-light")
+        await run.until(lambda: run.app.theme == "signoff-light")
+        assert 'theme = "signoff-light"' in (home / "config" / "config.toml").read_text()
 
 
 async def test_a_broken_theme_file_is_reported(tmp_path: Path, server: WireServer, home: Path) -> None:
@@ -301,37 +261,6 @@ async def test_help_names_the_keys_in_force(tmp_path: Path, server: WireServer) 
 def is_bound(run: Running, action: str) -> bool:
     """Whether a key does this where the focus is."""
     return any(active.binding.id == action for active in run.app.screen.active_bindings.values())
-
-
-async def test_the_keys_of_help_are_bound(tmp_path: Path, server: WireServer) -> None:
-    async with staged(tmp_path, server) as run:
-        # What takes back, answers a tool that asks or is about checks is bound once there is something for it.
-        of_other_times = {
-            *("review.undo", "review.redo", "review.allow_session", "review.allow_project"),
-            *("review.narrower", "review.wider", "review.next_origin"),
-            *("review.checks", "review.run_checks", "review.send_findings", "review.reproduce"),
-        }
-        for scopes, key in ((("app", "composer"), "f2"), (("app", "review", "diff"), "f3"), (("review",), "f4")):
-            await run.pilot.press(key)
-            expected = {action.id for action in ACTIONS if action.scope in scopes and action.keys}
-            for action in sorted(expected - of_other_times):
-                await run.until(partial(is_bound, run, action), f"{action} after {key}")
-        await run.review()
-        for key, taken_back in (("y", "review.undo"), ("u", "review.redo")):
-            assert not is_bound(run, taken_back)
-            await run.pilot.press(key)
-            if key == "y":
-                # Nothing waits any more, so the keys are the chat's again.
-                await run.until(lambda: run.app.focused is run.app.workbench.composer.editor, "the keys in the chat")
-                await run.pilot.press("f4")
-            await run.until(partial(is_bound, run, taken_back), taken_back)
-            await run.until(run.can_decide, "the moment to decide")
-
-
-async def test_a_key_that_only_the_keymap_gives_works(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server, keys={"app.settings": "f9"}) as run:
-        await run.pilot.press("f9")
-        await run.screen("SettingsScreen")
 
 
 async def test_a_keymap_that_swaps_decisions_is_refused_whole(tmp_path: Path, server: WireServer) -> None:
@@ -378,22 +307,9 @@ def found_first(found: CommandList) -> str:
     return str(option.prompt) if option else ""
 
 
-async def test_the_palette_offers_the_same_commands(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        await run.pilot.press("ctrl+p")
-        await run.screen("CommandPalette")
-        await run.write("gate policy")
-        found = run.app.screen.query_one(CommandList)
-        await run.until(lambda: "gate policy" in found_first(found).lower(), "what was looked for")
-        await run.pilot.press("enter")
-        await run.screen("GatePolicyScreen")
-        await run.pilot.press("down", "down", "enter")
-        await run.until(lambda: run.app.settings.gate == "chain", "the policy")
-
-
-@pytest.mark.parametrize("size", [(80, 24), (160, 45)])
-async def test_hostile_text_is_text_everywhere(tmp_path: Path, server: WireServer, size: tuple[int, int]) -> None:
-    async with running(tmp_path, server, size=size, model=HOSTILE) as run:
+async def test_hostile_text_is_text_everywhere(tmp_path: Path, server: WireServer) -> None:
+    sizes = [(80, 24), (160, 45)]
+    async with running(tmp_path, server, size=sizes[0], model=HOSTILE) as run:
         (run.runtime.workspace.root / ".signoff.toml").write_text(f"# {HOSTILE[:20]}\nmodel = {'[/]'!r}\n")
         server.call(*edit(new=repr(HOSTILE), summary=HOSTILE))
         server.say(HOSTILE)
@@ -403,8 +319,10 @@ async def test_hostile_text_is_text_everywhere(tmp_path: Path, server: WireServe
             run.app.action_command(name)
             await run.until(lambda: run.app.screen is not run.app.workbench, name)
             await run.painted()
-            shown = run.app.export_screenshot()
-            assert "\x1b]0;" not in shown and "\u202e" not in shown, name
+            for size in sizes:
+                await run.pilot.resize_terminal(*size)
+                assert "\x1b" not in run.text and "\u202e" not in run.text, (name, size)
+            sizes.reverse()
             await run.pilot.press("escape")
             await run.screen("Workbench")
         await run.pilot.press("f3")
@@ -412,22 +330,12 @@ async def test_hostile_text_is_text_everywhere(tmp_path: Path, server: WireServe
         await run.pilot.press("e")
         await run.screen("EditScreen")
         await run.see("x[/]y")
-        assert "\x1b]0;" not in run.app.export_screenshot()
+        assert "\x1b" not in run.text and "\u202e" not in run.text
         await run.pilot.press("escape")
         await run.screen("Workbench")
         run.app.notify_user(HOSTILE, problem=True)
         await run.see("x[/]y")
         assert run.file == FILE
-
-
-async def test_no_editor_is_one_line(tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("VISUAL", "EDITOR"):
-        monkeypatch.delenv(name, raising=False)
-    async with running(tmp_path, server) as run:
-        await run.write("some words")
-        await run.pilot.press("ctrl+g")
-        await run.see("No editor is set")
-        assert run.app.workbench.composer.draft == "some words"
 
 
 async def test_an_empty_edit_screen_says_what_the_eye_would_miss(tmp_path: Path, server: WireServer) -> None:
@@ -445,15 +353,24 @@ async def test_an_empty_edit_screen_says_what_the_eye_would_miss(tmp_path: Path,
         assert run.proposals[0].revision == 1 and "is yours now" not in run.text
 
 
-async def test_an_empty_chat_names_the_first_keys_in_force(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server, keys={"review.approve": "ctrl+y"}) as run:
+async def test_the_keys_of_the_keymap_work_and_an_empty_chat_names_the_first_ones(
+    tmp_path: Path, server: WireServer
+) -> None:
+    async with running(tmp_path, server, keys={"review.approve": "ctrl+y", "app.settings": "f9"}) as run:
         await run.see("you sign off", "Ctrl+Y approve", "n deny")
         server.say("Hello.")
         await run.say("hello")
         assert "you sign off" not in run.text
+        # A key that only the keymap gives works.
+        await run.pilot.press("f9")
+        await run.screen("SettingsScreen")
 
 
-async def test_a_dialog_is_used_and_left_by_mouse(tmp_path: Path, server: WireServer) -> None:
+async def test_a_dialog_is_left_by_mouse_and_opened_from_the_palette(
+    tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("VISUAL", "EDITOR"):
+        monkeypatch.delenv(name, raising=False)
     async with running(tmp_path, server) as run:
         await run.command("gate")
         await run.screen("GatePolicyScreen")
@@ -469,10 +386,28 @@ async def test_a_dialog_is_used_and_left_by_mouse(tmp_path: Path, server: WireSe
         await run.screen("Workbench")
         await at_rest(run.pilot)
         assert not run.app._notifications, "there is nothing to tell"
+        # No editor is one line.
+        await run.write("some words")
+        await run.pilot.press("ctrl+g")
+        await run.see("No editor is set")
+        assert run.app.workbench.composer.draft == "some words"
+        # The palette offers the same commands.
+        await run.pilot.press("ctrl+p")
+        await run.screen("CommandPalette")
+        await run.write("gate policy")
+        found = run.app.screen.query_one(CommandList)
+        await run.until(lambda: "gate policy" in found_first(found).lower(), "what was looked for")
+        await run.pilot.press("enter")
+        await run.screen("GatePolicyScreen")
+        await run.pilot.press("down", "down", "enter")
+        await run.until(lambda: run.app.settings.gate == "chain", "the policy")
 
 
-async def test_empty_and_filtered_lists_say_so(tmp_path: Path, server: WireServer) -> None:
+async def test_sessions_are_searched_looked_into_and_deleted_but_the_open_one(
+    tmp_path: Path, server: WireServer
+) -> None:
     async with running(tmp_path, server) as run:
+        # Empty and filtered lists say so.
         await run.command("sessions")
         await run.screen("SessionPickerScreen")
         await run.see("No session here yet")
@@ -484,9 +419,45 @@ async def test_empty_and_filtered_lists_say_so(tmp_path: Path, server: WireServe
         await run.screen("ThemeScreen")
         await run.write("zzqq")
         await run.see("Nothing matches")
+        # Sessions are searched looked into and deleted.
+        await run.pilot.press("escape")
+        await run.screen("Workbench")
+        for question in ("about the moon", "about the sea"):
+            server.say(f"An answer {question}.")
+            await run.app.controllers.commands.run("new")
+            await run.say(question)
+        await run.command("sessions")
+        await run.screen("SessionPickerScreen")
+        await run.see("about the moon", "about the sea")
+        await run.write("moon")
+        await run.see("An answer about the moon.")
+        assert "about the sea" not in run.text.split("Sessions")[1].split("type to search")[0]
+        await run.pilot.press("ctrl+d")
+        await run.screen("ConfirmScreen")
+        await run.pilot.press("n")
+        await run.screen("SessionPickerScreen")
+        assert len(run.runtime.sessions.all()) == 2
+        await run.pilot.press("ctrl+d")
+        await run.screen("ConfirmScreen")
+        await run.pilot.press("y")
+        await run.until(lambda: len(run.runtime.sessions.all()) == 1, "the deletion")
+        assert run.runtime.sessions.all()[0].title == "about the sea"
+        # The open session is not deleted.
+        await run.pilot.press("escape")
+        await run.screen("Workbench")
+        server.say("An answer.")
+        await run.say("a question")
+        await run.command("sessions")
+        await run.screen("SessionPickerScreen")
+        await run.see("a question")
+        await run.pilot.press("ctrl+d")
+        await run.see("this one is open")
+        assert isinstance(run.app.screen, SessionPickerScreen)
 
 
-async def test_escape_asks_if_edited(tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_keys_of_help_are_bound_and_escape_asks_if_edited(
+    tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("VISUAL", "EDITOR"):
         monkeypatch.delenv(name, raising=False)
     async with staged(tmp_path, server) as run:
@@ -515,3 +486,25 @@ async def test_escape_asks_if_edited(tmp_path: Path, server: WireServer, monkeyp
         await run.pilot.press("y")
         await run.screen("Workbench")
         assert run.proposals[0].revision == 1
+        # The keys of help are bound.
+        # What takes back, answers a tool that asks or is about checks is bound once there is something for it.
+        of_other_times = {
+            *("review.undo", "review.redo", "review.allow_session", "review.allow_project"),
+            *("review.narrower", "review.wider", "review.next_origin"),
+            *("review.checks", "review.run_checks", "review.send_findings", "review.reproduce"),
+        }
+        for scopes, key in ((("app", "composer"), "f2"), (("app", "review", "diff"), "f3"), (("review",), "f4")):
+            await run.pilot.press(key)
+            expected = {action.id for action in ACTIONS if action.scope in scopes and action.keys}
+            for action in sorted(expected - of_other_times):
+                await run.until(partial(is_bound, run, action), f"{action} after {key}")
+        await run.review()
+        for key, taken_back in (("y", "review.undo"), ("u", "review.redo")):
+            assert not is_bound(run, taken_back)
+            await run.pilot.press(key)
+            if key == "y":
+                # Nothing waits any more, so the keys are the chat's again.
+                await run.until(lambda: run.app.focused is run.app.workbench.composer.editor, "the keys in the chat")
+                await run.pilot.press("f4")
+            await run.until(partial(is_bound, run, taken_back), taken_back)
+            await run.until(run.can_decide, "the moment to decide")

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import pytest
 from textual.widgets import Input
 
 from app.conversation.events import AssistantMessage, Event, TurnEnded, TurnStarted, UserMessage
@@ -33,24 +32,28 @@ async def find(run: Running, words: str) -> None:
     await run.write(words)
 
 
-@pytest.mark.parametrize("turns", [1, 400])
-async def test_search_hit_opens_at_its_message(tmp_path: Path, server: WireServer, turns: int) -> None:
+async def test_search_hit_opens_at_its_message(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
-        session = filled(run.runtime, "the moon\nis made of cheese", turns)
         filled(run.runtime, "the sea is made of salt")
-        await find(run, "made chee")
-        await run.see("1 place", "is made of cheese")
-        await run.pilot.press("enter")
-        await run.screen("Workbench")
-        transcript = run.app.workbench.chat.transcript
-        await run.until(lambda: isinstance(transcript.cursor_entry, UserEntry), "the place")
-        assert transcript.cursor_entry is not None and transcript.cursor_entry.copy_text.startswith("the moon")
-        assert run.app.require_session().id == session and run.app.focused is transcript
-        await run.see("is made of cheese")
-        assert "the sea" not in run.text
+        for turns, thing, words in ((1, "moon", "cheese"), (400, "sun", "gold")):
+            session = filled(run.runtime, f"the {thing}\nis made of {words}", turns)
+            await find(run, f"made {words[:4]}")
+            await run.see("1 place", f"is made of {words}")
+            await run.pilot.press("enter")
+            await run.screen("Workbench")
+            await run.until(lambda session=session: run.app.require_session().id == session)  # type: ignore[misc]
+            transcript = run.app.workbench.chat.transcript
+            await run.until(lambda: run.app.workbench.chat.transcript.cursor_entry, "the place")
+            assert isinstance(transcript.cursor_entry, UserEntry)
+            assert transcript.cursor_entry.copy_text.startswith(f"the {thing}") and run.app.focused is transcript
+            await run.see(f"is made of {words}")
+            assert "the sea" not in run.text
+            await run.pilot.press("f2")
 
 
-async def test_a_hit_in_the_open_session_does_not_open_it_again(tmp_path: Path, server: WireServer) -> None:
+async def test_a_hit_in_the_open_session_does_not_open_it_again_and_it_is_renamed_by_command(
+    tmp_path: Path, server: WireServer
+) -> None:
     async with running(tmp_path, server) as run:
         server.say("It is made of cheese.")
         await run.say("what is the moon?")
@@ -61,9 +64,18 @@ async def test_a_hit_in_the_open_session_does_not_open_it_again(tmp_path: Path, 
         transcript = run.app.workbench.chat.transcript
         await run.until(lambda: isinstance(transcript.cursor_entry, AnswerEntry), "the place")
         assert run.app.require_session() is session
+        # The open session is renamed by command.
+        await run.pilot.press("f2")
+        await run.command("rename Lunar matters")
+        await run.see("Renamed.")
+        assert run.runtime.sessions.get(run.app.require_session().id).title == "Lunar matters"
+        await run.command("rename")
+        await run.see("/rename TITLE")
 
 
-async def test_search_takes_words_and_says_if_nothing_is_found(tmp_path: Path, server: WireServer) -> None:
+async def test_search_takes_words_and_says_if_nothing_is_found_and_hits_are_shown_without_markup(
+    tmp_path: Path, server: WireServer
+) -> None:
     async with running(tmp_path, server) as run:
         filled(run.runtime, "the moon")
         await run.command("search moon")
@@ -75,6 +87,15 @@ async def test_search_takes_words_and_says_if_nothing_is_found(tmp_path: Path, s
         assert type(run.app.screen).__name__ == "SessionSearchScreen"
         run.app.screen.query_one(Input).value = ""
         await run.see("Every message, proposal, file and side question")
+        # Hits are shown without markup.
+        await run.pilot.press("escape")
+        await run.screen("Workbench")
+        filled(run.runtime, HOSTILE)
+        await find(run, "click")
+        for size in ((120, 40), (60, 20)):
+            await run.pilot.resize_terminal(*size)
+            await run.see("x[/]y [@click=app.bell]z[/]")
+            assert "\x1b" not in run.text and "\u202e" not in run.text
 
 
 async def test_a_search_that_fails_leaves_nothing_to_be_picked(tmp_path: Path, server: WireServer) -> None:
@@ -94,15 +115,6 @@ async def test_a_search_that_fails_leaves_nothing_to_be_picked(tmp_path: Path, s
         assert "No match." not in run.text
 
 
-@pytest.mark.parametrize("size", [(120, 40), (60, 20)])
-async def test_hits_are_shown_without_markup(tmp_path: Path, server: WireServer, size: tuple[int, int]) -> None:
-    async with running(tmp_path, server, size=size) as run:
-        filled(run.runtime, HOSTILE)
-        await find(run, "click")
-        await run.see("x[/]y [@click=app.bell]z[/]")
-        assert "\x1b" not in run.text and "\u202e" not in run.text
-
-
 async def test_a_session_is_pinned_and_renamed_in_the_list(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         moon = filled(run.runtime, "all about the moon")
@@ -120,12 +132,3 @@ async def test_a_session_is_pinned_and_renamed_in_the_list(tmp_path: Path, serve
         await run.screen("SessionPickerScreen")
         await run.see("all about the moon!")
         assert run.runtime.sessions.get(moon).title == "all about the moon!"
-
-
-async def test_the_open_session_is_renamed_by_command(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        await run.command("rename Lunar matters")
-        await run.see("Renamed.")
-        assert run.runtime.sessions.get(run.app.require_session().id).title == "Lunar matters"
-        await run.command("rename")
-        await run.see("/rename TITLE")

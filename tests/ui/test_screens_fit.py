@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import pytest
 from textual.widgets import OptionList
 
 from tests.ui.running_app import Running, running, stage
@@ -24,9 +23,10 @@ def out_of_sight(run: Running) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("size", [(80, 24), (60, 20)], ids=lambda size: "x".join(map(str, size)))
-async def test_every_screen_fits(tmp_path: Path, server: WireServer, size: tuple[int, int]) -> None:
-    async with running(tmp_path, server, size=size) as run:
+async def test_every_screen_fits(tmp_path: Path, server: WireServer) -> None:
+    """Opened in one size, and then in the other: half of them shrink, half of them grow."""
+    sizes = [(80, 24), (60, 20)]
+    async with running(tmp_path, server, size=sizes[0]) as run:
         (run.runtime.workspace.root / ".signoff.toml").write_text('model = "other"\n')
         await stage(run, server)
         themes = [name for name in run.app.available_themes if name.startswith("signoff-")] + ["ansi-dark"]
@@ -35,7 +35,10 @@ async def test_every_screen_fits(tmp_path: Path, server: WireServer, size: tuple
             run.app.action_command(name)
             await run.until(lambda: run.app.screen is not run.app.workbench, name)
             await run.pilot.pause()
-            assert out_of_sight(run) == [], name
+            assert out_of_sight(run) == [], (name, sizes[0])
+            sizes.reverse()
+            await run.pilot.resize_terminal(*sizes[0])
+            assert out_of_sight(run) == [], (name, sizes[0])
             await run.pilot.press("escape")
             await run.screen("Workbench")
 

@@ -279,36 +279,37 @@ async def test_a_mode_change_is_seen_with_the_head_of_its_file() -> None:
         assert unseen(app).paths == ("big.py",)
 
 
-@pytest.mark.parametrize("way", ["key", "click"])
-async def test_from_the_approvals_too_the_key_beside_what_is_unseen_leads_there(way: str) -> None:
+async def test_from_the_approvals_too_the_key_beside_what_is_unseen_leads_there() -> None:
     app = of(rewrite(150))
     async with app.run_test(size=(100, 24)) as pilot:
         await ready(pilot)
-        queue = app.review.query_one(ReviewQueue)
-        queue.focus()
-        await pilot.pause()
-        before = unseen(app).lines
-        if way == "key":
-            await pilot.press("right_parenthesis")
-        else:
-            row, line = next((row, line) for row, line in enumerate(app.text().split("\n")) if "unseen" in line)
-            await pilot.click(offset=(line.index("unseen"), row))
-        await pilot.pause()
-        assert unseen(app).lines < before
-        assert app.review.view.has_focus, "what moves in the diff next moves there"
+        for way in ("key", "click"):
+            app.review.query_one(ReviewQueue).focus()
+            await pilot.pause()
+            before = unseen(app).lines
+            if way == "key":
+                await pilot.press("right_parenthesis")
+            else:
+                row, line = next((row, line) for row, line in enumerate(app.text().split("\n")) if "unseen" in line)
+                await pilot.click(offset=(line.index("unseen"), row))
+            await pilot.pause()
+            assert unseen(app).lines < before, way
+            assert app.review.view.has_focus, "what moves in the diff next moves there"
 
 
-@pytest.mark.parametrize("theme", ["ansi-dark", "ansi-light"])
-async def test_in_16_colours_the_question_stands_out_and_can_be_read(theme: str) -> None:
+async def test_in_16_colours_the_question_stands_out_and_can_be_read() -> None:
     diffs = rewrite(150)
-    app = ReviewApp((proposal("P1", diffs), diffs), theme=theme)
+    app = ReviewApp((proposal("P1", diffs), diffs))
     async with app.run_test(size=(100, 30)) as pilot:
         await ready(pilot)
         await pilot.press("y")
         question = app.review.approval_pane.query_one("#question")
-        assert "never on screen" in app.text()
-        assert question.styles.background == app.review.approval_pane.styles.background, (
-            "with a background, half is unreadable"
-        )
-        kind, colour = question.styles.border_left
-        assert kind and colour == Color.parse(app.theme_variables["warning"])
+        for theme in ("ansi-dark", "ansi-light"):
+            app.theme = theme
+            await pilot.pause()
+            assert "never on screen" in app.text()
+            assert question.styles.background == app.review.approval_pane.styles.background, (
+                "with a background, half is unreadable"
+            )
+            kind, colour = question.styles.border_left
+            assert kind and colour == Color.parse(app.theme_variables["warning"]), theme

@@ -96,7 +96,9 @@ async def keep(run: Running, server: WireServer, listed: list[dict[str, Any]]) -
     await run.say("go on")
 
 
-async def test_the_list_unfolds_and_goes_when_all_is_done(tmp_path: Path, server: WireServer) -> None:
+async def test_the_list_unfolds_and_goes_when_all_is_done_and_each_session_has_its_own(
+    tmp_path: Path, server: WireServer
+) -> None:
     async with running(tmp_path, server) as run:
         bar = run.app.workbench.chat.todo_bar
         await run.command("todos")
@@ -112,30 +114,25 @@ async def test_the_list_unfolds_and_goes_when_all_is_done(tmp_path: Path, server
         await run.until(lambda: bar.size.height == 1, "a folded bar")
         await keep(run, server, todos("completed", "completed", "completed"))
         await run.until(lambda: not bar.display, "the bar to go")
-
-
-async def test_each_session_has_its_own_list(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
+        # Each session has its own list.
         await keep(run, server, todos("pending"))
         await run.see("To do 0/1")
         await run.command("new")
         await run.until(lambda: not run.app.workbench.chat.todo_bar.display, "an empty session")
         await run.command("resume")
         await run.see("To do 0/1", "Step 1")
-
-
-@pytest.mark.parametrize("size", [(120, 40), (60, 20)])
-async def test_a_long_list_shows_the_current_item(tmp_path: Path, server: WireServer, size: tuple[int, int]) -> None:
-    async with running(tmp_path, server, size=size) as run:
-        await keep(run, server, todos(*["completed"] * 20, "in_progress", *["pending"] * 20))
-        await run.pilot.press("ctrl+o")
-        await run.see("▸ Step 21", "more")
-        assert run.app.workbench.chat.todo_bar.size.height <= size[1] // 3
-
-
-async def test_to_do_items_are_shown_without_markup(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
+        # To do items are shown without markup.
         await keep(run, server, [{"content": HOSTILE, "status": "pending"}])
         await run.see("x[/]y [@click=app.bell]z[/]")
         shown = run.app.workbench.chat.todo_bar.render().plain
         assert "\x1b" not in shown and "\u202e" not in shown
+
+
+async def test_a_long_list_shows_the_current_item(tmp_path: Path, server: WireServer) -> None:
+    async with running(tmp_path, server) as run:
+        await keep(run, server, todos(*["completed"] * 20, "in_progress", *["pending"] * 20))
+        await run.pilot.press("ctrl+o")
+        for size in ((120, 40), (60, 20)):
+            await run.pilot.resize_terminal(*size)
+            await run.see("▸ Step 21", "more")
+            assert run.app.workbench.chat.todo_bar.size.height <= size[1] // 3

@@ -39,25 +39,26 @@ async def test_they_are_off_until_they_are_wanted(tmp_path: Path, home: Path, se
         assert "NORMAL" not in run.text
 
 
-async def test_enter_sends_and_escape_interrupts(tmp_path: Path, server: WireServer) -> None:
-    server.script([stream(chunk(text="Well"), STALL), Turn("Fine.")])
+async def test_a_search_lists_history_and_pastes_keep_their_keys_and_enter_sends(
+    tmp_path: Path, server: WireServer
+) -> None:
+    server.script([Turn("Fine."), Turn("Fine."), Turn("Fine."), stream(chunk(text="Well"), STALL)])
     async with running(tmp_path, server, vim=True) as run:
-        await run.write("hello there")
-        await run.pilot.press("escape", "d", "b", "enter")
-        await run.see("Well")
-        assert of_role(server.requests[0], "user") == ["hello e"]
-        await run.write("typed at once")
-        assert run.app.workbench.composer.draft == "typed at once", "the next message begins in insert mode"
-        await run.pilot.press("escape")
-        assert run.app.require_session().is_busy, "from insert to normal mode"
-        await run.pilot.press("escape")
-        await run.settled()
-        assert run.app.require_session().log.events[-1].type == "turn_ended"
-
-
-async def test_lists_history_and_pastes_keep_their_keys(tmp_path: Path, server: WireServer) -> None:
-    server.script([Turn("Fine.")])
-    async with running(tmp_path, server, vim=True) as run:
+        # A search sends nothing and says what is not there.
+        await run.write("one two one")
+        await run.pilot.press("escape", "0")
+        await run.write("/tw")
+        await run.see("NORMAL /tw")
+        assert not run.app.workbench.composer.popup.is_open
+        await run.pilot.press("enter")
+        assert run.app.workbench.composer.editor.cursor_location == (0, 4)
+        await run.write("/zz")
+        await run.pilot.press("enter")
+        await run.see("NORMAL no “zz” here")
+        assert server.requests == []
+        await run.pilot.press("enter")
+        await run.until(lambda: run.turns == 1, "the message")
+        # Lists history and pastes keep their keys.
         await run.say("first message")
         composer = run.app.workbench.composer
         await run.write("/wi")
@@ -74,36 +75,28 @@ async def test_lists_history_and_pastes_keep_their_keys(tmp_path: Path, server: 
         assert "pasted" not in composer.editor.text, "never half a paste"
         await run.pilot.press("u")
         assert composer.draft.endswith("48\n49")
-
-
-async def test_a_search_sends_nothing_and_says_what_is_not_there(tmp_path: Path, server: WireServer) -> None:
-    server.script([Turn("Fine.")])
-    async with running(tmp_path, server, vim=True) as run:
-        await run.write("one two one")
-        await run.pilot.press("escape", "0")
-        await run.write("/tw")
-        await run.see("NORMAL /tw")
-        assert not run.app.workbench.composer.popup.is_open
-        await run.pilot.press("enter")
-        assert run.app.workbench.composer.editor.cursor_location == (0, 4)
-        await run.write("/zz")
-        await run.pilot.press("enter")
-        await run.see("NORMAL no “zz” here")
-        assert server.requests == []
-        await run.pilot.press("enter")
-        await run.until(lambda: run.turns == 1, "the message")
-
-
-async def test_undo_does_not_go_back_beyond_a_recalled_message(tmp_path: Path, server: WireServer) -> None:
-    server.script([Turn("Fine.")])
-    async with running(tmp_path, server, vim=True) as run:
+        # Undo does not go back beyond a recalled message.
+        composer.draft = ""
         await run.say("first message")
         await run.write("draft")
         await run.pilot.press("escape", "x", "k")
-        composer = run.app.workbench.composer
         assert composer.draft == "first message"
         await run.pilot.press("u")
         assert composer.draft == "first message"
+        # Enter sends and escape interrupts.
+        composer.draft = ""
+        await run.pilot.press("i")
+        await run.write("hello there")
+        await run.pilot.press("escape", "d", "b", "enter")
+        await run.see("Well")
+        assert of_role(server.last, "user")[-1] == "hello e"
+        await run.write("typed at once")
+        assert run.app.workbench.composer.draft == "typed at once", "the next message begins in insert mode"
+        await run.pilot.press("escape")
+        assert run.app.require_session().is_busy, "from insert to normal mode"
+        await run.pilot.press("escape")
+        await run.settled()
+        assert run.app.require_session().log.events[-1].type == "turn_ended"
 
 
 async def test_the_edit_screen_has_them(tmp_path: Path, server: WireServer) -> None:

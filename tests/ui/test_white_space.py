@@ -34,7 +34,7 @@ def formatted() -> FileDiff:
     return file_diff("a.go", OLD, NEW)
 
 
-async def test_the_key_leaves_it_out_and_counts_it_and_brings_it_back() -> None:
+async def test_the_key_leaves_it_out_and_counts_it_and_what_is_looked_for_brings_it_back() -> None:
     app = of(formatted())
     app.review.view.model.shows_white_space = True
     async with app.run_test(size=(100, 60)) as pilot:
@@ -60,6 +60,15 @@ async def test_the_key_leaves_it_out_and_counts_it_and_brings_it_back() -> None:
         await pilot.pause()
         await pilot.press("W")
         assert "x3 := a+3" in app.text() and "white space" not in app.text()
+        # A search and a comment show the hunk that they are in.
+        await pilot.press("W")
+        await pilot.press("slash", *"x3 := a+3", "enter")
+        assert "x4 := a+4" in app.text()
+        await pilot.press("W", "W")
+        assert "x4 := a+4" not in app.text()
+        view.set_comments([DiffComment(SourceLine(0, "old", 3), "Why the tab?")])
+        await pilot.pause()
+        assert "Why the tab?" in app.text()
 
 
 async def test_hidden_white_space_hunks_count_as_unseen_and_are_asked_about() -> None:
@@ -121,20 +130,6 @@ async def test_in_an_unknown_language_indentation_stays() -> None:
     async with app.run_test(size=BIG) as pilot:
         await ready(pilot)
         assert "in indentation alone, which may have meaning here: shown" in app.text()
-
-
-async def test_a_search_and_a_comment_show_the_hunk_that_they_are_in() -> None:
-    app = of(formatted())
-    async with app.run_test(size=(100, 60)) as pilot:
-        await ready(pilot)
-        view = app.review.view
-        await pilot.press("slash", *"x3 := a+3", "enter")
-        assert "x4 := a+4" in app.text()
-        await pilot.press("W", "W")
-        assert "x4 := a+4" not in app.text()
-        view.set_comments([DiffComment(SourceLine(0, "old", 3), "Why the tab?")])
-        await pilot.pause()
-        assert "Why the tab?" in app.text()
 
 
 async def test_words_are_compared_with_the_line_that_they_were() -> None:
