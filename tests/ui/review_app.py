@@ -121,7 +121,7 @@ class ReviewApp(App[None]):
 
 
 _RECORDED = (
-    "approve deny approve_all deny_all undo redo edit confirmation_answered full_screen feedback_orphaned "
+    "approve deny approve_all deny_all undo redo edit permission_answered full_screen feedback_orphaned "
     "side_question_asked"
 )
 for _kind in _RECORDED.split():

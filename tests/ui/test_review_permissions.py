@@ -106,9 +106,9 @@ async def test_words_about_a_permission_go_with_the_denial_or_are_handed_on(left
             await pilot.press("escape")
         await pilot.pause()
         assert sorted(app.posted, key=repr) == [
+            review_messages.FeedbackOrphaned("hm"),
             review_messages.PermissionAnswered("c1", PermissionAnswer(allowed=False, feedback="hm")),
             review_messages.PermissionAnswered("c2", PermissionAnswer(allowed=True)),
-            review_messages.FeedbackOrphaned("hm"),
         ]
 
 
