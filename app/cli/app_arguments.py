@@ -1,4 +1,4 @@
-"""The table of commands, and the arguments that open the app: most starts have none and need no parser."""
+"""The table of commands, and the arguments that open the app; most starts have none and need no parser."""
 
 import os
 from collections.abc import Mapping
@@ -9,12 +9,12 @@ class Command(NamedTuple):
     """A command: the function that runs it, and the preparation that it needs."""
 
     module: str
-    """In `app.cli`; only the module of the command that runs is imported."""
+    """Name of the module in `app.cli`; only the module of the running command is imported."""
     function: str
     opens_workspace: bool = True
-    """Call the function with the open workspace before the arguments."""
+    """Whether the function's first argument is the open workspace."""
     recovers: bool = True
-    """First finish or roll back what an interrupted process left in the workspace."""
+    """Whether to finish or roll back interrupted work of other processes in the workspace first."""
 
 
 COMMANDS = {
@@ -50,11 +50,11 @@ COMMANDS = {
     "completion": Command("keys_servers_completion", "print_completion", opens_workspace=False),
     "demo-server": Command("mcp_and_demo_servers", "serve_demo", opens_workspace=False),
 }
-"""First words that are commands; anything else is a workspace."""
+"""First words that are commands; any other first word is a workspace."""
 
 
 class AppArguments(NamedTuple):
-    """Arguments that open the app, with the defaults of a start without any."""
+    """Arguments that open the app, with the defaults of a start without arguments."""
 
     workspace: str | None = None
     resume: bool = False
@@ -70,7 +70,7 @@ class AppArguments(NamedTuple):
 
 
 def wants_plain_mode() -> bool:
-    """Return whether the environment asks for lines: a terminal that can do no more, or a screen reader."""
+    """Return whether the environment asks for plain lines: for a simple terminal, or a screen reader."""
     return os.environ.get("TERM") in ("dumb", "unknown") or bool(os.environ.get("ACCESSIBLE"))
 
 

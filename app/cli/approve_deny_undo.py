@@ -44,10 +44,11 @@ _MARKER = re.compile(
     r"|(?:CLAUDE_CODE|CODEX|CURSOR|AIDER|OPENCODE|GEMINI_CLI|QWEN_CODE|CLINE|GOOSE|AMP|AUGMENT|COPILOT|WINDSURF|KIRO"
     r"|DEVIN)(?:_[A-Z0-9_]{1,60})?"
 )
-"""Names of variables that agents set in their shells: of those that @vercel/detect-agent, am-i-vibing and aws-cdk
-look at, and of the agents' own settings."""
+"""Names of variables that agents set in their shells: those that @vercel/detect-agent, am-i-vibing and aws-cdk check,
+and those of the agents' own settings.
+"""
 _MAX_VARIABLE_NAMES = 20
-"""Names that are kept."""
+"""Maximum number of recorded names."""
 _STDIN, _STDOUT = 0, 1
 
 
@@ -69,7 +70,7 @@ def _is_terminal(descriptor: int) -> bool:
 
 
 def _name_of(process: int) -> str:
-    """Return the name of a process; empty where the system has no file for it."""
+    """Return the name of a process; empty if the system has no /proc."""
     with contextlib.suppress(OSError):
         return strip_unsafe(Path(f"/proc/{process}/comm").read_text(encoding="utf-8", errors="replace").strip())
     return ""
@@ -82,7 +83,7 @@ class _Decided:
     result: DecisionResult
     verb: str
     before: dict[str, ProposalState]
-    """Where the others stood that it may have moved."""
+    """The states before the decision of other proposals that it may have changed."""
     warning: str = ""
 
 
@@ -95,7 +96,7 @@ def approve_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> 
         hunks = parse_hunk_numbers(proposal, arguments.hunks)
         checks: tuple[RecordedCheck, ...] = ()
         if not arguments.unchecked:
-            # Imported where it is wanted, since few have checks and everyone waits for a command to begin.
+            # Imported only here: few workspaces have checks, and the import delays every command.
             from app.cli.check_evidence_reproduce import run_required_checks
 
             checks = run_required_checks(runtime, proposal, hunks, quiet=arguments.json)
@@ -108,12 +109,12 @@ def approve_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> 
         done = _Decided(result, verb, before, _record(runtime, result, approval_event(result)))
         if committing and result.proposal.can_be_committed:
             try:
-                # Few have it so.
+                # Imported only here: few users commit at each approval.
                 from app.runtime.commit_records import commit_with_trailers
 
                 commit_with_trailers(runtime, result.proposal)
             except ProposalError as error:
-                # The files are written all the same; what failed is only the commit.
+                # The files are written; only the commit has failed.
                 print_error(str(error))
         return done
 
@@ -121,7 +122,7 @@ def approve_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> 
 
 
 def deny_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
-    """Deny proposals, or some hunks of one; the feedback goes out with the next request of the session."""
+    """Deny proposals, or some hunks of one; the session's next request contains the feedback."""
     _check_hunks(arguments)
     feedback = arguments.message or ""
     if feedback == "-":
@@ -131,7 +132,7 @@ def deny_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
     def one(proposal: Proposal) -> _Decided:
         before = _states(runtime, proposal)
         hunks = parse_hunk_numbers(proposal, arguments.hunks)
-        # Another agent reads files by itself, by their names.
+        # Other agents read image files themselves, by the names in the feedback.
         shown = () if proposal.origin.kind is OriginKind.AGENT else images
         as_shown = (
             _as_shown(runtime, proposal, force=arguments.force) if proposal.on_disk else contextlib.nullcontext()
@@ -146,10 +147,10 @@ def deny_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
 
 
 def _named_in(runtime: OpenWorkspace, feedback: str) -> tuple[Image, ...]:
-    """The images that the words of a denial name."""
+    """Return the images that the feedback names."""
     if "@" not in feedback:
         return ()
-    # Imported where it is wanted, since few denials show anything.
+    # Imported only here: few denials name images.
     from app.cli.headless_run import load_named_images
 
     return asyncio.run(load_named_images(runtime, feedback, "", "It is denied without images that your words name."))
@@ -183,8 +184,8 @@ def _reverse(
 
 
 def _each(runtime: OpenWorkspace, arguments: argparse.Namespace, one: Callable[[Proposal], _Decided]) -> ExitCode:
-    """Decide on each proposal that is named, in this order; an id that is wrong stops it before the first."""
-    # In this order, and each once.
+    """Decide on each named proposal in order; an unknown id is an error before the first decision."""
+    # Without repetitions, in the given order.
     ids = list(dict.fromkeys(runtime.service.get(name).id for name in arguments.ids))
     done: list[_Decided] = []
     for name in ids:
@@ -207,7 +208,9 @@ def _each(runtime: OpenWorkspace, arguments: argparse.Namespace, one: Callable[[
 
 @contextlib.contextmanager
 def _as_shown(runtime: OpenWorkspace, proposal: Proposal, *, force: bool) -> Iterator[None]:
-    """Allow a write only of what the user was shown; after a change it must be shown again, unless forced."""
+    """Allow a write only of text that the user has seen, unless forced; record text that changes meanwhile as
+    unseen.
+    """
     if force:
         runtime.service.rebase_pending(proposal_paths(proposal))
     else:
@@ -222,7 +225,7 @@ def _as_shown(runtime: OpenWorkspace, proposal: Proposal, *, force: bool) -> Ite
 def _known_evidence(
     runtime: OpenWorkspace, proposal: Proposal, hunks: Collection[str] | None
 ) -> RecordedEvidence | None:
-    """Return what is known of what notices if these hunks are missing; None if that is about other bytes."""
+    """Return the stored evidence for these hunks; None if there is none for the current content."""
     if not runtime.settings.check:
         return None
     with contextlib.suppress(ProposalError, OSError):
@@ -232,7 +235,7 @@ def _known_evidence(
 
 
 def _context(checks: tuple[RecordedCheck, ...] = (), evidence: RecordedEvidence | None = None) -> DecisionContext:
-    """Return what the record stores of a decision of this command: the caller, results of checks, and evidence."""
+    """Return the context of a decision by this command for the record: the caller, check results and evidence."""
     return DecisionContext(through="command line", caller=find_command_caller(), checks=checks, evidence=evidence)
 
 
@@ -246,7 +249,7 @@ def _states(runtime: OpenWorkspace, proposal: Proposal) -> dict[str, ProposalSta
 
 
 def _record(runtime: OpenWorkspace, result: DecisionResult, event: ProposalDecided) -> str:
-    """Record a decision that was carried out; return a warning if that fails, for the decision is in force."""
+    """Record a decision that was carried out; if that fails, return a warning, because the decision is in force."""
     try:
         append_decision_to_sessions(runtime, event, result.changed)
     except StorageError as error:

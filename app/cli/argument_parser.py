@@ -1,4 +1,4 @@
-"""The argument parsers; their help texts are what `--help` and the shell completion show."""
+"""The argument parsers; `--help` and the shell completion show their help texts."""
 
 import argparse
 import functools
@@ -452,14 +452,14 @@ def _proposals(commands: Any, name: str, help_text: str) -> argparse.ArgumentPar
 
 
 def _name(argument: str) -> str:
-    """The last part of a git reference."""
+    """Return the last part of a git reference. Raises ArgumentTypeError."""
     if not re.fullmatch(r"[A-Za-z0-9_][\w.-]*(?<!\.lock)(?<!\.)", argument, re.ASCII) or ".." in argument:
         raise argparse.ArgumentTypeError("letters, digits, -, _ and dots")
     return argument
 
 
 def _text(argument: str) -> str:
-    """Return an argument that is stored or sent; it must be valid text."""
+    """Return an argument that is stored or sent. Raises ArgumentTypeError if it is not valid text."""
     if any("\udc80" <= character <= "\udcff" for character in argument):
         raise argparse.ArgumentTypeError("this is not UTF-8 text")
     return argument

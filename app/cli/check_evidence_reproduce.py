@@ -1,4 +1,4 @@
-"""`signoff check`, `checks`, `evidence` and `reproduce`: what checks, tests and a second run say about a proposal."""
+"""`signoff check`, `checks`, `evidence` and `reproduce`: run checks, tests and commands on a proposal."""
 
 import argparse
 import asyncio
@@ -44,7 +44,7 @@ _FAILED = (CheckState.FAILED, CheckState.TIMED_OUT, CheckState.BROKEN)
 
 
 def run_checks(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
-    """Run the checks of a waiting proposal; return 1 if one of them fails."""
+    """Run the checks of a pending proposal; return 1 if one of them fails."""
     proposal = require_checkable_proposal(runtime, arguments.id)
     trees = runtime.service.versions_to_check(proposal.id, parse_hunk_numbers(proposal, arguments.hunks))
     wanted = [
@@ -68,18 +68,20 @@ def run_required_checks(
     quiet: bool,
     refusal: str = "is not written: {}. `--unchecked` writes it all the same.",
 ) -> tuple[RecordedCheck, ...]:
-    """Run the checks that the workspace requires before a write, on exactly what would be written.
+    """Run the checks that the workspace requires before a write, on exactly the content that would be written.
 
     Args:
-        runtime: The open workspace; while it is not trusted, the user's own checks are in force, and none of its.
-        hunks: Ids of the hunks that are; None for all that waits.
-        refusal: Says what is not done, with a place for the reasons.
+        runtime: The open workspace; while it is not trusted, only the user's own checks run.
+        proposal: The proposal.
+        hunks: Ids of the hunks to write; None for all pending hunks.
+        quiet: Print no progress.
+        refusal: The end of the error message, with a placeholder for the reasons.
 
     Returns:
-        What they came to, for the record.
+        Their results, for the record.
 
     Raises:
-        CommandError: One of them speaks against it, could not be run, or ran while the files changed.
+        CommandError: A check failed because of the proposal, could not run, or the files changed meanwhile.
     """
     wanted = [each for each in runtime.settings.check if each.when == "approve"]
     if not wanted:
@@ -116,7 +118,7 @@ def suggest_check_tables(runtime: OpenWorkspace, arguments: argparse.Namespace) 
 
 
 def require_checkable_proposal(runtime: OpenWorkspace, proposal_id: str) -> Proposal:
-    """Return a proposal on which checks can run; raises ProposalError for a decided or a stale one."""
+    """Return a proposal on which checks can run. Raises ProposalError if it is decided or stale."""
     proposal = runtime.service.get(proposal_id)
     if not proposal.state.is_pending:
         raise NotPending(
@@ -130,7 +132,7 @@ def require_checkable_proposal(runtime: OpenWorkspace, proposal_id: str) -> Prop
 
 
 def configured_checks(runtime: OpenWorkspace, names: Sequence[str]) -> list[CheckTable]:
-    """Return the checks that may run, all or those that are named; raises CommandError."""
+    """Return the checks that may run, all or the named ones. Raises CommandError."""
     checks = runtime.settings.check
     if "check" in runtime.configuration.untrusted:
         raise CommandError(
@@ -160,7 +162,7 @@ async def _run(
         if not quiet:
             _print(results[-1])
     if results:
-        # Files may have changed after the first of several.
+        # Files may have changed after the first of several checks.
         now = (await runtime.checks.read_trees(trees)).after
         results = [
             result if result.tree == now and not result.stale else result.as_outdated(now) for result in results
@@ -205,7 +207,7 @@ def _line(result: CheckResult) -> CheckResultLine:
 
 
 def collect_evidence(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
-    """Run tests without each hunk of a waiting proposal; return 1 if there is no verdict on any hunk."""
+    """Run tests without each hunk of a pending proposal; return 1 if no hunk was tested."""
     proposal = require_checkable_proposal(runtime, arguments.id)
     chosen = parse_hunk_numbers(proposal, arguments.hunks)
     check = choose_evidence_check(configured_checks(runtime, [arguments.only] if arguments.only else []))
@@ -251,7 +253,7 @@ def collect_evidence(runtime: OpenWorkspace, arguments: argparse.Namespace) -> E
 
 
 def reproduce_command_proposal(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
-    """Run the command of a waiting proposal again; return 1 unless it gave the same."""
+    """Run the command of a pending proposal again; return 1 unless it had the same result."""
     try:
         found = asyncio.run(runtime.reproduce(arguments.id))
     except CommandNotRepeatable as error:

@@ -1,4 +1,4 @@
-"""Output of commands: text for people, JSON for programs, exit codes; streams that are safe for a terminal."""
+"""Output of commands: text for users, JSON for programs, exit codes; streams that are safe for a terminal."""
 
 import os
 import re
@@ -34,7 +34,7 @@ class ExitCode(IntEnum):
     REFUSED = 3
     """Stale, conflicting or unsafe."""
     LIMIT = 4
-    """A limit of the user's ended the turn."""
+    """A limit set by the user ended the turn."""
 
 
 class CommandError(Exception):
@@ -44,7 +44,7 @@ class CommandError(Exception):
         super().__init__(message)
         self.code = code
         self.done = list(completed)
-        """Proposals that had been decided before it."""
+        """Ids of the proposals that were decided before the error."""
 
 
 def exit_code_for(error: Exception) -> int | None:
@@ -69,7 +69,7 @@ def exit_code_for(error: Exception) -> int | None:
 
 @contextmanager
 def open_debug_file(path: str | None) -> "Iterator[TraceFile | None]":
-    """Open the file of `--debug`, if it is given, until the end of the context; raise `CommandError`."""
+    """Open the file of `--debug`, if it is given, for the `with` block. Raises CommandError."""
     if path is None:
         yield None
         return
@@ -88,7 +88,7 @@ def open_debug_file(path: str | None) -> "Iterator[TraceFile | None]":
 
 
 def session_from_arguments(runtime: "OpenWorkspace", arguments: "Namespace | AppArguments") -> "SessionRecord | None":
-    """Return the session of `--session` or `--continue`; None without. Raise `CommandError` or `NoSuchSession`."""
+    """Return the session of `--session` or `--continue`, None without. Raises CommandError and NoSuchSession."""
     if arguments.session:
         return runtime.sessions.get(arguments.session)
     if not arguments.resume:
@@ -100,11 +100,12 @@ def session_from_arguments(runtime: "OpenWorkspace", arguments: "Namespace | App
 
 
 def require_workspace_folder(workspace: str, *, refuse_broad: bool = False) -> None:
-    """Raise CommandError if `--workspace` names no folder.
+    """Raise CommandError if `--workspace` is not a folder.
 
     Args:
-        refuse_broad: Refuse a folder that holds more than a project, such as the home folder, unless the user names
-            it; then print a warning: a model can read all of it.
+        workspace: The value of `--workspace`.
+        refuse_broad: Refuse a folder with more than one project, for example the home folder, because a model can
+            read all of it. If the user has named it, only print a warning.
     """
     if not Path(workspace).is_dir():
         raise CommandError(f"{workspace} is not a folder; --workspace takes the workspace to use.", ExitCode.USAGE)
@@ -129,14 +130,14 @@ def read_piped_text(expected: str) -> str:
 
 
 def read_piped_bytes(expected: str) -> bytes:
-    """Return all of standard input."""
+    """Return all of standard input; on a terminal, first print which input is expected."""
     if sys.stdin.isatty():
         sys.stderr.write(f"signoff: Type {expected}, then Ctrl-D.\n")
     return sys.stdin.buffer.read()
 
 
 def print_json(document: "BaseModel | Sequence[BaseModel]") -> None:
-    """Print one JSON document."""
+    """Print one JSON document, or a list of documents."""
     if not isinstance(document, Sequence):
         text = document.model_dump_json(indent=2)
     elif document:
@@ -148,13 +149,13 @@ def print_json(document: "BaseModel | Sequence[BaseModel]") -> None:
     if sys.stdout.isatty():
         import json
 
-        # The same document, with nothing in it that a terminal would have to be kept from.
+        # Escape all characters that could control the terminal; the JSON stays equivalent.
         text = re.sub(r"[^\n -~]", lambda found: json.dumps(found[0])[1:-1], text)
     _write(text + "\n")
 
 
 def print_json_line(document: "BaseModel") -> None:
-    """Print a JSON document on one line, at once, without the fields that say nothing."""
+    """Print a JSON document on one line and flush it; fields with default values are left out."""
     import json
 
     _write(json.dumps(document.model_dump(mode="json", exclude_defaults=True)) + "\n")
@@ -162,12 +163,12 @@ def print_json_line(document: "BaseModel") -> None:
 
 
 def print_text(text: str) -> None:
-    """Print a text unchanged, such as a patch; to a terminal, with control characters made visible."""
+    """Print a text unchanged, for example a patch; on a terminal, make control characters visible."""
     if sys.stdout.isatty():
         _write(text)
         return
     with _report_write_errors():
-        # Bytes, since a diff holds whatever encodings and line endings the files have.
+        # Write bytes, because a diff contains the encodings and line endings of its files.
         sys.stdout.flush()
         sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
         sys.stdout.buffer.flush()
@@ -185,7 +186,7 @@ def _write(text: str) -> None:
 
 @contextmanager
 def _report_write_errors() -> Iterator[None]:
-    """Raise CommandError if standard output cannot be written; BrokenPipeError passes."""
+    """Raise CommandError if standard output cannot be written, but let BrokenPipeError pass."""
     try:
         yield
     except BrokenPipeError:
@@ -200,7 +201,7 @@ def format_time(moment: float) -> str:
 
 
 def output_error_message(error: OSError) -> str:
-    """Return the error to raise when standard output cannot be written."""
+    """Return the message for an error of writing standard output."""
     return f"Standard output cannot be written: {error.strerror or error}."
 
 
@@ -210,13 +211,13 @@ def print_error(text: str) -> None:
 
 
 class _VisibleText:
-    """A stream that shows control characters instead of sending them, and has no way around."""
+    """A stream that makes control characters visible, and does not allow writing bytes."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Write all of it, made visible."""
+        """Write the text with control characters made visible."""
         self._stream.write(escape_unsafe(text))
         return len(text)
 
@@ -229,7 +230,7 @@ class _VisibleText:
 def open_closed_streams() -> None:
     """Open the null device for each standard stream that is closed.
 
-    From such an input nothing comes; to such an output nothing can be written, as to one that is full.
+    Standard input is then empty. Writing to standard output fails, as on a full disk.
     """
     for number, name, access in ((0, "stdin", os.O_RDONLY), (1, "stdout", os.O_RDONLY), (2, "stderr", os.O_WRONLY)):
         if getattr(sys, name) is None:
@@ -243,9 +244,9 @@ def make_control_characters_visible() -> None:
         stream = getattr(sys, name)
         if stream is not None and stream.isatty() and not isinstance(stream, _VisibleText):
             if hasattr(stream, "reconfigure"):
-                # A glyph that the terminal's encoding lacks is no reason to fail.
+                # Don't fail on a character that the terminal's encoding lacks.
                 stream.reconfigure(errors="replace")
             setattr(sys, name, cast(TextIO, _VisibleText(stream)))
         elif isinstance(stream, TextIOWrapper):
-            # Nor is a letter that the locale lacks; in JSON it is the same letter.
+            # Don't fail on a character that the locale's encoding lacks; in JSON strings the escape is equivalent.
             stream.reconfigure(errors="backslashreplace")

@@ -1,4 +1,4 @@
-"""`signoff doctor`: examines what the endpoint supports; `signoff doors`: lists other agents and their hooks."""
+"""`signoff doctor`: examines the features of the endpoint; `signoff doors`: lists other agents and their hooks."""
 
 import argparse
 import asyncio
@@ -44,12 +44,12 @@ from app.tools.command.command_result import describe_sandbox
 from app.workspace.reading import read_file
 
 _NAMED = 20
-"""Models that are named, at most."""
+"""Maximum number of listed models."""
 _MARKS = {True: "✓", False: "✗", None: "?"}
 
 
 def run_doctor(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
-    """Examine the configured endpoint and the installation, print the findings, and keep what was learned."""
+    """Examine the endpoint and the installation, print the results, and store the endpoint's features."""
     if arguments.hook_schema:
         from app.automation import event_hooks
         from app.cli.keys_servers_completion import document_schema
@@ -84,7 +84,7 @@ def run_doctor(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCod
 
 
 def _endpoint(runtime: OpenWorkspace, *, quiet: bool) -> tuple[Endpoint, Diagnosis] | CommandError:
-    """Return the endpoint and its diagnosis, or an error that says why it was not asked."""
+    """Return the endpoint and its diagnosis, or the error that prevented the examination."""
     settings = settings_with_picked_model(runtime)
     try:
         if settings.has_endpoint and not settings.model:
@@ -99,7 +99,7 @@ def _endpoint(runtime: OpenWorkspace, *, quiet: bool) -> tuple[Endpoint, Diagnos
 
 
 def _surroundings(runtime: OpenWorkspace) -> Iterator[EndpointCheck]:
-    """Whether the user's checks, other agents and the configuration are set up."""
+    """Yield checks of the workspace's checks, the hooks of other agents, and the configuration."""
     names = [check.name for check in runtime.settings.check]
     held = "check" in runtime.configuration.untrusted
     facts = [", ".join(names), "those of this workspace await /trust" if held else ""]
@@ -124,7 +124,7 @@ def _lines(checks: Iterable[EndpointCheck]) -> list[DoctorCheckLine]:
 
 
 async def _missing_model_message(runtime: OpenWorkspace) -> str:
-    """Return that a model has to be chosen, with the models of the endpoint; raises CommandError if it lists none."""
+    """Return that no model is chosen, with the endpoint's models. Raises CommandError if it can't be asked."""
     try:
         listed = [model.id for model in await list_models(runtime, runtime.settings)]
     except (NotConnected, RequestError) as error:
@@ -158,7 +158,7 @@ async def _examine(
             case Diagnosis():
                 diagnosis = finding
     assert diagnosis is not None, "an examination ends with a diagnosis"
-    # What the user says holds by itself, as long as it is in the configuration; it was not learned.
+    # The user's overrides stay in the configuration; don't store them as learned values.
     without = resolve_profile(endpoint.base_url, endpoint.model, cache=cache)
     learned = diagnosis.profile.model_copy(update={field: getattr(without, field) for field in overrides})
     store_diagnosis(cache, endpoint, learned)
@@ -178,7 +178,7 @@ _TRIAL = (
 
 
 def run_doors(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
-    """List the agents with the state of their hooks, or propose changes of an agent's settings."""
+    """List the agents with the state of their hooks, try the hooks, or propose changes of an agent's settings."""
     if arguments.trial is not None:
         return _try_doors(runtime, arguments)
     if arguments.what == "show":
@@ -218,7 +218,7 @@ def _tell(arguments: argparse.Namespace, agent: Agent, proposal: Proposal) -> No
 
 
 def _print_manual_steps(arguments: argparse.Namespace, agent: Agent) -> ExitCode:
-    """Print what the user must write into settings outside the workspace."""
+    """Print the lines that the user must add to settings outside the workspace."""
     reads = f"{agent.title} reads hooks from {agent.settings_label} alone, which is not in this workspace"
     if arguments.what == "remove" or arguments.json:
         verb = (
@@ -259,7 +259,7 @@ def _show(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
 
 
 def _try_doors(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
-    """Try the hooks of agents; refused if an edit was not held, failed if there was nothing to try."""
+    """Try the hooks of agents; return REFUSED if an edit was not held, FAILED if no hook could be tried."""
     from app.doors.hook.agent_trial import TRIAL_SECONDS, TrialResult, try_agent_edits
 
     named = arguments.agent if arguments.trial is True else arguments.trial
@@ -290,13 +290,13 @@ def _try_doors(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCod
 
 
 def _hook_options(runtime: OpenWorkspace, agent: Agent) -> HookOptions:
-    """Return the options of the first installed hook, else the defaults."""
+    """Return the options of the first installed hook, or the defaults."""
     hook = find_installed_hook(runtime, agent)
     return hook.options if hook else HookOptions()
 
 
 def find_installed_hook(runtime: OpenWorkspace, agent: Agent) -> InstalledHook | None:
-    """Return signoff's hook in the first settings of an agent that have it; None if none have."""
+    """Return signoff's hook in the first settings of an agent that contain it; None if none do."""
     for _, path in agent.settings_files(runtime.workspace.root):
         with suppress(OSError, ValueError):
             if found := find_hook(agent, read_file(path.resolve(), _LARGEST)[0].decode()):

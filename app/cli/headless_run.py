@@ -1,6 +1,6 @@
 """`signoff run`: one turn without the screen; `signoff ask`: a side question about a hunk.
 
-Both write nothing to the workspace; a turn may stage proposals.
+Neither writes to the workspace; a turn may stage proposals.
 """
 
 import argparse
@@ -82,15 +82,17 @@ from app.tools.tool_registry import UnavailableServer
 async def load_named_images(
     runtime: OpenWorkspace, text: str, wire: str, consequence: str, hint: str = ""
 ) -> tuple[Image, ...]:
-    """Return the images that the arguments name; print a line for each that cannot be attached.
+    """Load and store the images that a text names; print a line for each image that cannot be sent.
 
-    Such a text may be made of anyone's: what it names is not always meant, and nothing outside is sent for it.
+    The text may contain text of other authors, so an ambiguous name is only reported, and no file outside the
+    workspace is sent.
 
     Args:
-        text: the prompt, or other words of the user's.
+        runtime: The open workspace.
+        text: The prompt, or feedback of the user.
         wire: The protocol of the endpoint; empty if unknown.
         consequence: A sentence after the error if an image cannot be sent.
-        hint: how to send one that is only named, as the end of a sentence.
+        hint: The end of the line about an image that is only named: how to send it.
     """
 
     async def is_meant(candidate: ImageCandidate) -> bool:
@@ -132,7 +134,7 @@ async def _run(prompt: str, arguments: argparse.Namespace) -> int:
 
 @contextlib.asynccontextmanager
 async def _endpoint_flags(arguments: argparse.Namespace) -> AsyncIterator[dict[str, object]]:
-    """The flags; with `--demo`, those of a demo model that runs as long as this is open."""
+    """Yield the settings of the flags; with `--demo`, run a demo model for the `with` block and add its settings."""
     flags = dict(settings_from_flags(arguments))
     if not arguments.demo:
         yield flags
@@ -191,7 +193,7 @@ async def _turn(runtime: OpenWorkspace, prompt: str, arguments: argparse.Namespa
     if arguments.json:
         print_json(outcome)
     else:
-        # On a terminal the answer has been read already, as it streamed in.
+        # On a terminal the user has already read the streamed answer.
         _print(outcome, text=not (sys.stdout.isatty() and sys.stderr.isatty() and not arguments.quiet))
     if outcome.stopped == "aborted":
         return 128 + (stop.received or signal.SIGINT)
@@ -201,7 +203,7 @@ async def _turn(runtime: OpenWorkspace, prompt: str, arguments: argparse.Namespa
 
 
 def make_user_message(runtime: OpenWorkspace, prompt: str) -> UserMessage:
-    """Return the message to send: the prompt, or the text that a custom command makes of it."""
+    """Return the message to send: the prompt, or the text of a custom command."""
     if (called := parse_slash_command(prompt.strip())) is None or not prompt.startswith("/"):
         return UserMessage(text=prompt)
     from app.keys.actions import ACTIONS
@@ -226,7 +228,7 @@ def make_user_message(runtime: OpenWorkspace, prompt: str) -> UserMessage:
 
 
 async def _load_images(runtime: OpenWorkspace, prompt: str, given: Sequence[str], wire: str) -> tuple[Image, ...]:
-    """Load and store the given images and those that the prompt names; raises ImageNotAttached for a given one."""
+    """Load and store the given images and those that the prompt names. Raises ImageNotAttached for a given one."""
 
     async def given_is_meant(candidate: ImageCandidate) -> bool:
         return True
@@ -240,7 +242,7 @@ async def _load_images(runtime: OpenWorkspace, prompt: str, given: Sequence[str]
 
 
 async def _check_commands(runtime: OpenWorkspace, *, in_place: bool) -> None:
-    """Refuse commands that would run directly on the user's files, unless `--in-place` allows them."""
+    """Raise CommandError if commands would run directly on the user's files, unless `--in-place` allows them."""
     probe = await runtime.sandbox.probe()
     if probe.mode is SandboxMode.IN_PLACE and not in_place:
         raise CommandError(
@@ -311,7 +313,7 @@ def _print(outcome: RunDocument, *, text: bool) -> None:
 
 
 _SUBJECTS = ("path", "pattern", "command", "question")
-"""The argument that says best what a call is about, by tool."""
+"""The arguments of tools that describe a call best."""
 
 
 def _came_to(result: ToolResult) -> str:
@@ -321,15 +323,15 @@ def _came_to(result: ToolResult) -> str:
 
 
 class _Stop:
-    """Handles Ctrl-C and SIGTERM: the first stops the model and lets the session be stored, the next quits.
+    """Handles Ctrl-C and SIGTERM: the first stops the model and lets the session be stored, the second quits.
 
-    Whoever sends SIGTERM does not wait for long, so neither does this.
+    After SIGTERM the process exits soon in any case, because its sender does not wait long.
     """
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self.received = 0
-        """The signal's number."""
+        """Number of the signal; 0 before one was received."""
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, self._receive, number)
 
@@ -348,7 +350,7 @@ class _Stop:
 
 
 _FIRST_WORD = 5.0
-"""Seconds without a word of the model after which it is said that it is waited for."""
+"""Seconds without output of the model before a line says that the command waits for it."""
 
 
 class TurnPrinter:
@@ -361,7 +363,7 @@ class TurnPrinter:
         self._quiet = quiet
         self._column = 0
         self._expected: asyncio.Handle = asyncio.get_running_loop().call_soon(lambda: None)
-        """What tells that nothing has come yet."""
+        """Timer of the next line about waiting."""
         self._calls: dict[str, ToolCall] = {}
         self.failure = ""
 
@@ -372,7 +374,7 @@ class TurnPrinter:
             case ReasoningStreamed():
                 pass
             case StreamDiscarded():
-                # Why, and how long it takes, the wait says that follows.
+                # The next update about the wait tells the reason and the duration.
                 self._line("… what came so far is void")
             case PhaseChanged():
                 self._phase(update)
@@ -386,7 +388,7 @@ class TurnPrinter:
                 pass
 
     def end_line(self) -> None:
-        """End the line that is being written."""
+        """End the current line, and stop the lines about waiting."""
         self._expected.cancel()
         self._line("")
 
@@ -401,7 +403,7 @@ class TurnPrinter:
         )
 
     def _missing_permission(self, asked: PermissionRequest) -> str:
-        """Return what would allow the request of a tool, as a clause; empty if it is allowed."""
+        """Return how the user can allow the request of a tool, as a clause; empty if it is allowed."""
         if asked.kind in ("command", "server"):
             if not self._commands:
                 return "`--commands allow` lets it run"
@@ -448,7 +450,7 @@ class TurnPrinter:
                 pass
 
     def _name(self, uid: str) -> str:
-        """The tool, and the file or command that it was called for."""
+        """Return the tool of a call, and its file or command."""
         call = self._calls[uid]
         given = call.arguments or {}
         subject = next((given[key] for key in _SUBJECTS if isinstance(given.get(key), str)), "")
@@ -461,7 +463,7 @@ class TurnPrinter:
             sys.stderr.write(text)
             sys.stderr.flush()
         except OSError:
-            # Whoever read along has left; that is no reason to stop.
+            # The reader of standard error has closed it; continue without output.
             self._quiet = True
 
     def _stream(self, text: str) -> None:
@@ -478,7 +480,7 @@ class TurnPrinter:
 
 
 def ask_about_hunk(arguments: argparse.Namespace) -> int:
-    """Ask the model about a hunk and print the answer; the conversation does not contain either."""
+    """Ask the model about a hunk and print the answer; neither becomes part of the conversation."""
     require_workspace_folder(arguments.workspace)
     if not arguments.question.strip():
         raise CommandError('There is nothing to ask: signoff ask P1 "what calls this?"', ExitCode.USAGE)
@@ -500,7 +502,7 @@ async def _ask(arguments: argparse.Namespace) -> int:
 async def ask_side_question(
     runtime: OpenWorkspace, proposal: Proposal, anchor: ThreadAnchor, question: str
 ) -> SideExchange:
-    """Return a side question with its answer, from the session that proposed, or the latest; raises CommandError."""
+    """Ask in the session that proposed, or the latest; return the question and answer. Raises CommandError."""
     settings = settings_with_picked_model(runtime)
     try:
         model = connect_model(runtime, settings)
@@ -515,7 +517,9 @@ async def ask_side_question(
 
 
 def _place(proposal: Proposal, number: int | None) -> ThreadAnchor:
-    """The hunk of this number, the only one, or a file that has none."""
+    """Return the place of the hunk with this number or of the only one, or a file without hunks. Raises
+    CommandError.
+    """
     hunks = {hunk.number: (change.path, hunk.id) for change in proposal.files for hunk in change.hunks}
     if number is None and len(hunks) > 1:
         which = f"name one with --hunk N; `signoff show {proposal.id} --hunks` lists them"
@@ -529,13 +533,13 @@ def _place(proposal: Proposal, number: int | None) -> ThreadAnchor:
 
 
 def _session_of(runtime: OpenWorkspace, proposal: Proposal) -> SessionRecord | None:
-    """The session that proposed it, or else the latest."""
+    """Return the session that made the proposal, or the latest one."""
     sessions = runtime.sessions
     return sessions.get(proposal.session) if sessions.exists(proposal.session) else sessions.latest()
 
 
 async def ask_side_question_in_session(session: Session, anchor: ThreadAnchor, question: str) -> SideExchange:
-    """Ask a question aside in a session; return it with its answer."""
+    """Ask a side question in a session; return it with its answer. Raises CommandError."""
     uid = await session.aside.ask(anchor, question)
     await session.aside.wait_until_idle()
     exchange = next(one for one in collect_side_exchanges(session.log.events) if one.question.uid == uid)
@@ -545,7 +549,7 @@ async def ask_side_question_in_session(session: Session, anchor: ThreadAnchor, q
 
 
 def _print_answer(exchange: SideExchange, *, json: bool) -> int:
-    """Print the answer on standard output, and remarks and usage on standard error."""
+    """Print the answer on standard output and its note on standard error; return the exit code."""
     question, answer = exchange.question, exchange.answer or SideAnswer(question="", proposal="")
     spent = TokenTotals().add(answer.usage)
     if json:

@@ -1,4 +1,4 @@
-"""The commands of the plain review that shape a hunk or speak of it: split, edit, comment, ask."""
+"""The keys of the plain review that don't decide: split, edit, comment, ask."""
 
 import asyncio
 import os
@@ -21,14 +21,14 @@ _LINES = re.compile(r"(-?)(\d{1,9})(?:-(\d{1,9}))?")
 
 
 class HunkCommands:
-    """Carries out commands that do not decide; the question is repeated afterwards.
+    """Carries out keys that don't decide; the review asks its question again afterwards.
 
     Args:
         terminal: The terminal to print on and to read from.
         runtime: The open workspace.
         state: State of the review.
-        service: Returns what records an edit of the user's.
-        ask_aside: Asks the model aside.
+        service: Returns the service that records the user's edits.
+        ask_aside: Asks the model a side question.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class HunkCommands:
     async def run_command(
         self, key: str, proposal: Proposal, diffs: Sequence[FileDiff], current_hunk: tuple[FileDiff, Hunk] | None
     ) -> None:
-        """Carry out a command by its key; raises ProposalError, StorageError, EditorFailed or CommandError."""
+        """Carry out a command by its key. Raises ProposalError, StorageError, EditorFailed or CommandError."""
         if current_hunk is None:
             await self._ask(proposal, ThreadAnchor(proposal.id, diffs[0].change.path))
             return
@@ -125,7 +125,7 @@ class HunkCommands:
 
 
 def _ranges(hunk: Hunk) -> str:
-    """Return the lines of a hunk: `New 12-15, removed -12-13.`"""
+    """Return the line numbers of a hunk: `New 12-15, removed -12-13.`"""
     old, new = hunk_line_numbers(hunk, "old"), hunk_line_numbers(hunk, "new")
     parts = [f"new {new.start + 1}-{new.stop}"] if new else []
     parts += [f"removed -{old.start + 1}-{old.stop}"] if old else []
@@ -134,7 +134,7 @@ def _ranges(hunk: Hunk) -> str:
 
 
 def _picked(answer: str, hunk: Hunk) -> dict[Side, list[int]] | None:
-    """Return the lines of a hunk that an answer names, from 0, by side; None if it names none or others."""
+    """Return the lines of a hunk that an answer names, from 0, by side; None if it names no lines, or others."""
     found: dict[Side, list[int]] = {"old": [], "new": []}
     for part in answer.replace(",", " ").split():
         if (match := _LINES.fullmatch(part)) is None:

@@ -10,12 +10,12 @@ from app.proposals.values.models import FileChange, FileDiff, Hunk, Proposal
 
 
 def _printable(line: str) -> str:
-    """Replace lone surrogates, which stand for undecodable bytes and which JSON cannot hold."""
+    """Replace lone surrogates, which stand for undecodable bytes and can't be encoded as JSON."""
     return line.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 EncodableText = Annotated[str, BeforeValidator(_printable)]
-"""Text that git may have as any bytes."""
+"""Text from git, which may contain any bytes."""
 
 
 class JsonDocument(BaseModel):
@@ -31,15 +31,15 @@ class ErrorDocument(JsonDocument):
     """The document that any command prints with `--json` when it fails."""
 
     error: str
-    """The line that is on standard error too."""
+    """The line that is also printed on standard error."""
     code: int
     """The exit code: 1 failed, 2 wrong usage, 3 refused."""
     done: list[str] = []
-    """Ids of the proposals that had been decided before, where several were named."""
+    """Ids of the proposals that were decided before the error, if several were named."""
 
 
 class FileLine(JsonDocument):
-    """A file of a proposal, in numbers."""
+    """A file of a proposal with the numbers of added and removed lines."""
 
     path: str
     op: str
@@ -49,36 +49,36 @@ class FileLine(JsonDocument):
 
 
 class InexactMatchLine(JsonDocument):
-    """A place in a file that was not found exactly."""
+    """A place in a file at which the text did not match exactly."""
 
     line: int
-    """From 1."""
+    """Counted from 1."""
     how: str
     """indentation, spacing, aligned or line_hint."""
     note: str
 
 
 class FileFactsLine(FileLine):
-    """A file, with everything that must be known about it before a decision."""
+    """A file, with all facts that the user must know before a decision."""
 
     old_path: str
-    """For a rename."""
+    """The path before a rename; empty for other changes."""
     old_mode: str | None
     """Permission bits on disk, in octal: `644`, `4755`; null for a new file."""
     mode: str | None
-    """Those that an approval writes; null for a deletion."""
+    """Permission bits that an approval writes; null for a deletion."""
     binary: bool
     inexact: list[InexactMatchLine]
     rebased: bool
-    """Whether the file changed after the edit was made, so that it was merged."""
+    """Whether the file changed on disk after the edit was made, and the edit was merged."""
     edited: bool
     """Whether the user changed the proposed text."""
     stacked_on: list[str]
-    """Ids of waiting proposals that it builds on."""
+    """Ids of pending proposals that it builds on."""
     warnings: list[str]
-    """Sentences to read before saying yes: characters that deceive, modes, inexact places and re-bases among them."""
+    """Warnings to read before an approval: deceptive characters, modes, inexact matches and re-bases, for example."""
     notes: list[str]
-    """Sentences that are worth knowing."""
+    """Sentences with less important facts."""
 
     @model_validator(mode="before")
     @classmethod
@@ -95,9 +95,9 @@ class OriginLine(JsonDocument):
     """claude, codex, gemini, …"""
     model: str
     host: str
-    """Where signoff's own model answered: host and port."""
+    """Host and port of the endpoint of signoff's own model."""
     session: str
-    """The agent's own."""
+    """The agent's own id of the session."""
     prompt: str
     """The agent's own id of the prompt or turn."""
     ref: str
@@ -108,36 +108,36 @@ class IgnoredLine(JsonDocument):
     """Git-ignored files that a command has written, without review."""
 
     path: str
-    """A file, or a folder with a slash at the end: the uppermost that git ignores."""
+    """A file, or a folder with a slash at the end; for an ignored folder only the folder itself."""
     written: int
-    """How many files."""
+    """Number of files."""
     removed: int
 
 
 class RecipeLine(JsonDocument):
-    """A command that made all of a proposal, with what it takes to run it again."""
+    """A command whose output is the whole proposal, with all facts that are needed to repeat it."""
 
     command: str
     folder: str
-    """Where it ran, relative to the workspace."""
+    """Its working directory, relative to the workspace."""
     seconds: float
     """Its time limit."""
     environment: str
-    """SHA-256 of the variables that it got and of the system."""
+    """SHA-256 of its environment variables and of the system."""
     tree: str
-    """The files that it saw: the id of a git tree, or a SHA-256; empty if unknown."""
+    """The files before the command: the id of a git tree, or a SHA-256; empty if unknown."""
     reproduced: int
-    """The revision that a second run gave again, byte for byte; in a decision 0 unless it is the decided one."""
+    """The revision that a second run reproduced byte for byte; in a decision, 0 for another revision."""
 
 
 class ExcludedHunksLine(JsonDocument):
-    """Hunks that a proposal does not ask for."""
+    """Hunks that are left out of a proposal."""
 
     hunks: int
     why: Literal["signed", "waiting", "there"]
-    """They were approved before; they wait in another proposal; the workspace has them already."""
+    """They were approved before; they are pending in another proposal; the workspace has them already."""
     proposals: list[str]
-    """In which they were approved, or wait."""
+    """The proposals in which they were approved, or are pending."""
 
 
 class ProposalFacts(JsonDocument):
@@ -149,11 +149,11 @@ class ProposalFacts(JsonDocument):
     summary: str
     origin: OriginLine
     on_disk: bool
-    """Whether it is on disk already: an approval keeps it, a denial takes it back off the disk."""
+    """Whether its changes are on disk already: an approval keeps them, a denial takes them back off the disk."""
     created: float
     """Unix time in seconds."""
     revision: int
-    """Grows whenever what an approval would write has changed."""
+    """Grows whenever the content changes that an approval would write."""
 
 
 class ProposalLine(ProposalFacts):
@@ -161,13 +161,13 @@ class ProposalLine(ProposalFacts):
 
     files: list[FileFactsLine]
     ignored: list[IgnoredLine]
-    """What its commands have written already, besides."""
+    """Ignored files that its commands have written already."""
     left_out: list[ExcludedHunksLine]
-    """Hunks of what it was made of that it does not ask for."""
+    """Hunks of its source that are left out."""
 
 
 class CheckFactLine(JsonDocument):
-    """A check that has come to its end."""
+    """A check that has ended."""
 
     name: str
     state: str
@@ -177,22 +177,22 @@ class CheckFactLine(JsonDocument):
 
 
 class WatchLine(JsonDocument):
-    """A line of `signoff proposals --json --watch`; fields that say nothing are left out."""
+    """A line of `signoff proposals --json --watch`; fields with default values are left out."""
 
     change: Literal["waiting", "staged", "changed", "decided", "checks", "question", "answered"]
-    """`waiting` is what waited when the watch began; then each change as it comes."""
+    """`waiting` for the proposals at the start; then the kind of each change."""
     waiting: int
-    """How many proposals wait now."""
+    """Number of pending proposals."""
     proposal: ProposalLine | None = None
     decision: str = ""
     """approved, partly_approved, denied, edited, undone, redone or reopened."""
     id: str = ""
-    """Of the proposal that checks are about."""
+    """Id of the proposal that was checked."""
     checks: list[CheckFactLine] = []
     session: str = ""
-    """In which the model has asked."""
+    """Id of the session in which the model has asked."""
     text: str = ""
-    """Of the question."""
+    """The question."""
     options: list[str] = []
 
 
@@ -200,7 +200,7 @@ class HunkLine(JsonDocument):
     """A hunk of a proposal."""
 
     number: int
-    """What `--hunks` takes."""
+    """Its number for `--hunks`."""
     id: str
     state: str
     """pending, applied or denied."""
@@ -211,10 +211,10 @@ class HunkLine(JsonDocument):
 
 
 class ConflictLine(JsonDocument):
-    """A place that the proposal changes, and that is another on disk or in an older proposal; 60 lines at most."""
+    """A place that the proposal and the disk, or an older proposal, change differently; at most 60 lines."""
 
     line: int
-    """In the file as it is there now, from 1."""
+    """The line in the current file, from 1."""
     base: list[str]
     disk: list[str]
     proposed: list[str]
@@ -224,10 +224,10 @@ class FileDetail(FileFactsLine):
     """A file with its hunks."""
 
     reasons: list[str]
-    """Why it deserves eyes, or is shown last, as sentences: removed tests, new calls that run code, a lock file."""
+    """Reasons to read it first or last, as sentences: removed tests, new calls that run code, a lock file."""
     hunks: list[HunkLine]
     conflicts: list[ConflictLine]
-    """Of a stale proposal: the places where the file has changed, and the proposal changes it too."""
+    """For a stale proposal: the places that both the file on disk and the proposal have changed."""
 
 
 class ProposalDetail(ProposalFacts):
@@ -237,10 +237,10 @@ class ProposalDetail(ProposalFacts):
     """Why it is stale, failed or superseded."""
     session: str
     order: list[str]
-    """The paths in the order in which the review shows them; empty, for by path, if an earlier version staged it."""
+    """The paths in the order of the review; empty, for the order by path, if an earlier version staged it."""
     files: list[FileDetail]
     ignored: list[IgnoredLine]
-    """What its commands have written already, besides."""
+    """Ignored files that its commands have written already."""
 
     @classmethod
     def from_proposal(cls, proposal: Proposal, diffs: list[FileDiff]) -> "ProposalDetail":
@@ -250,7 +250,7 @@ class ProposalDetail(ProposalFacts):
 
 
 class DecisionDocument(JsonDocument):
-    """`signoff approve`, `deny`, `undo` and `redo` with `--json`; a list of these where several ids are given."""
+    """`signoff approve`, `deny`, `undo` and `redo` with `--json`; a list of these if several ids are given."""
 
     id: str
     state: str
@@ -258,7 +258,7 @@ class DecisionDocument(JsonDocument):
     changed: list[str]
     """Ids of other proposals that were re-based or turned stale."""
     warning: str = ""
-    """What did not work although the decision stands: it could not be recorded. It is on standard error too."""
+    """Why the decision, which is in force, could not be recorded; empty if it was. Also on standard error."""
 
 
 class PushDocument(JsonDocument):
@@ -270,18 +270,18 @@ class PushDocument(JsonDocument):
     """`refs/signoff/P7`."""
     commit: str
     signed: bool
-    """Whether the user's signed review went with it."""
+    """Whether the user's signed review was pushed with it."""
 
 
 class UsageLine(JsonDocument):
     """Tokens of all requests of a turn, as the server counted them."""
 
     input: int
-    """Those that came from a cache among them."""
+    """Includes cached tokens."""
     cached: int
     output: int
     cost: float | None
-    """US dollars; null where no price is known."""
+    """US dollars; null if no price is known."""
 
 
 class AnswerDocument(JsonDocument):
@@ -290,14 +290,14 @@ class AnswerDocument(JsonDocument):
     proposal: str
     path: str
     hunk: int | None
-    """Its number; null where the question was about the file."""
+    """The hunk's number; null if the question was about the file."""
     question: str
     text: str
-    """The model's answer, Markdown."""
+    """The model's answer, as Markdown."""
     state: str
     """complete, interrupted, truncated or failed."""
     note: str
-    """What went wrong, or what was ignored, in a line; empty if nothing."""
+    """The error, or what was ignored, as one line; empty if there is none."""
     spent: UsageLine
 
 
@@ -321,14 +321,14 @@ class RunDocument(JsonDocument):
     """The limit that ended the turn."""
     question: str | None
     options: list[str]
-    """Of the question."""
+    """The options of the question."""
     proposals: list[str]
-    """Ids of what this turn staged."""
+    """Ids of the proposals that this turn staged."""
     error: str | None
-    """What failed; beside `staged`, why the model's closing words are missing."""
+    """The error; with `staged`, why the model's closing words are missing."""
     spent: UsageLine
     servers: list[ServerStateLine]
-    """Those that failed or were still starting at the end."""
+    """MCP servers that failed or were still starting at the end."""
 
 
 class SessionLine(JsonDocument):
@@ -353,16 +353,16 @@ class ImportDocument(JsonDocument):
     """`signoff import FILE --json`."""
 
     session: str
-    """What `signoff --session` takes."""
+    """The id for `signoff --session`."""
     title: str
     program: str
     """Claude Code, Codex, OpenAI messages or Anthropic messages."""
     messages: int
-    """The user's."""
+    """Messages of the user."""
     responses: int
-    """The model's."""
+    """Responses of the model."""
     results: int
-    """Of tool calls."""
+    """Results of tool calls."""
     repairs: list[RepairLine]
 
 
@@ -372,22 +372,22 @@ class SearchHitLine(JsonDocument):
     session: str
     title: str
     event: int
-    """Its id in `signoff export SESSION --format json`."""
+    """The event's id in `signoff export SESSION --format json`."""
     time: float
     kind: Literal["you", "model", "question", "proposal", "decision", "file", "asked", "answered"]
-    """`asked` and `answered` are said aside from the conversation."""
+    """`asked` and `answered` are side questions and their answers."""
     text: str
 
 
 class CallerLine(JsonDocument):
-    """How a command was called, as its process could find out."""
+    """How a command was called, as far as its process could find out."""
 
     stdin_is_terminal: bool
     stdout_is_terminal: bool
     parent: str
-    """The name of the process that called it; empty where the system does not tell."""
+    """The name of the parent process; empty if the system does not provide it."""
     agent_variables: list[str]
-    """The names of variables by which agents mark their shells, of those that were set."""
+    """The names of the set variables by which agents mark their shells."""
 
 
 class DecisionLine(JsonDocument):
@@ -396,25 +396,25 @@ class DecisionLine(JsonDocument):
     time: float
     """Unix time in seconds."""
     proposal: str
-    """Its id: `P7`."""
+    """The proposal's id: `P7`."""
     decision: str
     """approved, partly_approved, denied, undone, redone, reopened or edited."""
     session: str
-    """The session that proposed it; empty where none did."""
+    """The session that made the proposal; empty if none did."""
     feedback: str
-    """The user's words."""
+    """The user's feedback."""
     words_lost: bool
-    """Words were said, and those that are kept are not the same: `signoff log --verify` names the difference."""
+    """Whether feedback was recorded, but the stored text differs; `signoff log --verify` shows the difference."""
     files: list[str]
-    """The paths that it was about."""
+    """The paths of the decision."""
     origin: OriginLine | None
-    """null for what earlier versions recorded."""
+    """null for decisions of earlier versions."""
     caller: CallerLine | None
-    """How the command was called that decided; null for the app, and for what earlier versions recorded."""
+    """How the deciding command was called; null for the app, and for decisions of earlier versions."""
     recipe: RecipeLine | None
-    """The command that made all of it; null if there was no single one, and for what earlier versions recorded."""
+    """The command that made the whole proposal; null if no single command did, and for earlier versions."""
     ignored: list[IgnoredLine]
-    """What the commands that proposed it had written, besides; empty for what earlier versions recorded."""
+    """Ignored files that the proposal's commands had written; empty for decisions of earlier versions."""
 
 
 class DoorLine(JsonDocument):
@@ -422,19 +422,19 @@ class DoorLine(JsonDocument):
 
     agent: str
     program: str | None
-    """Where it is installed; null where it is not."""
+    """Path of the installed program; null if it is not installed."""
     version: str
-    """Its release; empty if it does not say."""
+    """Its release; empty if it prints none."""
     hooked: dict[str, str]
-    """The settings files that have signoff's hook, each with the command."""
+    """The settings files that contain signoff's hook, each with the command."""
     unreadable: dict[str, str]
-    """Those that can't be read, each with the reason."""
+    """Settings files that can't be read, each with the reason."""
     open: list[str]
-    """Where it is hooked in: releases and settings with which calls pass it by, each in a line."""
+    """If it is hooked in: releases and settings that let calls bypass the hook, a line each."""
     incomplete: list[str]
-    """Settings that lack events which this release uses, each in a line."""
+    """Settings that lack events which this release uses, a line each."""
     waiting: str
-    """Id of a proposal that would change the project's settings of it; empty for none."""
+    """Id of a pending proposal that would change the agent's settings in the project; empty if there is none."""
 
 
 class DoorTrialLine(JsonDocument):
@@ -442,60 +442,60 @@ class DoorTrialLine(JsonDocument):
 
     agent: str
     program: str | None
-    """Where it is installed; null where it is not."""
+    """Path of the installed program; null if it is not installed."""
     edit: str
-    """`an edit`, or how else it was made."""
+    """`an edit`, or the special way of editing."""
     verdict: Literal["held", "not held", "not tried"]
     why: str
-    """What was seen, in a line."""
+    """The observation, as one line."""
 
 
 class BrokenEntryLine(JsonDocument):
-    """An entry of the record that is not as it was written."""
+    """An entry of the record that was changed or is missing."""
 
     number: int
     why: str
 
 
 class ChangedFileLine(JsonDocument):
-    """A file that no longer contains the bytes that were signed last."""
+    """A file that differs from the content that was last approved."""
 
     path: str
     proposal: str
-    """The last one that wrote it."""
+    """The last proposal that wrote it."""
 
 
 class VerifyDocument(JsonDocument):
-    """`signoff log --verify --json`; with anything in `broken`, `differences` or `unknown` the exit code is 3."""
+    """`signoff log --verify --json`; if `broken`, `differences` or `unknown` is not empty, the exit code is 3."""
 
     entries: int
-    """Decisions in the record, broken ones included."""
+    """Number of decisions in the record, broken ones included."""
     head: str
-    """SHA-256 of the last entry: noted elsewhere, it shows a record that was written anew."""
+    """SHA-256 of the last entry; a copy kept elsewhere reveals a record that was rewritten."""
     broken: list[BrokenEntryLine]
     differences: list[str]
-    """What the app, doors or exports say of decisions otherwise than the record: a sentence each."""
+    """Differences between the record and the data of the app, doors or exports: a sentence each."""
     unknown: list[str]
-    """Commits whose trailers name a review, where the record is empty: ids, the newest first, 20 at most."""
+    """If the record is empty: commits whose trailers name a review; ids, the newest first, at most 20."""
     files: int
-    """Files that decisions have written."""
+    """Number of files that decisions have written."""
     changed_since: list[ChangedFileLine]
     statements: int
-    """Signed statements in git's notes that are good."""
+    """Number of valid signed statements in git's notes."""
     bad_statements: dict[str, str]
-    """Those that are not, by id, with the reason."""
+    """Invalid signed statements, by id, with the reason."""
 
 
 class NotesDocument(JsonDocument):
     """`signoff notes --json`."""
 
     commit: str
-    """The last that was noted."""
+    """The last commit that got a note."""
     commits: int
     decisions: int
     files: int
     lines: int
-    """Lines that the note in git-ai's format attributes; 0 without `--git-ai`."""
+    """Number of lines that the note in git-ai's format attributes; 0 without `--git-ai`."""
     signed: str
     """The id of the signed statement; empty if git has no signing key."""
 
@@ -535,7 +535,7 @@ class SignedReviewLine(JsonDocument):
     proposal: str
     origin: SignedOriginLine
     unseen_lines: int | None
-    """Changed lines that were never on the screen; null where no screen was watched."""
+    """Number of changed lines that were never on the screen; null if this was not recorded."""
     checks: list[SignedCheckLine]
     evidence: list[SignedEvidenceLine]
 
@@ -544,17 +544,17 @@ class ReviewerLine(JsonDocument):
     """A signed review that covers a change."""
 
     signer: str
-    """Whose key signed it, as the allowed signers name it."""
+    """The signer, as the allowed signers name the owner of the key."""
     key: str
     """The key's fingerprint."""
     review: SignedReviewLine
 
 
 class VerifiedHunkLine(JsonDocument):
-    """A hunk of a file, where its hunks were looked for one by one."""
+    """A hunk of a file, if the file's hunks were verified one by one."""
 
     line: int
-    """Its first line, after the commit, from 1."""
+    """Its first line after the commit, from 1."""
     covered: bool
     reviews: list[ReviewerLine]
 
@@ -565,15 +565,15 @@ class VerifiedFileLine(JsonDocument):
     path: EncodableText
     covered: bool
     rebased: bool
-    """Its hunks were reviewed on another base."""
+    """Whether its hunks were reviewed on another base."""
     problem: str
-    """What is not covered; empty if all is."""
+    """The part that is not covered; empty if all is."""
     lines: list[int]
     """First lines of the hunks that are not covered."""
     reviews: list[ReviewerLine]
-    """By which the whole file is covered."""
+    """Reviews that cover the whole file."""
     hunks: list[VerifiedHunkLine]
-    """Empty where reviews lead from the whole file before to the whole file after, and where there are none."""
+    """Empty if reviews cover the whole change of the file, or if there are none."""
 
 
 class VerifiedCommitLine(JsonDocument):
@@ -584,7 +584,7 @@ class VerifiedCommitLine(JsonDocument):
     author: EncodableText
     covered: bool
     exempt: str
-    """Why the policy asks for no review of it; empty if it does."""
+    """Why the policy requires no review of it; empty if it does."""
     files: list[VerifiedFileLine]
 
 
@@ -592,21 +592,21 @@ class CommitVerificationDocument(JsonDocument):
     """`signoff verify --json`."""
 
     base: str
-    """The commit before the range; empty if the range begins with the first."""
+    """The commit before the range; empty if the range starts with the first commit."""
     tip: str
     policy: str
-    """Where the policy was read; empty for the default one."""
+    """The file or commit that contains the policy; empty for the default one."""
     covered: bool
     commits: list[VerifiedCommitLine]
     refused: dict[str, str]
-    """Signed statements that were looked at and don't count, with the reason."""
+    """Signed statements that do not count, with the reason."""
 
 
 class ActionKeysLine(JsonDocument):
     """`signoff keys --json`: a list of these."""
 
     id: str
-    """What the keymap in the configuration names."""
+    """Its id in the keymap of the configuration."""
     title: str
     keys: list[str]
     scope: str
@@ -618,42 +618,42 @@ class ServerLine(JsonDocument):
 
     name: str
     on: bool
-    """Whether it is to run."""
+    """Whether it is enabled."""
     origin: str
     """Its program with arguments, or its address."""
     source: str
-    """Where it is written down."""
+    """The file that configures it."""
 
 
 class FindingLine(JsonDocument):
-    """A place that a check names."""
+    """A place that a check reports."""
 
     path: str
     line: int
-    """From 1, in the file as the proposal has it."""
+    """From 1, in the file with the proposal applied."""
     text: str
     new: bool
-    """False if it is said of the workspace without the proposal, too."""
+    """False if the check also reports it without the proposal."""
 
 
 class UncoveredLine(JsonDocument):
-    """A changed line that the run of a check did not reach."""
+    """A changed line that a check did not run."""
 
     path: str
     line: int
-    """From 1, in the file as the proposal has it."""
+    """From 1, in the file with the proposal applied."""
 
 
 class CoverageLine(JsonDocument):
     """The coverage of the changed lines, from the report that a check wrote."""
 
     report: str
-    """Its path."""
+    """The report's path."""
     ran: int
-    """How many of the changed lines that it names were run."""
+    """Number of changed lines in the report that were run."""
     missed: list[UncoveredLine]
     problem: str
-    """Why it says nothing, or not all."""
+    """Why the report can't be used, or not completely."""
 
 
 class CheckResultLine(JsonDocument):
@@ -661,26 +661,26 @@ class CheckResultLine(JsonDocument):
 
     name: str
     state: str
-    """passed, failed, timed_out, or broken where it could not be run."""
+    """passed, failed, timed_out, or broken if it could not be run."""
     ok: bool
     worse: bool
-    """Whether it speaks against the proposal: it failed, and not just so without it."""
+    """Whether it is a reason against the proposal: it failed, and not equally without the proposal."""
     words: str
-    """As the review shows it: `3 failed, 0 before`."""
+    """The text of the review: `3 failed, 0 before`."""
     seconds: float
     code: int
     failures: int | None
-    """How much is wrong, where it can be told."""
+    """Number of failures; null if unknown."""
     before: str | None
-    """The state without the proposal; null where it was not run on that."""
+    """The state without the proposal; null if it was not run without it."""
     failures_before: int | None
     tree: str
-    """What it ran on: the id of a git tree, or in no repository a SHA-256 over all files."""
+    """The content that was checked: the id of a git tree, or outside a repository a SHA-256 over all files."""
     stale: str
-    """Why that is not what an approval would leave now; empty if it is."""
+    """Why an approval would leave other content now; empty if it would not."""
     findings: list[FindingLine]
     coverage: CoverageLine | None
-    """null where its run wrote no report."""
+    """null if the check wrote no report."""
     output: str
 
 
@@ -698,18 +698,18 @@ class ReproductionDocument(JsonDocument):
 
     id: str
     revision: int
-    """Of the proposal, after the run."""
+    """The proposal's revision after the run."""
     command: str
     outcome: Literal["same", "differs", "replaced"]
-    """`replaced`: the files have moved since the command ran, so that its new result is the proposal now."""
+    """`replaced`: the files had changed since the first run, so the new result has replaced the proposal."""
     files: int
-    """How many files the run changed."""
+    """Number of files that the run changed."""
     differing: list[str]
-    """The paths at which the run gave something else than the proposal."""
+    """The paths at which the result differs from the proposal."""
     tree: str
-    """The files on which it ran: the id of a git tree, or a SHA-256."""
+    """The files before the run: the id of a git tree, or a SHA-256."""
     same_environment: bool
-    """Whether variables and system are those of the first run."""
+    """Whether environment variables and system are those of the first run."""
 
 
 class EvidenceLine(JsonDocument):
@@ -717,19 +717,19 @@ class EvidenceLine(JsonDocument):
 
     path: str
     hunk: int
-    """Its number."""
+    """The hunk's number."""
     verdict: str
     """held, load, unnoticed, red, green, flaky, or not_run."""
     words: str
-    """As the review shows it: `held by tests/test_x.py::test_y`."""
+    """The text of the review: `held by tests/test_x.py::test_y`."""
     tests: list[str]
-    """A few of the tests that hold it, or are red."""
+    """Some of the tests that hold it, or are red."""
     count: int
-    """How many there are of them."""
+    """Number of all such tests."""
     together: list[int]
-    """Other hunks that were taken out with it."""
+    """Other hunks that were removed together with it."""
     reason: str
-    """Why it was not run."""
+    """Why it was not tested."""
 
 
 class EvidenceDocument(JsonDocument):
@@ -741,14 +741,14 @@ class EvidenceDocument(JsonDocument):
     selection: str
     """Which tests ran, in words."""
     tests: int
-    """How many ran with the whole proposal, as far as the runner names them."""
+    """Number of tests that ran with the whole proposal, as far as the runner names them."""
     tree: str
-    """What the tests ran on, with nothing taken out: the id of a git tree, or a SHA-256 over all files."""
+    """The content with the whole proposal: the id of a git tree, or a SHA-256 over all files."""
     seconds: float
     unheld: list[int]
-    """The numbers of the hunks that nothing would miss."""
+    """The numbers of the hunks whose removal no test notices."""
     complete: bool
-    """Whether every hunk that tests could notice was tried."""
+    """Whether all hunks that tests could notice were tested."""
     hunks: list[EvidenceLine]
 
 
@@ -757,7 +757,7 @@ class DoctorCheckLine(JsonDocument):
 
     name: str
     ok: bool | None
-    """null where it could not be told."""
+    """null if unknown."""
     detail: str
 
 
@@ -765,12 +765,12 @@ class DoctorDocument(JsonDocument):
     """`signoff doctor --json`."""
 
     endpoint: str
-    """Empty where none was checked."""
+    """Empty if no endpoint was checked."""
     model: str
     ok: bool
     """Whether the endpoint can be used."""
     error: str | None = None
-    """Why the endpoint was not checked, and how to name one."""
+    """Why the endpoint was not checked, and how to configure one."""
     checks: list[DoctorCheckLine]
 
 

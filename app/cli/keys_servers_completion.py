@@ -35,7 +35,7 @@ def document_schema(document: Any, module: ModuleType = json_documents) -> dict[
 
 
 def _field_docstrings(module: ModuleType) -> dict[str, dict[str, str]]:
-    """Return the string below each field, by class and field. Pydantic would parse them at every start."""
+    """Return the string below each field, by class and field; pydantic would parse them at every start."""
     documented: dict[str, dict[str, str]] = {}
     for cls in ast.parse(inspect.getsource(module)).body:
         if not isinstance(cls, ast.ClassDef):
@@ -66,8 +66,8 @@ def print_completion(arguments: argparse.Namespace) -> ExitCode:
 
 
 def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
-    """Every argument of a parser and of its commands."""
-    # argparse has no public way to walk a parser; shtab and every other completion tool read the same attribute.
+    """Yield every argument of a parser and of its commands."""
+    # argparse has no public way to walk a parser; shtab uses the same attribute.
     for action in parser._actions:
         yield action
         if isinstance(action.choices, dict):
@@ -76,7 +76,7 @@ def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
 
 
 def print_keys(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
-    """List all actions with their keys, in the order of the help screen."""
+    """Print all actions with their keys, in the order of the help screen."""
     keymap = runtime.settings.keys
     lines = [
         ActionKeysLine(
@@ -97,7 +97,7 @@ def print_keys(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCod
 
 
 def print_servers(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
-    """List the configured MCP servers in order of precedence."""
+    """Print the configured MCP servers in order of precedence."""
     settings = runtime.settings
     environment = runtime.environment if settings.mcp_of_others else {}
     theirs = runtime.configuration.servers_of_workspace

@@ -37,11 +37,11 @@ from app.text.quantities import format_count
 from app.workspace.git_repository import find_repository
 
 _SHOWN = 12
-"""Digits of a hash that a person compares by eye."""
+"""Digits of a hash that are shown."""
 _LISTED = 20
-"""Files or commits that are named one by one."""
+"""Maximum number of files or commits that are listed."""
 _COMMITS = 3
-"""Commits that a line names."""
+"""Maximum number of commits in one line."""
 
 
 def print_log(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
@@ -100,11 +100,11 @@ def _caller(one: RecordedDecision) -> CommandCaller | None:
 
 
 def _verify(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
-    """Verify the chain of the record, and compare it with the tables beside it and with the disk.
+    """Verify the chain of the record, and compare it with the other tables and the disk.
 
     Returns:
-        `ExitCode.REFUSED` if the chain is broken, if anything differs from it, or if it is empty although
-        commits name reviews.
+        `ExitCode.REFUSED` if the chain is broken, if the tables differ from it, if a signed statement is invalid, or
+        if the record is empty although commits name reviews.
     """
     verified = RecordStore(runtime.database, runtime.name).verify_chain()
     differences = list(RecordChecker(runtime.database, runtime.name, verified).find_differences())
@@ -144,7 +144,8 @@ def _check_statements(root: Path) -> tuple[int, dict[str, str], str]:
     """Check the signed statements in git's notes.
 
     Returns:
-        How many are good, why each other is not, and why they could not be checked, if so.
+        The number of valid ones, the reason for each invalid one by id, and why they could not be checked (empty if
+        they were).
     """
     from app.attestation.commit_verification import CommitVerifier
     from app.attestation.review_notes import FETCHED, REVIEWS
@@ -204,15 +205,14 @@ def _tell(
 
 
 def _signed(entries: Sequence[DecisionRecordEntry]) -> dict[str, tuple[str, DecisionRecordEntry]]:
-    """The blob that the last decision on each file left, empty for no file, with its entry."""
+    """Return the blob id that the last decision on each file left, empty for a removed file, with its entry."""
     return {file.path: (file.result, entry) for entry in entries for file in entry.files if file.base or file.result}
 
 
 def _moved(
     runtime: OpenWorkspace, signed: dict[str, tuple[str, DecisionRecordEntry]]
 ) -> list[tuple[str, DecisionRecordEntry]]:
-    """Yield the paths whose content differs from the last signed version, each with the record entry of that
-    version."""
+    """Return the paths that differ from the last approved version, each with that version's record entry."""
     disk = PosixFilesystem(runtime.workspace.root, runtime.workspace.read_limit)
     moved = []
     for path, (wanted, entry) in sorted(signed.items()):

@@ -1,4 +1,4 @@
-"""Entry point of the command line: parses, opens the workspace and runs the command."""
+"""Entry point of the command line: parses arguments, opens the workspace and runs the command."""
 
 import contextlib
 import gc
@@ -50,7 +50,7 @@ def _run(words: Sequence[str]) -> int:
         # `mcp` checks them itself.
         open_closed_streams()
     make_control_characters_visible()
-    # pydantic looks for plugins in the metadata of all installed packages.
+    # Otherwise pydantic searches the metadata of all installed packages for plugins.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     if words and words[0] in COMMANDS:
         return _run_command(_parse_command(words))
@@ -64,7 +64,7 @@ def _run(words: Sequence[str]) -> int:
 
 
 def _parse_command(words: Sequence[str]) -> "argparse.Namespace":
-    """Parse the arguments of a command; with `--json` print a usage error as a document, too."""
+    """Parse the arguments of a command; with `--json`, also print a usage error as a document."""
     from app.cli.argument_parser import UsageError, make_command_parser
 
     try:
@@ -80,8 +80,8 @@ def _parse_command(words: Sequence[str]) -> "argparse.Namespace":
 def _flush_streams(code: int) -> int:
     """Flush the standard streams and return the exit code; Python would exit with 120 if its own flush failed.
 
-    A reader of standard output may leave early (`signoff show P1 | head`): then the code is that of SIGPIPE. A reader
-    of standard error that leaves changes nothing.
+    If the reader of standard output has ended early (`signoff show P1 | head`), the code is that of SIGPIPE. An early
+    end of the reader of standard error changes nothing.
     """
     for stream, gone in ((sys.stdout, _READER_GONE), (sys.stderr, code)):
         try:
@@ -100,7 +100,7 @@ def _flush_streams(code: int) -> int:
 
 
 def _run_command(arguments: "argparse.Namespace") -> int:
-    # A command ends before it could fill the memory; collecting garbage costs a large one a fifth of its time.
+    # A command ends before it fills the memory; garbage collection takes a fifth of the time of a long one.
     gc.set_threshold(_GARBAGE)
     command = COMMANDS[arguments.command]
     try:
@@ -117,7 +117,7 @@ def _run_command(arguments: "argparse.Namespace") -> int:
             from app.cli.json_documents import ErrorDocument
 
             write = print_json_line if getattr(arguments, "watch", False) else print_json
-            # If standard output cannot be written, the reason is on standard error by now.
+            # If standard output cannot be written, the reason is already on standard error.
             with contextlib.suppress(CommandError):
                 write(ErrorDocument(error=str(error), code=code, done=getattr(error, "done", [])))
         return code
@@ -140,7 +140,7 @@ def _run_in_workspace(run: Callable[..., int], arguments: "argparse.Namespace", 
 
 
 def _open_app(arguments: AppArguments) -> int:
-    # Modules for error messages are imported only on an error: imports delay the first picture.
+    # Import modules for error messages only on an error: imports delay the first picture.
     if problem := _not_a_folder(arguments.workspace):
         return _wrong_usage(problem)
     is_plain = arguments.plain or wants_plain_mode()
@@ -173,7 +173,7 @@ def _open_screen(arguments: AppArguments) -> int:
     with hold_terminal(find_app_dirs().first_pictures, arguments.theme):
         from app.ui.terminal import garbage_collection
 
-        # Before the other imports, which make next to no garbage.
+        # Before the other imports, which create hardly any garbage.
         garbage_collection.pause_collection()
         from app.cli.open_app import open_app
 
@@ -187,7 +187,7 @@ def _open_lines(arguments: AppArguments) -> int:
 
 
 def _confirm_opening(what: str) -> bool:
-    """Ask whether to open the current folder although it is more than a project."""
+    """Ask whether to open the current folder although it contains more than one project."""
     from app.workspace.broad_folder import broad_folder_warning
 
     sys.stdout.write(
@@ -203,7 +203,7 @@ def _wrong_usage(problem: str) -> int:
 
 
 def _not_a_folder(workspace: str | None) -> str:
-    """Why this cannot be opened, with the command that may have been meant; empty if it can."""
+    """Return why this cannot be opened, with the command that may have been meant; empty if it can."""
     if workspace is None or Path(workspace).is_dir():
         return ""
     import difflib

@@ -1,6 +1,6 @@
 """`signoff mcp`: the MCP server on standard input and output; `signoff demo-server`: the demo model on loopback.
 
-Hosts start the MCP server with every session, so this imports little.
+Hosts start the MCP server with every session, so this module imports little.
 """
 
 import argparse
@@ -27,7 +27,7 @@ def serve_mcp(arguments: argparse.Namespace) -> int:
         sys.stderr.write(
             "signoff: An agent starts this command and speaks MCP with it; see docs/other-agents.md. Ctrl-D ends.\n"
         )
-    # Whatever else prints goes to standard error: the host would take it for a message.
+    # Send other output to standard error: the host would read it as a message.
     ending = _ending()
     outlet = MessageWriter(os.dup(1), ending)
     os.dup2(2, 1)
@@ -39,7 +39,7 @@ def serve_mcp(arguments: argparse.Namespace) -> int:
 
 
 def _check_streams() -> None:
-    """Raise CommandError if the host gave no pipes; send standard error to the null device if it is closed."""
+    """Raise CommandError if the host gave no pipes; if standard error is closed, open the null device for it."""
     for number in (0, 1, 2):
         try:
             os.fstat(number)
@@ -57,7 +57,7 @@ def _tools(workspace: Path, wait_seconds: int) -> "DoorTools":
 
 
 def _ending() -> int:
-    """A descriptor that has something to read once the host wants an end."""
+    """Return a descriptor that is readable after a signal to end."""
     wanted, tell = os.pipe()
     os.set_blocking(tell, False)
     signal.set_wakeup_fd(tell)
@@ -79,7 +79,7 @@ def serve_demo(arguments: argparse.Namespace) -> ExitCode:
 async def demo_endpoint(
     tokens_per_second: float = 60.0, port: int = 0, sample: Path | None = None
 ) -> AsyncIterator[dict[str, Any]]:
-    """Serve the demo model for the time of the context; yield the settings that select it. Raise `CommandError`."""
+    """Serve the demo model for the `with` block; yield the settings that select it. Raises CommandError."""
     from app.demo.demo_server import DemoServerFailed, demo_server
 
     try:

@@ -1,4 +1,4 @@
-"""Opens the app: first the screen, then the workspace and, if asked for, the demo model."""
+"""Opens the app: first the screen, then the workspace and, with `--demo`, the demo model."""
 
 import asyncio
 import os
@@ -20,15 +20,16 @@ if TYPE_CHECKING:
     from app.ui.context.current_session import ClosedSession
 
 _SWITCH_INTERVAL = 0.0005
-"""Seconds after which a thread that works lets another have the interpreter. A key comes in on one thread and goes
-out on a third; at Python's 5 ms a busy second one would hold it up at each step: 15 ms in all."""
+"""Seconds after which a busy thread lets another one run. A key passes three threads; with Python's default of 5 ms,
+a busy one would delay it by 15 ms.
+"""
 
 
 def open_app(arguments: AppArguments) -> int:
     """Run the app until the user quits; return the exit code.
 
     Raises:
-        CommandError, ConfigError, StorageError: the workspace, the session or the demo cannot be opened.
+        CommandError, ConfigError, StorageError: The workspace, the session or the demo cannot be opened.
     """
     sys.setswitchinterval(_SWITCH_INTERVAL)
     make_imports_cooperative()
@@ -70,7 +71,7 @@ async def _run(arguments: AppArguments) -> int:
 
 
 def _print_resume_command(arguments: AppArguments, left: "ClosedSession") -> None:
-    """Print the command that continues the session that was left, and the number of pending proposals."""
+    """Print the command that continues the closed session, and the number of pending proposals."""
     import shlex
 
     if arguments.demo and not arguments.workspace:
@@ -90,7 +91,7 @@ def _print_resume_command(arguments: AppArguments, left: "ClosedSession") -> Non
 
 
 def _report_crash(report: str, log: Path) -> None:
-    """Write the details of a crash to the user's log, and print where they are."""
+    """Write the details of a crash to the user's log, and print its path."""
     from app.ui.context.app_context import append_to_log
 
     where = f" Details are in {log}." if append_to_log(report, log) else ""
@@ -98,7 +99,7 @@ def _report_crash(report: str, log: Path) -> None:
 
 
 async def open_workspace_for_app(arguments: AppArguments, stack: AsyncExitStack) -> WorkspaceWithOptions:
-    """Open the workspace, with the demo if it is asked for; the stack closes it again."""
+    """Open the workspace, with `--demo` also the demo model; the stack closes them again."""
     root, flags = Path(arguments.workspace or "."), dict(settings_from_flags(arguments))
     if arguments.demo:
         root, demo = await _demo(arguments.workspace, stack)
@@ -111,7 +112,7 @@ async def open_workspace_for_app(arguments: AppArguments, stack: AsyncExitStack)
 
 
 async def _demo(workspace: str | None, stack: AsyncExitStack) -> tuple[Path, dict[str, object]]:
-    """The demo model, and its sample repository unless a folder was given."""
+    """Start the demo model, and create the sample repository unless a folder is given; return folder and settings."""
     from app.cli.mcp_and_demo_servers import demo_endpoint
     from app.demo.demo_server import SAMPLE_CHECK, create_sample_workspace
 
@@ -124,7 +125,7 @@ async def _demo(workspace: str | None, stack: AsyncExitStack) -> tuple[Path, dic
         why = f"The sample repository can't be written: {error.strerror}."
         raise CommandError(f"{why} Set TMPDIR to a folder with room, or name a workspace.") from error
     flags = await stack.enter_async_context(demo_endpoint(sample=sample))
-    # The sample's own check, which needs no trust: it comes with signoff, as the sample does.
+    # The sample's own check needs no trust: it is part of signoff, as is the sample.
     flags["check"] = (SAMPLE_CHECK,)
     return sample, flags
 

@@ -74,7 +74,7 @@ async def _run(arguments: AppArguments) -> int:
 
 
 class _ChatPrinter(TurnPrinter):
-    """Prints the progress of turns as the chat; keeps permission requests for the user."""
+    """Prints the progress of turns in the chat, and queues permission requests for the user."""
 
     def __init__(self, session: Session, terminal: PlainTerminal) -> None:
         super().__init__(session, quiet=False, commands=False, in_place=False)
@@ -107,7 +107,7 @@ class _ChatPrinter(TurnPrinter):
             self(update)
 
     def forget(self, key: str) -> None:
-        """A permission request is answered, or gone."""
+        """Remove a permission request that was answered or withdrawn."""
         self.requests = deque(one for one in self.requests if one.key != key)
         if not self.requests:
             self.asked.clear()
@@ -126,7 +126,7 @@ class _ChatPrinter(TurnPrinter):
 
 
 class PlainChat:
-    """A conversation by lines: messages, the model's answers, its questions, permissions, and the review.
+    """A conversation in lines: messages, the model's answers, its questions, permissions, and the review.
 
     Args:
         terminal: The terminal to print on and to read from.
@@ -134,7 +134,7 @@ class PlainChat:
     """
 
     session: Session
-    """The open session, once `run_conversation` has begun."""
+    """The open session; set by `run_conversation`."""
     _printer: _ChatPrinter
 
     def __init__(self, terminal: PlainTerminal, opened: WorkspaceWithOptions) -> None:
@@ -144,7 +144,7 @@ class PlainChat:
         self._host = SessionHost(opened.runtime, opened.settings, self._take)
         self._review = PlainReview(terminal, opened.runtime, lambda: self._host.decisions, self._ask_aside)
         self._offered: set[tuple[str, int]] = set()
-        """The waiting proposals that the user was told of, by id and revision."""
+        """The pending proposals whose review was offered, by id and revision."""
 
     def _take(self, update: Update) -> None:
         if hasattr(self, "_printer"):
@@ -156,7 +156,7 @@ class PlainChat:
         return await ask_side_question_in_session(self.session, place, question)
 
     async def run_conversation(self) -> None:
-        """Talk until the user leaves; raises CommandError where there is no model to talk to."""
+        """Run the conversation until the user leaves. Raises CommandError if no model is connected."""
         try:
             await self._host.connect(settings_with_picked_model(self._runtime))
         except NotConnected as error:
@@ -256,7 +256,7 @@ class PlainChat:
     # The user's turn
 
     async def _offer_review(self) -> bool:
-        """Offer a review of proposals that were not offered before; return whether there was one."""
+        """Offer a review of proposals that were not offered before; return whether it took place."""
         waiting = await asyncio.to_thread(self._runtime.service.pending)
         new = [one for one in waiting if (one.id, one.revision) not in self._offered]
         self._offered |= {(one.id, one.revision) for one in new}
@@ -271,7 +271,7 @@ class PlainChat:
         return True
 
     async def _run_review(self, ids: list[str]) -> None:
-        """Run the review; the model's output during it is printed afterwards."""
+        """Run the review; print the model's output of that time afterwards."""
         self._printer.hold()
         try:
             await self._review.review(ids)
@@ -284,7 +284,7 @@ class PlainChat:
             await self.session.resume()
 
     async def _say(self) -> bool:
-        """Read the user's next line, and send or perform it; return False to leave."""
+        """Read the user's next line and send it or run its command; return False to leave."""
         question = self.session.question
         for number, option in enumerate(question.options if question else (), 1):
             self._terminal.print_lines(f"  {number}. {option}")
@@ -324,7 +324,7 @@ class PlainChat:
 
 
 async def _first_of(*waits: Coroutine[Any, Any, Any]) -> None:
-    """Return as soon as one of them is over; the others are cancelled."""
+    """Return as soon as one of them has ended; cancel the others."""
     tasks = [asyncio.ensure_future(wait) for wait in waits]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

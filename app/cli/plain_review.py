@@ -1,4 +1,4 @@
-"""`signoff review --plain`: the review as lines, hunk by hunk, in the manner of `git add -p`."""
+"""`signoff review --plain`: the review as lines, hunk by hunk, like `git add -p`."""
 
 import argparse
 import asyncio
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from app.automation.check_scheduler import CheckScheduler
 
 AskSideQuestion = Callable[[Proposal, ThreadAnchor, str], Awaitable[SideExchange]]
-"""Asks the model about a place of a proposal, aside from the conversation; raises CommandError."""
+"""Asks the model a side question about a place of a proposal. Raises CommandError."""
 
 _HELP = {
     "y": "yes",
@@ -71,7 +71,7 @@ _ANSWERS: dict[str, Answer] = {"y": "yes", "n": "no", "j": "later"}
 
 
 def review_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> int:
-    """Review the named proposals, or all that wait, on this terminal."""
+    """Review the named proposals, or all pending ones, on this terminal."""
     if not arguments.plain and not wants_plain_mode():
         raise CommandError("`signoff` opens the review in the app; --plain has it as lines.", ExitCode.USAGE)
     return asyncio.run(_review(runtime, [runtime.service.get(name).id for name in arguments.ids]))
@@ -97,13 +97,13 @@ async def _review(runtime: OpenWorkspace, ids: Sequence[str]) -> int:
 
 
 class PlainReview:
-    """Reviews proposals by lines, with the state, the guards and the record of the app.
+    """Reviews proposals in lines, with the state, the safeguards and the record of the app.
 
     Args:
         terminal: The terminal to print on and to read from.
         runtime: The open workspace.
-        service: Returns what carries decisions out.
-        ask_aside: Asks the model aside.
+        service: Returns the service that carries out decisions.
+        ask_aside: Asks the model a side question.
     """
 
     def __init__(
@@ -123,17 +123,17 @@ class PlainReview:
         self._decisions = ReviewDecisions(self.state, service, lambda: self._checks, "plain review", caller)
         self._commands = HunkCommands(terminal, runtime, self.state, service, ask_aside)
         self._decided: list[str] = []
-        """The proposals that were decided here, by decision, the latest last."""
+        """Ids of the proposals that were decided here, in the order of the decisions."""
         self.goes_on = False
-        """Whether the model is to go on although the user said nothing: it is told why a proposal was stale."""
+        """Whether the model should continue although the user wrote nothing: it learns why a proposal was stale."""
         self.approved = False
-        """Whether the last review has approved anything."""
+        """Whether the last review has approved a proposal or a part of one."""
 
     async def review(self, ids: Sequence[str] = ()) -> None:
-        """Review these proposals, or all that wait; return when all were shown or the user leaves.
+        """Review these proposals, or all pending ones; return when all were shown or the user leaves.
 
         Raises:
-            LineInterrupted: the user pressed Ctrl-C at a question.
+            LineInterrupted: The user pressed Ctrl-C at a question.
         """
         self.approved = False
         await self._refresh()
@@ -159,8 +159,7 @@ class PlainReview:
             await self._checks.close()
 
     async def _refresh(self) -> None:
-        """Read the waiting proposals, re-based onto the present disk, and the lines of them that were seen
-        elsewhere."""
+        """Read the pending proposals, re-based onto the disk, and the lines that other windows have shown."""
         await self._share_seen()
         await asyncio.to_thread(refresh_proposals, self._runtime)
         self.state.update_proposals(await asyncio.to_thread(self._runtime.service.pending))
@@ -193,7 +192,7 @@ class PlainReview:
                 self._terminal.print_lines(str(error))
 
     async def _begin(self, proposal: Proposal, before: HunkWalk | None) -> HunkWalk:
-        """Print the head of a proposal; answers to unchanged hunks stay."""
+        """Print the head of a proposal; keep answers to unchanged hunks."""
         self.state.current = proposal.id
         self.state.seen_tracker.remember_bases(proposal)
         walk = HunkWalk.from_diffs(proposal, await asyncio.to_thread(self._runtime.service.file_diffs, proposal.id))
@@ -212,7 +211,7 @@ class PlainReview:
         return walk
 
     def _show(self, walk: HunkWalk) -> None:
-        """Print the hunk that is asked about; before the proposal is decided as a whole, all files without hunks."""
+        """Print the current hunk with the head of its file; after the last hunk, the heads of all remaining files."""
         current = walk.next_unanswered_hunk
         for number, diff in enumerate(walk.diffs, 1):
             change = diff.change
@@ -244,7 +243,7 @@ class PlainReview:
         """Ask about the current hunk or the whole proposal, and act on the answer.
 
         Returns:
-            None to go on with this proposal; empty to leave it; else the id of a proposal that was reopened.
+            None to continue with this proposal; empty to leave it; else the id of a proposal that was reopened.
         """
         question, keys = _question(walk)
         if not question:
@@ -279,7 +278,7 @@ class PlainReview:
         return None
 
     async def _answer(self, walk: HunkWalk, answer: Answer) -> None:
-        """Take an answer to the current hunk, or to the whole proposal."""
+        """Apply an answer to the current hunk, or to the whole proposal."""
         if (current := walk.next_unanswered_hunk) is not None:
             walk.answers[current[1].id] = answer
             if walk.is_decided_by_one_answer and answer != "later":
@@ -321,12 +320,12 @@ class PlainReview:
                 decided = True
         finally:
             if not decided:
-                # It is asked about again.
+                # Ask the last question again.
                 walk.take_back_last_answer()
             self.state.chosen.left_out.pop(proposal.id, None)
 
     async def _agrees(self, verdict: Verdict) -> bool:
-        """Return whether a decision can be made; ask once where something has to be named first."""
+        """Return whether a decision can be made; ask the user first if it needs a confirmation."""
         match verdict:
             case ActionRefused(reason):
                 self._terminal.print_lines(reason)
@@ -362,14 +361,14 @@ class PlainReview:
         decide: Callable[[ReviewFeedback, tuple[Image, ...]], Awaitable[DecisionResult]],
         outcome: Callable[[DecisionResult], str],
     ) -> DecisionResult:
-        """Decide with the words that go with it; where that fails, they are kept."""
+        """Decide with the user's feedback; if the decision fails, keep the feedback as a draft."""
         words = self.state.review_drafts.pop_feedback(proposal, hunks)
         agent = proposal.origin.kind is OriginKind.AGENT
         try:
-            # Another agent reads files by itself, by their names.
+            # Other agents read image files themselves, by the names in the feedback.
             result = await decide(words, () if agent else await self._images(words))
         except BaseException as error:
-            # A decision that stands without a record keeps its words, which are said once it has one.
+            # If only the record failed, the decision has its feedback, which is delivered after it is recorded.
             if not isinstance(error, NotRecorded):
                 self.state.review_drafts.restore(proposal.id, words)
             raise
@@ -387,7 +386,7 @@ class PlainReview:
     async def _images(self, words: ReviewFeedback) -> tuple[Image, ...]:
         if "@" not in words.text:
             return ()
-        # Few words name an image.
+        # Imported only here: little feedback names an image.
         from app.cli.headless_run import load_named_images
 
         return await load_named_images(self._runtime, words.text, "", "It is decided without images.")
@@ -406,7 +405,7 @@ class PlainReview:
             await self._deny(proposal, None)
 
     async def _undo(self, walk: HunkWalk) -> str | None:
-        """Take back the last answer, or else the last decision; return the id of a proposal that waits again."""
+        """Take back the last answer, or else the last decision; return the id of a proposal that is pending again."""
         if walk.take_back_last_answer():
             return None
         if not self._decided:
@@ -421,7 +420,7 @@ class PlainReview:
     # Checks
 
     async def _run_checks(self, proposal: Proposal) -> None:
-        """Run the checks that run by themselves; Ctrl-C ends them."""
+        """Run the automatic checks; Ctrl-C ends them."""
         if "check" in self._runtime.configuration.untrusted:
             self._terminal.print_lines("Not checked: .signoff.toml waits for your trust (/trust in the app).")
         if not self._runtime.settings.check or not can_be_approved(proposal):
@@ -444,7 +443,7 @@ class PlainReview:
             await asyncio.to_thread(kept.save, checked)
 
     async def _load_evidence(self, proposal: Proposal) -> None:
-        """Take what is known of what notices if hunks are missing; storage and disk errors leave nothing known."""
+        """Load the stored evidence; on an error of storage or disk, there is none."""
         if self._runtime.settings.check and can_be_approved(proposal):
             chosen = self.state.chosen.chosen_part(proposal).decided_hunks
             with suppress(ProposalError, OSError):
@@ -460,7 +459,7 @@ class PlainReview:
 
     @contextmanager
     def _interruptible(self, interrupt: Callable[[], object]) -> Iterator[None]:
-        """Have Ctrl-C call this while the context is open."""
+        """Make Ctrl-C call `interrupt` during the `with` block."""
         self._terminal.on_interrupt = interrupt
         try:
             yield
@@ -469,7 +468,7 @@ class PlainReview:
 
 
 def _question(walk: HunkWalk) -> tuple[str, Sequence[str]]:
-    """Return the next question and the keys that answer it; empty if nothing is left to ask."""
+    """Return the next question and the keys that answer it; empty if no question is left."""
     if walk.next_unanswered_hunk is not None:
         return ("Keep this hunk?" if walk.proposal.on_disk else "Approve this hunk?"), _AT_HUNK
     if not can_be_approved(walk.proposal):

@@ -1,4 +1,4 @@
-"""A terminal used by lines: prints and asks, without colour, cursor movement or redraw."""
+"""A terminal that is used line by line: prints and asks, without colour, cursor movement or redraw."""
 
 import asyncio
 import os
@@ -13,9 +13,9 @@ from app.cli.command_output import CommandError, ExitCode, print_line
 from app.text.safe_text import escape_unsafe
 
 GRACE_SECONDS = 0.5
-"""A line that ends so soon after its question was printed is none of an answer."""
+"""Seconds after a question in which a finished line does not count as an answer."""
 _END = "."
-"""A line with nothing else ends a text of several lines."""
+"""A line with only this character ends a text of several lines."""
 
 
 class LineInterrupted(Exception):
@@ -26,7 +26,7 @@ class PlainTerminal:
     """Prints lines on standard output and reads them from standard input; for one event loop.
 
     Raises:
-        CommandError: Standard input is no terminal, so that nobody can be asked.
+        CommandError: Standard input is not a terminal, so no user can be asked.
     """
 
     def __init__(self) -> None:
@@ -38,9 +38,9 @@ class PlainTerminal:
             )
         self._input = sys.stdin.fileno()
         self.is_watched = sys.stdout.isatty()
-        """Whether what is printed is read on a terminal, so that it counts as seen."""
+        """Whether the output goes to a terminal; printed lines then count as seen."""
         self.on_interrupt: Callable[[], object] = lambda: None
-        """Called when the user presses Ctrl-C while nothing is read."""
+        """Called when the user presses Ctrl-C while no line is read."""
         self._reading: asyncio.Future[bytes] | None = None
 
     def interrupt(self) -> None:
@@ -51,27 +51,27 @@ class PlainTerminal:
             self.on_interrupt()
 
     def print_lines(self, text: str = "") -> None:
-        """Print lines."""
+        """Print a text, with control characters made visible."""
         print_line(text)
 
     def print_part(self, text: str) -> None:
-        """Print a piece of a line at once."""
+        """Print a part of a line, and flush it."""
         sys.stdout.write(escape_unsafe(text))
         sys.stdout.flush()
 
     async def read_line(self, prompt: str) -> str | None:
-        """Read a line that decides nothing, also if it was typed ahead; None at the end of the input."""
+        """Read a line that decides nothing, even if it was typed ahead; None at the end of the input."""
         self.print_part(prompt)
         return await self._line()
 
     async def ask_for_decision(self, question: str) -> str:
-        """Return the answer to a question that decides something.
+        """Return the answer to a decision.
 
-        What was typed before the question was printed, or in the moment after it, is not taken.
+        Input from before the question, or from the first moment after it, is discarded.
 
         Raises:
-            LineInterrupted: the user pressed Ctrl-C.
-            EOFError: the input has ended.
+            LineInterrupted: The user pressed Ctrl-C.
+            EOFError: The input has ended.
         """
         while True:
             self.print_part(f"{question} ")
@@ -87,11 +87,11 @@ class PlainTerminal:
             self.print_lines(f"Not taken, since it came too soon to be an answer: {answer.strip()}")
 
     async def confirm(self, question: str) -> bool:
-        """Ask a question that only `y` or `yes` agrees to."""
+        """Ask a question; return True only for `y` or `yes`."""
         return (await self.ask_for_decision(f"{question} [y/N]")).lower() in ("y", "yes")
 
     async def read_multiline(self, prompt: str) -> str:
-        """Read a text of several lines; empty if the user leaves it."""
+        """Read a text of several lines; empty if the user enters none."""
         self.print_lines(f"{prompt} End with a line that has only a dot; a dot at once leaves it as it was.")
         lines: list[str] = []
         while (line := await self.read_line("> ")) is not None and line.rstrip() != _END:
@@ -121,18 +121,18 @@ class PlainTerminal:
 
     def _take(self) -> None:
         piece = b""
-        # A terminal that is gone is the end of the input.
+        # A terminal that was closed counts as the end of the input.
         with suppress(OSError):
             piece = os.read(self._input, 65536)
         if self._reading is not None and not self._reading.done():
             self._reading.set_result(piece)
 
     def _discard_typed_ahead(self) -> str:
-        """Discard waiting input; return its whole lines as one."""
+        """Discard waiting input; return its complete lines joined into one."""
         found = b""
         with suppress(OSError, termios.error):
             while select.select([self._input], [], [], 0)[0] and (piece := os.read(self._input, 65536)):
                 found += piece
-            # Of a line that is not ended yet, nothing can be read.
+            # An unfinished line can't be read, only flushed.
             termios.tcflush(self._input, termios.TCIFLUSH)
         return " ".join(found.decode("utf-8", "replace").split())

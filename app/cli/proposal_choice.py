@@ -1,4 +1,4 @@
-"""Proposals and hunks that a command names, and which proposals must be shown again before a decision."""
+"""Finds the hunks that a command names, and records which proposals must be shown again before a decision."""
 
 from app.cli.command_output import CommandError, ExitCode
 from app.proposals.values.models import Proposal
@@ -7,14 +7,14 @@ from app.runtime.open_workspace import OpenWorkspace
 
 _SETTING = "look_needed"
 _MAX_DIGITS = 12
-"""Digits of a hunk number that are read; no hunk has a number of so many."""
+"""Digits of a hunk number that are read; real numbers are shorter."""
 
 
 def parse_hunk_numbers(proposal: Proposal, numbers: str | None) -> set[str] | None:
     """Return the ids of the hunks with these numbers; None for the whole proposal.
 
     Raises:
-        CommandError: It has no hunk of such a number.
+        CommandError: The numbers are invalid, or the proposal has no hunk with one of them.
     """
     if numbers is None:
         return None
@@ -41,7 +41,7 @@ def _short(text: str) -> str:
 
 
 def refresh_proposals(runtime: OpenWorkspace) -> None:
-    """Re-base waiting proposals onto the disk, and remember those that changed."""
+    """Re-base pending proposals onto the disk, and record the changed ones as unseen."""
     seen = {each.id: each.revision for each in runtime.service.pending()}
     for changed in runtime.service.rebase_pending():
         if seen.get(changed.id) != changed.revision:
@@ -49,7 +49,7 @@ def refresh_proposals(runtime: OpenWorkspace) -> None:
 
 
 def record_as_unseen(runtime: OpenWorkspace, proposal: Proposal) -> None:
-    """Record that the current text of a proposal was not shown to anybody."""
+    """Record that the current text of a proposal was not shown yet."""
     runtime.sessions.set_setting(f"{_SETTING}:{proposal.id}", str(proposal.revision))
 
 
@@ -60,7 +60,7 @@ def record_as_seen(runtime: OpenWorkspace, proposal_id: str) -> None:
 
 
 def require_unchanged_since_seen(runtime: OpenWorkspace, proposal: Proposal) -> None:
-    """Raise `ChangedSinceShown` if the proposal has changed since it was shown."""
+    """Raise ChangedSinceShown if the proposal has changed since it was shown."""
     if runtime.sessions.setting(f"{_SETTING}:{proposal.id}") is not None:
         raise ChangedSinceShown(
             f"{proposal.id} has changed since it was shown: `signoff show {proposal.id}` shows what it is now, "

@@ -1,4 +1,4 @@
-"""`signoff proposals`: lists waiting proposals. Shell prompts call it often, so an empty list costs little."""
+"""`signoff proposals`: lists pending proposals. Shell prompts call it often, so an empty list must be fast."""
 
 import argparse
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def print_proposals(runtime: OpenWorkspace, arguments: argparse.Namespace) -> int:
-    """Print the waiting proposals, or all with `--all`; with `--watch` go on with each change."""
+    """Print the pending proposals, or all with `--all`; with `--watch`, print each change after that."""
     if arguments.watch:
         if not arguments.json or arguments.all or arguments.origin is not None:
             raise CommandError("--watch goes with --json, and with nothing else.", ExitCode.USAGE)

@@ -20,12 +20,11 @@ from app.runtime.unfinished_work import finish_unfinished_work_and_notify, stage
 from app.storage.session_store import SessionRecord
 
 _SESSIONS = 10
-"""The latest sessions, whose questions are told."""
+"""Number of the latest sessions whose questions are reported."""
 
 
 def watch_proposals(runtime: OpenWorkspace) -> int:
-    """Print the waiting proposals, then each change, until a signal or the end of the reader; return the exit
-    code."""
+    """Print the pending proposals, then each change, until a signal or the reader's end; return the exit code."""
     finish_unfinished_work_and_notify(runtime, print_error)
     return asyncio.run(_watch(runtime))
 
@@ -42,7 +41,7 @@ async def _watch(runtime: OpenWorkspace) -> int:
         loop.add_signal_handler(number, end, 128 + number)
     output = sys.stdout.fileno()
     if stat.S_ISFIFO(mode := os.fstat(output).st_mode) or stat.S_ISSOCK(mode):
-        # The end that is read was closed: nothing else ever comes here.
+        # Readable means that the reader has closed its end: no data is ever sent here.
         loop.add_reader(output, end, 128 + signal.SIGPIPE)
     following = asyncio.ensure_future(_follow(runtime))
     try:
@@ -66,7 +65,7 @@ async def _follow(runtime: OpenWorkspace) -> None:
 
 
 class _Changes:
-    """The changes since the last look."""
+    """Finds the changes since the previous call."""
 
     def __init__(self, runtime: OpenWorkspace) -> None:
         self._runtime = runtime
@@ -75,16 +74,16 @@ class _Changes:
         self._proposals: dict[str, Proposal] = {}
         self._checks: dict[str, list[RecordedCheck]] = {}
         self._questions: dict[str, Question] = {}
-        """By session."""
+        """By session id."""
         self._looked: dict[str, SessionRecord] = {}
 
     def look(self) -> Iterator[WatchLine]:
-        """Yield a line for each change; raises StorageError."""
+        """Yield a line for each change. Raises StorageError."""
         for problem in stage_captured_edits(self._runtime):
             print_error(problem)
         found = {one.id: one for one in self._runtime.proposals.recent_proposals()}
         for key in self._proposals.keys() - found.keys():
-            # It is no recent one since it was decided.
+            # It is no longer recent, because it was decided.
             if self._proposals[key].state.is_pending and (one := self._runtime.proposals.proposal(key)) is not None:
                 found[key] = one
         pending = [one.id for one in found.values() if one.state.is_pending]

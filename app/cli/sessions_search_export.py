@@ -44,11 +44,11 @@ _FROM_ELSEWHERE = (
 )
 _DAY = 86_400.0
 _LONGEST = 200
-"""Characters of what was found on one line."""
+"""Characters of a search hit that are printed."""
 
 
 def import_session(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
-    """Create a session from a transcript; print what was repaired in it."""
+    """Create a session from a transcript; print which repairs were made."""
     try:
         found = read_transcript(Path(arguments.file))
     except TranscriptError as error:
@@ -84,7 +84,7 @@ def import_session(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
 
 
 def print_sessions(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
-    """List the sessions of the workspace; with `--prune`, delete old ones first."""
+    """Print the sessions of the workspace; with `--prune`, delete old ones first."""
     if arguments.prune is not None:
         removed = _prune(runtime, arguments.prune)
         if not arguments.json:
@@ -104,7 +104,7 @@ def print_sessions(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
 
 
 def print_search_hits(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
-    """List where a text occurs in messages, proposals and reads, newest first."""
+    """Print the places where a text occurs in messages, proposals and reads, newest first."""
     found = runtime.session_search.find(" ".join(arguments.words))
     if arguments.json:
         print_json([SearchHitLine.model_validate(one) for one in found])
@@ -117,7 +117,7 @@ def print_search_hits(runtime: OpenWorkspace, arguments: argparse.Namespace) -> 
 
 
 def export_session(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
-    """Write a session as Markdown or as a JSON list of events, or the history of one proposal."""
+    """Write a session as Markdown or as a JSON list of events, or the review of one proposal."""
     if arguments.review:
         return _export_review(runtime, arguments)
     if arguments.format not in ("md", "json"):
@@ -154,7 +154,7 @@ def _named(runtime: OpenWorkspace, name: str) -> SessionRecord:
 
 
 def _write_images(runtime: OpenWorkspace, events: Sequence[Event], folder: Path) -> None:
-    """Write the images of the user and of tools, each under its hash: what a file was called may be any text."""
+    """Write the images of the user and of tools, named by their hashes: their file names may contain any text."""
     images = [one for event in events for one in event_images(event)]
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -193,7 +193,7 @@ def _export_review(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
 
 
 def _forge_review(runtime: OpenWorkspace, report: "ReviewReport", arguments: argparse.Namespace) -> str:
-    """Return the review of a proposal as the JSON that the API of a forge takes."""
+    """Return the review of a proposal as JSON for the API of GitHub or GitLab."""
     import json
 
     from app.git.run_git import GitFailed
@@ -208,7 +208,7 @@ def _forge_review(runtime: OpenWorkspace, report: "ReviewReport", arguments: arg
 
 
 def _diffs(runtime: OpenWorkspace, events: Sequence[Event]) -> dict[str, str]:
-    """The diff of each proposal that the session staged and that is still there."""
+    """Return the diff of each proposal that the session staged, if it still exists."""
     found: dict[str, str] = {}
     for event in events:
         if isinstance(event, ProposalStaged):
@@ -218,7 +218,7 @@ def _diffs(runtime: OpenWorkspace, events: Sequence[Event]) -> dict[str, str]:
 
 
 def _prune(runtime: OpenWorkspace, days: int) -> str:
-    """Remove sessions older than `days`; return a sentence that says how much was removed."""
+    """Remove sessions older than `days`; return a sentence about the removed data."""
     from app.sandbox.run_folders import CACHE_FOLDER, prune_cache_layers
 
     if days < 0:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 _NAMED = 10
-"""Files that are named as left out."""
+"""Maximum number of left-out files that are named."""
 
 
 def stage_proposal(runtime: OpenWorkspace, arguments: argparse.Namespace) -> ExitCode:
@@ -42,7 +42,7 @@ def stage_proposal(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
     if arguments.worktree is not None:
         from app.runtime.git_proposals import stage_worktree
 
-        # What stands behind another option belongs to this one all the same.
+        # argparse puts paths after another option into `file`.
         paths = [*arguments.worktree, *arguments.file]
         proposal, left_out = stage_worktree(runtime, paths, arguments.against or "", everything=arguments.all)
     elif arguments.source is not None:
@@ -144,7 +144,7 @@ def print_proposal(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
     if arguments.hunks:
         _list_hunks(ProposalDetail.from_proposal(proposal, runtime.service.file_diffs(proposal.id)))
         return ExitCode.DONE
-    # What stands before the first file of a diff is passed over by `git apply`, by patch and by `signoff stage`.
+    # `git apply`, patch and `signoff stage` ignore text before the first file of a diff.
     if proposal.ignored_files_note:
         print_line(f"# {escape_unsafe(proposal.ignored_files_note, keep='')}")
     if proposal.origin.kind is OriginKind.AGENT:
@@ -161,7 +161,7 @@ def print_proposal(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
 
 
 def _list_hunks(proposal: ProposalDetail) -> None:
-    """Each hunk with its number, without context; a file that is decided as a whole has none."""
+    """Print each hunk with its number, without context; a file without hunks is decided as a whole."""
     for file in proposal.files:
         moved = f"{file.old_path} → " if file.old_path else ""
         print_line(f"{moved}{file.path} ({file.op}, +{file.added} -{file.removed})")

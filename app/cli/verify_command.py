@@ -29,10 +29,10 @@ def verify_commits(arguments: argparse.Namespace) -> ExitCode:
     """Verify the commits of a range under the policy of its base.
 
     Returns:
-        `ExitCode.REFUSED` if something that the policy asks is not covered.
+        `ExitCode.REFUSED` if a change that the policy covers was not reviewed.
 
     Raises:
-        CommandError: the range is empty, or git, a note or the policy cannot be read.
+        CommandError: The range is empty, or git, a note or the policy cannot be read.
     """
     require_workspace_folder(arguments.workspace)
     root, when = Path(arguments.workspace).resolve(), _time(arguments.at)
@@ -45,7 +45,7 @@ def verify_commits(arguments: argparse.Namespace) -> ExitCode:
 
 
 def _time(day: str | None) -> float:
-    """Return the end of a day, of UTC; the present without one."""
+    """Return the end of a day in UTC as Unix time; without a day, the current time. Raises CommandError."""
     if day is None:
         return time.time()
     try:
@@ -72,7 +72,7 @@ def print_verification(verified: VerifiedRange) -> None:
 
 
 def print_verification_json(verified: VerifiedRange) -> None:
-    """Print it as JSON."""
+    """Print the verification as JSON."""
     print_json(
         CommitVerificationDocument(
             base=verified.base,
@@ -107,7 +107,7 @@ def print_sarif(verified: VerifiedRange) -> None:
                 {
                     "physicalLocation": {
                         "artifactLocation": {"uri": quote(path.encode("utf-8", "surrogateescape"))},
-                        # What GitHub shows needs a line.
+                        # GitHub shows only results that have a line.
                         "region": {"startLine": line or 1},
                     }
                 }
@@ -126,7 +126,7 @@ def print_sarif(verified: VerifiedRange) -> None:
 
 
 def print_badge(verified: VerifiedRange) -> None:
-    """Print the JSON of a badge, as https://shields.io/badges/endpoint-badge reads it."""
+    """Print the JSON of a badge, for https://shields.io/badges/endpoint-badge."""
     covered = sum(commit.covered for commit in verified.commits)
     _print_data(
         {
