@@ -46,8 +46,8 @@ _LONGEST_PAUSE = 0.1
 """Maximum seconds of this delay while the user types without a pause."""
 _FLOOD, _EBB = 40_000, 20_000
 """Characters per second from which a flood begins, and below which it ends; `_FLOOD` is twice the rate of the fastest
-models. Nobody can read a flood, so it is drawn less often. If other programs use the CPU, the text arrives more
-slowly, so a flood ends only at the lower rate.
+models. A flood is drawn less often, because no user can read it. It ends at the lower rate, because text arrives more
+slowly while other programs use the CPU.
 """
 _LEAST = 0.05
 """Minimum seconds over which the rate is computed: one chunk right after a refresh is not a flood."""

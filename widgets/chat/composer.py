@@ -151,7 +151,7 @@ class Composer(Column):
         """The draft before the user opened the history."""
         self._searching_history = False
         self.steer_elsewhere: Callable[[str], bool] | None = None
-        """Handles keys of the empty composer first, such as for the options of a question."""
+        """Handles keys of the empty composer first, for example for the options of a question."""
         self._placeholder = PLACEHOLDER
         self._waits = False
         """Whether an item waits in the review."""

@@ -1,9 +1,8 @@
 """Compact index of a workspace's paths with fuzzy search, for half a million paths.
 
-Paths with the same folder are stored together. One text contains the names and another the folders, one per line. So
-a search is a few scans of long texts with `re` and `str.find`. Most searches end early: only the best fifty matches
-are needed, and after that longer paths are skipped. If the user extends the query, parts without a match stay
-excluded.
+Paths with the same folder are stored together. One text contains the names and another the folders, one per line. A
+search is a few scans of long texts with `re` and `str.find`. Most searches end early: only the best fifty matches are
+needed, and after that longer paths are skipped. If the user extends the query, parts without a match stay excluded.
 """
 
 import re

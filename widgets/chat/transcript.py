@@ -236,8 +236,8 @@ class Transcript(StripView, can_focus=True):
     def apply_changes(self, changes: Iterable[EntryChange], *, is_streaming: bool = False) -> bool:
         """Apply changes; return False while layout work is left for `continue_layout`.
 
-        If so, the screen is refreshed when that work is done, or at the next changes: once for each group of changes.
-        While text `is_streaming`, few rows change, and only these are drawn.
+        In that case, the screen is refreshed when that work is done, or at the next changes: once for each group of
+        changes. While text `is_streaming`, few rows change, and only these are drawn.
         """
         behind = self._layout.has_unfinished_layout
         count, held = len(self._slots), None if self._following else self._layout.anchor_at(self.scroll_offset.y)

@@ -393,7 +393,7 @@ class TranscriptLayout:
         """Make the screen that begins at `row` exact; return the row at which it begins then.
 
         Exact heights may move all rows below. The slot `anchor` (by default the one at the top) keeps its position on
-        the screen, so the user sees no jump.
+        the screen, which avoids a visible jump.
         """
         if not len(self.slots):
             return row

@@ -2,7 +2,7 @@
 
 Textual keeps two strips, with seven caches each, for every row of every container. On an empty screen, these took 4
 MB and a tenth of the first frame's time. Here, all rows of a container are one strip. `StripView` returns the same
-strip for the same row at every scroll position. So the caches of the strip stay valid: the result of the filters, its
+strip for the same row at every scroll position. The caches of the strip stay valid: the result of the filters, its
 pieces between other widgets, and the bytes for the terminal.
 """
 

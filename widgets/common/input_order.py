@@ -4,19 +4,19 @@ Textual posts a key to the queue of the focused widget, and immediately takes th
 moves the focus, opens a dialog, closes a field) happens later, in other queues. Without this module, all keys of one
 read would go to the widget that the first key leaves.
 
-So each event is followed: a callback goes from the widget that got it up to the app, through the queue of each widget
-on the way. It arrives there after the event and after the messages that the event caused. The callback repeats this
-until all queues on the way are empty. The only time limit is for a handler that does not return.
+Here, each event is followed: a callback goes from the widget that got it up to the app, through the queue of each
+widget on the way. It arrives there after the event and after the messages that the event caused. The callback repeats
+this until all queues on the way are empty. The only time limit is for a handler that does not return.
 
 A letter that follows a letter for the same field does not wait: both are in the same queue, and in a busy app it
 would take ten rounds until all queues are empty.
 
 A terminal without bracketed paste delivers pasted text as keys, and most words contain a decision key of the review.
 A person's keys arrive one by one, except over a slow link, where the user cannot yet have seen the effect of the
-first one. So characters that arrive together in one read are marked (`mark_joined_keys`): they can move and write,
-but decide nothing. A key that is never part of a text, such as F3 or an arrow, separates them into groups. Outside of
-text fields, only the first characters of a long text are delivered: each takes milliseconds, and later keys would
-wait for them.
+first one. Therefore, characters that arrive together in one read are marked (`mark_joined_keys`): they can move and
+write, but decide nothing. A key that is never part of a text, like F3 or an arrow, separates them into groups.
+Outside of text fields, only the first characters of a long text are delivered: each takes milliseconds, and later
+keys would wait for them.
 """
 
 import asyncio
@@ -183,7 +183,7 @@ class InputOrder:
         await self._begin()
 
     def press_key(self, key: str) -> None:
-        """Press a key as part of the current input, such as a click: before any later input."""
+        """Press a key as part of the current input, for example a click: before any later input."""
         event = events.Key(key, None)
         event.time = self.arrival_time
         self._waiting.appendleft(event)

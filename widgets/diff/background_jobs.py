@@ -65,7 +65,7 @@ class BackgroundJobs:
             self._waiting["layout"] = partial(self._lay_out_rest, self._sheet.rows)
 
     def has_work_after_frame(self) -> bool:
-        """Return whether a job must start after this frame, such as one for syntax colours."""
+        """Return whether a job must start after this frame, for example for syntax colours."""
         scene = self._sheet.render_context
         if scene.syntax.has_requests and self._lexing is not scene:
             self._lexing = scene

@@ -76,7 +76,7 @@ class CodePosition(NamedTuple):
     cursor: tuple[str, ...]
     selection: Selection | None
     offsets: bool
-    """Whether each segment carries its text position for the mouse; slow, so it is off while drawing."""
+    """Whether each segment carries its text position for the mouse; off while drawing, because it is slow."""
 
 
 class CodePainter:

@@ -1,6 +1,6 @@
 """The colours of the diff preview: component classes, and the theme variables for them.
 
-Every variable has a default that is mixed from the theme's palette. So any theme works, and a theme file can set each
+Every variable has a default that is mixed from the theme's palette: any theme works, and a theme file can set each
 variable. `App.get_theme_variable_defaults` returns `make_diff_variable_defaults(self.current_theme)`.
 """
 

@@ -1,7 +1,7 @@
 """Positions of the rows of a diff, computed only as far down as needed.
 
-A layout takes its segments from an iterator: first a few screens, later the rest. So the first frame costs the same
-for ten changed lines and for a hundred thousand.
+A layout takes its segments from an iterator: first a few screens, later the rest. The first frame costs the same for
+ten changed lines and for a hundred thousand.
 """
 
 import time
@@ -118,7 +118,7 @@ class DiffLayout:
         """Return a row by its number.
 
         Raises:
-            IndexError: There is no such row.
+            IndexError: The row does not exist.
         """
         index = self.segment_index_of(number)
         return self.segments[index].row_at(number - self._rows[index])
@@ -131,7 +131,7 @@ class DiffLayout:
         """Return the index of the segment that contains a row.
 
         Raises:
-            IndexError: There is no such row.
+            IndexError: The row does not exist.
         """
         if not 0 <= number < self.row_count:
             raise IndexError(number)
@@ -141,7 +141,7 @@ class DiffLayout:
         """Return the part of a row on a terminal line.
 
         Raises:
-            IndexError: There is no such line.
+            IndexError: The line does not exist.
         """
         if not 0 <= line < self.height:
             raise IndexError(line)

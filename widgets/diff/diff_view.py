@@ -232,7 +232,7 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
         self._show_no_diff()
 
     def show_text(self, notes: Sequence[NoteRow], to_read: int) -> None:
-        """Show plain lines instead of a diff, such as a command; the user must see the first `to_read` of them."""
+        """Show plain lines, for example a command; the user must see the first `to_read` of them."""
         self._to_read = to_read
         self.model.show_message(plain_text=notes)
         self._show_no_diff()

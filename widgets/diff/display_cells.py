@@ -2,7 +2,7 @@
 
 A position in a line of source has three forms: index of the source character (from a tokeniser or a word diff), index
 of the drawn character, and terminal cell. `DisplayText` converts between them. It stores only the stops at which they
-diverge, so half a megabyte on one line costs little more than a few regular expressions.
+diverge: half a megabyte on one line costs little more than a few regular expressions.
 """
 
 import re
@@ -113,7 +113,7 @@ class DisplayText:
     stops: tuple[CellStop, ...] = ()
     """Empty if source index, drawn index and cell are equal everywhere; else the last stop is the end of the line."""
     gaps: Spans = ()
-    """Ranges of `text` that stand for hidden parts of the line."""
+    """Ranges of `text` that replace hidden parts of the line."""
 
     def drawn_index(self, source: int) -> int:
         """Return the index in `text` of a character of the source line."""

@@ -1,6 +1,6 @@
 """Records which changed lines were on the screen: whole rows, or ranges of characters of long lines.
 
-A line is identified by its hunk and its number in the hunk, where removed lines come before added ones. So lines stay
+A line is identified by its hunk and its number in the hunk, where removed lines come before added ones. Lines stay
 seen when a re-base moves the hunk.
 """
 

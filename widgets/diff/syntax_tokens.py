@@ -1,7 +1,7 @@
 """Syntax colours, computed near the viewport, outside of the event loop.
 
 A file of moderate size is lexed once, as a whole. A long file is lexed in chunks that begin at an unindented line
-above them. So strings and comments of several lines are nearly always correct, and the cost does not depend on the
+above them. Strings and comments of several lines are nearly always correct, and the cost does not depend on the
 size of the file. Pygments is imported when the first line is lexed.
 """
 

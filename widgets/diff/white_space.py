@@ -2,8 +2,8 @@
 
 Only the view changes: hunks, line numbers, the chosen hunks and the written text stay the same. Hidden lines count as
 unseen, and also a hunk that is folded into one row: the row shows how many lines it has, but not their content. White
-space can do harm in a string of several lines, or if the file's name does not match its language. So an approval asks
-about hidden lines, and the key for the next unseen line shows them.
+space can do harm in a string of several lines, or if the file's name does not match its language. Therefore, an
+approval asks about hidden lines, and the key for the next unseen line shows them.
 """
 
 import re

@@ -249,7 +249,7 @@ class PermissionBar(ComposerQuestionBar, ClickTargets):
         return False
 
     def _answer_of(self, event: events.Key) -> str:
-        """Return the action that a key stands for; empty if the key cannot answer."""
+        """Return the action for a key; empty if the key cannot answer."""
         vim = self._composer.editor.vim
         if not self._composer.is_empty or not event.is_printable or (vim is not None and not vim.is_inserting):
             return ""

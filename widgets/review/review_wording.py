@@ -461,7 +461,7 @@ _CHECK_SIGNS = {
 
 
 def check_lines(state: ReviewState, proposal: str, key: KeyNameOf, width: int, *, keys: bool = True) -> list[Content]:
-    """Return the check results and keys, such as `ruff ✓ 0.2 s   tests ✗ 3 failed, 0 before`; empty without checks.
+    """Return the check results and keys, like `ruff ✓ 0.2 s   tests ✗ 3 failed, 0 before`; empty without checks.
 
     If the width is too small, passed checks are shortened first; then the keys move to another line.
     """
@@ -523,7 +523,7 @@ def _check_result(result: CheckResult, key: KeyNameOf, *, brief: bool) -> Conten
 
 
 def finding_comments(checks: ProposalChecks | None, diffs: Sequence[FileDiff]) -> list[DiffComment]:
-    """Return the findings on lines of these diffs; older findings are marked as such."""
+    """Return the findings on lines of these diffs; older findings say that they are old."""
     if checks is None:
         return []
     files = {diff.change.path: number for number, diff in enumerate(diffs)}

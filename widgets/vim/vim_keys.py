@@ -17,8 +17,8 @@ class VimKeys:
 
     Args:
         area: The text area.
-        on_mode: Called with the label of the mode, such as `NORMAL` or `NORMAL 2d`, whenever it changes.
-        widen: Returns a range to replace that includes partly covered items, such as paste markers, completely.
+        on_mode: Called with the label of the mode, like `NORMAL` or `NORMAL 2d`, when it changes.
+        widen: Returns a range to replace that covers each paste marker completely or not at all.
         on_edge: Called with `up` or `down` if `k` or `j` is pressed on the first or last line.
     """
 

@@ -110,8 +110,8 @@ class HighlightedCode:
     def _continued(self) -> list[list[Span]]:
         """Return the styles of the former piece plus those of the added text; empty if they cannot be combined.
 
-        A lexer does not reveal its state at the end of a line, for example inside a string. So it begins some lines
-        above the new text. If it finds the known styles there, it is in the correct state.
+        A lexer does not reveal its state at the end of a line, for example inside a string. Therefore, it begins some
+        lines above the new text. If it finds the known styles there, it is in the correct state.
         """
         former = self._former
         if former is None or former._highlighted is None or former.language != self.language:
@@ -135,7 +135,7 @@ def _highlighted(lines: Sequence[str], language: str) -> list[list[Span]]:
     if lexer is None:
         return [[(line, _PLAIN)] for line in lines]
     rows: list[list[Span]] = [[]]
-    # Some lexers, such as that of diffs, need the end of a line.
+    # Some lexers, for example that of diffs, need the end of a line.
     for token, value in lexer.get_tokens("\n".join([*lines, ""])):
         face = _face(token)
         first, *others = value.split("\n")
@@ -143,7 +143,7 @@ def _highlighted(lines: Sequence[str], language: str) -> list[list[Span]]:
             rows[-1].append((first, face))
         for other in others:
             rows.append([(other, face)] if other else [])
-    # A lexer that drops or adds characters must not change the text: show such a line plain.
+    # A lexer that drops or adds characters must not change the text: show the line plain.
     return [
         rows[index] if index < len(rows) and "".join(text for text, _ in rows[index]) == line else [(line, _PLAIN)]
         for index, line in enumerate(lines)

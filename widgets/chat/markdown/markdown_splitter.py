@@ -1,9 +1,9 @@
 """Splits a growing Markdown text into chunks that never change again.
 
 A chunk is a block (paragraph, heading, list item, quote), or a piece of a block that may grow without limit (a fence,
-a table, a very long paragraph). The cuts depend only on the text, not on how it arrived. So a streamed text and the
-same text from the log have the same chunks. The rules for the end of a block are those of CommonMark 0.31 and of
-GitHub's tables.
+a table, a very long paragraph). The cuts depend only on the text, not on how it arrived: a streamed text and the same
+text from the log have the same chunks. The rules for the end of a block are those of CommonMark 0.31 and of GitHub's
+tables.
 """
 
 import re
