@@ -1,1 +1,1 @@
-"""Tools that the model may call: one small file per tool."""
+"""Tools that the model may call."""

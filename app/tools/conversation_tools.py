@@ -12,7 +12,7 @@ from app.tools.base.contract import Tool, ToolArguments, ToolContext, ToolError,
 from app.workspace.path_rules import WorkspaceError
 
 MAX_SKILL_CHARACTERS = 60_000
-"""Characters of one result."""
+"""Most characters of one result."""
 
 
 class ReadSkillArguments(ToolArguments):
@@ -25,7 +25,7 @@ class ReadSkillArguments(ToolArguments):
 
 
 class ReadSkill(Tool):
-    """Reads in the folder of a skill and nowhere else.
+    """Reads files in the folder of a skill and nowhere else.
 
     Args:
         skills: The skills that the model knows.
@@ -43,7 +43,7 @@ class ReadSkill(Tool):
         self._skills = skills
 
     async def run(self, arguments: ReadSkillArguments, context: ToolContext) -> ToolOutput:
-        """Read."""
+        """Read a file of a skill. Raises ToolError."""
         skill = self._skills.by_name.get(arguments.name)
         if skill is None:
             raise ToolError(
@@ -95,7 +95,7 @@ class WriteTodos(Tool):
     )
 
     async def run(self, arguments: WriteTodosArguments, context: ToolContext) -> ToolOutput:
-        """Take the list."""
+        """Return the list as the result of the call."""
         todos = tuple(arguments.todos)
         if not todos:
             return ToolOutput("The list is empty.", "cleared", todos=todos)
@@ -114,7 +114,7 @@ class AskUserArguments(ToolArguments):
 
 
 class AskUser(Tool):
-    """Only describes the call: the loop turns it into a question, and the user's answer becomes its result."""
+    """Only describes the call: the executor turns it into a question, and the user's answer becomes its result."""
 
     name = "ask_user"
     kind = "ask"
@@ -125,5 +125,5 @@ class AskUser(Tool):
     )
 
     async def run(self, arguments: AskUserArguments, context: ToolContext) -> ToolOutput:
-        """Raise an error: a question is never run as a tool."""
+        """Raise ToolError: a question is never run as a tool."""
         raise ToolError("A question is answered by the user.")

@@ -18,15 +18,15 @@ from app.tools.base.targets import (
 )
 
 PAGE_LINES = 800
-"""Lines in one result."""
+"""Most lines in one result."""
 PAGE_CHARACTERS = 60_000
-"""Characters in one result; a page ends before the line that would go over."""
+"""Most characters in one result; a page ends before the line that would exceed them."""
 LINE_CHARACTERS = 2_000
-"""Characters of one line; the rest is counted, not shown."""
+"""Most characters of one line; the rest is only counted."""
 
 
 _KEPT_BYTES = 5_000_000
-"""Bytes of a file, at most, of which the lines are kept until another one is read."""
+"""Most bytes of a file whose parsed lines are cached until another file is read."""
 
 
 class ReadFileArguments(ToolArguments):
@@ -40,9 +40,9 @@ class ReadFileArguments(ToolArguments):
 
 
 class ReadFile(Tool):
-    """Reads files with the pending edits applied, and says so.
+    """Reads files with the pending edits applied, and tells the model about these.
 
-    A model reads a large file in many pages: the lines of the file that was read last are kept by its version.
+    The lines of the last file are cached by version, because a model reads a large file in many pages.
     """
 
     name = "read_file"
@@ -58,7 +58,7 @@ class ReadFile(Tool):
         self._latest: tuple[str, Document] | None = None
 
     async def run(self, arguments: ReadFileArguments, context: ToolContext) -> ToolOutput:
-        """Read one page."""
+        """Read one page. Raises ToolError, CallRejected."""
         path = resolve_path(context.workspace, arguments.path)
         await ask_if_secret(context, path)
         with os_errors_as_tool_errors(path):
@@ -89,7 +89,7 @@ def _missing(path: str, context: ToolContext) -> str:
 
 
 def _page(path: str, file: OverlayFile, document: Document, arguments: ReadFileArguments) -> tuple[str, str]:
-    """The result's text and its one line for the user."""
+    """Return the result's text, and one line for the user."""
     head = [f"{path} (version {file.version[:12]}"]
     if document.is_binary:
         in_bytes = f"{len(document.data):,} bytes"
@@ -156,7 +156,7 @@ class ApplyPatchArguments(ToolArguments):
 
 
 class ApplyPatch(Tool):
-    """Stages a patch as a whole or not at all."""
+    """Stages a whole patch or nothing."""
 
     name = "apply_patch"
     kind = "edit"
@@ -173,7 +173,7 @@ class ApplyPatch(Tool):
         with refusals_as_tool_errors():
             patch = await asyncio.to_thread(draft.parse_patch, arguments.patch)
             paths = [context.workspace.normalize_path(path) for path in patch.paths]
-        # A refusal quotes the files, so the question comes first; its names are those that the engine goes by.
+        # Ask first, because a refusal quotes the files; these are the paths that the draft uses.
         await ask_if_secret(context, *paths)
         return await stage_edit(context, arguments.summary, draft.apply_patch, patch)
 
@@ -187,7 +187,7 @@ class WriteFileArguments(ToolArguments):
 
 
 class WriteFile(Tool):
-    """Stages a whole file."""
+    """Stages the content of a whole file."""
 
     name = "write_file"
     kind = "edit"
@@ -200,7 +200,7 @@ class WriteFile(Tool):
     async def run(self, arguments: WriteFileArguments, context: ToolContext) -> ToolOutput:
         """Stage the file."""
         path = resolve_path(context.workspace, arguments.path)
-        # What the result says of the difference tells what the file holds.
+        # Ask first, because the line counts in the result reveal something about the old content.
         await ask_if_secret(context, path)
         return await stage_edit(context, arguments.summary, context.draft.write, path, arguments.content)
 
@@ -225,7 +225,7 @@ class DeleteFile(Tool):
     async def run(self, arguments: DeleteFileArguments, context: ToolContext) -> ToolOutput:
         """Stage the deletion."""
         path = resolve_path(context.workspace, arguments.path)
-        # The result counts the lines of the file.
+        # Ask first, because the result counts the lines of the file.
         await ask_if_secret(context, path)
         return await stage_edit(context, arguments.summary, context.draft.delete, path)
 
@@ -253,7 +253,7 @@ class RenameFile(Tool):
         """Stage the move."""
         path = resolve_path(context.workspace, arguments.path)
         new_path = resolve_path(context.workspace, arguments.new_path)
-        # Under a harmless name the pending file could be read unasked.
+        # Ask first, because under its new name the pending file might not look like a secret.
         await ask_if_secret(context, path)
         return await stage_edit(context, arguments.summary, context.draft.rename, path, new_path)
 
@@ -307,7 +307,7 @@ class EditFile(Tool):
         from app.proposals.locate.matching import Replacement
 
         path = resolve_path(context.workspace, arguments.path)
-        # A refusal quotes the file, so the question comes before the edit.
+        # Ask first, because a refusal quotes the file.
         await ask_if_secret(context, path)
         replacements = [Replacement(**dict(edit)) for edit in arguments.edits]
         version = arguments.version or ""

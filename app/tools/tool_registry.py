@@ -18,35 +18,35 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class OfferedTools:
-    """Tools that are there besides the standing ones."""
+    """Tools in addition to the built-in ones."""
 
     listed: Sequence[Tool] = ()
-    """The model is told of them."""
+    """Tools in the list that the model gets."""
     unlisted: Sequence[Tool] = ()
-    """The model may call them, and hears of them in another way."""
+    """Tools that the model may call and learns about in another way."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnavailableServer:
-    """A part of a source whose tools can't be used now, with the reason."""
+    """A server whose tools can't be used now, with the reason."""
 
     name: str
     state: str
-    """Why, in a word or two: `starting`, `failed`, `sign in`."""
+    """The reason in a word or two: `starting`, `failed`, `sign in`."""
     reason: str
-    """Why, as a clause."""
+    """The reason as a clause."""
     notice: str
     """One line for the user."""
     instruction: str = ""
-    """What the model has to know, in signoff's own words; empty where the model can call the tools all the same."""
+    """Sentence for the model; empty if the model can call the tools anyway."""
 
 
 class ToolSource(ABC):
-    """A source of more tools."""
+    """A source of additional tools."""
 
     @property
     def startup_wait_label(self) -> str:
-        """Return what `offered_tools` waits for, in a few words; empty if nothing is known."""
+        """Return what `offered_tools` waits for, in a few words; empty if unknown."""
         return ""
 
     @property
@@ -56,25 +56,25 @@ class ToolSource(ABC):
 
     @abstractmethod
     async def offered_tools(self, context_tokens: int | None) -> OfferedTools:
-        """Return the current tools; `context_tokens` is the model's context in tokens, as far as it is known."""
+        """Return the current tools; `context_tokens` is the size of the model's context, None if unknown."""
 
     async def find_tool(self, name: str, report_wait: Callable[[str], None]) -> Tool | None:
-        """Return a tool that `offered_tools` did not have yet.
+        """Return a tool that the last `offered_tools` did not include; None if there is none.
 
         Args:
-            report_wait: Takes in a few words what is waited for.
+            report_wait: Called with a few words that say what the call waits for.
 
         Raises:
-            ToolError: It belongs to what can't be used; the text says why.
+            ToolError: The tool belongs to a server that can't be used; the text says why.
         """
         return None
 
 
 class ToolSet:
-    """The tools that the model may call; fixed for the length of a turn.
+    """The tools that the model may call; the list does not change during a turn.
 
     Args:
-        source: Source of further tools for `reload`.
+        source: Source of additional tools for `reload`.
     """
 
     def __init__(self, tools: Sequence[Tool], source: ToolSource | None = None) -> None:
@@ -84,22 +84,22 @@ class ToolSet:
         if len(self._tools) != len(tools):
             raise ValueError("two tools have the same name")
         self._listed: list[dict[str, Any]] = []
-        """What the model is told of the others."""
+        """Schemas of the listed additional tools."""
         self._noticed: set[str] = set()
-        """Lines for the user that are true and were shown."""
+        """Current lines about unavailable tools that the user has seen."""
 
     @property
     def schemas(self) -> list[dict[str, Any]]:
-        """Return OpenAI's tool list: the same bytes in every request, for the server's prefix cache."""
+        """Return OpenAI's tool list: the same bytes in each request, for the server's prefix cache."""
         return [*self._standing_schemas, *self._listed]
 
     @cached_property
     def _standing_schemas(self) -> list[dict[str, Any]]:
-        """Made for the first request, on a thread: a session that is opened to be read needs none."""
+        """Built for the first request, on a thread: a session that is only read needs none."""
         return [make_tool_schema(tool) for tool in iterate_cooperatively(self._standing)]
 
     async def reload(self, context_tokens: int | None) -> None:
-        """Load the tools for the next turn; `context_tokens` is the model's context in tokens."""
+        """Load the tools for the next turn; `context_tokens` is the size of the model's context, None if unknown."""
         if self._source is None:
             return
         more = await self._source.offered_tools(context_tokens)
@@ -108,7 +108,7 @@ class ToolSet:
 
     @property
     def startup_wait_label(self) -> str:
-        """Return what `reload` waits for, in a few words; empty if nothing is known."""
+        """Return what `reload` waits for, in a few words; empty if unknown."""
         return self._source.startup_wait_label if self._source is not None else ""
 
     @property
@@ -124,15 +124,15 @@ class ToolSet:
         return new
 
     async def find_late_tool(self, name: str, report_wait: Callable[[str], None]) -> Tool | None:
-        """Return the tool with this name, also one that became available after the turn began.
+        """Return the tool with this name, even if it became available after the start of the turn; else None.
 
-        The model is told of that with the next turn: within one, each request has the same list.
+        The model's list of tools contains it only from the next turn on.
 
         Args:
-            report_wait: Takes in a few words what is waited for.
+            report_wait: Called with a few words that say what the call waits for.
 
         Raises:
-            ToolError: It can't be used now; the text says why.
+            ToolError: The tool can't be used now; the text says why.
         """
         if name not in self._tools and self._source is not None:
             tool = await self._source.find_tool(name, report_wait)
@@ -153,10 +153,10 @@ class ToolSet:
         return self._tools.get(name)
 
     def parse_arguments(self, name: str, arguments: Mapping[str, Any]) -> BaseModel:
-        """Return the arguments of a call as the tool's model.
+        """Return the validated arguments of a call.
 
         Raises:
-            ToolError: There is no such tool, or the arguments are wrong; the text says how to do better.
+            ToolError: The tool does not exist, or the arguments are wrong; the text says how to correct them.
         """
         tool = self._tools.get(name)
         if tool is None:
@@ -179,7 +179,7 @@ def make_standard_tools(
     """Return all tools that signoff offers to a model.
 
     Args:
-        skills: Skills that the model may read, if there are any.
+        skills: Skills that the model may read; without any there is no `read_skill`.
     """
     from app.tools.command.run_command import RunCommand
     from app.tools.conversation_tools import AskUser, ReadSkill, WriteTodos

@@ -1,1 +1,1 @@
-"""Basics of every tool: the contract, targets of paths, staging of edits, and JSON schemas."""
+"""Shared parts of the tools: the contract, target paths, staging of edits, and JSON schemas."""

@@ -1,7 +1,7 @@
 """Forms of commands that a user may allow permanently: the first words of a simple command.
 
-A form is only ever matched against the words that a shell would pass, so nothing after `;`, `&&` or `|`, in a
-substitution or behind a redirection can slip through: a command that has any of these is of no form at all.
+A form is compared with the words that a shell would pass to the program. Commands with `;`, `&&`, `|`, substitutions
+or redirections have no form, so none of these can hide another command.
 """
 
 import json
@@ -13,7 +13,7 @@ _OPERATORS = frozenset(";&|<>()")
 _RESERVED_WORDS = "! { } [[ ]] if then else elif fi do done case esac while until for select in function time coproc"
 _RESERVED = frozenset(_RESERVED_WORDS.split())
 _PATTERN = frozenset("*?[]~")
-"""What a shell may replace by the names of files or folders."""
+"""Characters of patterns that a shell may replace by file names."""
 _ESCAPED_IN_QUOTES = frozenset('$`"\\')
 _WHY = {
     "$": "a $",
@@ -26,7 +26,7 @@ _WHY = {
 
 
 class NotSimpleCommand(Exception):
-    """The text is more than one simple command; the message names the reason."""
+    """The text is not one simple command; the message names the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +34,16 @@ class ShellWord:
     """A word of a command."""
 
     text: str
-    """With quotes taken off."""
+    """The text without quotes."""
     literal: bool = True
-    """Whether the shell passes it as it is; False if it may become the names of files."""
+    """Whether the shell passes it unchanged; False if the shell may replace it by file names."""
 
 
 def parse_simple_command(text: str) -> tuple[ShellWord, ...]:
     """Return the words of a simple command.
 
     Raises:
-        NotSimpleCommand: it is empty, more than one command, or not to be told without running a shell.
+        NotSimpleCommand: it is empty, more than one command, or its words depend on the shell.
     """
     words = tuple(_Reader(text.strip(" \t\n")).words())
     if not words:
@@ -57,7 +57,7 @@ def parse_simple_command(text: str) -> tuple[ShellWord, ...]:
 
 
 class _Reader:
-    """Goes through a command line once."""
+    """Splits a command line into words."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -152,12 +152,12 @@ _ALONE = _named(
     "osascript expect tclsh entr flock rm rmdir shred dd truncate tee install mv cp ln chmod chown chgrp kill pkill "
     "killall curl wget nc ncat socat ssh scp sftp rsync ftp telnet"
 )
-"""Programs that run, write, delete or send whatever their arguments say: each command of theirs is allowed alone."""
+"""Programs whose arguments can make them run, write, delete or send anything: only exact commands may be allowed."""
 _INTERPRETERS = _named(
     "sh bash rbash dash ash zsh ksh mksh csh tcsh fish nu pwsh python pypy ipython node nodejs ts-node tsx deno bun "
     "ruby perl php lua luajit rscript julia guile racket groovy elixir erl ghci scala"
 )
-"""Programs whose first argument must be a file, or a module, to be a form: with an option it can be code."""
+"""Interpreters: a form needs a file or module as first argument, because options can contain code."""
 _ALONE_TOO = frozenset((("git", "bisect"), ("git", "config"), ("git", "filter-branch"), ("git", "submodule")))
 _RUNNERS = frozenset(
     {
@@ -167,12 +167,12 @@ _RUNNERS = frozenset(
         *(("npm", "run"), ("pnpm", "run"), ("yarn", "run"), ("deno", "task"), ("bun", "run"), ("docker", "compose")),
     }
 )
-"""Pairs of words behind which the name of what is run stands."""
+"""Word pairs that are followed by the name of the program that runs."""
 _WITH_SUBCOMMANDS = _named(
     "git hg jj svn gh glab npm pnpm yarn cargo go uv pip pip3 poetry pdm hatch rye conda docker podman kubectl helm "
     "terraform aws gcloud az systemctl brew apt apt-get dnf rustup dotnet mvn gradle bundle gem mix cmake"
 )
-"""Programs of which the next word says what they do."""
+"""Programs whose next word is a subcommand."""
 _RUN_MORE = {
     "git": (
         *("--exec", "--extcmd", "--ext-diff", "--open-files-in-pager", "--output", "--receive-pack", "--upload-pack"),
@@ -181,18 +181,18 @@ _RUN_MORE = {
     "rg": ("--hostname-bin", "--pre"),
     "sort": ("--compress-program", "--output", "-o"),
 }
-"""Options by which a program that only looks runs another one, or writes where it is told to."""
+"""Options that make an otherwise harmless program run another one or write to a file."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommandForm:
-    """Allowed commands: these words, and with `is_open` any that follow."""
+    """Allowed commands: exactly these words, or if `open`, these words followed by any others."""
 
     words: tuple[str, ...]
     open: bool
 
     def matches(self, command: str) -> bool:
-        """Return whether a command line is of this form."""
+        """Return whether a command line has this form."""
         try:
             words = parse_simple_command(command)
         except NotSimpleCommand:
@@ -205,11 +205,11 @@ class CommandForm:
         return all(word.literal and word.text == own for word, own in zip(words, self.words, strict=False))
 
     def __str__(self) -> str:
-        """As a person reads it: `git diff …`."""
+        """Return the form for the user, e.g. `git diff …`."""
         return shlex.join(self.words) + (" …" if self.open else "")
 
     def dump(self) -> str:
-        """Return it as text for `load`."""
+        """Return the form as text for `load_form`."""
         return json.dumps([list(self.words), self.open], ensure_ascii=True)
 
     @classmethod
@@ -222,10 +222,10 @@ class CommandForm:
 
 
 def allowable_forms(command: str) -> tuple[CommandForm, ...]:
-    """Return the forms of a command that may be allowed permanently, the widest first, the command alone last.
+    """Return the forms of a command that may be allowed permanently, from the widest to the exact command.
 
     Raises:
-        NotSimpleCommand: it is of no form; the message names why.
+        NotSimpleCommand: it has no form; the message names the reason.
     """
     words = parse_simple_command(command)
     texts = tuple(word.text for word in words)
@@ -239,7 +239,7 @@ def allowable_forms(command: str) -> tuple[CommandForm, ...]:
 
 
 def _least(words: tuple[ShellWord, ...]) -> int | None:
-    """Return how many words the widest form of a command must have; None if only the exact command may be allowed."""
+    """Return the fewest words that a form of a command must have; None if only the exact command may be allowed."""
     texts = [word.text for word in words]
     program = _program(words[0])
     second = texts[1] if len(texts) > 1 else ""
@@ -262,7 +262,7 @@ def _program(word: ShellWord) -> str:
 
 
 def _runs_more(words: Sequence[ShellWord]) -> bool:
-    """Return whether an option makes the program run something else."""
+    """Return whether an option may make a program run another one or write to a file."""
     return any(
         _is_option(word.text, option)
         for at, program in enumerate(words)
@@ -272,7 +272,7 @@ def _runs_more(words: Sequence[ShellWord]) -> bool:
 
 
 def _is_option(word: str, option: str) -> bool:
-    """Whether a word is this option, with a value or without; long ones may be cut short, short ones joined."""
+    """Return whether a word is this option, with or without a value; also abbreviated or combined with others."""
     if option.startswith("--"):
         said = word.partition("=")[0]
         return len(said) > 3 and option.startswith(said)
@@ -280,7 +280,7 @@ def _is_option(word: str, option: str) -> bool:
 
 
 def _behind(words: tuple[ShellWord, ...], count: int) -> int | None:
-    """Return the fewest words of a form for the command behind `count` words."""
+    """Return the fewest words of a form for a command that runs the program after `count` words."""
     rest = words[count:]
     if not rest or rest[0].text.startswith("-"):
         return None
@@ -290,15 +290,15 @@ def _behind(words: tuple[ShellWord, ...], count: int) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class ToolForm:
-    """A tool of a server with any arguments."""
+    """A tool of an MCP server with any arguments."""
 
     server: str
     tool: str
     fingerprint: str
-    """Of the server's definition and of the tool's: another one of the same name is not allowed by it."""
+    """Hash of the definitions of server and tool: a changed server or tool of the same name is not allowed."""
 
     def __str__(self) -> str:
-        """As a person reads it."""
+        """Return the form for the user."""
         return f"{self.tool} of {self.server}"
 
     def dump(self) -> str:

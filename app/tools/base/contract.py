@@ -1,7 +1,7 @@
 """The contract of tools: arguments and their JSON schemas, context, output and refusals.
 
-A schema is the plain core that every server and chat template takes: objects, arrays, scalars, descriptions; no
-titles, references, unions with null or defaults. It is the same, byte for byte, in every process.
+A schema has only what every server and chat template accepts: objects, arrays, scalars, descriptions; no titles,
+references, unions with null or defaults. Its bytes are the same in every process.
 """
 
 import difflib
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 
 MAX_RESULT_CHARACTERS = 100_000
-"""Characters of one result that the model gets; tools stay well below it by their own limits."""
+"""Most characters of a result that the model gets; tools have lower limits."""
 
 ToolKind = Literal["read", "edit", "ask", "command"]
-"""What a call can do: look, stage an edit, hand the word to the user, or run a program."""
+"""What a call can do: read, stage an edit, ask the user a question, or run a program."""
 
 
 class ToolError(Exception):
@@ -45,11 +45,11 @@ class ToolError(Exception):
 
 
 class CallRejected(Exception):
-    """The user refused, or nobody could be asked; the text is the whole result of the call.
+    """The user denied permission, or no user could be asked; the text is the whole result of the call.
 
     Args:
-        text: A sentence that says what was not done.
-        summary: The same for the user, in few words.
+        text: A sentence for the model that says what was not done.
+        summary: The same for the user, in a few words.
     """
 
     def __init__(self, text: str, summary: str = "denied by you") -> None:
@@ -58,13 +58,13 @@ class CallRejected(Exception):
 
 
 class ToolArguments(BaseModel):
-    """Base of every tool's arguments: unknown names are an error that the model can act on."""
+    """Base of every tool's arguments; an unknown argument is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class UncheckedArguments(BaseModel):
-    """Arguments as the model gave them, to be checked against the schema of an MCP server."""
+    """Arguments as the model sent them; they are checked against the schema of an MCP server later."""
 
     model_config = ConfigDict(frozen=True, defer_build=True)
 
@@ -76,19 +76,19 @@ class ToolOutput:
     """Result of a call."""
 
     text: str
-    """What the model reads; always escape_surrogates as UTF-8."""
+    """Result text for the model; always encodable as UTF-8."""
     summary: str
-    """What the user reads in one line."""
+    """One line for the user."""
     reads: dict[str, str] = field(default_factory=dict)
-    """Files that the model saw: workspace path to version (SHA-256 hex)."""
+    """Files whose content the model got: workspace path to version (SHA-256 hex)."""
     failed: bool = False
-    """What it ran failed, which is for the model to read and for the user to see."""
+    """Whether the command or tool that ran reported a failure."""
     staged: bool = False
-    """It has changed the draft."""
+    """Whether the call changed the draft."""
     todos: tuple[Todo, ...] | None = None
-    """The to-do list as of this call; None where that is not what it is about."""
+    """The new to-do list; None if the call did not change it."""
     images: tuple[Image, ...] = ()
-    """What the model sees besides, where it can; their bytes are kept."""
+    """Images for the model, if it accepts images; their bytes are stored."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "text", _bounded(escape_surrogates(self.text)))
@@ -101,17 +101,17 @@ class PermissionRequest:
 
     kind: Literal["command", "secret", "changes", "server", "ignored"]
     title: str
-    """One line: what is asked."""
+    """The question in one line."""
     detail: str
-    """The exact command, the exact path, or the tool of a server with its arguments."""
+    """The exact command, the exact path, or the server's tool with its arguments."""
     folder: str
-    """Where: a workspace path, `.` for the root."""
+    """Workspace path of the folder, `.` for the root."""
     notes: tuple[str, ...] = ()
-    """What else has to be known before a yes, the most important first."""
+    """What the user should know before allowing it, the most important first."""
     form: ToolForm | None = None
-    """Of a server: what a yes for longer than once covers."""
+    """For a server's tool: what a lasting permission covers."""
     direct: bool = False
-    """It can write to the user's files without review."""
+    """Whether it can write to the user's files without review."""
 
 
 PERMISSION_PURPOSES = {
@@ -121,7 +121,7 @@ PERMISSION_PURPOSES = {
     "ignored": "The command has written what git ignores, in",
     "server": "The model wants to call",
 }
-"""What a request for permission is for, by its kind; the folder follows, but for a server."""
+"""Purpose of a request by its kind; followed by the folder, except for a server."""
 
 
 class PermissionDuration(StrEnum):
@@ -130,30 +130,30 @@ class PermissionDuration(StrEnum):
     ONCE = "once"
     SESSION = "session"
     PROJECT = "project"
-    """In this workspace until it is revoked."""
+    """In this workspace until the user revokes it."""
 
 
 @dataclass(frozen=True, slots=True)
 class PermissionAnswer:
-    """The user's answer."""
+    """The user's answer to a permission request."""
 
     allowed: bool
     duration: PermissionDuration = PermissionDuration.ONCE
     form: CommandForm | ToolForm | None = None
-    """What else of its kind is allowed for the span; None for the very same alone."""
+    """What a lasting permission covers; None for identical requests only."""
     feedback: str = ""
-    """Why not, in the user's words; they are recorded, and no tool gets them."""
+    """The user's reason for a denial; it is recorded, but the tool does not get it."""
     unasked: str = ""
-    """What the user allowed before, which is why nothing was asked."""
+    """The earlier permission because of which the user was not asked."""
     unattended: str = ""
-    """Nobody could be asked, which is why it is not allowed: what would allow it, as a clause."""
+    """If no user could be asked: what would allow the request, as a clause."""
 
     def to_rejection(self, denied: str, not_done: str) -> CallRejected:
         """Return the exception for a call that is not allowed.
 
         Args:
-            denied: For the model: what the user did not allow, as a sentence.
-            not_done: The same where nobody could be asked, as a clause that blames nobody.
+            denied: What the user did not allow, as a sentence for the model.
+            not_done: What was not done if no user could be asked, as a clause.
         """
         if not self.unattended:
             return CallRejected(denied)
@@ -165,40 +165,40 @@ class PermissionAnswer:
 
 
 class DraftEdits(Protocol):
-    """The edits of one step as tools see them; synchronous, so to be called on a thread."""
+    """The edits of one step as tools see them; the methods block: call them on a thread."""
 
     def ensure_proposal_id(self) -> str:
-        """Return the id that the proposal of these edits will have; the first call reserves it."""
+        """Return the id of the future proposal of these edits; the first call reserves it."""
         ...
 
     @property
     def summaries(self) -> list[str]:
-        """Return the model's own words for its edits."""
+        """Return the model's summaries of its edits."""
         ...
 
     @property
     def ignored(self) -> list[IgnoredPath]:
-        """Return the ignored files that commands of the step have written."""
+        """Return the git-ignored files that commands of the step have written."""
         ...
 
     def read(self, path: str) -> OverlayFile:
-        """Return a file with pending edits and this draft's own."""
+        """Return a file with pending edits and the edits of this draft."""
         ...
 
     def added_and_removed_paths(self) -> tuple[set[str], set[str]]:
-        """Return the files that pending edits add to the disk's, and those that they remove."""
+        """Return the files that exist only with pending edits, and those that pending edits remove."""
         ...
 
     def touched_paths(self) -> set[str]:
-        """Return the files whose content pending edits change, added ones included."""
+        """Return the files whose content pending edits change or add."""
         ...
 
     def edit(self, path: str, replacements: "Sequence[Replacement]", version: str = "") -> EditReport:
-        """Replace stretches of a file; raises EditRefused."""
+        """Replace parts of a file; raises EditRefused."""
         ...
 
     def write(self, path: str, content: str) -> EditReport:
-        """Create a file or replace all of it; raises EditRefused."""
+        """Create a file or replace its content; raises EditRefused."""
         ...
 
     def delete(self, path: str) -> EditReport:
@@ -210,7 +210,7 @@ class DraftEdits(Protocol):
         ...
 
     def pending_files(self) -> Mapping[str, FileOrLink | None]:
-        """Return all files over the disk, pending or of this draft, by path; None for deleted ones."""
+        """Return all files that differ from the disk, pending or in this draft, by path; None for deleted ones."""
         ...
 
     def add_changes(self, changes: Sequence[PathChange], recipe: CommandRecipe | None = None) -> EditReport:
@@ -222,34 +222,34 @@ class DraftEdits(Protocol):
         ...
 
     def parse_patch(self, text: str) -> "ParsedPatch":
-        """Read a patch without looking into any file; raises EditRefused."""
+        """Parse a patch without reading any file; raises EditRefused."""
         ...
 
     def apply_patch(self, patch: "ParsedPatch") -> EditReport:
-        """Apply the result of `parse_patch`, over any number of files; raises EditRefused."""
+        """Apply a parsed patch to any number of files; raises EditRefused."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """The surroundings of a running tool."""
+    """Services and settings for a running tool."""
 
     workspace: Workspace
     draft: DraftEdits
     output: Callable[[str], None]
-    """Takes live output for the screen."""
+    """Shows live output on the screen."""
     confirm: Callable[[PermissionRequest], Awaitable[PermissionAnswer]]
-    """Asks the user; answers at once what the user has allowed for the session."""
+    """Asks the user; returns at once if an earlier permission covers the request."""
     planning: bool = False
-    """Nothing may be staged or written."""
+    """Plan mode: nothing may be staged or written."""
     hold_ignored: bool = False
-    """What git ignores is not written before the user has said so."""
+    """Whether to ask the user before writing git-ignored files."""
     keep: Callable[[Sequence[bytes]], object] = lambda contents: None
-    """Keeps the bytes of images; blocks, and raises StorageError."""
+    """Stores the bytes of images; blocks; raises StorageError."""
     waits: Callable[[str], None] = lambda words: None
-    """Takes in a few words what the call waits for; empty words end the wait."""
+    """Shows what the call waits for, in a few words; an empty text ends the wait."""
     staging_steps_left: int = 0
-    """How many more steps of this turn may stage edits, once this one has."""
+    """Number of further steps of this turn that may stage edits, after this one."""
 
 
 class Tool(ABC):
@@ -257,23 +257,23 @@ class Tool(ABC):
 
     name: str
     description: str
-    """For the model: what it does, when to use it, what it gives back."""
+    """For the model: what it does, when to use it, what it returns."""
     kind: ToolKind
     Arguments: ClassVar[type[BaseModel]]
     parameters: Mapping[str, Any] | None = None
-    """The schema of its arguments, where it is not made from `Arguments`; these are `UncheckedArguments` then."""
+    """JSON schema of the arguments if it is not derived from `Arguments`, which is then `UncheckedArguments`."""
 
     @abstractmethod
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutput:
         """Execute a call.
 
         Raises:
-            ToolError: It can't be done.
-            Rejected: The user said no.
+            ToolError: The call failed.
+            CallRejected: The user denied permission, or no user could be asked.
         """
 
     def label(self, arguments: BaseModel) -> str:
-        """Return the call in a few words, for status bar and transcript: the tool's name and main argument."""
+        """Return the call in a few words for status bar and transcript: the tool's name and main argument."""
         values: dict[str, Any] = dict(arguments)
         first = next((value for value in values.values() if isinstance(value, str) and value), "")
         line = " ".join(first.split())
@@ -281,14 +281,14 @@ class Tool(ABC):
 
 
 def _bounded(text: str) -> str:
-    """The text, its end cut off if it is too long: a last resort for workspaces with absurd names."""
+    """Return the text, cut if it is too long; a last resort, for example for extremely long file names."""
     if len(text) <= MAX_RESULT_CHARACTERS:
         return text
     return f"{text[:MAX_RESULT_CHARACTERS]}\n[{len(text) - MAX_RESULT_CHARACTERS:,} more characters not shown]"
 
 
 def escape_surrogates(text: str) -> str:
-    """Return the text with lone surrogates written as `\udc80`, so that it survives JSON, disk and wire."""
+    """Return the text with lone surrogates written as `\udc80`, so that it can be encoded as UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -303,7 +303,7 @@ _ORDER = ("type", "description", "items", "properties", "required", "additionalP
 
 
 def json_schema(model: type[BaseModel]) -> dict[str, Any]:
-    """Return the schema of a tool's arguments: always an object with `properties`, closed to other names."""
+    """Return the schema of a tool's arguments: always an object with `properties` and no other names."""
     schema = _schema(model)
     plain = _plain(schema, schema.get("$defs", {}))
     result: dict[str, Any] = {"type": "object", "properties": plain.get("properties", {})}
@@ -342,10 +342,10 @@ def _rank(key: str) -> int:
 
 
 def parse_arguments(tool: str, model: type[Model], arguments: Mapping[str, Any]) -> Model:
-    """Check a call's arguments, forgiving what is harmless: null for "not given", numbers and lists as text.
+    """Validate a call's arguments. Harmless mistakes are corrected: null for "not given", numbers and lists as text.
 
     Raises:
-        ToolError: Every problem on a line of its own, and what the tool takes.
+        ToolError: The arguments are wrong; lists each problem on a line, and the arguments of the tool.
     """
     schema = _schema(model)
     tidy = _tidied(schema, schema.get("$defs", {}), dict(arguments))
@@ -393,7 +393,7 @@ def _tidied_value(field: dict[str, Any], definitions: Mapping[str, Any], value: 
 
 
 def _from_text(text: str, *, wraps_text: bool) -> Any:
-    """A list that the model wrote as JSON text; a bare string counts as a list of one where strings are meant."""
+    """Return the list or object in a JSON text; if strings are expected, return other text as a list of one."""
     try:
         value = json.loads(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Resolve the paths of a call, ask the user about those that look secret, and stage an edit of them."""
+"""Resolve the paths of a call, ask the user about paths that look like secrets, and stage an edit."""
 
 import asyncio
 import json
@@ -20,23 +20,23 @@ from app.workspace.secrets import secret_reason
 
 _P = ParamSpec("_P")
 _MAX_LISTED_FILES = 50
-"""Files that one result lists."""
+"""Most files that one result lists."""
 _MAX_NOTE_CHARACTERS = 4_000
-"""Characters of notes in one result."""
+"""Most characters of notes in one result."""
 _AWAITING_APPROVAL = "awaiting approval; do not call tools; hand control back"
-"""What a staging result tells the model to do once its turn may stage no more."""
+"""Instruction in a staging result when the turn may not stage more."""
 
 
 async def stage_edit(
     context: ToolContext, summary: str | None, edit: Callable[_P, EditReport], *arguments: _P.args, **named: _P.kwargs
 ) -> ToolOutput:
-    """Run one edit of the draft with the given arguments.
+    """Run one edit of the draft with the given arguments; return its staging result.
 
     Raises:
-        ToolError: The edit was refused; nothing was staged by this call.
+        ToolError: The edit was refused; this call staged nothing.
     """
     with refusals_as_tool_errors():
-        # A thread can't be stopped: wait for it, so that nothing reaches the draft after the call has ended.
+        # A thread can't be stopped: wait for it, so that the draft does not change after the call has ended.
         report = await run_shielded(asyncio.to_thread(edit, *arguments, **named))
     if summary and (line := " ".join(summary.split())):
         context.draft.summaries.append(line)
@@ -58,10 +58,10 @@ def refusals_as_tool_errors() -> Iterator[None]:
 
 
 def staged_result(proposal_id: str, report: EditReport, steps_left: int = 0) -> str:
-    """Return the result as JSON, which models read as a fact and not as praise.
+    """Return the result as JSON, which models treat as a fact and not as praise.
 
     Args:
-        steps_left: How many more steps of the turn may stage edits.
+        steps_left: Number of further steps of the turn that may stage edits.
     """
     result: dict[str, object] = {
         "status": "staged",
@@ -93,17 +93,17 @@ def _stat(report: EditReport) -> str:
 
 
 _LOOKED_THROUGH = 50_000
-"""Files of the workspace that are looked through for a similar name."""
+"""Most files of the workspace that are searched for a similar name."""
 
 
 def resolve_path(workspace: Workspace, path: str) -> str:
-    """Return the workspace path that the model means; raises ToolError for one that it must not touch."""
+    """Return the normalized workspace path; raise ToolError for a path that the model must not access."""
     with os_errors_as_tool_errors(path):
         return workspace.normalize_path(path)
 
 
 def resolve_real_path(workspace: Workspace, path: str | None) -> str:
-    """Resolve a path and its links, as the start of a walk; the root for an empty path."""
+    """Return a workspace path with links resolved, as the start of a walk; the root for an empty path."""
     with os_errors_as_tool_errors(path or "."):
         return workspace.resolve(workspace.normalize_path(path or "."))
 
@@ -124,7 +124,7 @@ def os_errors_as_tool_errors(path: str) -> Iterator[None]:
 
 
 def find_secret_reason(workspace: Workspace, path: str, content: bytes | None = None) -> str:
-    """Return why a file looks like a secret, by any of its names, links resolved; empty if it doesn't."""
+    """Return why a file looks like a secret by any of its names, including link targets; empty if it doesn't."""
     with os_errors_as_tool_errors(path):
         real = workspace.resolve(path)
         reason = secret_reason(path, content) or (secret_reason(real, content) if real != path else "")
@@ -135,8 +135,7 @@ def find_secret_reason(workspace: Workspace, path: str, content: bytes | None = 
 
 
 def found_file_looks_secret(path: str, file: WalkedFile) -> bool:
-    """Return whether a file that a walk found, and whose path has no links, looks like a secret by any of its
-    names."""
+    """Return whether a file from a walk looks like a secret by any of its names; its path must have no links."""
     if secret_reason(path, file.content):
         return True
     return bool(file.secret_twin and secret_reason(file.secret_twin, file.content))
@@ -151,13 +150,13 @@ def pending_secret_reason(file: OverlayFile) -> str:
 
 
 async def ask_if_secret(context: ToolContext, *paths: str) -> None:
-    """Ask the user before the model learns anything of a file that looks like a secret, on disk or pending.
+    """Ask the user before the model gets any content of a file that looks like a secret, on disk or pending.
 
-    What this session's model has staged itself needs no question.
+    Content that this session's model staged itself needs no permission.
 
     Raises:
-        Rejected: The user said no.
-        ToolError: A path is not one to touch.
+        CallRejected: The user denied permission, or no user could be asked.
+        ToolError: The model must not access a path.
     """
     for path, reason in await asyncio.to_thread(find_secrets_among, context.workspace, context.draft, paths):
         folder = PurePosixPath(path).parent.as_posix()
@@ -184,7 +183,7 @@ def _on_disk(workspace: Workspace, path: str) -> str:
     except (FileNotFoundError, IsADirectoryError):
         return ""
     except (OSError, WorkspaceError):
-        # Whoever uses the path will say what is wrong with it; its name can tell all the same.
+        # The tool reports the error when it uses the path; the name alone can still look like a secret.
         pass
     return find_secret_reason(workspace, path, content)
 
@@ -193,7 +192,7 @@ def _pending(draft: DraftEdits, path: str) -> str:
     try:
         return pending_secret_reason(draft.read(path))
     except (OSError, WorkspaceError):
-        # No tool gets anything of what the draft will not read.
+        # If the draft can't read the file, no tool gets its content.
         return ""
 
 

@@ -1,1 +1,1 @@
-"""The tool that runs commands, and the commands that run without a question."""
+"""The tool that runs commands."""

@@ -1,4 +1,4 @@
-"""Results of a command: its output as text, its changes staged or written through, and the sandbox in words."""
+"""Results of a command: its output as text, its changes staged or written to disk, and notes about the sandbox."""
 
 import asyncio
 import codecs
@@ -34,40 +34,40 @@ if TYPE_CHECKING:
 
 
 HEAD_CHARACTERS = 8_000
-"""Characters kept from the beginning."""
+"""Characters of output kept from the start."""
 TAIL_CHARACTERS = 24_000
-"""Characters kept from the end, where errors are."""
+"""Characters of output kept from the end, where errors usually are."""
 LIVE_INTERVAL_SECONDS = 0.05
-"""Seconds between two pieces of live output."""
+"""Seconds between two updates of live output."""
 MAX_LIVE_CHARACTERS = 16_000
-"""Characters of one piece of live output; the beginning of a larger one is left out."""
+"""Most characters of one update; the start of a longer one is left out."""
 _LIVE_HELD = 8 * MAX_LIVE_CHARACTERS
-"""Characters that wait for the next piece at most, also while the event loop is late."""
+"""Most characters buffered for the next update, even if the event loop is late."""
 
 _SEQUENCE = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # CSI
     r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x90-\x9f]*(?:\x07|\x1b\\|\x9c)"  # OSC, DCS, SOS, PM, APC
-    r"|\x1b[ -/]*[0-OQ-WYZ\\`-~]"  # two and more characters, CSI and strings left out
+    r"|\x1b[ -/]*[0-OQ-WYZ\\`-~]"  # two or more characters, without CSI and strings
 )
 """Control sequences of ECMA-48, and xterm's BEL as the end of a string."""
 _C1 = re.compile(r"[\x90\x98\x9b\x9d-\x9f]")
 _UNFINISHED = re.compile(r"(?:\x1b|[\x90\x98\x9b\x9d-\x9f])[^\x07\x9c\n]*\Z")
 _HELD_BACK = 500
-"""Characters at the end of a piece that may be the beginning of a sequence."""
+"""Most characters at the end of a piece that are held back as a possible start of a sequence."""
 
 
 class PlainTextDecoder:
-    """Incremental decoder of UTF-8 that removes terminal sequences, also where a piece ends inside one."""
+    """Incremental decoder of UTF-8 that removes terminal sequences, even if they are split between pieces."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._held = ""
 
     def feed(self, data: bytes, *, final: bool = False) -> str:
-        """Return the text that later bytes cannot change."""
+        """Return the decoded text; hold back an unfinished sequence at its end."""
         text = self._held + self._decoder.decode(data, final)
         self._held = ""
-        # Most output has none, and looking for them in it takes ten times as long as to see that.
+        # Most output has no sequences, and this check is ten times as fast as the search for them.
         if "\x1b" not in text and (text.isascii() or not _C1.search(text)):
             return text
         text = _SEQUENCE.sub("", text)
@@ -78,7 +78,7 @@ class PlainTextDecoder:
 
 
 class HeadAndTailBuffer:
-    """Keeps the beginning and end of a long text, and counts the characters between them."""
+    """Keeps the start and the end of a long text, and counts the characters between them."""
 
     def __init__(self, head: int = HEAD_CHARACTERS, tail: int = TAIL_CHARACTERS) -> None:
         self._head_size = head
@@ -90,10 +90,10 @@ class HeadAndTailBuffer:
         self._left_out = 0
         self._left_out_lines = 0
         self.lines = 0
-        """Newlines in all."""
+        """Number of newlines in the whole text."""
 
     def feed(self, text: str) -> None:
-        """Take more."""
+        """Add text."""
         self.lines += text.count("\n")
         if room := self._head_size - self._in_head:
             self._head.append(text[:room])
@@ -112,7 +112,7 @@ class HeadAndTailBuffer:
             self._left_out_lines += gone.count("\n")
 
     def text(self) -> str:
-        """Return the two ends, with a line between that says how much is missing."""
+        """Return start and end, with a line between them that says how much is left out."""
         head, tail = "".join(self._head), "".join(self._tail)
         if not self._left_out:
             return remove_overwritten(head + tail)
@@ -121,7 +121,7 @@ class HeadAndTailBuffer:
 
 
 class ThrottledOutput:
-    """Passes output on at a rate that a screen can follow."""
+    """Sends output to the screen at a limited rate."""
 
     def __init__(self, send: Callable[[str], None]) -> None:
         self._send = send
@@ -130,18 +130,18 @@ class ThrottledOutput:
         self._timer: asyncio.TimerHandle | None = None
 
     def feed(self, text: str) -> None:
-        """Take more; it goes out within `LIVE_INTERVAL_SECONDS`."""
+        """Add text; it is sent within `LIVE_INTERVAL_SECONDS`."""
         self._waiting.append(text)
         self._characters += len(text)
         if self._characters > _LIVE_HELD:
-            # One character more than goes out, which says that something is left out.
+            # Keep one character more than is sent: it shows `flush` that something is left out.
             self._waiting = ["".join(self._waiting)[-MAX_LIVE_CHARACTERS - 1 :]]
             self._characters = len(self._waiting[0])
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(LIVE_INTERVAL_SECONDS, self.flush)
 
     def flush(self) -> None:
-        """Send buffered output."""
+        """Send the buffered output."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -155,31 +155,33 @@ class ThrottledOutput:
 
 
 def remove_overwritten(text: str) -> str:
-    """Return the text that stays on a terminal after carriage returns, as of progress bars."""
+    """Return the text that remains visible after carriage returns, which progress bars use."""
     return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
 
 
 MAX_UNASKED_FILES = 500
 MAX_UNASKED_BYTES = 20 * 1024 * 1024
-"""Beyond either, the user is asked before anything is staged."""
+"""Above either limit, the user is asked before changes are staged."""
 MAX_CHANGE_BYTES = 250_000_000
-"""Bytes before and after of all that one command has changed: as much is in memory at a time."""
+"""Most bytes before and after of all changes of one command, which are in memory at the same time."""
 DISCARDED_LABEL = "thrown away, ignored by git"
 LEFT_ON_DISK_LABEL = "left as it is on disk, ignored by git"
 _KEPT = "the command's version is kept in"
 _TOLD = 10
-"""Names of each sort that the model is told."""
+"""Most names in each list for the model."""
 _SHOWN = 200
-"""Names that the question lists."""
+"""Most names that the question lists."""
 
 
 async def write_back_ignored_and_read_changes(
     run: WorkspaceWrites, context: ToolContext, output: ToolOutput, command: str
 ) -> tuple[ToolOutput, list[PathChange]]:
-    """Write through the files that git ignores, and read the command's other changes.
+    """Write the git-ignored changes to disk, and read the command's other changes.
+
+    In plan mode, all changes are discarded.
 
     Returns:
-        What there is to say by now, and what is to be staged.
+        The output with notes on these steps, and the changes to stage.
     """
     found = await run.find_changes()
     if context.planning:
@@ -205,7 +207,7 @@ async def write_back_ignored_and_read_changes(
 async def _write_through(
     run: WorkspaceWrites, context: ToolContext, paths: Sequence[str], command: str
 ) -> tuple[list[str], str]:
-    """Write the ignored files if the user allows it; return lines for the model, and words for the user."""
+    """Write the ignored files if the user allows it; return lines for the model and a summary for the user."""
     if context.hold_ignored and (held := (await run.write_back(paths, dry_run=True)).written):
         words = [each.summary for each in held]
         answer = await context.confirm(_ignored_question(words, command))
@@ -249,19 +251,19 @@ async def stage_command_changes(
     ran_in_place: bool,
     recipe: CommandRecipe | None = None,
 ) -> ToolOutput:
-    """Stage a command's changes, and describe them.
+    """Stage a command's changes; return the output with a description of them.
 
     Args:
-        ran_in_place: The command ran on the user's own files.
-        recipe: The data to run the command again; None if it can't be.
+        ran_in_place: The command ran directly on the user's files.
+        recipe: The data to run the command again; None if it can't be run again.
 
     Raises:
-        ToolError: It can't be staged; nothing was.
+        ToolError: The changes can't be staged; nothing was staged.
     """
     report = await _taken(context, changes, recipe)
     if not context.draft.summaries:
         context.draft.summaries.append(summarize_command(command))
-    # What was moved is one file.
+    # The report counts a moved file once.
     files = format_count(len(report.files), "file")
     proposal = context.draft.ensure_proposal_id()
     told = staged_result(proposal, report, context.staging_steps_left)
@@ -305,14 +307,14 @@ async def _taken(context: ToolContext, changes: list[PathChange], recipe: Comman
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
-            # A thread can't be stopped: wait, and take back what the user does not want any more.
+            # A thread can't be stopped: wait for it, and undo the changes because the user interrupted the call.
             await asyncio.wait({work})
             context.draft.undo_add_changes()
             raise
 
 
 def read_changes(run: WorkspaceWrites, changes: CapturedChanges) -> tuple[list[PathChange], list[str]]:
-    """Return the changes with their contents, and the unreadable ones with reasons."""
+    """Return the changes with their contents, and lines about those that can't be read."""
     readable: list[PathChange] = []
     left_out: list[str] = []
     room = MAX_CHANGE_BYTES
@@ -337,7 +339,7 @@ def _told(output: ToolOutput, notes: list[str], summary: str) -> ToolOutput:
 
 
 def format_paths(label: str, names: Sequence[str]) -> str:
-    """Return a line for the model on some paths; empty if there are none."""
+    """Return a line for the model about these paths; empty if there are none."""
     if not names:
         return ""
     more = f" and {len(names) - _TOLD:,} more" if len(names) > _TOLD else ""
@@ -352,7 +354,7 @@ GIT_NOTE = "[.git can't be written by commands: commits, and all else that git k
 """For the model."""
 
 FOLDER_RENAME_NOTE = "[rename(2) can't move a folder that was there before: mv, which copies, can]"
-"""For the model: the kernel gives layers of a user's own no other way."""
+"""For the model: rename(2) of a lower folder fails on overlays that an unprivileged user can mount."""
 
 SOCKETS_NOTE = "[Unix sockets are out of reach for commands here; command_sockets in config.toml opens them]"
 """For the model."""
@@ -380,13 +382,13 @@ _PLAN = "Plan mode: what it changes in the workspace is thrown away."
 def permission_notes(
     probe: ProbeResult, permissions: CommandPermissions, *, planning: bool, hold_ignored: bool = False
 ) -> tuple[str, ...]:
-    """Return what the user should know before a permission, most important first.
+    """Return what the user should know before allowing a command, the most important first.
 
     Args:
-        probe: How commands run here; in plan mode never in place.
-        permissions: Resources that the user's configuration opens to commands.
-        planning: Nothing that it changes is kept.
-        hold_ignored: The user wants to be asked before a file is written that git ignores.
+        probe: How commands run here; not in place in plan mode.
+        permissions: Resources that the user's configuration gives commands access to.
+        planning: Plan mode: the command's changes are discarded.
+        hold_ignored: The user wants to be asked before git-ignored files are written.
     """
     places = ", ".join(permissions.writable)
     outside = f"Outside the workspace it writes {places}, and nothing else." if places else _NOTHING_OUTSIDE
@@ -420,7 +422,7 @@ def permission_notes(
 
 
 def _open_in_place(probe: ProbeResult) -> str:
-    """Return sentences about protections that this kernel lacks for a command in place, each after a space."""
+    """Return sentences about protections that this platform lacks for a command in place, each after a space."""
     sentences = (
         (
             not probe.filters_syscalls,
@@ -437,10 +439,10 @@ def _open_in_place(probe: ProbeResult) -> str:
 
 
 def sandbox_failure_notes(output: str, result: "ProcessResult", *, in_place: bool) -> list[str]:
-    """Return lines for the model about what a command could not do here, though it can elsewhere.
+    """Return lines for the model about operations that failed because of the sandbox.
 
     Args:
-        in_place: The command ran on the user's own files.
+        in_place: The command ran directly on the user's files.
     """
     found = (
         (_GIT_REFUSED.search(output), GIT_NOTE),
@@ -452,7 +454,7 @@ def sandbox_failure_notes(output: str, result: "ProcessResult", *, in_place: boo
 
 
 def describe_sandbox(probe: ProbeResult) -> str:
-    """Return in a line how commands run here."""
+    """Return one line that says how commands run here."""
     if probe.refusal:
         return f"do not run: {probe.refusal}"
     match probe.mode:

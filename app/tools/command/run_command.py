@@ -1,4 +1,4 @@
-"""`run_command`: a shell command, after the user has allowed exactly this one."""
+"""`run_command`: runs a shell command after the user has allowed it."""
 
 import asyncio
 import os
@@ -52,10 +52,10 @@ class RunCommandArguments(ToolArguments):
 
 
 class RunCommand(Tool):
-    """Asks first, runs the command on the workspace with pending edits, and stages its changes.
+    """Asks for permission, runs the command on the workspace with pending edits, and stages its changes.
 
     Args:
-        sandbox: Gives where commands of this workspace run; it is loaded once one does.
+        sandbox: Returns the sandbox of the workspace; called when a command runs.
     """
 
     name = "run_command"
@@ -73,7 +73,12 @@ class RunCommand(Tool):
         self._sandbox = sandbox
 
     async def run(self, arguments: RunCommandArguments, context: ToolContext) -> ToolOutput:
-        """Ask, run, wait for the end, and stage."""
+        """Ask for permission, run the command to its end, and stage its changes.
+
+        Raises:
+            ToolError: The command can't be run, or its changes can't be staged.
+            CallRejected: The user denied permission, or no user could be asked.
+        """
         if "\0" in arguments.command:
             raise ToolError("The command has a NUL character in it.")
         folder = resolve_path(context.workspace, arguments.folder or ".")
@@ -132,7 +137,7 @@ class RunCommand(Tool):
 
 
 class _Printed:
-    """Output of a command, live and at its end."""
+    """Output of a command, shown live and returned at its end."""
 
     def __init__(self, context: ToolContext) -> None:
         self._plain = PlainTextDecoder()
@@ -140,18 +145,18 @@ class _Printed:
         self._live = ThrottledOutput(context.output)
 
     def take(self, data: bytes, *, final: bool = False) -> None:
-        """Take a piece."""
+        """Add a piece of output."""
         text = self._plain.feed(data, final=final)
         self._kept.feed(text)
         self._live.feed(text)
 
     def finish(self) -> None:
-        """No more comes."""
+        """End the output."""
         self.take(b"", final=True)
         self._live.flush()
 
     def told(self, ended: ProcessResult, limit: int) -> tuple[str, str]:
-        """Return the output as the model and the user read it."""
+        """Return the output as text for the model, and a summary for the user."""
         if ended.timed_out:
             state, summary = f"stopped after {limit} s, its time limit", "timed out"
         elif ended.code < 0:
@@ -178,7 +183,7 @@ def _check_folder(context: ToolContext, folder: str) -> None:
 
 
 def _recipe(arguments: RunCommandArguments, folder: str, variables: Sequence[str]) -> CommandRecipe:
-    """Return what it takes to run the command again; the sandbox has run, so that its modules are loaded."""
+    """Return the data to run the command again; called after the sandbox has run, so its modules are loaded."""
     from app.sandbox.environment import environment_digest
 
     return CommandRecipe(
@@ -190,7 +195,7 @@ def _recipe(arguments: RunCommandArguments, folder: str, variables: Sequence[str
 
 
 def command_shell(root: Path) -> list[str]:
-    """Return bash, since models write for it, else the system's shell; never one inside the workspace."""
+    """Return bash, as models write for it, or else the system's shell; never a program inside the workspace."""
     bash = shutil.which("bash")
     if bash and Path(bash).is_absolute() and not Path(bash).resolve().is_relative_to(root):
         return [bash, "--noprofile", "--norc", "-c"]

@@ -1,4 +1,4 @@
-"""`list_files`: which files there are, found by a walk over the overlay for a limited time."""
+"""`list_files`: lists files with pending edits applied, within a time limit."""
 
 import asyncio
 import re
@@ -17,16 +17,16 @@ from app.workspace.wildmatch import ignore_rule_regex, parse_ignore_rule
 
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _MAX_EXPANDED_PATTERNS = 64
-"""Patterns that one with braces may stand for."""
+"""Most patterns that a pattern with braces may expand to."""
 
 
 def compile_path_matcher(pattern: str) -> Callable[[str], bool]:
-    """Return a test of paths by a gitignore pattern.
+    """Return a predicate for paths by a gitignore pattern.
 
-    A pattern without a slash is looked for in any folder; `**` crosses folders; a folder's name stands for all in it.
+    A pattern without a slash matches in any folder; `**` matches across folders; a folder matches everything in it.
 
     Raises:
-        ToolError: The pattern makes no sense.
+        ToolError: The pattern is invalid.
     """
     expressions: list[str] = []
     for single in _without_braces(pattern.strip()):
@@ -43,7 +43,7 @@ def compile_path_matcher(pattern: str) -> Callable[[str], bool]:
 
 
 def _without_braces(pattern: str) -> list[str]:
-    """Return the patterns that a pattern with `{a,b}` stands for."""
+    """Return the expansions of a pattern with `{a,b}`."""
     done: list[str] = []
     todo = [pattern]
     while todo and len(todo) + len(done) <= _MAX_EXPANDED_PATTERNS:
@@ -63,13 +63,13 @@ Result_co = TypeVar("Result_co", covariant=True)
 def list_overlay_files(
     context: ToolContext, folder: str, is_stopped: Callable[[], bool]
 ) -> Iterator[tuple[str, bool]]:
-    """Yield all files of a folder that no ignore rule leaves out, sorted, with whether only pending edits add it.
+    """Yield all files of a folder that are not ignored, sorted, each with whether only pending edits add it.
 
-    For a file, yield the file itself. The disk is walked while files are consumed, so consume them on a thread. The
-    iteration ends when `is_stopped` returns True.
+    For a file, yield the file itself. The disk is read during the iteration: do it on a thread. The iteration ends
+    when `is_stopped` returns True.
 
     Raises:
-        ToolError: There is no such file or folder, on disk or pending.
+        ToolError: The file or folder does not exist, neither on disk nor pending.
     """
     added, removed = context.draft.added_and_removed_paths()
     added = {path for path in added if folder in (".", path) or path.startswith(f"{folder}/")}
@@ -83,10 +83,10 @@ def list_overlay_files(
 
 
 class StoppableWork(Protocol[Result_co]):
-    """Work that blocks; `stop` may come from another thread."""
+    """Blocking work; `stop` may be called from another thread."""
 
     def run(self) -> Result_co:
-        """Do it, or as much of it as is done until it is stopped."""
+        """Do the work; after `stop`, return the results so far."""
         ...
 
     def stop(self) -> None:
@@ -95,22 +95,22 @@ class StoppableWork(Protocol[Result_co]):
 
 
 async def run_with_time_limit(work: StoppableWork[Result_co], seconds: float) -> Result_co:
-    """Return the result, soon after `seconds` at the latest; cancellation stops the work too."""
+    """Return the result of the work, or a partial one soon after `seconds`; cancellation stops the work too."""
     running = asyncio.ensure_future(asyncio.to_thread(work.run))
     try:
         await asyncio.wait({running}, timeout=seconds)
     finally:
         if not running.done():
             work.stop()
-            # The thread ends by itself; whatever it has to say then is of no interest.
+            # The thread ends soon; ignore its result and its exception.
             running.add_done_callback(lambda done: done.cancelled() or done.exception())
     return await running
 
 
 MAX_LISTED_FILES = 500
-"""Lines in one result."""
+"""Most lines in one result."""
 LIST_SECONDS = 20.0
-"""Seconds; what was found by then is the result."""
+"""Time limit; files found until then are the result."""
 
 
 class ListFilesArguments(ToolArguments):
@@ -126,7 +126,7 @@ class ListFilesArguments(ToolArguments):
 
 
 class ListFiles(Tool):
-    """Lists the files that no ignore rule leaves out, with the pending edits applied."""
+    """Lists the files that are not ignored, with the pending edits applied."""
 
     name = "list_files"
     kind = "read"
@@ -138,7 +138,7 @@ class ListFiles(Tool):
     )
 
     async def run(self, arguments: ListFilesArguments, context: ToolContext) -> ToolOutput:
-        """List once."""
+        """List the files. Raises ToolError."""
         folder = resolve_real_path(context.workspace, arguments.path)
         return await run_with_time_limit(_Listing(folder, arguments.pattern or "", context), LIST_SECONDS)
 
@@ -147,7 +147,7 @@ class ListFiles(Tool):
 class _Listing:
     """One listing.
 
-    Up to `MAX_LISTED_FILES` paths are kept; of more files only the folders, with the number of files in them.
+    Up to `MAX_LISTED_FILES` paths are kept; if there are more files, only the folders with the number of their files.
     """
 
     folder: str
@@ -157,10 +157,10 @@ class _Listing:
     _files: int = 0
     _shown: list[str] = field(default_factory=list)
     _by_folder: dict[str, tuple[int, str]] = field(default_factory=dict)
-    """For each file right in the folder and each folder in it: how many files, and how the last of them is shown."""
+    """For each file directly in the folder and each subfolder: the number of files, and the line of the last one."""
 
     def run(self) -> ToolOutput:
-        """List until the end, or until it is stopped."""
+        """List all files, or those found until `stop`."""
         prefix = "" if self.folder == "." else f"{self.folder}/"
         matches = compile_path_matcher(self.pattern) if self.pattern else None
         for path, added in list_overlay_files(self.context, self.folder, lambda: self._stopped):

@@ -1,8 +1,9 @@
-"""Matches a model's regular expression in a separate process, because some take forever and can't be interrupted.
+"""Match a model's regular expression in a separate process: some expressions take forever and can't be interrupted.
 
-Run as a script, with nothing but the standard library. Each line on stdin and stdout is one JSON value. First comes
-the expression as `{"pattern": …, "ignore_case": …}`, answered by an error message or null; then batches of
-files, each file a list of lines, answered by the list of `[file, line, column]`, all from 0, of the lines that match.
+Run as a script that uses only the standard library. Each line on stdin and stdout is one JSON value. The first
+request is the expression as `{"pattern": …, "ignore_case": …}`, answered by an error message or null. Then come
+batches of files, each file a list of lines, answered by a list of `[file, line, column]` (from 0) for the matching
+lines.
 """
 
 import json
@@ -13,8 +14,8 @@ import warnings
 
 
 def main() -> None:
-    """Answer requests until stdin ends, or until the number of seconds on the command line is over."""
-    # Nobody ends it where signoff was killed, and an expression at work looks at nothing else.
+    """Answer requests until stdin ends, or until the number of seconds on the command line has passed."""
+    # If signoff is killed, no process ends this one, and a running match does not check stdin.
     signal.alarm(int(sys.argv[1]))
     warnings.simplefilter("ignore")
     question = json.loads(sys.stdin.readline())

@@ -1,7 +1,7 @@
-"""ripgrep as a first filter: which of many files can contain a match. The final match is done by our own code.
+"""ripgrep as a first filter: which of many files can contain a match. Python code does the final matching.
 
-It gets the very files to look at, so ignore rules, secrets and links are not its business, and it never shows text.
-Nor is it asked about expressions, of which it has a dialect of its own, but about the texts that a match needs.
+ripgrep gets exact file paths, so it does not handle ignore rules, secrets or links, and its output has no text of
+files. It gets literal texts that a match requires, not the expression, because its regex dialect differs.
 """
 
 import os
@@ -24,13 +24,13 @@ _ESCAPE = re.compile(r"x..|u.{4}|U.{8}|N\{[^}]*\}|[0-9]{1,3}|.")
 
 
 def required_texts(pattern: str, *, regex: bool, ignore_case: bool) -> tuple[RequiredTexts, bool]:
-    """Return texts of which each matching line contains one or more, and whether to ignore their case.
+    """Return texts of which each matching line contains at least one, and whether to ignore their case.
 
     Args:
         pattern: A text, or a regular expression that Python compiles.
 
     Returns:
-        Printable ASCII; none if there is no telling.
+        The texts in printable ASCII; empty if they can't be determined.
     """
     if not regex:
         return _best(_PLAIN.findall(pattern)), ignore_case
@@ -43,11 +43,11 @@ def required_texts(pattern: str, *, regex: bool, ignore_case: bool) -> tuple[Req
 
 
 class _Unknown(Exception):
-    """The expression is not read any further."""
+    """The expression has an element that the parser does not support."""
 
 
 class _Reader:
-    """Parses an expression from left to right; unknown elements count as matching anything."""
+    """Parses an expression from left to right; an element without required literals counts as matching anything."""
 
     def __init__(self, pattern: str) -> None:
         self._pattern = pattern
@@ -55,7 +55,7 @@ class _Reader:
         self.ignores_case = False
 
     def alternatives(self) -> RequiredTexts:
-        """Return the literals that one of the expressions between `|` requires, up to a `)` or the end."""
+        """Return literals of which each alternative requires one, up to a `)` or the end; empty if one has none."""
         found = [self._sequence()]
         while self._next("|"):
             found.append(self._sequence())
@@ -84,7 +84,7 @@ class _Reader:
         return int(repeated["least"]) if repeated["least"] else int(repeated[0][0] == "+")
 
     def _atom(self) -> str | RequiredTexts:
-        """Return a literal letter, or the literals that an atom requires."""
+        """Return a literal character, or the literals that an atom requires."""
         letter = self._pattern[self._at]
         self._at += 1
         if letter == "\\":
@@ -114,7 +114,7 @@ class _Reader:
         elif opened := self._take(_OPENS):
             aside = opened["aside"] is not None
         elif self._next("?"):
-            # A comment, behind which a `*` is about what stands before it, or what is newer than this.
+            # A comment (a following `*` would apply to the atom before it), or an unknown extension.
             raise _Unknown
         texts = self.alternatives()
         if not self._next(")"):
@@ -138,7 +138,7 @@ def _best(texts: list[str]) -> RequiredTexts:
 
 
 _ARGUMENT_BYTES = 96 * 1024
-"""Bytes of paths in one call; far below the limit of any system."""
+"""Most bytes of paths in one call; far below the limit of any system."""
 _OPTIONS = (
     "--no-config",
     "--no-ignore",
@@ -153,16 +153,16 @@ _OPTIONS = (
 )
 
 _LETTERS_I = r"[iI\x{130}\x{131}]"
-"""What Python takes for the same where case does not count; ripgrep has the last two, of Turkish, for others."""
+"""Characters that Python's re.IGNORECASE equates; ripgrep treats the last two (Turkish) differently."""
 
 
 class RipgrepFilter:
     """A search with ripgrep; `stop` may be called from another thread.
 
     Args:
-        root: The folder that paths are relative to.
-        texts: Printable ASCII; files pass that have one of them.
-        ignore_case: Whether upper and lower case are the same, as for Python.
+        root: Paths are relative to this folder.
+        texts: Printable ASCII; a file passes if it contains one of them.
+        ignore_case: Whether to ignore case in the same way as Python.
     """
 
     def __init__(self, program: str, root: Path, texts: Collection[str], *, ignore_case: bool) -> None:
@@ -175,7 +175,7 @@ class RipgrepFilter:
         self._stopped = threading.Event()
 
     def filter_paths(self, paths: Sequence[str]) -> list[str]:
-        """Return the paths whose files may match, in the same order; all of a batch if ripgrep can't tell."""
+        """Return the paths of files that may match, in the same order; the whole batch if ripgrep fails."""
         found: list[str] = []
         for batch in _batches(paths):
             if self._stopped.is_set():
@@ -184,7 +184,7 @@ class RipgrepFilter:
         return found
 
     def stop(self) -> None:
-        """End it."""
+        """Stop the search and kill ripgrep."""
         self._stopped.set()
         if self._running is not None:
             self._running.kill()
@@ -202,27 +202,27 @@ class RipgrepFilter:
             ) as process:
                 self._running = process
                 if self._stopped.is_set():
-                    # The stop came while this was started, and found nothing to end.
+                    # `stop` was called before this process was known to it.
                     process.kill()
                 output, _ = process.communicate()
         except OSError:
             return batch
         if process.returncode not in (0, 1):
             return batch
-        # It reads its standard input in the place of a file of that name.
+        # For a file named `-`, ripgrep reads its standard input: let the file pass.
         matching = {"-", *os.fsdecode(output).split("\0")}
         return [path for path in batch if path in matching]
 
 
 def _letter(letter: str, ignore_case: bool) -> str:
-    """An expression for one letter, which no version takes for anything else."""
+    """Return an expression for one character that every version of ripgrep reads in the same way."""
     if ignore_case and letter in "iI":
         return _LETTERS_I
     return letter if letter.isalnum() else f"\\x{ord(letter):02x}"
 
 
 def find_ripgrep(root: Path) -> str | None:
-    """Return the program if it is installed; one inside the workspace is not trusted."""
+    """Return the path of ripgrep if it is installed outside the workspace; else None."""
     program = shutil.which("rg")
     if program is None or not Path(program).is_absolute() or Path(program).resolve().is_relative_to(root):
         return None

@@ -1,4 +1,4 @@
-"""`search_text`: lines that match, in all files or some."""
+"""`search_text`: finds matching lines in all files or in some."""
 
 import asyncio
 import json
@@ -33,34 +33,34 @@ from app.workspace.paths import LinkInPath, WalkedFile
 from app.workspace.secrets import secret_path_reason
 
 LineMatch = tuple[int, int, str]
-"""The number of a matching line, from 0, the column of its first match, and its text without ending."""
+"""The number of a matching line (from 0), the column of its first match, and its text without line ending."""
 FindMatch = Callable[[str, int], re.Match[str] | None]
-"""Finds the first match in a text from an index on."""
+"""Finds the first match in a text at or after an index."""
 
 _SAME_IN_ANY_CASE = {"i": "\u0130\u0131", "k": "\u212a", "s": "\u017f"}
-"""Letters outside of ASCII that match one of ASCII where case does not count (documentation of re.IGNORECASE)."""
+"""Non-ASCII letters that match an ASCII letter if case is ignored (see the documentation of re.IGNORECASE)."""
 
 REGEX_WORKER_FILE = Path(__file__).with_name("regex_worker.py")
 _WORKER_SECONDS = 60
-"""Seconds after which the worker ends by itself, far more than a search may take."""
+"""Seconds after which the worker ends by itself; much longer than a search may take."""
 
 
 class MatcherStopped(Exception):
-    """The matcher was stopped while it was at work."""
+    """The matcher was stopped during its work."""
 
 
 class Matcher(Protocol):
     """Finds matching lines; `prepare` and `find_hits` block, and `stop` may be called from another thread."""
 
     most_files: int
-    """How many files `hits` is best given at once."""
+    """Best number of files for one call of `find_hits`."""
 
     def prepare(self) -> None:
-        """Get ready; raises ToolError for a pattern that is none, and MatcherStopped."""
+        """Prepare for matching; raises ToolError for an invalid pattern, and MatcherStopped."""
         ...
 
     def can_match(self, content: bytes) -> bool:
-        """Return whether any line of a file can match, by a quick look at its bytes."""
+        """Return whether a line of a file may match, by a quick check of its bytes."""
         ...
 
     def find_hits(self, documents: Sequence[Document]) -> list[list[LineMatch]]:
@@ -72,12 +72,12 @@ class Matcher(Protocol):
         ...
 
     def close(self) -> None:
-        """Release everything; nothing is called after this."""
+        """Release all resources; nothing may be called after this."""
         ...
 
 
 class LiteralMatcher:
-    """Looks for a string."""
+    """Matches a literal string."""
 
     most_files = 1
 
@@ -100,17 +100,17 @@ class LiteralMatcher:
 
 
 class RegexMatcher:
-    """Looks for a regular expression in Python's dialect."""
+    """Matches a regular expression in Python's dialect, in a worker process."""
 
     most_files = 64
-    """An exchange with the worker costs as much as the search of a small file."""
+    """A request to the worker costs as much time as the search of a small file."""
 
     def __init__(self, pattern: str, ignore_case: bool) -> None:
         self._pattern = pattern
         self._ignore_case = ignore_case
         self.can_match: Callable[[bytes], bool] = lambda content: True
         self._required: FindMatch | None = None
-        """Finds what each line has that can match, if that is known."""
+        """Finds lines that contain a required literal; None if no literal is known."""
         self._process = subprocess.Popen(
             [sys.executable, "-I", "-S", str(REGEX_WORKER_FILE), str(_WORKER_SECONDS)],
             stdin=subprocess.PIPE,
@@ -121,7 +121,7 @@ class RegexMatcher:
         )
 
     def prepare(self) -> None:
-        """Compile; raises ToolError for an expression that is none, and MatcherStopped."""
+        """Compile the expression in the worker; raises ToolError for an invalid one, and MatcherStopped."""
         error = self._ask({"pattern": self._pattern, "ignore_case": self._ignore_case})
         if error is not None:
             raise ToolError(f"{self._pattern!r} is not a regular expression in Python's dialect: {error}.")
@@ -152,7 +152,7 @@ class RegexMatcher:
         self._process.kill()
 
     def close(self) -> None:
-        """End the worker and collect it."""
+        """Kill the worker and wait for its end."""
         self._process.kill()
         with suppress(OSError):
             self._process.communicate()
@@ -172,7 +172,7 @@ class RegexMatcher:
 
 
 def find_matching_lines(text: str, search: FindMatch) -> list[LineMatch]:
-    """Return the lines that match an expression; it can match neither a line feed nor nothing."""
+    """Return the lines that match; the expression must not match line feeds or empty text."""
     found: list[LineMatch] = []
     at = number = 0
     while match := search(text, at):
@@ -188,7 +188,7 @@ def find_matching_lines(text: str, search: FindMatch) -> list[LineMatch]:
 
 
 def _filter(pattern: str, *, regex: bool, ignore_case: bool) -> Callable[[bytes], bool]:
-    """A test of a file's bytes that only those fail in which no line matches."""
+    """Return a predicate on a file's bytes; if it returns False, no line of the file matches."""
     texts, ignore_case = required_texts(pattern, regex=regex, ignore_case=ignore_case)
     if not texts:
         return lambda content: True
@@ -211,15 +211,15 @@ def _letter(letter: str, ignore_case: bool) -> bytes:
 
 
 MAX_SHOWN_LINES = 200
-"""Matching lines in one result."""
+"""Most matching lines in one result."""
 MAX_LINE_CHARACTERS = 300
-"""Characters of one line, around its first match."""
+"""Most characters of one line, around its first match."""
 BATCH_FILES = 2_000
-"""Files that ripgrep is given at once: the first are searched while the others have not been found yet."""
+"""Number of files for one call of ripgrep: the first files are searched before the last ones are found."""
 MIN_RIPGREP_FILES = 50
-"""Up to so many files, starting ripgrep costs more than it saves."""
+"""For this many files or fewer, starting ripgrep costs more than it saves."""
 BATCH_BYTES = 1_000_000
-"""Bytes of the files that a matcher is given at once: it is given no more once they have as many."""
+"""A batch for the matcher is complete when its files have this many bytes."""
 
 
 @dataclass(slots=True)
@@ -227,7 +227,7 @@ class SearchMatches:
     """The matches found so far."""
 
     files: list[tuple[str, list[tuple[int, str]]]] = field(default_factory=list)
-    """Paths with the lines to show: number from 1, and text."""
+    """Paths with the lines to show: number (from 1) and text."""
     lines_shown: int = 0
     lines_found: int = 0
     files_found: int = 0
@@ -235,19 +235,19 @@ class SearchMatches:
     secrets: list[str] = field(default_factory=list)
     """Files left out because they look like secrets."""
     unreadable: list[str] = field(default_factory=list)
-    """Files left out because they are too large or the disk would not give them."""
+    """Files left out because they are too large or can't be read."""
     cut_short: bool = False
     """The search was stopped before its end."""
 
 
 @dataclass(frozen=True, slots=True)
 class _SearchedFile:
-    """A file of which lines may match."""
+    """A file that may have matching lines."""
 
     path: str
     document: Document
     on_disk: WalkedFile | None
-    """As it was read; None if it is read with pending edits."""
+    """The file on disk; None if the document contains pending edits."""
 
 
 @dataclass(slots=True)
@@ -260,12 +260,12 @@ class FileSearch:
     matcher: Matcher
     sieve: RipgrepFilter | None
     allowed_secret: str = ""
-    """A file that was named, so that the user was asked for it if it looks like a secret."""
+    """A file that the model named: the user was already asked for it if it looks like a secret."""
     findings: SearchMatches = field(default_factory=SearchMatches)
     _stopped: bool = False
 
     def run(self) -> SearchMatches:
-        """Search; raises ToolError for a path or pattern that makes no sense."""
+        """Search; raises ToolError for an invalid path or pattern."""
         try:
             self.matcher.prepare()
             with self.context.workspace.walked_file_reader() as read:
@@ -290,7 +290,7 @@ class FileSearch:
         self.matcher.stop()
 
     def _candidates(self) -> Iterator[tuple[str, bool]]:
-        """Files that may match, sorted, each with whether pending edits touch it; found as they are asked for."""
+        """Yield the files that may match, sorted, each with whether pending edits change it; lists files lazily."""
         touched = self.context.draft.touched_paths()
         files = self._open_files()
         while not self._stopped and (batch := list(islice(files, BATCH_FILES))):
@@ -301,7 +301,7 @@ class FileSearch:
             yield from ((path, path in touched) for path in batch)
 
     def _open_files(self) -> Iterator[str]:
-        """Yield the files to search, without those that look like secrets."""
+        """Yield the files to search, without those that look like secrets by their path."""
         prefix = "" if self.under == "." else f"{self.under}/"
         matches = glob_matcher(self.glob) if self.glob else None
         for path, _ in list_overlay_files(self.context, self.under, lambda: self._stopped):
@@ -314,10 +314,10 @@ class FileSearch:
             yield path
 
     def _batches(self, read: Callable[[str], WalkedFile]) -> Iterator[list[_SearchedFile]]:
-        """Give the files in which a line may match, in batches.
+        """Yield the files that may have matching lines, in batches.
 
-        The first batches are small. Where an expression takes too long in one file, what was found in its batch is
-        lost, and so that is never more than half of the files before it.
+        The first batches are small: if an expression takes too long in one file, the matches in its batch are lost,
+        and a batch is at most as large as all batches before it.
         """
         batch: list[_SearchedFile] = []
         size, most = 0, 1
@@ -339,7 +339,7 @@ class FileSearch:
         try:
             file = read(path)
         except LinkInPath:
-            # Another name of a file that is searched, or kept from the search, under its own.
+            # The link's target is searched, or left out, under its real name.
             return None
         except (OSError, WorkspaceError):
             self.findings.unreadable.append(path)
@@ -365,7 +365,7 @@ class FileSearch:
         return None if document.is_binary else _SearchedFile(path, document, on_disk)
 
     def _take(self, file: _SearchedFile, hits: Sequence[LineMatch]) -> None:
-        """Add the lines of a file, unless it looks like a secret."""
+        """Add the matching lines of a file, unless it looks like a secret."""
         path = file.path
         if file.on_disk is None and self._is_link(path):
             return
@@ -386,7 +386,7 @@ class FileSearch:
         return bool(find_secret_reason(self.context.workspace, file.path, file.document.data))
 
     def _is_link(self, path: str) -> bool:
-        """Whether it is another name of a file that is searched, or kept from the search, under its own."""
+        """Return whether the path is a link: its target is searched, or left out, under its real name."""
         try:
             return path != self.under and self.context.workspace.resolve(path) != path
         except (OSError, WorkspaceError):
@@ -394,16 +394,16 @@ class FileSearch:
 
 
 def _clipped(line: str, column: int) -> str:
-    """The part of a long line around its match."""
+    """Return the part of a long line around its match."""
     start = max(0, min(column - MAX_LINE_CHARACTERS // 3, len(line) - MAX_LINE_CHARACTERS))
     end = start + MAX_LINE_CHARACTERS
     return f"{'…' if start else ''}{line[start:end]}{'…' if end < len(line) else ''}"
 
 
 SEARCH_SECONDS = 20.0
-"""Seconds; what was found by then is the result."""
+"""Time limit; matches found until then are the result."""
 _NAMED = 5
-"""Files named in a note."""
+"""Most files named in a note."""
 
 
 class SearchTextArguments(ToolArguments):
@@ -423,7 +423,7 @@ class SearchTextArguments(ToolArguments):
 
 
 class SearchText(Tool):
-    """Searches with the pending edits in place."""
+    """Searches files with the pending edits applied."""
 
     name = "search_text"
     kind = "read"
@@ -435,7 +435,7 @@ class SearchText(Tool):
     )
 
     async def run(self, arguments: SearchTextArguments, context: ToolContext) -> ToolOutput:
-        """Search once."""
+        """Search once. Raises ToolError, CallRejected."""
         if "\n" in arguments.pattern or "\0" in arguments.pattern:
             raise ToolError("The search goes line by line: the pattern must be one line of text.")
         under = resolve_real_path(context.workspace, arguments.path)
