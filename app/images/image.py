@@ -1,4 +1,4 @@
-"""Images as the log stores them: name, format, size and hash of the bytes."""
+"""Images as the log stores them: name, format, size, and hash of the bytes."""
 
 import hashlib
 import struct
@@ -11,7 +11,7 @@ from app.text.safe_text import escape_unsafe
 
 
 class NotAnImage(Exception):
-    """The bytes are no image of a known format, or damaged; the message says which, after a file's name."""
+    """The bytes are not a valid image of a known format; the message continues a sentence that names the file."""
 
 
 class ImageFormat(NamedTuple):
@@ -23,11 +23,11 @@ class ImageFormat(NamedTuple):
 
 
 HEAD = 16
-"""Bytes that tell the format."""
+"""Number of bytes that identify the format."""
 
 
 def detect_media_type(head: bytes) -> str:
-    """Return the media type that the first `HEAD` bytes announce; empty for none of the four."""
+    """Return the media type by the first `HEAD` bytes; empty if it is none of the four supported ones."""
     if head.startswith(b"\x89PNG\r\n\x1a\n"):
         return "image/png"
     if head.startswith(b"\xff\xd8\xff"):
@@ -54,14 +54,14 @@ def read_image_format(data: bytes) -> ImageFormat:
 
 
 def _png(data: bytes) -> tuple[int, int]:
-    """Return the size in the first chunk; the last chunk must be there
+    """Return the size in the first chunk; raise IndexError if the last chunk is missing
     (https://www.w3.org/TR/png-3/#5Chunk-layout)."""
     width, height = struct.unpack_from(">II", data, 16)
     if data[12:16] != b"IHDR":
         raise IndexError
     if data[-12:-4] != b"\0\0\0\0IEND":
         position = 8
-        # What some programs append comes after the end of the picture: find that chunk by chunk.
+        # Some programs append data after the end of the image: find the end chunk by chunk.
         while data[position + 4 : position + 8] != b"IEND":
             (length,) = struct.unpack_from(">I", data, position)
             position += 12 + length
@@ -71,13 +71,13 @@ def _png(data: bytes) -> tuple[int, int]:
 
 
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
-"""Markers of a frame, which say its size; those between them are tables."""
+"""Markers of a frame header, which contains the size; the excluded ones are tables."""
 _ALONE = frozenset({0x01, *range(0xD0, 0xD9)})
-"""Markers that nothing belongs to."""
+"""Markers without a segment."""
 
 
 def _jpeg(data: bytes) -> tuple[int, int]:
-    """From the header of the frame, segment by segment (ITU-T T.81, annex B)."""
+    """Return the size in the frame header, found segment by segment (ITU-T T.81, annex B)."""
     position = 2
     while True:
         if data[position] != 0xFF:
@@ -97,7 +97,7 @@ def _jpeg(data: bytes) -> tuple[int, int]:
 
 
 def _gif(data: bytes) -> tuple[int, int]:
-    """From the screen that all its frames are drawn on; the end is a semicolon, perhaps with padding behind it."""
+    """Return the size of the logical screen; the data must end with a semicolon, possibly followed by padding."""
     width, height = struct.unpack_from("<HH", data, 6)
     if not data.rstrip(b"\0").endswith(b";"):
         raise IndexError
@@ -105,7 +105,7 @@ def _gif(data: bytes) -> tuple[int, int]:
 
 
 def _webp(data: bytes) -> tuple[int, int]:
-    """From the first chunk, by its kind (RFC 9649)."""
+    """Return the size in the first chunk, by its kind (RFC 9649)."""
     (length,) = struct.unpack_from("<I", data, 4)
     if length + 8 > len(data):
         raise IndexError
@@ -131,28 +131,28 @@ _SIZES: Mapping[str, Callable[[bytes], tuple[int, int]]] = {
 
 
 class Image(BaseModel):
-    """An image of a message; the store keeps its bytes even if the file goes."""
+    """An image of a message; the store keeps its bytes even if the file is deleted."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     name: str
-    """As the user named the file: a workspace path, or a path elsewhere."""
+    """The file name as the user wrote it: a workspace path, or a path elsewhere."""
     media_type: str
     width: int
     height: int
     size: int
     """Bytes."""
     sha256: str
-    """Of the bytes, in hex: their name in the store."""
+    """SHA-256 of the bytes (hex), which is their key in the store."""
 
     @property
     def size_label(self) -> str:
-        """Return size in pixels and bytes: `1,280×720, 214 KB`."""
+        """Return the size in pixels and bytes, e.g. `1,280×720, 214 KB`."""
         return f"{self.width:,}×{self.height:,}, {format_bytes(self.size)}"
 
     @classmethod
     def from_bytes(cls, name: str, data: bytes) -> "Image":
-        """Return the image for some bytes. Raises `NotAnImage`."""
+        """Return the image for these bytes. Raises `NotAnImage`."""
         found = read_image_format(data)
         return cls(
             name=name,
@@ -166,11 +166,11 @@ class Image(BaseModel):
 
 _MAX_NAMED = 20
 _LONGEST_NAME = 200
-"""Characters; of a longer path the end is said."""
+"""Most characters of a name; of a longer one, the end is shown."""
 
 
 def quote_names(images: Sequence[Image]) -> str:
-    """Return the names in quotes for a sentence, escaped; of many, the first."""
+    """Return the escaped names in quotes for a sentence; at most the first `_MAX_NAMED`."""
     names = [f'"{_in_quotes(image.name)}"' for image in images[:_MAX_NAMED]]
     more = [f"{len(images) - len(names)} more"] if len(images) > len(names) else []
     *first, last = [*names, *more]
@@ -183,27 +183,27 @@ def _in_quotes(name: str) -> str:
 
 
 def format_bytes(size: int) -> str:
-    """Return a size in words: `214 KB`."""
+    """Return a size for the user, e.g. `214 KB`."""
     if size < 1_000:
         return f"{size} bytes"
     return f"{size / 1_000:,.0f} KB" if size < 1_000_000 else f"{size / 1_000_000:,.1f} MB"
 
 
 _ENCODED = {"anthropic": 5 * 1024 * 1024}
-"""Most bytes of one as base64, by wire."""
+"""Most base64 bytes of one image, by wire."""
 _ENCODED_ELSEWHERE = 13 * 1024 * 1024
 MAX_IMAGE_BYTES = _ENCODED_ELSEWHERE // 4 * 3
-"""Bytes of the largest file that any wire takes."""
+"""Most bytes of an image file that any wire accepts."""
 MAX_SIDE_PIXELS = 8_000
-"""Pixels."""
+"""Most pixels of a side."""
 MAX_IMAGES_IN_MESSAGE = 10
 _MAX_IMAGES_IN_REQUEST = 20
 _REQUEST = 18 * 1024 * 1024
-"""Bytes as base64 of all in a request."""
+"""Most base64 bytes of all images in a request."""
 
 
 def image_refusal_reason(image: Image, wire: str) -> str:
-    """Return why a wire does not accept an image, to follow its name; empty if it does."""
+    """Return why a wire does not accept an image, as the rest of a sentence after its name; empty if it does."""
     if max(image.width, image.height) > MAX_SIDE_PIXELS:
         return f"is {image.width:,}×{image.height:,} pixels, and at most {MAX_SIDE_PIXELS:,} on a side are taken"
     most = image_byte_limit(wire)
@@ -218,7 +218,7 @@ def image_byte_limit(wire: str) -> int:
 
 
 def positions_over_limit(images: Iterable[Image]) -> Iterator[int]:
-    """Return the positions of images over a request's limit, given the images newest first."""
+    """Yield the positions of the images that exceed a request's limits, given the images newest first."""
     encoded = 0
     for position, image in enumerate(images):
         encoded += image.size * 4 // 3

@@ -1,6 +1,6 @@
-"""Reads the images that a message names, through the guarded way of opening files.
+"""Read the images that a message mentions, with the workspace's checks for opening files.
 
-A file that is not called a picture and is none is named only, as any file.
+A mentioned file that neither has an image's name nor is an image is ignored here.
 """
 
 import asyncio
@@ -34,23 +34,26 @@ class ImageNotAttached(WorkspaceError):
 
 @dataclass(frozen=True, slots=True)
 class ImageCandidate:
-    """An image that a message names, not read yet."""
+    """An image that a message mentions and that is not read yet."""
 
     path: str
-    """In the workspace, or absolute elsewhere."""
+    """A workspace path, or an absolute path outside the workspace."""
     doubt: str
-    """Why the user should say that it is meant, in a few words; empty if that is clear."""
+    """Why the user must confirm it, in a few words; empty if no confirmation is necessary."""
 
 
 class ImageFiles:
-    """Finds and reads images on this machine that the user names."""
+    """Finds and reads images that the user names.
+
+    Args:
+        workspace: Relative paths are relative to its root.
+    """
 
     def __init__(self, workspace: Workspace) -> None:
-        """Paths that are not absolute count from this workspace."""
         self._workspace = workspace
 
     def find_mentioned(self, mentions: Iterable[Mention]) -> list[ImageCandidate]:
-        """Return the mentions that are images, or are named like one. Raises `ImageNotAttached`."""
+        """Return the mentioned images. Raises `ImageNotAttached` if a file with the name of an image is none."""
         found: dict[str, ImageCandidate] = {}
         for mention in mentions:
             if (candidate := self._candidate(mention)) is not None:
@@ -70,7 +73,7 @@ class ImageFiles:
         return found
 
     def parse_pasted_image_paths(self, text: str) -> list[str]:
-        """Return the image paths that a pasted text consists of; empty if it is any other text."""
+        """Return the image paths that a pasted text consists of; empty if it contains anything else."""
         for paths in possible_pasted_paths(text):
             try:
                 if all(detect_media_type(self._read(path, HEAD, head=True)[1]) for path in paths):
@@ -118,13 +121,13 @@ class ImageFiles:
         return ""
 
     def _read(self, path: str, limit: int, *, head: bool = False) -> tuple[str, bytes]:
-        """Return the resolved path and the bytes of a file; raises OSError, WorkspaceError."""
+        """Return the resolved path and the bytes of a file; raises OSError, WorkspaceError, ValueError."""
         path, outside = self._located(path)
         if not outside:
             read = self._workspace.read_head if head else self._workspace.read
             return path, read(path, limit)
         try:
-            # The user named it: where its own links lead is where it is.
+            # The user named this file, so follow its links.
             return path, read_file(os.path.realpath(path), limit, head=head)[0]
         except OSError as error:
             if error.errno == errno.EFBIG:
@@ -132,7 +135,7 @@ class ImageFiles:
             raise
 
     def _located(self, path: str) -> tuple[str, bool]:
-        """The path in the workspace, or an absolute one and True."""
+        """Return (workspace path, False), or (absolute path, True) for a file outside the workspace."""
         path = str(Path(path).expanduser()) if path.startswith("~/") else path
         if path.startswith("/") and self._workspace.relative_path(path := os.path.normpath(path)) is None:
             return path, True
@@ -159,7 +162,7 @@ class ImageFiles:
 
 
 ConfirmAttachment = Callable[[ImageCandidate], Awaitable[bool]]
-"""Asks the user whether a doubtful file is to be sent."""
+"""Asks the user whether to send a file with a `doubt`."""
 
 
 async def load_and_store_images(
@@ -170,16 +173,16 @@ async def load_and_store_images(
     confirm: ConfirmAttachment,
     named: Sequence[str] = (),
 ) -> tuple[Image, ...]:
-    """Return the images of a message; their bytes are in the store then.
+    """Return the images of a message, after storing their bytes.
 
     Args:
         keep: Stores the bytes of images.
-        wire: what the model speaks, on which the limits depend.
+        wire: The model's protocol, which determines the limits.
         confirm: Asks about files outside the workspace and files that look like secrets.
-        named: paths of files that are given as images outside the message.
+        named: Paths of images given outside the message.
 
     Raises:
-        ImageNotAttached: one of them cannot be sent; nothing was kept then.
+        ImageNotAttached: an image cannot be sent; nothing was stored.
     """
     files = ImageFiles(workspace)
     candidates = await asyncio.to_thread(lambda: files.find_mentioned([*mentions, *files.find_named(named)]))
@@ -190,6 +193,6 @@ async def load_and_store_images(
 
 
 async def parse_pasted_images(workspace: Workspace, text: str) -> list[Mention]:
-    """Return the images that a pasted text consists of; empty if it has any other text."""
+    """Return the images that a pasted text consists of; empty if it contains anything else."""
     paths = await asyncio.to_thread(ImageFiles(workspace).parse_pasted_image_paths, text)
     return [Mention(path, dropped=True) for path in paths]

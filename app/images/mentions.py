@@ -11,12 +11,12 @@ _MENTION = re.compile(
 )
 _ESCAPED = re.compile(r"\\(.)")
 _PLAIN = re.compile(r"[^\s\\\"'()]*[^\s\\\"'().,;:!?\]}]")
-"""A path that needs no quotes, and does not end like a sentence."""
+"""A path that needs no quotes and does not end with punctuation."""
 _AFTER = ".,;:!?)]}"
-"""What may stand right after a path in a sentence."""
+"""Punctuation that may directly follow a path in a sentence."""
 _SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".gif", ".webp"})
 _LONGEST = 4_000
-"""Characters of a paste that may be a path, or several."""
+"""Most characters of a paste that may consist of paths."""
 
 
 class Mention(NamedTuple):
@@ -24,11 +24,11 @@ class Mention(NamedTuple):
 
     path: str
     dropped: bool = False
-    """The file was dropped on the terminal or its path pasted by itself, so that no other text can have named it."""
+    """The file was dropped on the terminal, or its path was pasted alone, so the user chose the file."""
 
 
 def find_mentions(text: str, dropped: frozenset[str] = frozenset()) -> tuple[Mention, ...]:
-    """Return the files that a text mentions, each once; `dropped` are paths that were pasted alone."""
+    """Return the files that a text mentions, without duplicates; `dropped` are paths that were pasted alone."""
     paths = dict.fromkeys(path_from_url(found) for match in _MENTION.finditer(text) if (found := _named(match)))
     return tuple(Mention(path, path in dropped) for path in paths)
 
@@ -44,7 +44,7 @@ def path_from_url(text: str) -> str:
 
 
 def format_mention(path: str) -> str:
-    """Return how a message mentions a path."""
+    """Return the mention of a path, with quotes or escapes if necessary."""
     if _PLAIN.fullmatch(path):
         return f"@{path}"
     for quote in "\"'":
@@ -59,10 +59,10 @@ def has_image_name(path: str) -> bool:
 
 
 def possible_pasted_paths(text: str) -> Iterator[Sequence[str]]:
-    """Return the possible path lists of a pasted text, likeliest first; empty if there are none.
+    """Yield the possible path lists of a pasted text, the likeliest first; nothing if it cannot be paths.
 
-    Terminals paste a dropped file as it is, with quotes, with backslashes, or as a URL; several of them with spaces
-    or line breaks between.
+    Terminals paste a dropped file unchanged, in quotes, with backslashes, or as a URL; several files are separated by
+    spaces or line breaks.
     """
     text = text.strip()
     if not text or len(text) > _LONGEST or any(ord(character) < 32 for character in text.replace("\n", "")):
@@ -86,7 +86,7 @@ def _named(match: re.Match[str]) -> str:
     if quoted:
         return quoted
     bare = match["bare"]
-    # A closing bracket or a full stop belongs to the sentence, unless it is escaped.
+    # A closing bracket or a full stop is part of the sentence, unless it is escaped.
     while bare and bare[-1] in _AFTER and not bare.endswith("\\" + bare[-1]):
         bare = bare[:-1]
     return _ESCAPED.sub(r"\1", bare)

@@ -19,9 +19,9 @@ from app.workspace.paths import Workspace
 from app.workspace.reading import read_file
 
 MAX_MESSAGE_CHARACTERS = 500_000
-"""Characters of a message: a placeholder can stand in a file many times."""
+"""Most characters of a message: a file can contain many placeholders."""
 _LONGEST_LINE = 200
-"""Characters of a description or a hint."""
+"""Most characters of a description or a hint."""
 
 _NAME = re.compile(r"[^\W\d_][\w-]*(?::[\w-]+)*")
 _SHELL = re.compile(r"(?:^|(?<=\s))!`([^`\n]+)`|^```!", re.MULTILINE)
@@ -32,7 +32,7 @@ class CommandUnusable(Exception):
     """A command cannot be called, or not with these arguments; the message is one line that says why.
 
     Args:
-        untrusted: For want of the user's trust.
+        untrusted: Whether the reason is that the user does not trust the workspace's commands.
     """
 
     def __init__(self, message: str, *, untrusted: bool = False) -> None:
@@ -42,22 +42,22 @@ class CommandUnusable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CustomCommand:
-    """A custom command, as its file defines it."""
+    """A custom command as defined by its file."""
 
     name: str
-    """`review`, or `git:review` for one in a folder; in lower case."""
+    """`review`, or `git:review` for a file in a folder; in lower case."""
     path: str
-    """Its file, as the user knows it."""
+    """Path of its file as shown to the user."""
     description: str = ""
     argument: str = ""
-    """What it takes, for the user's eyes: `[file] [what to look for]`."""
+    """Description of its arguments for the user, e.g. `[file] [what to look for]`."""
     body: str = ""
     model: str = ""
-    """The model for its message; empty for the one in use."""
+    """The model for its message; empty for the current one."""
     effort: str = ""
-    """The reasoning effort for its message; empty for the one in use."""
+    """The reasoning effort for its message; empty for the current one."""
     shell: int = 0
-    """How many commands of a shell it wants to run; none of them is."""
+    """Number of shell commands in it; signoff runs none of them."""
     problem: str = ""
     """Why it cannot be called; empty if it can."""
 
@@ -67,7 +67,7 @@ class CustomCommand:
         return " · ".join(part for part in (self.argument, self.description) if part)
 
     def make_message(self, argument: str) -> str:
-        """Return the message for the model, with the argument filled in. Raises `CommandUnusable`."""
+        """Return the message for the model, with the argument inserted. Raises `CommandUnusable`."""
         if self.problem:
             raise CommandUnusable(f"/{self.name} cannot be used: {self.path}: {self.problem}.")
         text = expand_arguments(self.body, argument)
@@ -88,8 +88,8 @@ def parse_custom_command(name: str, path: str, content: bytes, *, takes_model: b
     """Return the command that a file defines.
 
     Args:
-        path: its file, for the user's eyes.
-        takes_model: whether a `model` in it is one of ours: other programs name models of their own endpoint.
+        path: path of its file as shown to the user.
+        takes_model: whether to use its `model`: files of other programs name models of other endpoints.
     """
     try:
         text = content.decode()
@@ -118,10 +118,10 @@ def parse_custom_command(name: str, path: str, content: bytes, *, takes_model: b
 
 
 def expand_arguments(body: str, argument: str) -> str:
-    """Return the body with `$ARGUMENTS` and `$1` to `$9` filled in; an argument without a place is appended.
+    """Return the body with `$ARGUMENTS` and `$1` to `$9` replaced; without a placeholder, the argument is appended.
 
-    What is filled in is not looked through again. Words are parted as a shell does, by quotes and spaces; where the
-    quotes do not match, as in "don't", by spaces alone. Raises CommandUnusable if it becomes too long.
+    Inserted text is not searched for placeholders. The argument is split like in a shell; if its quotes do not match,
+    as in "don't", it is split at spaces. Raises CommandUnusable if the message becomes too long.
     """
     argument = argument.strip()
     words = _words(argument)
@@ -162,16 +162,16 @@ def _line(text: str) -> str:
 
 
 MAX_COMMAND_FILE_BYTES = 64 * 1024
-"""Bytes of one file."""
+"""Most bytes of one file."""
 MAX_COMMAND_FILES = 300
-"""Files in one folder, those of its own folders among them."""
+"""Most files in one folder, including its subfolders."""
 MAX_COMMAND_FILES_BYTES = 512 * 1024
-"""Bytes of all files that the user is asked to trust."""
+"""Most bytes of all files that the user is asked to trust."""
 _LOOKED_AT = 5_000
-"""Entries of a folder that are looked at for such files."""
+"""Most entries of a folder that are searched for command files."""
 
 OF_WORKSPACE = (".signoff/commands", ".claude/commands")
-"""Folders of a workspace, the first one before the second where both have a name."""
+"""Command folders of a workspace; the first takes precedence if both have a name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,11 +180,11 @@ class FoundCommands:
 
     commands: tuple[CustomCommand, ...] = ()
     problems: tuple[str, ...] = ()
-    """Files that are no commands, and why: a line each."""
+    """One line for each file that is not a valid command."""
     content: bytes = b""
-    """All that the files say: what trust is given to."""
+    """Content of all files, on which the user's trust depends."""
     texts: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    """Path and text of each file, for the user to read before."""
+    """Path and text of each file, for the user to read before trusting them."""
 
 
 def find_workspace_commands(workspace: Workspace) -> FoundCommands:
@@ -208,7 +208,7 @@ def find_user_commands(folders: Iterable[tuple[str, Path]]) -> FoundCommands:
     """Return the user's commands; links are followed.
 
     Args:
-        folders: each with its name for the user's eyes.
+        folders: each folder with its name as shown to the user.
     """
     files = [
         (f"{named}/{below}", below, partial(_read_of_user, path))
@@ -256,7 +256,7 @@ def _read(files: Iterable[tuple[str, str, Callable[[], bytes]]], most: int = 2**
         except WorkspaceError as error:
             problems.append(escape_unsafe(f"{shown}: {error}", keep=""))
         except (OSError, RuntimeError) as error:
-            # A loop of links is a RuntimeError.
+            # `Path.resolve` raises RuntimeError for a loop of links.
             problems.append(
                 escape_unsafe(f"{shown} cannot be read: {getattr(error, 'strerror', None) or error}", keep="")
             )
@@ -267,14 +267,14 @@ def _read(files: Iterable[tuple[str, str, Callable[[], bytes]]], most: int = 2**
 
 @dataclass(frozen=True, slots=True)
 class CommandCatalogue:
-    """All commands by name: callable ones, and those that cannot be called."""
+    """All commands by name, including those that cannot be called."""
 
     commands: Mapping[str, CustomCommand] = field(default_factory=dict)
-    """By name, in order; those that have a problem say so when they are called."""
+    """Commands by name, sorted; calling one with a problem raises an error."""
     problems: tuple[str, ...] = ()
-    """What is wrong with files, and names that are taken: a line each."""
+    """One line for each problem with a file and for each name that is used twice."""
     untrusted: tuple[str, ...] = ()
-    """Names of those that the workspace brings along and the user has not trusted."""
+    """Names of the workspace's commands that the user has not trusted."""
 
     def get(self, name: str) -> CustomCommand:
         """Return the command with a name. Raises `CommandUnusable`."""
@@ -296,7 +296,7 @@ class CommandCatalogue:
 def build_catalogue(
     user: FoundCommands, workspace: FoundCommands, built_in: Collection[str], *, trusted: bool
 ) -> CommandCatalogue:
-    """Merge commands: signoff's own names first, then the user's, then the workspace's."""
+    """Merge commands: signoff's own names take precedence, then the user's, then the workspace's."""
     problems = [*user.problems, *(workspace.problems if trusted else ())]
     found: dict[str, CustomCommand] = {}
     for command in (*user.commands, *(workspace.commands if trusted else ())):

@@ -1,8 +1,8 @@
-"""Front matter: the block of settings between two lines of `---` at the top of a Markdown file.
+"""Front matter: the block of settings between two lines of `---` at the start of a Markdown file.
 
-What people write there is seldom strict YAML (`description: Use it when: …` is none), so each line is read as it is
-meant: a key and its text, a quoted text, a block behind `|` or `>`, or what goes on indented below. What a text means
-is up to whoever asks for the key; keys that nobody asks for do no harm.
+It is often not valid YAML (for example `description: Use it when: …`), so the lines are parsed leniently: a key and
+its text, a quoted text, a block after `|` or `>`, or indented lines below the key. Callers interpret the texts of the
+keys that they know; other keys are ignored.
 """
 
 import json
@@ -21,15 +21,15 @@ class FrontMatterFile:
     """A Markdown file split into front matter and body."""
 
     values: Mapping[str, str] = field(default_factory=dict)
-    """What the front matter says, by key."""
+    """The texts of the front matter, by key in lower case."""
     body: str = ""
-    """What stands below it."""
+    """The text below the front matter."""
     problem: str = ""
-    """Why the front matter cannot be read, in one line; empty if it can."""
+    """Why the front matter cannot be parsed, in one line; empty if it can."""
 
 
 def parse_front_matter(text: str) -> FrontMatterFile:
-    """Split a Markdown text; a text without front matter is all body."""
+    """Split a Markdown text into front matter and body; without front matter, all of it is the body."""
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
     if lines[0].rstrip() != _FENCE:
         return FrontMatterFile(body="\n".join(lines))
@@ -54,7 +54,7 @@ def parse_front_matter(text: str) -> FrontMatterFile:
 
 
 def _goes_on(line: str) -> bool:
-    """Whether a line belongs to the key above it."""
+    """Return whether a line belongs to the key above it."""
     return not line.strip() or line[0] in " \t-"
 
 

@@ -16,9 +16,9 @@ from app.workspace.reading import read_file
 from app.workspace.secrets import secret_reason
 
 MAX_SKILL_FILE_BYTES = 256 * 1024
-"""Bytes of one file."""
+"""Most bytes of one file."""
 MAX_SKILL_FILES = 100
-"""Files of a skill that are listed."""
+"""Most files of a skill that are listed."""
 _MAX_LISTED = 2_000
 
 
@@ -34,8 +34,8 @@ class SkillFolder(Protocol):
         """Read a file of at most `MAX_SKILL_FILE_BYTES` bytes.
 
         Raises:
-            OSError: It can't be read.
-            WorkspaceError: It is not in it, or looks like a secret, by its name or by where it leads.
+            OSError: The file can't be read.
+            WorkspaceError: The file is outside the folder, or looks like a secret by its name or its target's name.
         """
         ...
 
@@ -48,7 +48,7 @@ class WorkspaceFolder:
     """A skill folder inside the workspace.
 
     Args:
-        path: Leads to it from the root.
+        path: Its workspace path.
     """
 
     def __init__(self, workspace: Workspace, path: str) -> None:
@@ -56,7 +56,7 @@ class WorkspaceFolder:
         self.path = path
 
     def read(self, file: str) -> bytes:
-        """A file in it."""
+        """Read a file of the folder, with the checks of `SkillFolder.read`."""
         real = self._workspace.resolve(self._workspace.normalize_path(f"{self.path}/{file}"))
         if not real.startswith(f"{self._workspace.resolve(self.path)}/"):
             raise UnsafePath(f"{file} is not in the folder of the skill")
@@ -69,20 +69,20 @@ class WorkspaceFolder:
 
 
 class UserFolder:
-    """A skill folder of the user, which may be a link."""
+    """A skill folder of the user, which may be a symbolic link."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
 
     @property
     def path(self) -> str:
-        """Absolute."""
+        """Return the absolute path."""
         return str(self._root)
 
     def read(self, file: str) -> bytes:
-        """A file in it."""
+        """Read a file of the folder, with the checks of `SkillFolder.read`."""
         root = self._root.resolve()
-        # A loop of links it leaves as it is, which then can't be read.
+        # `realpath` does not resolve a loop of links; reading it then fails with OSError.
         real = Path(os.path.realpath(root / file))
         if not real.is_relative_to(root):
             raise UnsafePath(f"{file} is not in the folder of the skill")
@@ -108,13 +108,13 @@ def _no_secret(file: str, real: str, content: bytes) -> bytes:
 
 FILE_NAME = "SKILL.md"
 OF_WORKSPACE = (".agents/skills", ".claude/skills")
-"""Folders of a workspace in which there are skills, each in a folder of its own."""
+"""Folders of a workspace that contain skills, each skill in its subfolder."""
 MAX_SKILLS = 60
-"""Skills that the model is told of."""
+"""Most skills in the system prompt."""
 MAX_DESCRIPTION_CHARACTERS = 400
-"""Characters of a description that the model is told."""
+"""Most characters of a description in the system prompt."""
 _MAX_SEARCHED = 500
-"""Entries of a folder that are looked at for skills."""
+"""Most entries of a folder that are searched for skills."""
 _NAME = re.compile(r"[^\W_][\w.-]{0,63}")
 
 
@@ -125,7 +125,7 @@ class Skill:
     name: str
     description: str
     where: str
-    """Its file, as the user knows it."""
+    """Path of its file as shown to the user."""
     folder: SkillFolder
 
 
@@ -134,9 +134,9 @@ class Skills:
     """All skills of a workspace and its user."""
 
     by_name: Mapping[str, Skill] = field(default_factory=dict)
-    """In order of their names."""
+    """Skills by name, sorted."""
     problems: tuple[str, ...] = ()
-    """What is wrong with files, and names that are taken: a line each."""
+    """One line for each problem with a file and for each name that is used twice."""
 
     def prompt_text(self) -> str:
         """Return the skills as text for the system prompt: the same bytes for the same skills; empty without any."""
@@ -144,14 +144,14 @@ class Skills:
 
 
 def find_skills(workspace: Workspace, user: Iterable[tuple[str, Path]]) -> Skills:
-    """Find all skills. Blocks on the disk.
+    """Find all skills; blocks on disk access.
 
-    The workspace's need no trust: like `AGENTS.md` they are text, and what they want to run asks as ever. But they do
-    not take the name of one of the user's.
+    The workspace's skills need no trust: like `AGENTS.md` they are text, and commands from them need permission as
+    always. They cannot replace a skill of the user with the same name.
 
     Args:
-        workspace: whose folders are looked at after the user's.
-        user: folders of the user's, each with its name for the user's eyes.
+        workspace: its folders are searched after the user's.
+        user: the user's folders, each with its name as shown to the user.
     """
     found: dict[str, Skill] = {}
     problems: list[str] = []
@@ -203,7 +203,7 @@ def _of_workspace(workspace: Workspace) -> Iterator[tuple[str, str, SkillFolder]
 
 
 def _read(where: str, named: str, folder: SkillFolder) -> Skill | None:
-    """Return a skill; None for one that the model may not choose. Raises ValueError with what is wrong."""
+    """Return a skill; None if it is disabled for the model. Raises ValueError with the problem."""
     content = folder.read(FILE_NAME)
     markdown = parse_front_matter(content.decode(errors="replace"))
     if markdown.problem:
