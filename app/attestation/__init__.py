@@ -1,1 +1,1 @@
-"""Signed statements about reviews, kept in git's notes, and their verification against commits."""
+"""Signed statements about reviews, stored in git's notes, and their verification against commits."""

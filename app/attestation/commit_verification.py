@@ -36,11 +36,11 @@ from app.text.quantities import format_count
 
 _PASSED = "passed"
 _ROUNDS = 256
-"""Reviews in a row on one file that are followed."""
+"""Maximum number of successive reviews of one file that are followed."""
 _BATCH = 64
-"""Files whose hunks are looked for at once."""
+"""Number of files whose hunks are searched for at the same time."""
 _MAX_REFUSED = 1_000
-"""Statements without a good signature that are looked at, at some milliseconds each."""
+"""Maximum number of statements without a valid signature; checking one takes some milliseconds."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,10 +56,10 @@ class AcceptedReview:
 
 @dataclass(frozen=True, slots=True)
 class HunkVerification:
-    """The reviews of one hunk of a file, whatever base they had."""
+    """The reviews of one hunk of a file, for any base."""
 
     line: int
-    """Its first line, in the file after the commit, from 1."""
+    """Its first line in the file after the commit, from 1."""
     covered: bool
     reviews: Sequence[AcceptedReview]
 
@@ -70,11 +70,11 @@ class FileVerification:
 
     path: str
     reviews: Sequence[AcceptedReview] = ()
-    """By which it is covered; empty if it is not."""
+    """The reviews that cover it; empty if it is not covered."""
     problem: str = ""
-    """What is not covered, as a phrase; empty if all is."""
+    """The part that is not covered, as a phrase; empty if all is."""
     hunks: list[HunkVerification] = field(default_factory=list)
-    """Its hunks one by one, where no reviews lead from the whole file before to the whole file after."""
+    """Its hunks, if no chain of reviews covers the change of the whole file."""
 
     @property
     def covered(self) -> bool:
@@ -101,7 +101,7 @@ class CommitVerification:
     author: str
     files: Sequence[FileVerification] = ()
     exempt: str = ""
-    """Why the policy asks for no review of it; empty if it does."""
+    """Why the policy requires no review of it; empty if it does."""
 
     @property
     def covered(self) -> bool:
@@ -110,24 +110,24 @@ class CommitVerification:
 
 
 _Node = tuple[str, str]
-"""A blob and its mode; of no file both are empty."""
+"""A blob and its mode; both are empty for a missing file."""
 
 
 class _Search:
-    """The search for the reviews of a change: from its end back; of a removal, from its start on."""
+    """The search for the reviews of a change: backwards from its result; for a removal, forwards from its base."""
 
     def __init__(self, pair: BlobPair, people: int, author: str = "") -> None:
         self.pair = pair
         self.people = people
         self.author = author
-        """The address of whose reviews don't count; empty for nobody's."""
+        """The e-mail address whose reviews don't count; empty if all count."""
         self.found = FileVerification(pair.path)
         self.reached = {entry.blob for entry in (pair.after or pair.before,) if entry}
-        """The blobs whose reviews are to be looked at next; none at the end."""
+        """The blobs whose reviews are read next; empty when the search has ended."""
         self._seen = {"", *self.reached}
 
     def step(self, accepted: Iterable[AcceptedReview]) -> None:
-        """Go on over the accepted reviews of the blobs that were reached."""
+        """Follow the accepted reviews of the reached blobs."""
         files = [one.file for one in accepted]
         links = [(file.result, file.base) if self.pair.after else (file.base, file.result) for file in files]
         self.reached = {to for start, to in links if start in self.reached} - self._seen
@@ -137,17 +137,19 @@ class _Search:
 class CommitVerifier:
     """Verifies the commits of one range under one policy.
 
-    Reviews must be for the repository of a commit that is not itself in question.
+    Reviews must name the repository of a trusted commit, which is not part of the range.
 
     Args:
-        commit: The commit whose allowed signers count.
-        valid_at: When keys must be valid, Unix time in seconds; None for now.
-        more_notes: References or commits of other notes that are read, too.
-        trusted: A commit of the repository that is not in question; empty for `commit`.
+        borrowed: The repository.
+        policy: The policy.
+        commit: The commit with the file of allowed signers.
+        valid_at: Time at which keys must be valid, in Unix seconds; None for now.
+        more_notes: References or commits of other notes to read.
+        trusted: The trusted commit; by default `commit`.
 
     Raises:
-        GitFailed: the allowed signers or the notes cannot be read, or the clone is shallow and the policy gives the
-            repository no name.
+        GitFailed: The allowed signers or the notes can't be read, or the clone is shallow and the policy does not
+            name the repository.
     """
 
     def __init__(
@@ -170,16 +172,17 @@ class CommitVerifier:
             {policy.repository} if policy.repository else set(find_root_commits(borrowed, trusted or commit))
         )
         self.refused: dict[str, str] = {}
-        """Envelopes that were looked at and don't count, with the reason."""
+        """Envelopes that do not count, by id, with the reason."""
 
     def verify(self, base: str, tip: str) -> list[CommitVerification]:
-        """Verify each commit that `tip` has and `base` has not, oldest first.
+        """Verify each commit that is reachable from `tip` and not from `base`, oldest first.
 
         Args:
-            base: A commit, or empty for all that led to `tip`.
+            base: A commit, or empty for the whole history of `tip`.
+            tip: The last commit.
 
         Raises:
-            GitFailed: the repository, or a note in it, cannot be read.
+            GitFailed: The repository or a note can't be read.
         """
         verified, searches = [], []
         for commit in read_commits(self._borrowed, base, tip):
@@ -201,7 +204,7 @@ class CommitVerifier:
         return verified
 
     def find_covering_reviews(self, base: str, tip: str) -> list[FileVerification]:
-        """Return by which reviews what lies between two commits or trees is covered, file by file."""
+        """Return the reviews that cover the difference between two commits or trees, file by file."""
         searches = [_Search(pair, 1) for pair in diff_trees(self._borrowed, base, tip)]
         self._search(searches)
         return [search.found for search in searches]
@@ -213,7 +216,7 @@ class CommitVerifier:
         return [one for one in self._accepted(pair.path, "") if _ends(one.file) == wanted]
 
     def verify_all_statements(self) -> int:
-        """Check all signed statements of the repository; return how many are good, and leave others in `refused`."""
+        """Check all signed statements; return the number of valid ones, and add the others to `refused`."""
         self._notes.read_all()
         good = sum(bool(self._signer(name)[0]) for name in self._notes.envelopes)
         self.refused |= self._notes.unreadable
@@ -240,7 +243,7 @@ class CommitVerifier:
         rest = [search for search in waiting if not search.found.reviews]
         for search in rest:
             search.found.problem = _change_words(search.pair)
-        # Checks ran on the whole files that were reviewed, not on these.
+        # Checks ran on the whole reviewed files, not on these.
         if self._policy.rebased and not self._policy.checks:
             edited = [search for search in rest if _is_edit(search.pair)]
             for start in range(0, len(edited), _BATCH):
@@ -248,7 +251,7 @@ class CommitVerifier:
         self.refused |= self._notes.unreadable
 
     def _search_hunks(self, searches: Sequence[_Search]) -> None:
-        """Look for the hunks of files in reviews on other bases."""
+        """Search the hunks of files in reviews on other bases."""
         blobs = {entry.blob for search in searches for entry in (search.pair.before, search.pair.after) if entry}
         contents = self._borrowed.read_blobs(sorted(blobs))
         found = []
@@ -314,7 +317,7 @@ class CommitVerifier:
         return f"{', '.join(missing)} had not passed on {review.proposal}" if missing else ""
 
     def _signer(self, name: str) -> tuple[str, str]:
-        """Return who signed an envelope, and the key; empty if it does not count, with the reason in `refused`."""
+        """Return the signer of an envelope and the key; empty if it does not count, with the reason in `refused`."""
         if name not in self._signers:
             self._signers[name] = self._check_signature(name)
             if self._bad_signatures > _MAX_REFUSED:
@@ -342,7 +345,7 @@ class CommitVerifier:
 
 
 def find_root_commits(borrowed: BorrowedRepository, commit: str) -> list[str]:
-    """Return the root commits of a history: the name of a repository that has no other; raises GitFailed."""
+    """Return the root commits of a history, which identify a repository without a name. Raises GitFailed."""
     if borrowed.shallow_commits:
         raise GitFailed(
             "The clone is shallow, so its first commit, which reviews name, is unknown: `git fetch --unshallow`, "
@@ -352,7 +355,7 @@ def find_root_commits(borrowed: BorrowedRepository, commit: str) -> list[str]:
 
 
 def describe_signers(reviews: Sequence[AcceptedReview]) -> str:
-    """Return whose reviews these are, each with how many hunks of which proposal were approved."""
+    """Return the signers of reviews, each with the proposal and the number of its approved hunks."""
     told: dict[str, None] = {}
     for one in reviews:
         review = one.review
@@ -361,7 +364,7 @@ def describe_signers(reviews: Sequence[AcceptedReview]) -> str:
 
 
 def _chain(accepted: Iterable[AcceptedReview], pair: BlobPair, people: int) -> list[AcceptedReview]:
-    """Return the reviews that lead from one version of a file to another, by enough people; none if they don't."""
+    """Return reviews that lead from the old version to the new one, each step by enough people; else none."""
     edges: dict[tuple[_Node, _Node], list[AcceptedReview]] = {}
     for one in accepted:
         edges.setdefault(_ends(one.file), []).append(one)
@@ -388,14 +391,14 @@ def _node(entry: TreeEntry | None) -> _Node:
 
 
 def _ends(file: ReviewedFile) -> tuple[_Node, _Node]:
-    """Return base and result of a review; without a mode in it, the mode was that of a plain file, or unchanged."""
+    """Return base and result of a review; a missing mode is the other mode, or that of a plain file."""
     base = file.base_mode or file.result_mode or "100644"
     result = file.result_mode or file.base_mode or "100644"
     return (file.base, base) if file.base else ("", ""), (file.result, result) if file.result else ("", "")
 
 
 def _is_edit(pair: BlobPair) -> bool:
-    """Return whether a change is one of the text of a regular file alone."""
+    """Return whether a change affects only the content of a regular file."""
     before, after = pair.before, pair.after
     if before is None or after is None or before.mode != after.mode or before.is_link:
         return False
@@ -403,7 +406,7 @@ def _is_edit(pair: BlobPair) -> bool:
 
 
 def _people(reviews: Sequence[AcceptedReview]) -> int:
-    """Count who reviewed: never one key twice, and never one person twice."""
+    """Count the reviewers: neither the same key nor the same person counts twice."""
     return min(len({one.signer for one in reviews}), len({one.key for one in reviews}))
 
 
@@ -417,10 +420,10 @@ def _change_words(pair: BlobPair) -> str:
 
 
 def require_other_reviews(root: Path, changes: Iterable[PathChange]) -> None:
-    """Check that others have approved the same changes, where the policy of HEAD asks for more than one person.
+    """Check that enough other people have approved the same changes, if the policy of HEAD requires several people.
 
     Raises:
-        GitFailed: they have not; or the repository, its policy, the allowed keys or a note cannot be read.
+        GitFailed: They have not, or the repository, its policy, the allowed keys or a note can't be read.
     """
     with BorrowedRepository(root) as borrowed:
         if not (head := borrowed.resolve_object_id("HEAD")):
@@ -437,7 +440,7 @@ def require_other_reviews(root: Path, changes: Iterable[PathChange]) -> None:
                 _entry(borrowed, lead + change.path, leaf) if leaf else None for leaf in (change.before, change.after)
             )
             reviews = verifier.accepted_reviews_of(BlobPair(lead + change.path, before, after))
-            # One's own keys may stand under another name.
+            # Own keys may have another principal.
             others = {
                 one.signer
                 for one in reviews
@@ -458,7 +461,7 @@ def _entry(borrowed: BorrowedRepository, path: str, leaf: FileOrLink) -> TreeEnt
 _SHOWN = 7
 """Digits of a commit's id."""
 _LARGEST = 1 << 20
-"""Bytes of a policy file."""
+"""Maximum size of a policy file in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -466,10 +469,10 @@ class VerifiedRange:
     """The commits of a range and whether each was reviewed."""
 
     base: str
-    """The commit before it; empty if it begins with the first."""
+    """The commit before the range; empty if the range starts with the first commit."""
     tip: str
     policy: str
-    """Where the policy was read; empty for the default one."""
+    """The file or commit that contains the policy; empty for the default one."""
     commits: Sequence[CommitVerification]
     refused: Mapping[str, str]
     """Signed statements that don't count, by id, with the reason."""
@@ -481,7 +484,7 @@ class VerifiedRange:
 
     @property
     def summary(self) -> str:
-        """Return one sentence for people."""
+        """Return one sentence for the user."""
         missing = sum(not commit.covered for commit in self.commits)
         under = f"under {self.policy}" if self.policy else "with no policy in the base: one review of every change"
         of = f"{missing} of " if missing else ""
@@ -496,13 +499,14 @@ def verify_range(
     """Verify the commits of a range.
 
     Args:
-        words: `BASE..TIP`, one commit, or empty for what HEAD has and its upstream has not.
-        time: When keys must be valid, Unix time in seconds.
-        policy_file: The policy instead of that of the base.
-        more_notes: References or commits of other notes that are read, too.
+        root: The workspace.
+        words: `BASE..TIP`, one commit, or empty for the commits of HEAD that its upstream lacks.
+        time: Time at which keys must be valid, in Unix seconds.
+        policy_file: The policy to use instead of that of the base.
+        more_notes: References or commits of other notes to read.
 
     Raises:
-        GitFailed: the range is empty, or the repository, a note, the policy or the keys cannot be read.
+        GitFailed: The range is empty, or the repository, a note, the policy or the keys can't be read.
     """
     with BorrowedRepository(root, work_tree=False) as borrowed:
         if any(key.endswith(".promisor") for key in borrowed.settings):
@@ -519,7 +523,7 @@ def verify_range(
 
 
 def _range(borrowed: BorrowedRepository, words: str) -> tuple[str, str]:
-    """Return the commit before a range, empty for none, and its last commit."""
+    """Return the commit before a range, empty if there is none, and its last commit. Raises GitFailed."""
     if not words:
         upstream = borrowed.resolve_object_id("HEAD@{upstream}")
         words = f"{upstream}..HEAD" if upstream else "HEAD"
@@ -536,7 +540,7 @@ def _range(borrowed: BorrowedRepository, words: str) -> tuple[str, str]:
 
 
 def _policy(borrowed: BorrowedRepository, base: str, file: str | None) -> tuple[ReviewPolicy, str]:
-    """Return the policy and where it was read: in a file that the user names, or in the base of the range."""
+    """Return the policy and its source: a file that the user names, or the base of the range. Raises GitFailed."""
     if file is not None:
         try:
             with Path(file).open("rb") as stream:

@@ -1,9 +1,9 @@
-"""Reviews in git's notes: kept by content, so that amend, rebase, squash and cherry-pick don't lose them.
+"""Reviews in git's notes: stored by content, so that they survive amend, rebase, squash and cherry-pick.
 
-`refs/notes/signoff-reviews` has an envelope as the note of its own blob id; and below the digests of the versions
-that a review leads from and to, and below those of its hunks, the ids of the envelopes, one per line. So two
-people's notes merge with git's strategy `cat_sort_uniq`, and a verifier reads only what its commits need.
-`GitNotesSetup` sets a repository up so that git fetches, pushes and writes them.
+In `refs/notes/signoff-reviews` an envelope is the note of its own blob id. The ids of envelopes, one per line, are
+the notes of digests: of the versions before and after a review, and of its hunks. This layout lets git's strategy
+`cat_sort_uniq` merge the notes of two people, and a verifier reads only the notes of its commits. `GitNotesSetup`
+configures a repository to fetch, push and write the notes.
 """
 
 import os
@@ -30,15 +30,15 @@ from app.workspace.reading import read_file
 
 REVIEWS = "refs/notes/signoff-reviews"
 FETCHED = "refs/notes/*/signoff-reviews"
-"""Those of remotes, as `signoff notes --install` has git fetch them."""
+"""Notes of remotes, with the names under which `signoff notes --install` lets git fetch them."""
 _LARGEST = 16 << 20
-"""Bytes of a note that is read."""
+"""Maximum size of a note in bytes."""
 _MAX_ENVELOPES = 100_000
-"""Envelopes that are read for one question."""
+"""Maximum number of envelopes that one reader reads."""
 _MAX_BYTES = 256 << 20
-"""Bytes of the notes that are read for one question."""
+"""Maximum total size in bytes of the notes that one reader reads."""
 _FEW = 500
-"""Notes that are looked for in parts of the tree, rather than in all of it."""
+"""Below this number of notes, only parts of the tree are listed, not all of it."""
 _ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
@@ -46,7 +46,8 @@ class ReviewNoteReader:
     """Reads the reviews of a repository, each note once.
 
     Args:
-        more: References or commits of other notes that are read, too.
+        borrowed: The repository.
+        more: References or commits of other notes to read.
 
     Raises:
         GitFailed: One of them does not exist.
@@ -62,21 +63,21 @@ class ReviewNoteReader:
         self._looked_up: set[str] = set()
         self._by_path: dict[str, list[tuple[str, SignedReview, ReviewedFile]]] = {}
         self.envelopes: dict[str, tuple[Envelope, ReviewPredicate]] = {}
-        """What was found, by id."""
+        """The envelopes that were read, by id."""
         self.unreadable: dict[str, str] = {}
-        """Envelopes that were named and cannot be read, with the reason."""
+        """Envelopes that are named but can't be read, with the reason."""
 
     def read_for_versions(self, versions: Iterable[tuple[str, str]]) -> None:
-        """Read the envelopes about files, each a path with a blob. Raises as `read_for_digests` does."""
+        """Read the envelopes about file versions, each a path and a blob. Raises like `read_for_digests`."""
         self.read_for_digests(
             version_digest(path, blob, self._borrowed.object_format) for path, blob in versions if blob
         )
 
     def read_for_digests(self, keys: Iterable[str]) -> None:
-        """Read the envelopes in the notes of these digests.
+        """Read the envelopes that are named in the notes of these digests.
 
         Raises:
-            GitFailed: a note is too large, or git cannot read it.
+            GitFailed: There are too many envelopes, a note is too large, or git can't read it.
         """
         wanted = set(keys) - self._looked_up
         self._looked_up |= wanted
@@ -93,14 +94,14 @@ class ReviewNoteReader:
         self._read_envelopes(named)
 
     def read_all(self) -> None:
-        """Read every envelope. Raises as `read_for_digests` does."""
+        """Read every envelope. Raises like `read_for_digests`."""
         named = {key for tip in self._tips for key, blob in self._entries(tip) if key == blob}
         if len(named) > _MAX_ENVELOPES:
             raise GitFailed(f"{REVIEWS} has more than {_MAX_ENVELOPES:,} reviews; nothing was verified.")
         self._read_envelopes(named)
 
     def _read_envelopes(self, named: Iterable[str]) -> None:
-        # An envelope is found by its own id: whatever a merge of notes has made of the note that keeps it.
+        # Read the blob with the envelope's id, because a merge may have changed the note that contains it.
         texts = self._contents(names := sorted(named))
         for name in names:
             try:
@@ -117,11 +118,11 @@ class ReviewNoteReader:
                 self.unreadable[name] = str(error)
 
     def reviews_of_path(self, path: str) -> Sequence[tuple[str, SignedReview, ReviewedFile]]:
-        """Return what was found about a path, each with the id of its envelope."""
+        """Return the reviews of a path that were read, each with the id of its envelope."""
         return self._by_path.get(path, ())
 
     def read_notes(self, keys: Iterable[str]) -> Mapping[str, bytes]:
-        """Return the notes of these ids, however far git has spread them over folders."""
+        """Return the notes of these ids; git may have spread them over subfolders."""
         wanted, found = set(keys), dict[str, dict[str, None]]()
         for tip in self._tips if wanted else ():
             for key, blob in self._entries(tip, wanted):
@@ -130,8 +131,8 @@ class ReviewNoteReader:
         return {key: b"\n".join(contents.get(blob, b"") for blob in blobs) for key, blobs in found.items()}
 
     def _entries(self, tip: str, wanted: Collection[str] = ()) -> Iterator[tuple[str, str]]:
-        """Yield the ids that notes are about, each with the blob of the note; all of them if none are wanted."""
-        # To read the tree once is faster than to look each up in it.
+        """Yield the annotated ids, each with the blob of its note; all of them if `wanted` is empty."""
+        # For many ids, reading the whole tree once is faster than separate lookups.
         paths = sorted({*wanted, *(f"{key[:2]}/" for key in wanted)}) if len(wanted) < _FEW else ()
         listed = self._borrowed.run_query("ls-tree", "-r", "-z", tip, "--", *paths).decode("ascii", "replace")
         for line in listed.split("\0")[:-1]:
@@ -141,7 +142,7 @@ class ReviewNoteReader:
                 yield key, facts.rpartition(" ")[2]
 
     def _contents(self, blobs: Collection[str]) -> Mapping[str, bytes]:
-        """Return the contents of the available blobs; raises GitFailed if they are too large."""
+        """Return the contents of the available blobs. Raises GitFailed if they are too large."""
         if not blobs:
             return {}
         asked = "".join(f"{blob}\n" for blob in sorted(blobs)).encode()
@@ -159,16 +160,16 @@ class ReviewNoteReader:
 
 
 def merge_fetched_notes(borrowed: BorrowedRepository) -> None:
-    """Merge fetched notes of others into our own, so that these can be pushed; raises GitFailed."""
+    """Merge fetched notes of others into our own, so that ours can be pushed. Raises GitFailed."""
     for fetched in borrowed.list_references(FETCHED):
         borrowed.merge_notes(REVIEWS, fetched)
 
 
 def write_envelope(borrowed: BorrowedRepository, envelope: bytes) -> str:
-    """Write an envelope to the notes, with what was fetched of others; return its id.
+    """Merge fetched notes, and write an envelope to our own; return its id.
 
     Raises:
-        GitFailed: git cannot write the notes.
+        GitFailed: Git can't write the notes.
     """
     _, predicate = read_envelope(envelope)
     name = blob_id(envelope, borrowed.object_format)
@@ -196,7 +197,7 @@ _LARGEST_FILE = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class GitSetupFileChange:
-    """A file of git's that the setup changes."""
+    """A change of git's configuration or a hook."""
 
     path: Path
     before: str
@@ -204,13 +205,14 @@ class GitSetupFileChange:
 
 
 class GitNotesSetup:
-    """Missing git settings and hooks for signed reviews in a repository; nothing changes before `write_changes`.
+    """Finds and writes missing git settings and hooks for signed reviews; only `write_changes` changes files.
 
     Args:
-        remote: With which notes are exchanged; empty for none.
+        borrowed: The repository.
+        remote: The remote with which notes are exchanged; empty for none.
 
     Raises:
-        GitFailed: there is no such remote, or a file of git's cannot be read or is not one to add to.
+        GitFailed: There is no such remote.
     """
 
     def __init__(self, borrowed: BorrowedRepository, remote: str) -> None:
@@ -221,7 +223,7 @@ class GitNotesSetup:
         if remote:
             wanted.append((f"remote.{remote}.fetch", f"+{REVIEWS}:refs/notes/{remote}/signoff-reviews"))
             if f"remote.{remote}.push" not in borrowed.settings:
-                # With a line of its own git pushes nothing else: this is what it pushes by itself.
+                # With a push setting git pushes only that, so add its default, too.
                 wanted.append((f"remote.{remote}.push", "HEAD"))
             wanted.append((f"remote.{remote}.push", REVIEWS))
         self._settings = [(key, value) for key, value in wanted if value not in borrowed.settings.get(key, ())]
@@ -230,7 +232,11 @@ class GitNotesSetup:
         self._hook = hooks / "post-commit"
 
     def missing_changes(self) -> list[GitSetupFileChange]:
-        """Return the files as they are and as they would be; none if all is there. Raises GitFailed."""
+        """Return the files before and after the setup; empty if nothing is missing.
+
+        Raises:
+            GitFailed: A file can't be read, or the hook is not a shell script.
+        """
         before = _text(self._config)
         with tempfile.TemporaryDirectory(prefix="signoff-git-") as folder:
             copy = Path(folder, "config")
@@ -248,7 +254,7 @@ class GitNotesSetup:
         return found
 
     def write_changes(self) -> None:
-        """Make the changes; raises GitFailed."""
+        """Make the changes. Raises GitFailed."""
         changes = {change.path: change.after for change in self.missing_changes()}
         try:
             if self._hook in changes:
@@ -269,7 +275,7 @@ class GitNotesSetup:
 
 
 def _text(path: Path) -> str:
-    """Return a file of git's; empty if there is none."""
+    """Return the text of a file; empty if it does not exist. Raises GitFailed."""
     try:
         return read_file(path, _LARGEST_FILE)[0].decode("utf-8", "surrogateescape")
     except FileNotFoundError:

@@ -13,7 +13,7 @@ from app.git.borrowed_repository import BorrowedRepository
 from app.git.run_git import GitFailed
 
 POLICY_PATH = ".signoff/review-policy.toml"
-"""Where it stands in a repository; read from the base of a range, never from what is verified."""
+"""Its path in a repository; read from the base of a range, never from the verified commits."""
 
 
 class PathRule(BaseModel):
@@ -24,38 +24,38 @@ class PathRule(BaseModel):
     match: tuple[str, ...]
     """Patterns of paths from the top of the repository; `*` matches `/`, too."""
     people: int = Field(default=1, ge=0, le=9)
-    """How many different people must have approved; 0 for no review."""
+    """Number of different people who must have approved; 0 for no review."""
 
 
 class ReviewPolicy(BaseModel):
-    """The whole policy; its defaults ask for one review of every change in every commit."""
+    """The whole policy; by default it requires one review of every change in every commit."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     repository: str = ""
-    """The name that reviews must carry; without one, they carry the root commits of the history."""
+    """The name that reviews must contain; if empty, they contain the root commits of the history."""
     allowed_signers: str = ""
     """The file of the repository with the allowed SSH keys; empty for git's `gpg.ssh.allowedSignersFile`."""
     gpg_keys: tuple[str, ...] = ()
     """Full fingerprints of the gpg keys that may sign."""
     commits: Literal["all", "agents"] = "all"
-    """Which commits need reviews: all, or those that an agent took part in."""
+    """Which commits need reviews: all, or those to which an agent contributed."""
     agents: tuple[str, ...] = ()
-    """Patterns of authors (`NAME <EMAIL>`) that are agents, besides commits with `Assisted-by`."""
+    """Patterns of authors (`NAME <EMAIL>`) that are agents; commits with `Assisted-by` count, too."""
     handwritten: Literal["review", "signature"] = "review"
-    """What commits without an agent need: reviews, or that an allowed key of their author signed the commit."""
+    """Requirement for commits without an agent: reviews, or a signature by an allowed key of their author."""
     author_counts: bool = True
     """Whether a commit without an agent may be covered by reviews of its author."""
     people: int = Field(default=1, ge=0, le=9)
-    """How many different people must have approved a change."""
+    """Number of different people who must have approved a change."""
     unseen_lines: int | None = Field(default=None, ge=0)
-    """The most lines that may never have been on the screen; without it, any number."""
+    """Maximum number of lines that were never on the screen; without it, any number."""
     checks: tuple[str, ...] = ()
-    """Checks that must have passed on the reviewed bytes."""
+    """Checks that must have passed on the reviewed content."""
     rebased: bool = True
-    """Accept reviewed hunks on another base; otherwise only whole files that were reviewed as they are."""
+    """Accept reviewed hunks on another base; otherwise only exact versions of whole files."""
     paths: tuple[PathRule, ...] = ()
-    """Other numbers of people for some paths; the last that matches counts."""
+    """Other numbers of people for some paths; the last matching rule counts."""
 
     def required_reviewer_count(self, path: str) -> int:
         """Return how many people must have approved a change of a path."""
@@ -63,12 +63,12 @@ class ReviewPolicy(BaseModel):
         return fitting[-1] if fitting else self.people
 
     def is_by_agent(self, author: str, trailers: Sequence[str]) -> bool:
-        """Return whether an agent took part in a commit, by its author and its trailer keys."""
+        """Return whether an agent contributed to a commit, by its author and its trailer keys."""
         return "assisted-by" in {key.lower() for key in trailers} or _matches(author, self.agents)
 
 
 def parse_policy(text: bytes, name: str) -> ReviewPolicy:
-    """Read a policy; raises GitFailed with the file and what is wrong in it."""
+    """Return the policy in a text. Raises GitFailed with the name and the error."""
     try:
         return ReviewPolicy.model_validate(tomllib.loads(text.decode()))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -80,16 +80,16 @@ def parse_policy(text: bytes, name: str) -> ReviewPolicy:
 
 
 def read_committed_policy(borrowed: BorrowedRepository, commit: str) -> ReviewPolicy:
-    """Return the policy that a commit has; the default one if it has none. Raises GitFailed for a wrong one."""
+    """Return the policy of a commit, or the default one. Raises GitFailed if it is invalid."""
     text = read_committed_file(borrowed, commit, POLICY_PATH)
     return ReviewPolicy() if text is None else parse_policy(text, f"{POLICY_PATH} of {commit[:7]}")
 
 
 def read_allowed_signers(borrowed: BorrowedRepository, policy: ReviewPolicy, commit: str) -> bytes:
-    """Return the allowed SSH keys: of the file in a commit that the policy names, or of the user's git configuration.
+    """Return the allowed SSH keys, from the policy's file in a commit or from the user's git configuration.
 
     Raises:
-        GitFailed: there is no such file, or no keys are named anywhere.
+        GitFailed: The file does not exist, or no keys are configured.
     """
     if policy.allowed_signers:
         allowed = read_committed_file(borrowed, commit, policy.allowed_signers) if commit else None
@@ -106,7 +106,7 @@ def read_allowed_signers(borrowed: BorrowedRepository, policy: ReviewPolicy, com
 
 
 def read_committed_file(borrowed: BorrowedRepository, commit: str, path: str) -> bytes | None:
-    """Return the bytes of a file in a commit; None if it is not there, or is none."""
+    """Return the bytes of a file in a commit; None if it does not exist or is not a file."""
     said = borrowed.run_query("ls-tree", "-z", "--full-tree", commit, "--", path).decode("utf-8", "surrogateescape")
     facts = said.partition("\t")[0].split()
     return borrowed.read_blobs([facts[2]])[facts[2]] if facts[1:2] == ["blob"] else None

@@ -1,8 +1,8 @@
-"""The signed statement about reviews: an in-toto statement in a DSSE envelope, signed and verified as git signs.
+"""The signed statement about reviews: an in-toto statement in a DSSE envelope, signed and verified as git does.
 
 Envelope: https://github.com/secure-systems-lab/dsse/blob/master/envelope.md, with the signed bytes (PAE) of its
-protocol.md. Statement: https://github.com/in-toto/attestation/blob/main/spec/v1/statement.md. The predicate is our
-own; docs/verify.md describes it. The programs are git's: `ssh-keygen -Y` and `gpg`.
+protocol.md. Statement: https://github.com/in-toto/attestation/blob/main/spec/v1/statement.md. docs/verify.md
+describes the predicate, which is signoff's. The programs are the same as git's: `ssh-keygen -Y` and `gpg`.
 """
 
 import base64
@@ -27,11 +27,11 @@ from app.proposals.values.record_entries import blob_id
 PAYLOAD_TYPE: Literal["application/vnd.in-toto+json"] = "application/vnd.in-toto+json"
 PREDICATE_TYPE: Literal["urn:signoff:review:v1"] = "urn:signoff:review:v1"
 NAMESPACE = "review@signoff"
-"""Of SSH signatures: a signature made for anything else, such as a commit, is none of ours."""
+"""Namespace of SSH signatures; signatures for another purpose, for example of commits, are not accepted."""
 _CONTEXT = 3
-"""Lines next to a hunk that belong to each of its digests."""
+"""Number of context lines in each digest of a hunk."""
 _BINARY_CHECK = 8_000
-"""Bytes that are looked at to tell binary from text, as git does."""
+"""Bytes that are checked to distinguish binary from text, as in git."""
 
 
 class StatementError(ValueError):
@@ -55,14 +55,14 @@ class ReviewedFile(_Strict):
     path: str
     """From the top of the repository, as a POSIX path."""
     base: str = ""
-    """The git blob before; empty for no file."""
+    """The git blob before; empty if there was no file."""
     result: str = ""
-    """The git blob after; empty for no file."""
+    """The git blob after; empty if the file was removed."""
     base_mode: str = ""
-    """Git's mode before, such as `100644`; empty if it is not known."""
+    """Git's mode before, for example `100644`; empty if unknown."""
     result_mode: str = ""
     hunks: tuple[tuple[str, ...], ...] = ()
-    """Of text, as far as the contents were still there when it was signed."""
+    """The digests of each text hunk, if the contents were still available when it was signed."""
 
 
 class ReviewOrigin(_Strict):
@@ -80,56 +80,56 @@ class ReviewCheck(_Strict):
     state: str
     words: str = ""
     stale: str = ""
-    """Why the result was not of the reviewed bytes; empty if it was."""
+    """Why the result was not for the reviewed content; empty if it was."""
 
 
 class ReviewEvidence(_Strict):
-    """The evidence of a hunk, as far as tests had been run before the decision."""
+    """The evidence of a hunk, if tests ran before the decision."""
 
     path: str
     hunk: int
-    """Its number."""
+    """The hunk's number."""
     verdict: str
-    """`held`, `load`, `unnoticed`, `red`, `green`, `flaky` or `not_run`; docs/evidence.md says what each proves."""
+    """`held`, `load`, `unnoticed`, `red`, `green`, `flaky` or `not_run`; docs/evidence.md explains them."""
     tests: tuple[str, ...] = ()
-    """A few of the tests that hold it, or are red."""
+    """Some of the tests that hold it, or are red."""
     check: str = ""
     """The check whose tests ran."""
 
 
 class SignedReview(_Strict):
-    """One decision of a person, as the record has it, without anybody's words."""
+    """One decision of a person, from the record, without the texts that people wrote."""
 
     reviewer: str
-    """`NAME <EMAIL>` as git said; the signature tells who it was."""
+    """`NAME <EMAIL>` from git's configuration; only the signature proves the identity."""
     time: int = Field(ge=0, lt=1 << 40)
     """Unix time in seconds."""
     result: str = Field(pattern="^(approved|partly_approved|redone)$")
-    """As the record says."""
+    """The decision in the record."""
     proposal: str
     origin: ReviewOrigin
     files: tuple[ReviewedFile, ...]
     approved: tuple[int, ...] = ()
-    """Numbers of the hunks that were approved."""
+    """Numbers of the approved hunks."""
     hunks: int = 0
-    """How many the proposal had."""
+    """Number of hunks in the proposal."""
     edited: tuple[str, ...] = ()
     """Files in which the reviewer had changed the proposed text."""
     unseen_lines: int | None = Field(default=None, ge=0)
-    """Changed lines that were never on the screen; None where no screen was watched."""
+    """Changed lines that were never on the screen; None if this was not recorded."""
     checks: tuple[ReviewCheck, ...] = ()
     evidence: tuple[ReviewEvidence, ...] = ()
     entry: int
-    """The number of the entry in the reviewer's record; 0 for a change that was approved but not written there."""
+    """The number of the entry in the reviewer's record; 0 for an approved change that was not written to disk."""
     previous: str
-    """The SHA-256 of the record's entry before it."""
+    """The SHA-256 of the previous entry of the record."""
 
 
 class ReviewPredicate(_Strict):
     """The in-toto predicate: the reviews of the subjects."""
 
     repository: tuple[str, ...]
-    """The root commits of the repository, and before them the name that the policy gives it, if it does."""
+    """The root commits of the repository; before them the name in the policy, if there is one."""
     reviews: tuple[SignedReview, ...]
 
 
@@ -152,11 +152,11 @@ class EnvelopeSignature(_Strict):
 
     keyid: str = ""
     sig: str
-    """Base64 of the armored signature that ssh-keygen or gpg wrote."""
+    """Base64 of the armored signature of ssh-keygen or gpg."""
 
     @property
     def armored(self) -> bytes:
-        """Return the signature as its program reads it; raises StatementError."""
+        """Return the decoded signature. Raises StatementError."""
         return _decoded(self.sig)
 
 
@@ -169,7 +169,7 @@ class Envelope(_Strict):
 
     @property
     def signed_bytes(self) -> bytes:
-        """Return what was signed; raises StatementError."""
+        """Return the bytes that were signed. Raises StatementError."""
         return pre_authentication_encoding(_decoded(self.payload))
 
 
@@ -192,7 +192,7 @@ def make_envelope(payload: bytes, signature: bytes) -> bytes:
 
 
 def read_envelope(data: bytes) -> tuple[Envelope, ReviewPredicate]:
-    """Read an envelope and what it says, without looking at its signatures; raises StatementError."""
+    """Return an envelope and its predicate, without checking signatures. Raises StatementError."""
     try:
         envelope = Envelope.model_validate_json(data, by_name=False)
         statement = ReviewStatement.model_validate_json(_decoded(envelope.payload), by_name=False)
@@ -209,17 +209,17 @@ def pre_authentication_encoding(payload: bytes) -> bytes:
 
 
 def version_digest(path: str, blob: str, algorithm: str) -> str:
-    """Return a git blob id that stands for a file with a content, below which its reviews are kept."""
+    """Return the id of the note with the reviews of a file version, in the form of a git blob id."""
     return blob_id(b"file\0%s\0%s" % (path.encode("utf-8", "surrogateescape"), blob.encode()), algorithm)
 
 
 def hunk_digests(path: str, base: bytes, result: bytes, algorithm: str) -> list[tuple[int, tuple[str, ...]]]:
     """Return the hunks between two texts: the first line of each in `result`, from 1, and its digests.
 
-    By these a hunk is known again on another base. Each is the git blob id of the path, the removed and the added
-    lines, and three of the lines next to them: three before, two before and one after, and so on; each line after its
-    sign and its length in bytes. A hunk that was rebased keeps one of them where three lines in a row around it are
-    as they were. Binary content has no hunks.
+    The digests identify a hunk on another base. Each one is a git blob id of the path, the removed and the added
+    lines, and three context lines: three before, or two before and one after, and so on. Each line is preceded by its
+    sign and its length in bytes. After a rebase, one of the digests is still equal if three successive context lines
+    are unchanged. Binary content has no hunks.
     """
     if b"\0" in base[:_BINARY_CHECK] or b"\0" in result[:_BINARY_CHECK]:
         return []
@@ -240,7 +240,7 @@ def hunk_digests(path: str, base: bytes, result: bytes, algorithm: str) -> list[
 
 
 def _signed_lines(sign: str, lines: Iterable[bytes]) -> bytes:
-    """Return lines after a sign; their lengths tell a last line without an end from the beginning of another."""
+    """Return lines with sign and length; the length separates a last line without line end from the next part."""
     return b"".join(b"%s%d %s" % (sign.encode(), len(line), line) for line in lines)
 
 
@@ -252,24 +252,24 @@ def _decoded(text: str) -> bytes:
 
 
 COMMIT_NAMESPACE = "git"
-"""Of the signatures that git makes of commits."""
+"""Namespace of git's signatures of commits."""
 _SECONDS = 120.0
-"""How long a signature may take: a hardware key waits for a touch, an agent may ask for a passphrase."""
+"""Time limit of a signature in seconds: a hardware key waits for a touch, an agent may ask for a passphrase."""
 _LITERAL = "key::"
 
 
 @dataclass(frozen=True, slots=True)
 class SigningKey:
-    """The user's signing key, as git is configured."""
+    """The user's signing key from git's configuration."""
 
     format: str
     """`ssh` or `openpgp`."""
     key: str
-    """For ssh a path or `key::` with the public key; for gpg what `--local-user` takes, or nothing."""
+    """For ssh, a path or `key::` with the public key; for gpg, the value of `--local-user`."""
 
 
 def find_signing_key(borrowed: BorrowedRepository) -> SigningKey | None:
-    """Return the key that git is set to sign with; None if it is set to none."""
+    """Return the signing key that git is configured with; None if there is none."""
     kind = borrowed.setting("gpg.format") or "openpgp"
     key = borrowed.setting("user.signingkey")
     if not key or kind not in ("ssh", "openpgp"):
@@ -278,13 +278,13 @@ def find_signing_key(borrowed: BorrowedRepository) -> SigningKey | None:
 
 
 def sign(data: bytes, key: SigningKey) -> bytes:
-    """Return the armored signature of bytes; raises GitFailed with the program's own words."""
+    """Return the armored signature of bytes. Raises GitFailed with the program's message."""
     if key.format == "openpgp":
         return _run(["gpg", "--armor", "--detach-sign", "--local-user", key.key], data)
     with tempfile.TemporaryDirectory(prefix="signoff-key-") as folder:
         name, in_agent = key.key, False
         if name.startswith((_LITERAL, "ssh-", "ecdsa-", "sk-")):
-            # A public key itself: the private one is in the agent.
+            # A literal public key: the private key is in the agent.
             file = Path(folder, "key.pub")
             file.write_text(name.removeprefix(_LITERAL) + "\n", encoding="utf-8")
             name, in_agent = str(file), True
@@ -293,9 +293,9 @@ def sign(data: bytes, key: SigningKey) -> bytes:
 
 
 def read_user_allowed_signers() -> bytes:
-    """Return the allowed signers of the user's own git configuration; empty if it names none.
+    """Return the allowed signers of the user's own git configuration; empty if it names none. Raises GitFailed.
 
-    A repository's configuration has no say in it: it may have come with the repository.
+    The repository's configuration is ignored: another person may have written it.
     """
     environment = {**os.environ, "GIT_DIR": os.devnull}
     for scope in ("--global", "--system"):
@@ -312,17 +312,17 @@ def read_user_allowed_signers() -> bytes:
 
 
 class SignatureVerifier:
-    """Verifies signatures against keys that are allowed; keeps nothing but two temporary files.
+    """Verifies signatures against allowed keys; writes only temporary files.
 
     Args:
-        allowed_signers: Lines as ssh-keygen(1) describes under ALLOWED SIGNERS.
+        allowed_signers: Lines in the format of ssh-keygen(1), section ALLOWED SIGNERS.
         gpg_keys: Fingerprints of gpg keys in the user's keyring.
-        time: When an SSH key must be valid, Unix time in seconds. It is the verifier's to say: what a commit or
-            a statement says of its time, whoever made it could choose.
+        time: Time at which SSH keys must be valid, in Unix seconds. The verifier chooses it, because the author of a
+            commit or a statement can write any time into it.
     """
 
     def __init__(self, allowed_signers: bytes, gpg_keys: Sequence[str], time: float) -> None:
-        # In UTC, as `_finished` has it: OpenSSH before 9.1 takes no time zone.
+        # In UTC, because OpenSSH before 9.1 supports no time zone; `_finished` sets TZ.
         self._when = f"-Overify-time={strftime('%Y%m%d%H%M%S', gmtime(time))}"
         self._allowed = allowed_signers
         self._gpg_keys = {key.replace(" ", "").upper() for key in gpg_keys}
@@ -331,8 +331,9 @@ class SignatureVerifier:
         """Return the principal whose key signed these bytes, and the key's id; empty if no allowed key did.
 
         Args:
-            signature: Armored.
-            namespace: Which the SSH signature must be for.
+            data: The signed bytes.
+            signature: The armored signature.
+            namespace: The required namespace of an SSH signature.
         """
         if signature.startswith(b"-----BEGIN PGP SIGNATURE-----"):
             return self._gpg_signer(data, signature)
@@ -355,8 +356,8 @@ class SignatureVerifier:
             file.write_bytes(signature)
             quiet = ("--batch", "--no-tty", "--no-auto-key-retrieve", "--status-fd", "1")
             said = _answer(["gpg", *quiet, "--verify", str(file), str(content)], b"")
-        # doc/DETAILS of GnuPG: an expired or revoked key gives EXPKEYSIG or REVKEYSIG and no GOODSIG. One signature
-        # alone, so that what is told of one is never taken for another's.
+        # doc/DETAILS of GnuPG: an expired or revoked key prints EXPKEYSIG or REVKEYSIG and no GOODSIG. Accept only a
+        # single result, so that the status of one signature is not taken for another's.
         words = [line.removeprefix("[GNUPG:] ").split() for line in said.splitlines()]
         if [line[0] for line in words if line[:1] and line[0] in _GPG_RESULTS] != ["GOODSIG"]:
             return "", ""
