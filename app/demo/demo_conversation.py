@@ -1,6 +1,6 @@
 """The conversation as the demo model reads it: turns of the user, each with its steps.
 
-The server keeps nothing between requests; all that the model knows is in the request's messages.
+The server keeps no conversation between requests: the request's messages contain everything that the model knows.
 """
 
 import json
@@ -18,7 +18,7 @@ MODEL_ID = "signoff-demo"
 PATH_PATTERN = re.compile(r"(?<![\w/])(?:[\w@.-]+/)*[\w@.-]*\w\.[A-Za-z]\w{0,9}\b|(?<![\w/])(?:[\w@.-]+/)+[\w@.-]+")
 """Matches a file name: with a dot and a suffix, or with a slash."""
 MAX_QUOTED_LINES = 14
-"""Most lines of a quotation."""
+"""Maximum lines of a quotation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ _VOID = re.compile(
 )
 _NOTES = {fact: re.compile(pattern, re.IGNORECASE | re.DOTALL) for fact, pattern in WORDING["notes"].items()}
 _PLACEHOLDER = re.compile(r"\([^()]{1,60}\)")
-"""What a client puts between a tool result and the user's words, for servers that insist: "(stopped here)"."""
+"""Text that clients put between a tool result and the user's message for some servers: "(stopped here)"."""
 
 
 @dataclass(slots=True)
@@ -77,11 +77,11 @@ class DemoCall:
     name: str
     arguments: dict[str, Any]
     result: str = ""
-    """Empty if it never ran, or ended before it had one."""
+    """Empty if it never ran, or ended without a result."""
 
     @property
     def is_staged(self) -> bool:
-        """Return whether this was an edit that the client took."""
+        """Return whether this was an edit that the client has staged."""
         return self.name in EDIT_TOOLS and bool(_STAGED.search(self.result))
 
 
@@ -101,7 +101,7 @@ class DemoTurn:
     notes: list[str] = field(default_factory=list)
     steps: list[DemoStep] = field(default_factory=list)
     images: int = 0
-    """How many came with what the user said."""
+    """Number of images in the user's message."""
 
     @property
     def calls(self) -> list[DemoCall]:
@@ -124,14 +124,15 @@ class DemoTurn:
 
     @property
     def answers(self) -> list[str]:
-        """Return the user's answers to the questions that were asked in this turn."""
+        """Return the user's answers to the questions of this turn."""
         return [call.result for call in self.calls if call.name == "ask_user" and call.result]
 
 
 def read_history(messages: Sequence[dict[str, Any]]) -> tuple[DemoTurn, ...]:
-    """Return the turns of a conversation; the last one is to be answered.
+    """Return the turns of a conversation; the last one needs an answer.
 
-    Raises LookupError, TypeError or ValueError if the messages are not in the form of the Chat Completions API.
+    Raises:
+        LookupError, TypeError, ValueError: The messages are not in the form of the Chat Completions API.
     """
     turns, notes, calls = [DemoTurn()], list[str](), dict[str, DemoCall]()
     for message in dropwhile(lambda one: one["role"] in _SYSTEM, messages):
@@ -140,7 +141,7 @@ def read_history(messages: Sequence[dict[str, Any]]) -> tuple[DemoTurn, ...]:
             case "system" | "developer":
                 notes.append(text)
             case "user" if turns[-1].calls and notes and _NOTES["call_denied"].search(notes[-1]):
-                # Said of a call, while the turn goes on.
+                # A comment on a denied call; the turn continues.
                 turns[-1].calls[-1].result += f"\n\n{text}"
                 notes.clear()
             case "user":
@@ -158,7 +159,7 @@ def read_history(messages: Sequence[dict[str, Any]]) -> tuple[DemoTurn, ...]:
 
 
 def _with_notes(turns: list[DemoTurn], notes: list[str], *, by_user: bool = False) -> DemoTurn:
-    """Return the turn that continues after `notes`: the last one, or a new one that they, or the user, begin."""
+    """Return the turn that continues after `notes`: the last one, or a new one that the notes or the user start."""
     turn = turns[-1]
     if turn.steps and (by_user or any(map(is_decision_note, notes)) or (notes and not turn.steps[-1].calls)):
         turns.append(turn := DemoTurn())
@@ -201,22 +202,22 @@ _MORE = re.compile(r"^\[.*start_line=(\d+)\]$", re.MULTILINE)
 _NO_FINAL_NEWLINE = re.compile(r"^\[no newline at the end", re.MULTILINE)
 _VERSION = re.compile(r"^\S.*\(version (\w+)")
 _MARK = re.compile(r" {2,}\[.*\]$")
-"""What `list_files` puts behind a path: `[staged, not on disk yet]`."""
+"""Suffix of a path in the output of `list_files`: `[staged, not on disk yet]`."""
 
 
 class DemoToolResults:
-    """The results of a series of tool calls; the last read of a file counts."""
+    """The results of a series of tool calls; only the last read of a file counts."""
 
     def __init__(self, calls: Iterable[DemoCall]) -> None:
         self.paths: list[str] | None = None
-        """The files of the last listing, or None if nothing was listed."""
+        """The files of the last listing; None if no files were listed."""
         self.texts: dict[str, str] = {}
-        """Path to content, of files that were read to the end."""
+        """Content by path, of files that were read to the end."""
         self.versions: dict[str, str] = {}
         self.asked: set[str] = set()
-        """Paths that a reading was tried of, also in vain."""
+        """Paths that the model has tried to read, even if that failed."""
         self._begun: dict[str, tuple[str, int]] = {}
-        """Of long files that come in pages: path to content so far and the next line."""
+        """For long files that are read in pages: content so far and the next line, by path."""
         for call in calls:
             match call.name:
                 case "list_files" if call.result:
@@ -241,7 +242,7 @@ class DemoToolResults:
             self.texts[path] = before + page
 
     def calls_to_read(self, paths: Iterable[str]) -> list[PlannedCall]:
-        """Return the calls that are still needed to have read all of `paths`."""
+        """Return the calls that are still needed to read all of `paths`."""
         pages = [(path, self._begun.get(path)) for path in dict.fromkeys(paths)]
         return [
             PlannedCall("read_file", {"path": path, "start_line": begun[1]} if begun else {"path": path})
@@ -255,7 +256,7 @@ class DemoToolResults:
 
 
 def extract_file_text(result: str, start: int = 1) -> str | None:
-    """Return the file content in a result of `read_file`, from line `start` on; None if there is none."""
+    """Return the file content in a result of `read_file`, from line `start` on; None if it contains none."""
     lines: list[str] = []
     for line in result.split("\n"):
         if (numbered := _NUMBERED.match(line)) and int(numbered[1]) == start + len(lines):
@@ -290,13 +291,13 @@ def read_intent(text: str) -> DemoIntent:
 
 @dataclass(frozen=True)
 class DemoTask:
-    """A request of the user and everything since, from which a skill computes its next step."""
+    """A request of the user and all later turns, from which a skill computes its next step."""
 
     intent: DemoIntent
     text: str
-    """The request in the user's words."""
+    """The text of the request."""
     feedback: tuple[str, ...]
-    """What the user said on each denied attempt, oldest first."""
+    """The user's feedback on each denied attempt, oldest first."""
     thread: tuple[DemoTurn, ...]
     """The turns since the request; the last is the current one."""
 
@@ -307,17 +308,17 @@ class DemoTask:
 
     @cached_property
     def results_of_turn(self) -> DemoToolResults:
-        """Return what was read in this turn; files may have changed since earlier turns."""
+        """Return the results of this turn; files may have changed since earlier turns."""
         return DemoToolResults(self.turn.calls)
 
     @cached_property
     def results_of_task(self) -> DemoToolResults:
-        """Return what was read since the request was made."""
+        """Return the results since the request was made."""
         return DemoToolResults(call for turn in self.thread for call in turn.calls)
 
     @property
     def listed_files(self) -> list[str] | None:
-        """Return the files of the workspace, if they have been listed since the request was made."""
+        """Return the files of the workspace; None if they were not listed since the request was made."""
         return self.results_of_task.paths
 
     def is_new_proposal(self, calls: Sequence[PlannedCall]) -> bool:
@@ -347,7 +348,7 @@ def find_current_task(turns: Sequence[DemoTurn]) -> DemoTask:
             feedback.append(turn.text)
         for answer in turn.answers:
             if intent.kind == "vague":
-                # The answer says what the vague request meant; what it was about still stands.
+                # The answer clarifies the vague request; the files that the request named still apply.
                 chosen = read_intent(answer)
                 text, intent = answer, replace(chosen, paths=chosen.paths or intent.paths)
             else:

@@ -1,8 +1,8 @@
 """The demo model: rules that answer a chat request from its conversation.
 
-It is badly behaved on purpose. Once an edit of its own is staged it goes on editing for as long as `tool_choice`
-lets it call tools; only `"none"` makes it stop, and then it does as the system message says. So whoever runs the
-demo sees the gate at work.
+It behaves badly on purpose. After an edit is staged, it continues to edit as long as `tool_choice` lets it call
+tools. Only `"none"` makes it stop, and then it follows the system message. In this way the demo shows the gate at
+work.
 """
 
 import ast
@@ -44,7 +44,7 @@ _MAX_USES = 6
 
 
 def answer_side_question(messages: Sequence[dict[str, Any]], turns: Sequence[DemoTurn]) -> str | None:
-    """Return the answer to a side question; None if the last message is none."""
+    """Return the answer to a side question; None if the last message is not one."""
     notes = [content_text(one.get("content")) for one in messages if one["role"] in ("system", "developer")]
     note = next((note for note in reversed(notes) if _WORDS["begins"] in note), "")
     question = content_text(messages[-1].get("content"))
@@ -75,7 +75,7 @@ def _change(lines: str) -> str:
 
 
 def _describe_uses(path: str, lines: str, around: str, texts: Mapping[str, str]) -> str:
-    """Return where the names that a hunk defines, or is in, occur in the files that were read."""
+    """Return the uses of the names that a hunk defines, or that surround it, in the files that were read."""
     names = _names(lines) or _names(around)
     if not names:
         return _WORDS["no_name"]
@@ -137,7 +137,7 @@ def _signature(node: _Definition) -> str:
 
 
 def _purpose(path: str, text: str) -> str:
-    """One line about a file, safe in a table cell."""
+    """Return one line about a file, safe in a table cell."""
     if path.endswith(".py"):
         tree = _parsed(path, text)
         return "This is no valid Python." if tree is None else _docstring(tree)
@@ -147,7 +147,7 @@ def _purpose(path: str, text: str) -> str:
 
 
 def _parsed(path: str, text: str) -> ast.Module | None:
-    """The syntax tree of Python; None if it isn't."""
+    """Return the syntax tree of a Python file; None for other files and invalid code."""
     try:
         return ast.parse(text) if path.endswith(".py") else None
     except (SyntaxError, ValueError):
@@ -155,7 +155,7 @@ def _parsed(path: str, text: str) -> ast.Module | None:
 
 
 def _docstring(node: _Definition | ast.Module) -> str:
-    """Its first line, safe in a table cell."""
+    """Return the first line of the docstring, safe in a table cell."""
     return _cell((ast.get_docstring(node) or "").strip().partition("\n")[0])
 
 
@@ -169,16 +169,16 @@ def _cell(text: str) -> str:
 
 
 _OVERVIEW_FILES = 8
-"""Files read for one overview."""
+"""Maximum number of files read for one overview."""
 
 
 def make_help_reply(task: DemoTask) -> DemoReply:
-    """Return a list of what the demo model can do, or a friendly word."""
+    """Return a list of the demo model's abilities, or a reply to thanks."""
     return DemoReply(WORDING["welcome" if task.intent.kind == "thanks" else "help"])
 
 
 def make_clarifying_question(task: DemoTask) -> DemoReply:
-    """Ask which of several things a vague request means."""
+    """Ask which of several meanings a vague request has."""
     if answers := [answer for turn in task.thread for answer in turn.answers]:
         return DemoReply(
             f"I take that as: {answers[-1].strip()}\n\nThat goes beyond a demo model. {WORDING['abilities']}"
@@ -217,7 +217,7 @@ def _matching_files(task: DemoTask) -> list[str]:
 
 
 def _overview(paths: list[str]) -> list[str]:
-    """Return the files that say most about a project."""
+    """Return the files that explain a project best."""
     first = [path for path in paths if PurePosixPath(path).name in ("README.md", "pyproject.toml", "package.json")]
     code = [path for path in paths if path.endswith((".py", ".ts", ".js", ".go", ".rs")) and "test" not in path]
     return list(dict.fromkeys(first + sorted(code, key=lambda path: (path.count("/"), path)) or paths))[
@@ -227,7 +227,7 @@ def _overview(paths: list[str]) -> list[str]:
 
 _SKILLS = {"fix": editing_skills.propose_fix, "vague": make_clarifying_question, "explain": make_explanation}
 _NOTES_FILE = "SUMMARY_OF_CHANGES.md"
-"""What the model writes, unasked, when nobody stops it."""
+"""The file that the model writes, unasked, unless it is stopped."""
 
 
 def reply_to_request(request: dict[str, Any], agents: DemoAgents | None = None) -> DemoReply:
@@ -235,9 +235,10 @@ def reply_to_request(request: dict[str, Any], agents: DemoAgents | None = None) 
 
     Args:
         request: The body.
-        agents: Agents of the sample, if that is the workspace.
+        agents: Agents of the sample workspace; None in other workspaces.
 
-    Raises LookupError, TypeError or ValueError if it is not in the form of the Chat Completions API.
+    Raises:
+        LookupError, TypeError, ValueError: The body is not in the form of the Chat Completions API.
     """
     turns = read_history(request["messages"])
     turn, choice = turns[-1], request.get("tool_choice")
@@ -306,7 +307,7 @@ def _follow_up(task: DemoTask) -> DemoReply | None:
 
 
 def _edit_on(turn: DemoTurn) -> DemoReply:
-    """Bad habit: polish, although the proposal awaits its decision."""
+    """Return one more edit, although the proposal is pending (a bad habit on purpose)."""
     paths = [str(call.arguments.get("path")) for call in turn.edits]
     lines = [f"- `{path}`" for path in dict.fromkeys(paths) if path != _NOTES_FILE]
     lines += [f"- polished, round {number}" for number in range(1, paths.count(_NOTES_FILE) + 2)]
@@ -316,7 +317,7 @@ def _edit_on(turn: DemoTurn) -> DemoReply:
 
 
 def _text_only(turns: Sequence[DemoTurn], agents: DemoAgents | None) -> str:
-    """The answer where no tool may be called."""
+    """Return the answer if no tool may be called."""
     if turns[-1].staged_edits:
         return _handed_back(turns, agents)
     reply = _next_step(turns, agents)
@@ -327,7 +328,7 @@ def _text_only(turns: Sequence[DemoTurn], agents: DemoAgents | None) -> str:
 
 
 def _handed_back(turns: Sequence[DemoTurn], agents: DemoAgents | None) -> str:
-    """A short summary of the staged edits that names the proposals and gives control back."""
+    """Return a short summary of the staged edits that names the proposals and ends the turn."""
     turn = turns[-1]
     ids = dict.fromkeys(name for call in turn.staged_edits for name in find_proposal_ids([call.result])[:1])
     about = next(
@@ -362,7 +363,7 @@ def _summarise(turns: Sequence[DemoTurn]) -> str:
 
 
 def _made_up(schema: dict[str, Any]) -> dict[str, Any]:
-    """Arguments that a JSON Schema of an object takes: its required properties, by their types."""
+    """Return arguments that a JSON Schema of an object accepts: its required properties, by their types."""
     values = {"string": "demo", "integer": 1, "number": 1.0, "boolean": True, "array": [], "object": {}}
     shapes = {name: schema.get("properties", {}).get(name, {}) for name in schema.get("required", ())}
     return {

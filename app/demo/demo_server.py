@@ -1,11 +1,10 @@
-"""An OpenAI-compatible HTTP server on loopback, with the demo model behind it.
+"""An OpenAI-compatible HTTP server on loopback that answers with the demo model.
 
-It runs on the event loop of whoever opens it. Between requests it keeps nothing but that the other agents were
-brought in; a connection serves one of them.
-`GET /v1/models` and `POST /v1/chat/completions` are all that it knows.
+It runs on the caller's event loop. Between requests it only remembers whether the other agents have proposed; a
+connection serves one request. It supports only `GET /v1/models` and `POST /v1/chat/completions`.
 
-The sample workspace is a small tide table in Python, with a bug that spans two files. Its files are kept under
-`sample_files/` with `.txt` appended, so that no tool takes them for this program's own.
+The sample workspace is a small tide table in Python, with a bug in two files. Its files are stored in `sample_files/`
+with the suffix `.txt`, so that tools don't treat them as this program's own.
 """
 
 import asyncio
@@ -33,9 +32,9 @@ from app.demo.editing_skills import DemoAgents
 
 _CHARACTERS_PER_TOKEN = 4
 _PIECES = re.compile(r"\s*\S{1,12}|\s+")
-"""Text is streamed in pieces about as long as tokens are."""
+"""Text is streamed in pieces about as long as tokens."""
 _ARGUMENT_PIECE = re.compile(r".{1,24}", re.DOTALL)
-"""A call's arguments in one chunk."""
+"""The part of a call's arguments in one chunk."""
 
 
 class DemoCompletion:
@@ -49,7 +48,7 @@ class DemoCompletion:
             for call in reply.calls
         ]
         self._head = {"id": f"chatcmpl-{uuid4().hex[:24]}", "created": int(time.time()), "model": MODEL_ID}
-        # Of a message with images it reads the text alone.
+        # The model ignores images.
         read = [{**message, "content": content_text(message.get("content"))} for message in request["messages"]]
         asked = len(json.dumps([read, request.get("tools")])) // _CHARACTERS_PER_TOKEN
         said = len(json.dumps([reply.text, self._calls])) // _CHARACTERS_PER_TOKEN
@@ -65,7 +64,7 @@ class DemoCompletion:
         return {**self._head, "object": "chat.completion", "choices": [choice], "usage": self._usage}
 
     def to_chunks(self) -> Iterator[dict[str, Any]]:
-        """Yield the response as a stream, about a token each; usage comes last, if it was asked for."""
+        """Yield the response as a stream of chunks, each about a token; usage is last, if it was requested."""
         yield self._chunk({"role": "assistant", "content": ""})
         for piece in _PIECES.findall(self._text):
             yield self._chunk({"content": piece})
@@ -103,20 +102,21 @@ class DemoServerFailed(Exception):
 async def demo_server(
     tokens_per_second: float = 60.0, port: int = 0, sample: Path | None = None
 ) -> AsyncIterator[dict[str, Any]]:
-    """Serve the demo model on 127.0.0.1 for the time of the context; yield the settings for a client.
+    """Serve the demo model on 127.0.0.1 for the `with` block; yield the settings for a client.
 
     Args:
-        tokens_per_second: The pace of its answers.
-        port: 0 for any that is free.
-        sample: The folder from `create_sample_workspace` that is the workspace; then other agents can be brought in.
+        tokens_per_second: The speed of its answers.
+        port: The port; 0 for any free one.
+        sample: The workspace, if it was made by `create_sample_workspace`; then it has the other agents.
 
-    Raises DemoServerFailed if it can't have the port.
+    Raises:
+        DemoServerFailed: It can't listen on the port.
     """
 
     agents = DemoAgents(sample) if sample is not None else None
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # A client that goes away in the middle, or never comes to the point, is no error of ours.
+        # Ignore clients that disconnect early or send incomplete requests.
         with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             await _Connection(reader, writer, 1 / tokens_per_second, agents).serve()
         writer.close()
@@ -173,9 +173,9 @@ class _Connection:
             self._send(HTTPStatus.OK, completion.to_json())
 
     async def _stream(self, completion: DemoCompletion) -> None:
-        """Send the chunks at the pace of tokens, for as long as the client listens."""
+        """Send the chunks at the speed of tokens, until the client disconnects."""
         self._head(HTTPStatus.OK, "Content-Type: text/event-stream; charset=utf-8", "Cache-Control: no-cache")
-        # A client has nothing more to say here: what can be read is that it hangs up.
+        # The client sends no more data here, so a completed read means that it has disconnected.
         gone = asyncio.ensure_future(self.reader.read(1))
         due = time.monotonic()
         for chunk in completion.to_chunks():
@@ -202,7 +202,7 @@ class _Connection:
 
 
 SAMPLE_CHECK = CheckTable(name="tests", run=f"{shlex.quote(sys.executable)} -m unittest", files=("*.py",))
-"""What is run on proposals for the sample: its tests, of which some fail until the bug is mended."""
+"""The check that runs on proposals for the sample: its tests, some of which fail until the bug is fixed."""
 _TEMPLATES = Path(__file__).parent / "sample_files"
 _SUFFIX = ".txt"
 
@@ -210,9 +210,14 @@ _SUFFIX = ".txt"
 def create_sample_workspace(parent: Path | None = None) -> Path:
     """Write the sample into a new folder `tideline` and return it.
 
-    It goes under `parent`, else under a new temporary folder, which is the caller's to remove. Where git is
-    installed the folder is a repository with three commits; where git is missing or fails, it is just a folder.
-    Raises FileExistsError if `parent` already has a `tideline`, and OSError if it cannot be written.
+    If git is installed and works, the folder is a repository with three commits.
+
+    Args:
+        parent: The parent folder; by default a new temporary folder, which the caller removes.
+
+    Raises:
+        FileExistsError: `parent` already contains `tideline`.
+        OSError: It can't be written.
     """
     folder = (parent or Path(tempfile.mkdtemp(prefix="signoff-demo-"))) / "tideline"
     folder.mkdir()
@@ -239,7 +244,7 @@ def _record_history(folder: Path) -> None:
 
 
 def _git(git: str, folder: Path, date: str, *arguments: str) -> None:
-    """Run git on `folder` alone, deaf to the user's own configuration, repository variables and hooks."""
+    """Run git in `folder`, without the user's configuration, repository variables and hooks."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     environment |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
     for role in ("AUTHOR", "COMMITTER"):

@@ -1,4 +1,4 @@
-"""The skills of the demo model that propose edits, its own and those of two scripted agents beside it.
+"""The skills of the demo model that propose edits: its own, and those of two scripted agents.
 
 It fixes the bug of the sample. The agents propose through `signoff hook`, as Claude Code and Codex do.
 """
@@ -36,12 +36,12 @@ class DemoAgents:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.have_proposed = False
-        """Whether they have been brought in; they propose once."""
+        """Whether the agents have proposed; they propose only once."""
 
     def propose_edits(self) -> dict[str, str]:
-        """Have each agent propose its edit and end its turn; return the title of each, with its proposal's id.
+        """Let each agent propose its edit and end its turn; return the id of each proposal, by the agent's title.
 
-        The id is empty for one whose edit was not staged.
+        The id is empty if the edit was not staged.
         """
         self.have_proposed = True
         staged = {}
@@ -49,7 +49,7 @@ class DemoAgents:
             call = {"tool_name": agent["tool"], "tool_input": agent["arguments"]}
             answer = self._finish(self._begin(agent, "PreToolUse", "1", call))
             staged[agent["title"]] = "".join(_STAGED.findall(answer)[:1])
-        # Side by side: each has to load signoff.
+        # In parallel, because each process has to import signoff.
         ends = [self._begin(one, "Stop", "1", {"last_assistant_message": one["says"]}) for one in WORDING["agents"]]
         for end in ends:
             self._finish(end)
@@ -68,7 +68,7 @@ class DemoAgents:
     def _begin(
         self, agent: dict[str, Any], event: str, prompt: str, facts: dict[str, Any]
     ) -> "subprocess.Popen[str]":
-        """Call the agent's hook."""
+        """Start the agent's hook, and write the call to it."""
         command = [sys.executable, "-P", "-m", "signoff", "hook", agent["name"], "--workspace", str(self._folder)]
         payload = {"session_id": "demo", "cwd": str(self._folder), "prompt_id": prompt, "hook_event_name": event}
         pipe = subprocess.PIPE
@@ -101,9 +101,9 @@ class TideBug:
     constant: str
     moon: str
     tides: str
-    """Empty if none does."""
+    """Empty if no file uses flat hours."""
     test: str
-    """Empty if none was read."""
+    """Empty if no test was read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +111,11 @@ class FixStyle:
     """The variant of the fix."""
 
     variants: frozenset[str] = frozenset()
-    """What the fix has besides: keys of `fix` in words.toml."""
+    """Additional parts of the fix: keys of `fix` in words.toml."""
     name: str = "TIDAL_PERIOD"
-    """What half a lunar day is called, if it gets a name."""
+    """The name of half a lunar day, if the fix defines one."""
     only: str = ""
-    """Leave every other file alone."""
+    """The only file to change; empty for all."""
 
     def describe(self, bug: TideBug) -> str:
         """Return how this fix differs from the plain one."""
@@ -136,7 +136,7 @@ def find_tide_bug(sources: Mapping[str, str]) -> TideBug | None:
 
 
 def rank_fix_styles(feedback: Sequence[str], bug: TideBug) -> Iterator[FixStyle]:
-    """Yield ways to mend the bug, best first: the one that the feedback asks for, then variations of it."""
+    """Yield ways to fix the bug, best first: the one that the feedback asks for, then variations of it."""
     asked = FixStyle()
     for words in feedback:
         asked = _follow(words, asked, bug)
@@ -202,7 +202,7 @@ def _mended_tides(text: str, bug: TideBug, style: FixStyle) -> str:
 
 
 def _with_import(text: str, statement: str) -> str:
-    """`text` with `statement` among its imports, in alphabetical order where they have one."""
+    """Return `text` with `statement` added to its imports, in alphabetical order among related ones."""
     imports = [line for line in text.split("\n") if line.startswith(("from ", "import "))]
     siblings = [line for line in imports if line.startswith(statement.split(".")[0] + ".")]
     later = next((line for line in siblings if line > statement), "")
@@ -223,7 +223,7 @@ def make_question_instead_of_fix(task: DemoTask) -> DemoReply:
 
 
 def _cited(task: DemoTask, then: str) -> str:
-    """Return the user's last feedback as a quote, and what follows from it."""
+    """Return the user's last feedback as a quote, followed by `then`; empty if there is no feedback."""
     if not task.feedback:
         return ""
     return f"You wrote:\n\n{_quoted(task.feedback[-1])}\n\n{then} "
@@ -243,7 +243,7 @@ def _edit_call(task: DemoTask, path: str, after: str, summary: str) -> PlannedCa
 def edits_between(before: str, after: str) -> list[dict[str, str]]:
     """Return the edits of an `edit_file` call that turn `before` into `after`.
 
-    They have as much context as it takes for each `old` to occur just once in `before`.
+    They have enough context that each `old` occurs only once in `before`.
     """
     old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
     matcher = SequenceMatcher(None, old, new, autojunk=False)
@@ -259,17 +259,17 @@ def edits_between(before: str, after: str) -> list[dict[str, str]]:
 
 
 def _occurs_once(part: str, text: str) -> bool:
-    """Whether `part` begins at one place of `text` only; `str.count` would miss places that overlap."""
+    """Return whether `part` occurs at only one place of `text`; `str.count` would miss overlapping places."""
     return text.find(part, text.find(part) + 1) < 0
 
 
 _MAX_FILES = 12
-"""Files read in search of a bug."""
+"""Maximum number of files read in search of a bug."""
 _SUMMARY = "Keep the moon's time: a lunar day is 24 h 50 min"
 
 
 def propose_fix(task: DemoTask) -> DemoReply:
-    """Find the bug that the tests complain of, and mend it."""
+    """Find the bug that makes the tests fail, and propose a fix."""
     if task.feedback and (known := find_tide_bug(task.results_of_task.texts)):
         if calls := task.results_of_turn.calls_to_read(filter(None, (known.moon, known.tides, known.test))):
             return DemoReply("I read the files again before I change the proposal.", calls)
@@ -320,7 +320,7 @@ _READ_BESIDE_AGENTS = ("tests/test_tides.py", "tideline/moon.py", "tideline/tide
 
 
 def propose_beside_agents(task: DemoTask, agents: DemoAgents | None) -> DemoReply:
-    """Have two other agents propose, and add a proposal: the fix if the bug is there, else a test."""
+    """Let two other agents propose, and add a proposal: the fix if the bug is there, else a test."""
     words: dict[str, str] = WORDING["with_agents"]
     if agents is None:
         return DemoReply(words["elsewhere"])
