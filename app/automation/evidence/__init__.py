@@ -1,1 +1,1 @@
-"""Evidence at hunks: runs tests on layers without a hunk, and classifies the result."""
+"""Evidence for hunks: runs tests without a hunk, and classifies the result."""

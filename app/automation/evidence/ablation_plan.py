@@ -1,4 +1,4 @@
-"""Plans which hunks of a proposal are taken out together, which say nothing, and in which order they are tried."""
+"""Plans which hunks of a proposal are left out together, which ones no test can notice, and their order."""
 
 import ast
 import re
@@ -13,19 +13,19 @@ from app.proposals.values.models import FileDiff, Hunk, HunkState
 
 _COMMENT = re.compile(r"\s*(?:$|#|//|/\*|\*|--\s|<!--)")
 _LARGEST = 400_000
-"""Characters of a file that is parsed."""
+"""Maximum characters of a file that is parsed."""
 _NEIGHBOURS = 3
-"""Hunks on each side of one with which it is tried, if the file does not parse without it alone."""
+"""Hunks on each side that are left out together with a hunk, if the file does not parse without that hunk alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class HunkGroup:
-    """Hunks of one file that are taken out together."""
+    """Hunks of one file that are left out together."""
 
     path: str
     hunks: tuple[Hunk, ...]
     weight: tuple[int, int] = (0, 0)
-    """How telling they are: reasons for attention in them, then changed lines."""
+    """Importance: the number of hunks with reasons for attention, then the number of changed lines."""
 
     @property
     def hunk_ids(self) -> frozenset[str]:
@@ -40,10 +40,10 @@ class HunkWithTests:
     path: str
     hunk: Hunk
     tests: tuple[str, ...]
-    """In Python whole ids, elsewhere names that are part of an id."""
+    """For Python complete ids, otherwise names that are part of an id."""
 
     def matching_ids(self, ids: Iterable[str]) -> tuple[str, ...]:
-        """Return those of the ids that are of these tests, cases of a parametrized one too."""
+        """Return those of the ids that belong to these tests, including cases of parametrized ones."""
         return tuple(each for each in ids if any(self._is(each, test) for test in self.tests))
 
     @staticmethod
@@ -53,17 +53,17 @@ class HunkWithTests:
 
 @dataclass(frozen=True, slots=True)
 class AblationPlan:
-    """The parts of a proposal to take out, one after the other."""
+    """The parts of a proposal to leave out, one after the other."""
 
     groups: tuple[HunkGroup, ...]
-    """Code, the most telling first."""
+    """Code, the most important first."""
     tests: tuple[HunkWithTests, ...]
 
 
 def plan_ablation(diffs: Sequence[FileDiff], chosen: Collection[str]) -> AblationPlan:
-    """Return the parts to take out of the chosen hunks of a proposal; call it on a thread.
+    """Return the parts to leave out of the chosen hunks of a proposal; call it on a thread.
 
-    Prose, lock files, what is generated, and hunks that change comments alone are left out: no test could notice.
+    Prose, lock files, generated files, and hunks that change only comments are not tried: no test can notice them.
     """
     groups: list[HunkGroup] = []
     tests: list[HunkWithTests] = []
@@ -88,7 +88,7 @@ def plan_ablation(diffs: Sequence[FileDiff], chosen: Collection[str]) -> Ablatio
 
 
 def text_without_hunks(diff: FileDiff, hunks: Sequence[Hunk], left_out: Collection[str]) -> str:
-    """Return the proposed text of a file, with all of these hunks but those that are `left_out`."""
+    """Return the proposed text of a file, with all of these hunks except those that are `left_out`."""
     lines: list[str] = []
     at = 0
     for hunk in sorted(filter(has_effect, hunks), key=lambda hunk: hunk.old_start):
@@ -107,7 +107,7 @@ def _groups(diff: FileDiff, hunks: Sequence[Hunk]) -> Iterator[list[Hunk]]:
         return
     whole = _parsed(text_without_hunks(diff, hunks, ()))
     if whole is None:
-        # It does not parse as it is: no hunk of it can be to blame.
+        # The file does not parse even with all hunks, so parsing can't group them.
         yield from ([hunk] for hunk in hunks)
         return
     joined: list[set[int]] = []
@@ -125,7 +125,7 @@ def _groups(diff: FileDiff, hunks: Sequence[Hunk]) -> Iterator[list[Hunk]]:
 
 
 def _standing_together(diff: FileDiff, hunks: Sequence[Hunk], number: int) -> set[int]:
-    """The fewest hunks around one without which the file parses."""
+    """Return the smallest set of adjacent hunks around one without which the file parses."""
     for reach in range(1, _NEIGHBOURS + 1):
         for first in range(max(0, number - reach), number + 1):
             members = {each for each in range(first, first + reach + 1) if each < len(hunks)}
@@ -175,7 +175,7 @@ def _changed_tests(diff: FileDiff, hunks: Sequence[Hunk]) -> Iterator[HunkWithTe
 
 
 def _python_tests(path: str, text: str) -> Iterator[tuple[str, range]]:
-    """The ids of the tests of a file, each with its lines from 0, decorators included."""
+    """Yield the ids of a file's tests, each with its lines from 0, decorators included."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -1,4 +1,4 @@
-"""Runs tests on layers that hold a proposal without one of its hunks, to find those that no test notices."""
+"""Runs tests on layers with a proposal but without one of its hunks, to find hunks that no test notices."""
 
 import asyncio
 import shlex
@@ -31,22 +31,22 @@ from app.sandbox.sandbox import Sandbox
 from app.workspace.paths import Workspace
 
 _REMEMBERED = 500
-"""Outcomes."""
+"""Number of cached outcomes."""
 _CONFIRMED = 20
-"""Failing tests that run a second time."""
+"""Maximum number of failing tests that run a second time."""
 _ENOUGH = 10
-"""Failures without a hunk after which pytest ends: one would do, but where the first ten fail, all may."""
+"""Failures after which pytest ends if a hunk is left out: one is enough, and if ten tests fail, all may."""
 _NAMED = 3
-"""Tests that a mark keeps."""
+"""Number of tests that a mark names."""
 _PATIENCE = 5
-"""Times as long as with the whole proposal tests may run without a hunk, as it may be what ends a loop."""
+"""Time limit without a hunk, as a multiple of the time with the whole proposal: the hunk may end a loop."""
 _SHORTEST = 20.0
-"""Seconds that they may run at least."""
+"""Minimum time limit in seconds."""
 _LEAST = 0.5
-"""Part of the time that the tests took with the whole proposal, which must be left for another run."""
+"""A run is started only if this part of the time of the whole proposal's run is left."""
 
 ReportEvidence = Callable[[ProposalEvidence], None]
-"""Takes what is known so far."""
+"""Receives the evidence found so far."""
 _Key = tuple[str, tuple[str, ...] | None, str, str]
 
 
@@ -55,7 +55,7 @@ class FilesChangedDuringTests(Exception):
 
 
 class _NoTime(Exception):
-    """The budget is spent."""
+    """The time limit is reached."""
 
 
 @dataclass(slots=True)
@@ -66,7 +66,7 @@ class _Search:
     check: CheckTable
     diffs: Sequence[FileDiff]
     hunks: frozenset[str]
-    """Ids of those that are chosen."""
+    """Ids of the chosen hunks."""
     whole: frozenset[str]
     """Paths of the files that are chosen as a whole."""
     plan: AblationPlan
@@ -76,9 +76,9 @@ class _Search:
     wait_for_quiet: Callable[[], Awaitable[None]] | None = None
     baseline: SuiteOutcome = field(default_factory=lambda: SuiteOutcome(True))
     selections: dict[frozenset[str], TestSelection] = field(default_factory=dict)
-    """Of each group, by the ids of its hunks."""
+    """Tests of each group, by the ids of its hunks."""
     baseline_selection: TestSelection = field(default_factory=TestSelection)
-    """All that ran with the whole proposal."""
+    """All tests that ran with the whole proposal."""
     seconds: float = 0.0
 
     def publish(self, *, is_running: bool = True) -> None:
@@ -92,7 +92,7 @@ class _Search:
     def mark(
         self, path: str, hunks: Sequence[Hunk], verdict: EvidenceVerdict, tests: Sequence[str] = (), reason: str = ""
     ) -> None:
-        """Record the verdict on hunks that were taken out together."""
+        """Record the verdict on hunks that were left out together."""
         numbers = [hunk.number for hunk in hunks]
         new = {
             hunk.id: HunkEvidence(
@@ -110,14 +110,14 @@ class _Search:
 
 
 class EvidenceStorePort(Protocol):
-    """Keeps evidence by proposal; implemented by `app.review.review_stores.EvidenceStore`."""
+    """Stores evidence by proposal; implemented by `app.review.review_stores.EvidenceStore`."""
 
     def save(self, found: ProposalEvidence, waiting: Collection[str]) -> None:
-        """Keep it, and forget that of proposals that do not wait."""
+        """Store the evidence, and remove that of proposals that are not in `waiting`."""
         ...
 
     def load(self, proposal_id: str) -> ProposalEvidence | None:
-        """Return it, on whatever bytes it was found."""
+        """Return the stored evidence, even if it is outdated; None if there is none."""
         ...
 
 
@@ -125,10 +125,10 @@ class EvidenceRunner:
     """Collects evidence about proposals of one workspace; for one event loop.
 
     Args:
-        checks: Has the turn in which everything runs, checks first.
-        service: Has the proposals.
-        workspace: As it is on disk.
-        store: Keeps what was found for other processes and later starts.
+        checks: Runs all tests, one run at a time, after all checks.
+        service: Provides the proposals.
+        workspace: The workspace on disk.
+        store: Stores evidence for other processes and later starts.
     """
 
     def __init__(
@@ -149,21 +149,21 @@ class EvidenceRunner:
         report: ReportEvidence = lambda found: None,
         wait_for_quiet: Callable[[], Awaitable[None]] | None = None,
     ) -> ProposalEvidence:
-        """Run tests without each hunk of a waiting proposal. Cancelled, it leaves no process.
+        """Run tests without each hunk of a pending proposal. A cancellation leaves no process running.
 
-        What was found out on the same bytes before is not run again, so that a second call goes on where the first
-        one had no time left.
+        Outcomes for the same content are cached, so a second call continues where the first one reached its time
+        limit.
 
         Args:
-            proposal_id: Which.
-            chosen: The hunks that an approval would name; None for all that waits.
-            check: Whose tests run.
+            proposal_id: Id of the proposal.
+            chosen: The hunks that an approval would name; None for all pending hunks.
+            check: The check whose tests run.
             seconds: Time limit of all test runs together.
-            report: Takes what is known after each step.
-            wait_for_quiet: Awaited before each run of tests: returns once the user pauses.
+            report: Receives the evidence after each step.
+            wait_for_quiet: Awaited before each test run; returns once the user pauses.
 
         Raises:
-            ProposalError: It doesn't wait, or has no such hunk.
+            ProposalError: It is not pending, or has no such hunk.
             FilesChangedDuringTests: The workspace changed meanwhile.
             OSError: The workspace can't be read.
         """
@@ -192,14 +192,15 @@ class EvidenceRunner:
     async def load_current_evidence(
         self, proposal_id: str, chosen: Collection[str] | None
     ) -> ProposalEvidence | None:
-        """Return the evidence that was kept, if it is about just what an approval of these hunks would leave now.
+        """Return the stored evidence, if it matches exactly the content that an approval of these hunks would leave
+        now.
 
         Args:
-            proposal_id: A waiting one.
-            chosen: The hunks that the approval would name; None for all that waits.
+            proposal_id: Id of a pending proposal.
+            chosen: The hunks that the approval would name; None for all pending hunks.
 
         Raises:
-            ProposalError: It doesn't wait, or has no such hunk.
+            ProposalError: It is not pending, or has no such hunk.
             OSError: The workspace can't be read.
         """
         if (found := await asyncio.to_thread(self._kept.load, proposal_id)) is None:
@@ -209,10 +210,10 @@ class EvidenceRunner:
         return found if is_same else None
 
     async def is_current(self, evidence: ProposalEvidence) -> bool:
-        """Return whether an approval of the same hunks would leave the bytes on which the tests ran.
+        """Return whether an approval of the same hunks would leave the content that was tested.
 
         Raises:
-            ProposalError: The proposal doesn't wait any more.
+            ProposalError: The proposal is no longer pending.
             OSError: The workspace can't be read.
         """
         proposal = await asyncio.to_thread(self._service.get, evidence.proposal)
@@ -244,7 +245,7 @@ class EvidenceRunner:
         return search
 
     async def _run_whole(self, search: _Search) -> bool:
-        """Run all tests that will be asked, with the whole proposal; return whether they can tell anything."""
+        """Run all selected tests with the whole proposal; return whether the result can be compared."""
         selections = [*search.selections.values()]
         changed = _files_of(search.plan.tests)
         whole = selections[0] if selections else _changed_files(search.check, changed)
@@ -257,12 +258,12 @@ class EvidenceRunner:
         )
         baseline = await self._run(search, whole, tree)
         if baseline.broken and not baseline.test_count and (files := whole.to_whole_files()) is not None:
-            # A test that was recorded may be gone: then the runner takes none of the names.
+            # A recorded test may have been removed: then the runner rejects all names.
             search.selections = {ids: each.to_whole_files() or each for ids, each in search.selections.items()}
             whole = files
             baseline = await self._run(search, whole, tree)
         if baseline.is_empty and whole.names is not None:
-            # No test is related to any of it, as far as the runner knows.
+            # The runner finds no related test, so run all.
             whole = TestSelection()
             search.selections = dict.fromkeys(search.selections, whole)
             baseline = await self._run(search, whole, tree)
@@ -321,7 +322,7 @@ class EvidenceRunner:
         tree = await self._without(search, group.hunk_ids)
         outcome = await self._run(search, selection, tree)
         if outcome.is_empty:
-            # No test is related to this file: ask those that are related to the others.
+            # No test is related to this file: run the tests that are related to the others.
             selection = search.baseline_selection
             outcome = await self._run(search, selection, tree)
         new = outcome.new_failures(search.baseline)
@@ -338,8 +339,7 @@ class EvidenceRunner:
         search.publish()
 
     async def _try_together(self, search: _Search) -> None:
-        """Take hunks out together that are needed to load alone: one may need the other, as a use needs its
-        import."""
+        """Leave out hunks together that are only needed to load: one may be the import that another needs."""
         loads: dict[str, list[HunkGroup]] = {}
         for group in search.plan.groups:
             if all(search.found.marks[hunk].verdict is EvidenceVerdict.LOAD for hunk in group.hunk_ids):
@@ -385,7 +385,7 @@ class EvidenceRunner:
     async def _run(
         self, search: _Search, selection: TestSelection, tree: PendingFiles, *, again: bool = False
     ) -> SuiteOutcome:
-        """Run tests on a tree, unless they ran on the same bytes before and it is not `again`."""
+        """Run tests on a tree; return the cached outcome for the same content unless `again`."""
         read = await self._read(tree)
         key = (search.check.run, selection.names, read.commit, read.id)
         is_whole = read.id == search.found.tree or not search.found.tree
@@ -450,7 +450,7 @@ def _files_of(tests: Sequence[HunkWithTests]) -> tuple[str, ...]:
 
 
 def _changed_files(check: CheckTable, paths: Sequence[str]) -> TestSelection:
-    """The selection of the test files that a proposal changes."""
+    """Return the selection of the test files that a proposal changes."""
     if TESTS not in check.run or detect_test_runner(check.run) in (TestRunner.OTHER, TestRunner.GO):
         return TestSelection(all_tests_argument(check.run) or None)
     if detect_test_runner(check.run) is TestRunner.VITEST:
@@ -459,10 +459,9 @@ def _changed_files(check: CheckTable, paths: Sequence[str]) -> TestSelection:
 
 
 def _command(check: CheckTable, selection: TestSelection, root: Path, most: int) -> str:
-    """The command with its tests.
+    """Return the command with its tests.
 
-    pytest is asked for a report that names each, to run the others if a file does not load, and to end after `most`
-    failures.
+    pytest writes a report that names each test, continues if a file does not load, and ends after `most` failures.
     """
     names = all_tests_argument(check.run) if selection.names is None else selection.names
     options = f"{shlex.quote(f'--junitxml={root / PYTEST_REPORT_PATH}')} -o junit_family=xunit1"

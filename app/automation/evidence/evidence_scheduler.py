@@ -36,12 +36,12 @@ class EvidenceScheduler:
     """Collects evidence about one proposal at a time; for one event loop.
 
     Args:
-        runner: Collects it.
-        configured: The checks that are in force.
+        runner: Collects the evidence.
+        configured: Returns the configured checks.
         seconds: Returns the time limit of all test runs for a proposal.
-        chosen: The hunks that an approval of a proposal would name now.
-        publish: Takes what is known of a proposal whenever that has changed; nothing is, without marks.
-        wait_for_quiet: Awaited before each run of tests: returns once the user pauses.
+        chosen: Returns the hunks that an approval of a proposal would name now.
+        publish: Receives the evidence of a proposal whenever it changes; dropped evidence has no marks.
+        wait_for_quiet: Awaited before each test run; returns once the user pauses.
     """
 
     runner: EvidenceRunner
@@ -56,7 +56,7 @@ class EvidenceScheduler:
     _tasks: set[asyncio.Task[None]] = field(default_factory=set, init=False)
 
     def update_proposals(self, proposals: Iterable[Proposal]) -> None:
-        """Take the current proposals: drop evidence about decided ones, and where the choice of hunks has changed."""
+        """Load stored evidence of new proposals; drop evidence of decided ones and for another choice of hunks."""
         before, self._waiting = self._waiting, {one.id: one for one in proposals if one.state in _TO_BE_DECIDED}
         for proposal_id in self._waiting.keys() - before.keys() - self._followed.keys():
             self._start(self._load(self._waiting[proposal_id]))
@@ -68,7 +68,7 @@ class EvidenceScheduler:
                 self._drop(proposal_id)
 
     def start_or_stop(self, proposal_id: str) -> str:
-        """Collect evidence about a proposal, continue where the time was over, or stop the run.
+        """Collect evidence about a proposal, continue after the time limit, or stop the run.
 
         Returns:
             Why that is not possible; empty if it is.
@@ -89,7 +89,7 @@ class EvidenceScheduler:
         return ""
 
     def start_after_checks(self, checks: ProposalChecks) -> None:
-        """Start by itself where a check with `evidence = true` has passed on the proposed files."""
+        """Start automatically if a check with `evidence = true` has passed on the proposed files."""
         proposal = self._waiting.get(checks.proposal)
         if proposal is None or checks.proposal in self._followed or checks.revision != proposal.revision:
             return
@@ -100,7 +100,7 @@ class EvidenceScheduler:
                 return
 
     async def drop_outdated(self) -> None:
-        """Drop evidence that was found on other files than the present ones."""
+        """Drop evidence that does not match the current files."""
         for proposal_id, followed in list(self._followed.items()):
             if not followed.found.tree or followed.is_running:
                 continue
@@ -145,7 +145,7 @@ class EvidenceScheduler:
         return task
 
     async def _load(self, proposal: Proposal) -> None:
-        """Take the evidence that was kept, by another process or before a restart, if it is of the present bytes."""
+        """Load stored evidence of another process or an earlier start, if it matches the current content."""
         chosen = self.chosen(proposal)
         with suppress(ProposalError, OSError):
             found = await self.runner.load_current_evidence(proposal.id, chosen)
@@ -159,7 +159,7 @@ class EvidenceScheduler:
         def tell(found: ProposalEvidence) -> None:
             if self._followed.get(proposal_id) is followed:
                 if found.is_running:
-                    # What was found out before stays on the screen until it is found out again.
+                    # Earlier results stay on the screen until they are replaced.
                     found = replace(found, marks={**followed.found.marks, **found.marks})
                 followed.found = found
                 self.publish(found)
@@ -175,6 +175,6 @@ class EvidenceScheduler:
             except FilesChangedDuringTests:
                 tell(ProposalEvidence(proposal_id, followed.revision, why_not="files changed while the tests ran"))
             except Exception as error:
-                # Nothing of this may end the app, nor go unsaid.
+                # Report any error; it must not end the app.
                 why_not = str(error) or type(error).__name__
                 tell(ProposalEvidence(proposal_id, followed.revision, why_not=why_not))

@@ -1,4 +1,4 @@
-"""What tests and a second run of its command say about a proposal, for the review, the commands and the record."""
+"""Results of tests and of a second run of its command for a proposal, for review, commands and record."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -31,55 +31,55 @@ class ProposalEvidence:
     proposal: str
     revision: int
     chosen: frozenset[str] = frozenset()
-    """Ids of the hunks that were in it, and paths of files without hunks."""
+    """Ids of the chosen hunks, and paths of files without hunks."""
     check: str = ""
     """The check whose tests ran."""
     selection: str = ""
-    """Which of its tests, in words."""
+    """Which of its tests ran, in words."""
     tests: int = 0
-    """How many ran with the whole proposal, as far as the runner names them."""
+    """Number of tests that ran with the whole proposal, as far as the runner names them."""
     tree: str = ""
     marks: Mapping[str, HunkEvidence] = field(default_factory=dict)
-    """By the id of the hunk."""
+    """By the hunk's id."""
     left: int = 0
-    """How many hunks are still to be tried."""
+    """Number of hunks that were not tried yet."""
     seconds: float = 0.0
-    """How long tests have run for it."""
+    """Total duration of its test runs."""
     is_running: bool = False
     why_not: str = ""
-    """Why nothing can be found out."""
+    """Why no evidence can be found."""
 
     @property
     def unnoticed_hunks(self) -> tuple[str, ...]:
-        """Return the ids of the hunks that nothing would miss."""
+        """Return the ids of the hunks whose removal no test notices."""
         return tuple(hunk for hunk, mark in self.marks.items() if mark.verdict.is_unnoticed_by_tests)
 
     @property
     def is_cut_short(self) -> bool:
-        """Return whether hunks were not tried for want of time."""
+        """Return whether hunks were not tried because of the time limit."""
         return any(mark.reason == NO_TIME_LEFT for mark in self.marks.values())
 
     @property
     def verdict_counts(self) -> str:
-        """Return how many hunks there are of each kind: `2 that nothing notices, 3 held`."""
+        """Return the number of hunks of each kind: `2 that nothing notices, 3 held`."""
         counts = [(sum(mark.verdict is one for mark in self.marks.values()), words) for one, words in _COUNTED]
         return ", ".join(f"{count:,} {words}" for count, words in counts if count)
 
     @property
     def tests_run_text(self) -> str:
-        """Return which tests ran: `87 tests, 12 of 40 test files, by imports`; empty before they did."""
+        """Return which tests ran: `87 tests, 12 of 40 test files, by imports`; empty before they ran."""
         return f"{format_count(self.tests, 'test')}, {self.selection}" if self.tests else self.selection
 
     @property
     def summary(self) -> str:
-        """Return it in one line: `2 that nothing notices, 3 held; 87 tests, 12 of 40 test files, by imports`."""
+        """Return one line: `2 that nothing notices, 3 held; 87 tests, 12 of 40 test files, by imports`."""
         said = self.verdict_counts or ("" if self.is_running else "no hunk that tests could notice")
         left = f"{self.left:,} to go" if self.is_running else ""
         return self.why_not or "; ".join(filter(None, (said, left, self.tests_run_text)))
 
     @property
     def as_record(self) -> RecordedEvidence | None:
-        """Return the evidence as the record stores it; None without any."""
+        """Return the evidence as the record stores it; None if there is none."""
         if not self.marks:
             return None
         hunks = tuple(sorted(self.marks.values(), key=lambda mark: mark.hunk))
@@ -87,7 +87,7 @@ class ProposalEvidence:
 
 
 def unnoticed_hunks_as_feedback(evidence: ProposalEvidence, diffs: Iterable[FileDiff]) -> str:
-    """Return the hunks that nothing notices as feedback that the user sends; empty if there are none."""
+    """Return the hunks that no test notices, as feedback from the user; empty if there are none."""
     parts: list[str] = []
     for diff in diffs:
         for hunk in diff.change.hunks:
@@ -115,7 +115,7 @@ def _quoted(diff: FileDiff, hunk: Hunk) -> str:
 
 
 _NAMED = 3
-"""Differing files that one line names."""
+"""Maximum number of differing files in one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,20 +124,20 @@ class ReproductionResult:
 
     proposal: str
     revision: int
-    """Of the proposal, after it."""
+    """The proposal's revision after the run."""
     recipe: CommandRecipe
     outcome: Literal["same", "differs", "replaced"]
-    """`replaced`: the files have moved since the first run, so its result took the place of the proposal's."""
+    """`replaced`: the files had changed since the first run, so the new result has replaced the proposal."""
     files: int
-    """How many files the run changed."""
+    """Number of files that the run changed."""
     differing: tuple[str, ...]
-    """The paths at which it gave something else, sorted."""
+    """The paths at which the result differs from the proposal, sorted."""
     is_same_environment: bool
-    """Whether variables and system are those of the first run."""
+    """Whether environment variables and system are those of the first run."""
 
     @property
     def summary(self) -> str:
-        """Return it in one line: `same 412 files, byte for byte`."""
+        """Return the result as one line: `same 412 files, byte for byte`."""
         if self.outcome == "same":
             return f"same {format_count(self.files, 'file')}, byte for byte"
         more = f" and {len(self.differing) - _NAMED:,} more" if len(self.differing) > _NAMED else ""

@@ -1,4 +1,4 @@
-"""Runs the command of a proposal again on a fresh layer, and compares what it gives byte for byte."""
+"""Runs the command of a proposal again on a fresh layer, and compares the results byte for byte."""
 
 import asyncio
 import os
@@ -24,7 +24,7 @@ _Results = Mapping[str, tuple[str, int] | None]
 
 
 class CommandNotRepeatable(Exception):
-    """The command can't be run again; one line says why."""
+    """The command can't be run again; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +37,12 @@ class _Run:
 
 @dataclass(frozen=True, slots=True)
 class RecipeRunner:
-    """Runs recipes of waiting proposals, one at a time and behind checks.
+    """Runs the commands of pending proposals again, one at a time and after all checks.
 
     Args:
-        checks: Gives runs their turn and their sandbox.
-        service: Has the proposals.
-        tree_id: Gives the id of the workspace's tree under pending changes; blocks.
+        checks: Schedules the runs, and provides the sandbox.
+        service: Provides the proposals.
+        tree_id: Returns the id of the workspace's tree with pending changes applied; blocks.
     """
 
     checks: CheckRunner
@@ -50,15 +50,15 @@ class RecipeRunner:
     tree_id: Callable[[PendingFiles], str]
 
     async def reproduce(self, proposal_id: str) -> ReproductionResult:
-        """Run the command of a waiting proposal again, on the files as they are without the proposal.
+        """Run the command of a pending proposal again, on the current files without the proposal.
 
-        If it gives the same, that is stored with the proposal. If it does not, and the files are not those of the
-        first run, its result takes the place of the proposal's, which is merged no more.
+        If the result is the same, store this with the proposal. If it differs, and the files have changed since the
+        first run, the new result replaces the proposal's changes.
 
         Raises:
-            CommandNotRepeatable: there is no single command, or it can't be run here.
-            ProposalError: it waits no more, has changed while the command ran, or nothing is left of it.
-            OSError: the workspace can't be read.
+            CommandNotRepeatable: There is no single command, or it can't run here.
+            ProposalError: It is no longer pending, has changed while the command ran, or would be empty.
+            OSError: The workspace can't be read.
         """
         proposal = self.service.get(proposal_id)
         recipe = _recipe_of(proposal)
@@ -125,7 +125,7 @@ def _result(change: PathChange) -> tuple[str, int] | None:
 
 
 def _results_of(proposal: Proposal) -> _Results:
-    """Return what an approval would leave at each path of a proposal."""
+    """Return the content that an approval would leave at each path of a proposal."""
     found: dict[str, tuple[str, int] | None] = {}
     for change in proposal.files:
         if change.old_path:

@@ -1,4 +1,4 @@
-"""Chooses the tests that can notice a change: by recorded coverage, by imports, or as the test runner knows it."""
+"""Chooses the tests that can notice a change: by recorded coverage, by imports, or by the test runner."""
 
 import configparser
 import re
@@ -26,27 +26,27 @@ from app.workspace.paths import Workspace
 
 _COVERAGE, _TESTMON = ".coverage", ".testmondata"
 _LARGEST_DATABASE = 128 << 20
-"""Bytes of a database that is looked at."""
+"""Maximum size of a coverage database in bytes."""
 _SECONDS = 5.0
-"""Of one look into it."""
+"""Time limit for reading a database."""
 _STEPS = 100_000
-"""Instructions of SQLite between two looks at the clock."""
+"""SQLite instructions between two checks of the time limit."""
 
 
 def find_recorded_tests(workspace: Workspace, lines: Mapping[str, Collection[int]]) -> tuple[frozenset[str], str]:
-    """Return the ids of the tests that ran some lines, and where that is recorded; both empty if nowhere.
+    """Return the ids of the tests that ran some lines, and the database that records this; both empty if none does.
 
-    Where tests are known to have run the file but none of the lines, they are all returned: the lines may have moved.
+    If tests ran the file but none of the lines, all these tests are returned, because the lines may have moved.
 
     Args:
-        workspace: Where the tools leave their data.
-        lines: Lines from 1 by workspace path, as the files are on disk.
+        workspace: The workspace, in which the tools write their databases.
+        lines: Lines from 1 by workspace path, in the files on disk.
     """
     for name, read in ((_COVERAGE, _of_coverage), (_TESTMON, _of_testmon)):
         with suppress(OSError, WorkspaceError, sqlite3.Error), closing(sqlite3.connect(":memory:")) as database:
-            # A copy in memory, whose views and triggers count for nothing: it may come from anyone.
+            # Read a copy in memory with untrusted schema: the database may come from another person.
             data = workspace.read(name, _LARGEST_DATABASE)
-            # A database with a journal beside it says so in its header, and would not be opened without.
+            # Clear the WAL mode in the header: without its journal file the copy could not be opened.
             database.deserialize(b"".join((data[:18], b"\1\1", data[20:])))
             database.execute("PRAGMA trusted_schema = OFF")
             end = time.monotonic() + _SECONDS
@@ -61,7 +61,7 @@ def _is_late(end: float) -> int:
 
 
 def _of_coverage(database: sqlite3.Connection, root: Path, lines: Mapping[str, Collection[int]]) -> Iterator[str]:
-    """From coverage.py's schema 7 (https://coverage.readthedocs.io/en/latest/dbschema.html)."""
+    """Yield tests from coverage.py's schema 7 (https://coverage.readthedocs.io/en/latest/dbschema.html)."""
     contexts = dict(database.execute("SELECT id, context FROM context"))
     files = {path: number for number, path in database.execute("SELECT id, path FROM file")}
     for path, wanted in lines.items():
@@ -86,14 +86,14 @@ def _lines_by_context(database: sqlite3.Connection, file: int) -> dict[int, set[
 
 
 def _test_of(context: str) -> str:
-    """Return the test id in a context of pytest-cov, `tests/test_a.py::test_b|run`; empty without one."""
+    """Return the test id in a context of pytest-cov, `tests/test_a.py::test_b|run`; empty if it has none."""
     test, _, phase = context.rpartition("|")
     test = test if phase in ("setup", "run", "teardown") else context
     return test if "::" in test and not test.startswith("-") else ""
 
 
 def _of_testmon(database: sqlite3.Connection, root: Path, lines: Mapping[str, Collection[int]]) -> Iterator[str]:
-    """From the tables of pytest-testmon 2; it knows files and the methods in them, not lines."""
+    """Yield tests from the tables of pytest-testmon 2, which record files and methods, not lines."""
     for path in lines:
         yield from (
             name
@@ -125,13 +125,13 @@ class ImportGraph:
     importers: dict[str, set[str]] = field(default_factory=dict)
     """The paths of the files that import a file."""
     tests: tuple[str, ...] = ()
-    """The files that hold tests."""
+    """The files that contain tests."""
 
     def tests_that_import(self, paths: Collection[str]) -> tuple[str, ...]:
-        """Return the test files that import one of these files, themselves or through others, sorted.
+        """Return the test files that import one of these files, directly or indirectly, sorted.
 
-        Importing a module runs the packages that it lies in. A `conftest.py` that reaches a file stands for all test
-        files at and below its folder.
+        Importing a module also runs its packages. A `conftest.py` that imports one counts for all test files in its
+        folder and below.
         """
         reached = set(paths)
         waiting = deque(paths)
@@ -148,8 +148,8 @@ def build_import_graph(paths: Iterable[str], load_text: Callable[[str], str]) ->
     """Return the import graph of the Python files among some paths; for threads.
 
     Args:
-        paths: Of the workspace, those that a variant may lack among them.
-        load_text: Gives the text of a file; empty where it can't be read.
+        paths: Workspace paths, including files that are missing in a tested variant.
+        load_text: Returns the text of a file; empty if it can't be read.
     """
     python = sorted(path for path in paths if path.endswith(".py"))
     packages = {path.removesuffix("/__init__.py") for path in python if path.endswith("/__init__.py")}
@@ -174,7 +174,7 @@ def _holds_tests(path: str) -> bool:
 
 
 def _dotted_names(path: str, packages: Collection[str]) -> list[str]:
-    """The names by which a file may be imported: from above its outermost package, and from the workspace's root."""
+    """Return the names by which a file may be imported, relative to its outermost package and to the root."""
     stem = path.removesuffix(".py").removesuffix("/__init__")
     parts = stem.split("/")
     first = len(parts) - 1
@@ -190,7 +190,7 @@ def _dotted_names(path: str, packages: Collection[str]) -> list[str]:
 
 
 def _imported(text: str, package: str) -> Iterator[str]:
-    """The dotted names that a text imports; of `from a import b` both `a.b` and `a`."""
+    """Yield the dotted names that a text imports; for `from a import b` both `a` and `a.b`."""
     for match in _IMPORT.finditer(text):
         if plain := match["plain"]:
             yield from (part.split(" as ")[0].strip() for part in plain.split(","))
@@ -209,7 +209,7 @@ def _imported(text: str, package: str) -> Iterator[str]:
 
 
 def _files_of(name: str, modules: Mapping[str, str]) -> Iterator[str]:
-    """The files that an import of a dotted name runs: the module and the packages above it."""
+    """Yield the files that an import of a dotted name runs: the module and its packages."""
     while name:
         if path := modules.get(name):
             yield path
@@ -227,11 +227,11 @@ _INI_FILES = (
 
 
 def filter_by_test_paths(tests: Sequence[str], read: Callable[[str], str]) -> tuple[str, ...]:
-    """Return the test files that pytest collects where it is given no names.
+    """Return the test files that pytest collects if no names are given.
 
     Args:
         tests: Paths in the workspace.
-        read: Gives the text of a file; empty where it can't be read.
+        read: Returns the text of a file; empty if it can't be read.
     """
     folders = [folder.removeprefix("./").strip("/") for folder in _test_paths(read)]
     inside = [path for path in tests if any(_is_inside(path, folder) for folder in folders)]
@@ -268,9 +268,9 @@ def _test_paths(read: Callable[[str], str]) -> Sequence[str]:
 
 _MAX_FILES = 20_000
 _LARGEST = 1 << 20
-"""Bytes of a file whose imports are read."""
+"""Maximum size in bytes of a file whose imports are read."""
 _LONGEST = 50_000
-"""Characters of test names on one command line; of more, the files are named."""
+"""Maximum characters of test names on one command line; beyond it, only files are named."""
 _TEST_COMMAND = re.compile(
     r"\b(?:py\.?test|unittest|tox|nox|jest|vitest|mocha|ava|rspec|phpunit|ctest|nextest|gotestsum)\b"
     r"|\b(?:npm|pnpm|yarn|bun|make|just|cargo|go|mvn|gradle|gradlew|dotnet|mix|rake|node|deno) (?:run )?(?:--)?test\b"
@@ -278,7 +278,7 @@ _TEST_COMMAND = re.compile(
 
 
 class TestRunner(StrEnum):
-    """The form in which a command takes the names of tests."""
+    """The test runner, which determines how a command takes the names of tests."""
 
     __test__ = False
     PYTEST = "pytest"
@@ -286,7 +286,7 @@ class TestRunner(StrEnum):
     VITEST = "vitest"
     GO = "go"
     OTHER = ""
-    """It can't be told: it runs as a whole."""
+    """Unknown: the command always runs all tests."""
 
 
 _RUNNERS = (
@@ -303,7 +303,7 @@ def detect_test_runner(command: str) -> TestRunner:
 
 
 def choose_evidence_check(checks: Sequence[CheckTable]) -> CheckTable | None:
-    """Return the check whose tests are used for evidence: the one that says so, or else one that runs tests."""
+    """Return the check whose tests are used for evidence: one with `evidence = true`, else one that runs tests."""
     for fits in (
         lambda check: check.evidence,
         lambda check: TESTS in check.run,
@@ -321,23 +321,23 @@ class TestSelection:
     __test__ = False
 
     names: tuple[str, ...] | None = None
-    """What `{tests}` stands for; None for all tests of the check."""
+    """The value of `{tests}`; None for all tests of the check."""
     words: str = "all tests of the check"
     """How they were chosen, for the user."""
 
     def shorten_for_command_line(self) -> "TestSelection":
-        """Return it as it fits on a command line."""
+        """Return a selection that fits on a command line."""
         is_long = self.names is not None and sum(map(len, self.names)) > _LONGEST
         return (self.to_whole_files() if is_long else None) or self
 
     def to_whole_files(self) -> "TestSelection | None":
-        """Return the selection of the whole files in which single tests are selected; None where none is."""
+        """Return the selection of the files that contain the selected tests; None if no single test is selected."""
         if self.names is None or not any("::" in name for name in self.names):
             return None
         return TestSelection(tuple(dict.fromkeys(name.partition("::")[0] for name in self.names)), self.words)
 
     def union(self, other: "TestSelection") -> "TestSelection":
-        """Return the selection of both."""
+        """Return the union of both selections."""
         if self.names is None or other.names is None:
             return TestSelection() if self.names is not None else self
         names = tuple(dict.fromkeys((*self.names, *other.names)))
@@ -353,9 +353,9 @@ class TestSelector:
     """Chooses tests for parts of one proposal; its methods block.
 
     Args:
-        workspace: As it is on disk.
-        check: Whose tests are chosen.
-        texts: The text of each file that the proposal leaves, by path; None for one that it removes.
+        workspace: The workspace on disk.
+        check: The check whose tests are chosen.
+        texts: The text of each file after the proposal, by path; None for a removed file.
     """
 
     __test__ = False
@@ -370,7 +370,7 @@ class TestSelector:
 
         Args:
             paths: The changed files.
-            lines: The lines of them, from 1, as they are on disk, that are changed or stand beside what is added.
+            lines: Their changed lines on disk, from 1; for an insertion the lines beside it.
         """
         runner = detect_test_runner(self.check.run)
         if TESTS not in self.check.run or runner is TestRunner.OTHER:
@@ -380,7 +380,7 @@ class TestSelector:
         if runner is TestRunner.VITEST:
             return TestSelection(("related", "--run", *sorted(paths)), "what vitest finds related")
         if runner is TestRunner.GO:
-            # Its cache runs no package again that has not changed.
+            # Go's cache skips packages that have not changed.
             return TestSelection(all_tests_argument(self.check.run), "all packages, by go's cache those that changed")
         if any(not path.endswith(".py") for path in paths):
             return TestSelection()

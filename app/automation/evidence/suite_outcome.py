@@ -8,16 +8,16 @@ from app.automation.check_results import CheckOutcome, CheckState
 from app.automation.tool_reports import ReportError, iterate_xml_elements
 
 PYTEST_REPORT_PATH = ".signoff-evidence.xml"
-"""Where pytest is asked to write its report, on the layer of the run."""
+"""Path of pytest's report, on the layer of the run."""
 _MAX_NAMED_TESTS = 10_000
-"""Tests that are named of one run."""
+"""Maximum number of tests that are read from a report."""
 _LOADS = re.compile(
     r"(?:failed on \w+ with \"?)?(?:NameError|ImportError|ModuleNotFoundError|SyntaxError|IndentationError"
     r"|AttributeError: (?:partially initialized )?module)\b"
 )
-"""How a test ends for which a name or a module is missing."""
+"""Error messages of a test that lacks a name or a module."""
 _LOAD_CODES = (2, 3, 4)
-"""Exit codes of pytest when it could not collect its tests, or not even begin."""
+"""Exit codes of pytest if it could not collect tests, or not start."""
 # unittest's last line is `FAILED (failures=2, errors=1)`.
 _PYTEST = re.compile(r"^(?P<kind>FAILED|ERROR) (?!\(\w+=)(?P<id>\S.*?)(?: - (?P<text>.*))?$", re.MULTILINE)
 _JEST_FILE = re.compile(r"^\s{0,2}FAIL\s+(?P<id>\S+)", re.MULTILINE)
@@ -40,9 +40,9 @@ _TAP = re.compile(
 )
 _NODE = re.compile(r"^test at \S.{0,300}\n✖ (?P<id>\S.{0,300}) \([\d.]+ms\)$", re.MULTILINE)
 _NODE_FILE = re.compile(r"\S+\.[cm]?[jt]sx?")
-"""What node reports as a test where a file does not load."""
+"""What node reports as a test if a file does not load."""
 _EMPTY = re.compile(r"^No test(?: file)?s found\b", re.MULTILINE)
-"""What jest and vitest print where no test is related to the files."""
+"""Output of jest and vitest if no test is related to the files."""
 _PASSED = re.compile(r"\b(\d{1,7}) (?:passed|passing)\b|^ok\s+\S+|^(?:#|ℹ) pass (\d{1,7})", re.MULTILINE)
 
 
@@ -53,17 +53,17 @@ class SuiteOutcome:
     ok: bool
     """Whether the command ended with 0."""
     failed: Mapping[str, str] = field(default_factory=dict)
-    """What failed, by its id, with the first line that was said of it."""
+    """First line of the error message of each failed test, by id."""
     passed: frozenset[str] = frozenset()
-    """What passed, by id; empty where the runner names only failures."""
+    """Ids of the passed tests; empty if the runner names only failures."""
     broken: frozenset[str] = frozenset()
-    """The files or packages that could not be loaded; one empty name where the runner does not say which."""
+    """Files or packages that could not be loaded; one empty name if the runner does not name them."""
     named: bool = False
     """Whether every test that ran is named."""
     is_empty: bool = False
     """Whether no test was found to run."""
     problem: str = ""
-    """Why nothing can be said: `no end after 60 s`."""
+    """Why the run has no result: `no end after 60 s`."""
     seconds: float = 0.0
 
     @property
@@ -73,20 +73,23 @@ class SuiteOutcome:
 
     @property
     def load_errors_text(self) -> str:
-        """Return what could not be loaded, in words: `tests/test_x.py does not load`; empty if nothing."""
+        """Return which files could not be loaded: `tests/test_x.py does not load`; empty if none."""
         if len(self.broken) > 1:
             return f"{len(self.broken)} test files or packages do not load"
         return "".join(f"{name or 'a test file'} does not load" for name in self.broken)
 
     def new_failures(self, before: "SuiteOutcome") -> tuple[str, ...]:
-        """Return the sorted failures that are not among the earlier ones."""
+        """Return the failures that are not among the earlier ones, sorted."""
         return tuple(sorted(self.failed.keys() - before.failed.keys()))
 
     def has_only_load_failures(self, before: "SuiteOutcome") -> bool:
-        """Return whether the failures only show that the code does not load, compared with a run of all of it.
+        """Return whether the new failures only show that the code does not load.
 
-        So it is where files of tests could not be loaded, or none of several tests passes any more, and each that
-        fails misses a name or a module.
+        This requires that each new failure lacks a name or a module, and that a test file could not be loaded or none
+        of several tests passes any more.
+
+        Args:
+            before: The outcome with the whole proposal.
         """
         new = self.new_failures(before)
         if not all(_LOADS.match(self.failed[each]) for each in new):
@@ -98,8 +101,8 @@ def read_suite_outcome(outcome: CheckOutcome, report: bytes) -> SuiteOutcome:
     """Return the test results of a run.
 
     Args:
-        outcome: Of the command.
-        report: JUnit's XML, if the run left any.
+        outcome: The outcome of the command.
+        report: The JUnit XML; empty if the run wrote none.
     """
     if outcome.state is CheckState.BROKEN:
         return SuiteOutcome(False, problem=outcome.reason, seconds=outcome.seconds)
@@ -138,7 +141,7 @@ def _from_report(ok: bool, report: bytes, seconds: float) -> SuiteOutcome:
 
 
 def _test_id(attributes: Mapping[str, str]) -> str:
-    """The id of a test as pytest takes it: `tests/test_a.py::TestB::test_c[1]`."""
+    """Return the id of a test as pytest accepts it: `tests/test_a.py::TestB::test_c[1]`."""
     path, dotted, name = (attributes.get(key, "") for key in ("file", "classname", "name"))
     module = path.removesuffix(".py").replace("/", ".")
     inside = dotted.removeprefix(module).strip(".") if dotted.startswith(module) else ""
@@ -146,9 +149,9 @@ def _test_id(attributes: Mapping[str, str]) -> str:
 
 
 def _from_output(ok: bool, outcome: CheckOutcome) -> SuiteOutcome:
-    """Return what is read from the output of pytest, unittest, jest, vitest, mocha, node, go, cargo or TAP.
+    """Return the results in the output of pytest, unittest, jest, vitest, mocha, node, go, cargo or TAP.
 
-    Each test that fails is named there.
+    The output names each failed test.
     """
     text = outcome.output
     passes = sum(int(match[1] or match[2] or 1) for match in _PASSED.finditer(text))
@@ -178,6 +181,6 @@ def _from_output(ok: bool, outcome: CheckOutcome) -> SuiteOutcome:
     if not failed and not broken and outcome.code in _LOAD_CODES and not passes and "pytest" in text:
         broken = {""}
     if not failed and not broken:
-        # Nobody says what failed: the command as a whole did.
+        # No failed test is named, so the whole command counts as one.
         failed[""] = ""
     return SuiteOutcome(False, failed, frozenset(), frozenset(broken), seconds=outcome.seconds)
