@@ -1,1 +1,1 @@
-"""Applies a planned change set as a whole, rolls it back, and recovers after a crash."""
+"""Apply a planned change set as a whole, roll it back, and recover after a crash."""

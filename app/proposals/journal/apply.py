@@ -1,10 +1,10 @@
-"""Check a change set, then carry out or recover its journal record: all of it or nothing, also across a crash.
+"""Check a change set, then apply or recover its journal record: completely or not at all, also across a crash.
 
-The order is that of a write-ahead log (C. Mohan et al., "ARIES", 1992, reduced to files): the intent with the names
-of all temporary files is on disk before the first of them exists; new content is on disk before a name points to it;
-the old file keeps a name until the record is closed. So at any instant each path holds either what it held before or
-what it shall hold, and the record tells which is which. What was swapped out of a path is looked at before anything
-else is done: if it is not the very file that the plan was made on, all of it goes back to where it was.
+The order is that of a write-ahead log (C. Mohan et al., "ARIES", 1992, reduced to files). The intent, with the names
+of all temporary files, is on disk before the first of them exists. New content is on disk before a path points to it.
+The old file keeps a name until the record is closed. So at any instant each path has either its old or its new
+content, and the record tells which. A file that was moved out of a path is checked before the next step: if it is not
+the file for which the plan was made, everything is rolled back.
 """
 
 import signal
@@ -37,19 +37,19 @@ class JournalApplier:
         self.rollback = Rollback(filesystem, contents)
 
     def apply_record(self, record: JournalRecord, proposal: Proposal, before: Proposal) -> list[str]:
-        """Carry out a record that passed the preflight.
+        """Apply a record that passed the preflight; SIGINT, SIGTERM and SIGHUP are blocked meanwhile.
 
         Args:
-            record: From `journal.plan`; all contents of it are in the blob store.
-            proposal: As it stands afterwards; saved in one transaction with the end of the record.
-            before: As it stands now, and again if the record is taken back.
+            record: From `plan_journal_record`; all its contents are in the blob store.
+            proposal: The proposal afterwards; saved in one transaction with the end of the record.
+            before: The proposal now; saved again if the record is rolled back.
 
         Returns:
-            A sentence for each thing of somebody else's that is kept under another name.
+            A sentence for each file of another program that is kept under another name.
 
         Raises:
             ApplyFailed: every file is as it was before.
-            RecoveryNeeded: that could not be had either; `recover` will finish it.
+            RecoveryNeeded: the rollback failed too; `recover_records` finishes it later.
         """
         with _uninterrupted():
             return self._run(record, proposal, before)
@@ -77,7 +77,7 @@ class JournalApplier:
         return []
 
     def _prepared(self, record: JournalRecord) -> JournalRecord:
-        """Write the new contents beside their targets; return the record with the names of the new files."""
+        """Write the new contents to temporary files; return the record with the identities of these files."""
         made: dict[str, FileIdentity] = {}
 
         def write(entry: JournalEntry) -> None:
@@ -95,10 +95,11 @@ class JournalApplier:
         return self._filesystem.write_new(entry.temp, data, mode, like)
 
     def _carry_out(self, record: JournalRecord, touched: set[str], swapped_out: dict[str, FileNode]) -> None:
-        """Rename the new contents to their paths. Folders come after the early removals.
+        """Rename the new contents to their paths; folders are created after the early removals.
 
         Args:
-            touched: Gets every path that was changed.
+            touched: Receives every path that was changed.
+            swapped_out: Receives the replaced files by their temporary names.
         """
         puts = resulting_paths(record)
         folders_made = False
@@ -146,7 +147,7 @@ class JournalApplier:
                 f"{record.proposal} broke off ({why}) and could not be taken back ({describe_os_error(second)}): "
                 "put that right and start signoff again, it finishes this first."
             )
-        # If even this can't be written, the next start finds every file as before and closes the record.
+        # If even this fails, the next start finds every file as before and closes the record.
         with suppress(Exception):
             self._store.close_journal_record(record.model_copy(update={"state": "rolled_back"}), before)
         return ApplyFailed(" ".join((f"{record.proposal} was not applied, every file is as it was: {why}.", *kept)))
@@ -154,8 +155,9 @@ class JournalApplier:
 
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Block Ctrl-C, SIGTERM and SIGHUP until the end of the block: a half-written apply would stay so until the next
-    start."""
+    """Block Ctrl-C, SIGTERM and SIGHUP until the end of the block: a half-written apply would stay until the next
+    start.
+    """
     before = block_interrupts()
     try:
         yield
@@ -164,7 +166,7 @@ def _uninterrupted() -> Iterator[None]:
 
 
 def describe_os_error(error: BaseException) -> str:
-    """Return an error of the system as a phrase for the user."""
+    """Return a system error as a phrase for the user."""
     if isinstance(error, OSError) and error.strerror:
         name = f" ({error.filename})" if isinstance(error.filename, str) else ""
         return f"{error.strerror.lower()}{name}"
@@ -176,28 +178,27 @@ _SHOWN = 5
 
 
 def recover_records(store: ProposalStore, rollback: Rollback) -> list[str]:
-    """Finish open records; the workspace lock is held.
+    """Finish open records; the caller holds the workspace lock.
 
-    A record that was carried out to its last file is closed as done; else everything goes back to where it was. What
-    others changed meanwhile stays as it is.
+    A record whose last file was written is closed as done, any other is rolled back. Changes by other programs stay.
 
     Returns:
-        One line for each record that was rolled back or forward, or could not be yet.
+        One line for each record that was rolled back or completed, or that could not be finished yet.
     """
     lines = clear_leftovers(store, rollback)
-    # Earlier versions left records blocked where a file had been changed by others.
+    # Earlier versions left a record blocked if another program had changed a file.
     for state in ("open", "blocked"):
         lines += [_finish(store, rollback, record) for record in reversed(store.journal_records(state=state))]
     return lines
 
 
 def clear_leftovers(store: ProposalStore, rollback: Rollback) -> list[str]:
-    """Remove leftovers of a crash after the latest record was closed; the workspace lock is held.
+    """Remove the leftovers of a crash after the latest record was closed; the caller holds the workspace lock.
 
-    Called before each new record, it leaves nothing of the older ones.
+    It runs before each new record, so older records have no leftovers.
 
     Returns:
-        A sentence for each thing that stays.
+        A sentence for each file that stays.
     """
     latest = [record for record in store.journal_records(limit=1) if record.state in ("done", "rolled_back")]
     return [line for record in latest for line in _tidied(rollback, record)]
@@ -230,7 +231,7 @@ def _complete(store: ProposalStore, rollback: Rollback, record: JournalRecord, n
 
 
 def _close(store: ProposalStore, record: JournalRecord, proposal: Callable[[], Proposal | None]) -> str:
-    """Record the end of an apply; return a sentence if that fails, although the files are right."""
+    """Record the end of an apply; return a sentence if that fails although the files are right."""
     try:
         store.close_journal_record(record, proposal())
     except Exception as error:
@@ -246,7 +247,7 @@ def _tidied(rollback: Rollback, record: JournalRecord) -> list[str]:
 
 
 def _told(outcome: str, changed: Sequence[str], kept: Sequence[str], unrecorded: str) -> str:
-    """Return one line: the outcome, changes by others, where files are kept, and what is still to do."""
+    """Return one line: the outcome, changes by other programs, where files are kept, and what is still to do."""
     line = outcome.format("other file" if changed else "file")
     if changed:
         more = f" and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else ""
@@ -255,14 +256,14 @@ def _told(outcome: str, changed: Sequence[str], kept: Sequence[str], unrecorded:
 
 
 def _as_before(stored: Proposal | None, record: JournalRecord) -> Proposal | None:
-    """The proposal where it stood when the record was opened."""
+    """Return the proposal in its state from before the record was opened."""
     if stored is None or stored.state is not ProposalState.FAILED:
         return stored
     return set_state(stored, ProposalState.UNDONE if record.action == "redo" else compute_state(stored))
 
 
 _SPARE_BYTES = 1024 * 1024
-"""Room for folders and the file system's own tables."""
+"""Bytes for folders and the file system's own tables."""
 
 
 def check_record_against_disk(
@@ -275,10 +276,10 @@ def check_record_against_disk(
     """Check a planned record against the disk: paths, contents, the resulting tree, permissions and space.
 
     Returns:
-        The record with the identity of each file that it is about.
+        The record with the identity of each of its files.
 
     Raises:
-        ApplyFailed: with the first thing that stands against it; nothing was written.
+        ApplyFailed: a check failed; the message has the first problem. Nothing was written.
     """
     try:
         found = {step.path: _check_path(workspace, filesystem, step) for step in transitions}
@@ -305,8 +306,8 @@ class _Unfit(Exception):
 
 
 def _check_path(workspace: Workspace, filesystem: Filesystem, step: Transition) -> FileIdentity | None:
-    """Which file it is, None for no file; raises _Unfit."""
-    # A link is itself what is written; only the way to it must be free of links.
+    """Return the identity of the file at a path, None for no file; raise _Unfit if its content is not as planned."""
+    # A link itself is replaced; only the folders above it must not be links.
     way = step.path.rpartition("/")[0] or "." if _is_link(step) else step.path
     if workspace.resolve_both_paths(way) != (way, way):
         raise _Unfit(f"{step.path} is reached through a link now; look at it again")
@@ -323,7 +324,7 @@ def _is_link(step: Transition) -> bool:
 
 
 def _check_end_tree(filesystem: Filesystem, transitions: Sequence[Transition]) -> None:
-    """The files that there will be must not be each other's folders, nor differ by case only."""
+    """Raise _Unfit if one resulting file is at the folder of another, or if two differ by case only."""
     gone = {step.path for step in transitions if step.after is None}
     puts = {step.path for step in transitions if step.after}
     names: dict[str, str] = {}
@@ -359,7 +360,7 @@ Listings = dict[str, dict[str, list[str]]]
 def find_case_clash(filesystem: ReadableDisk, path: str, listings: Listings) -> str:
     """Return the path on disk that differs from a new one only by case or Unicode form; empty if there is none.
 
-    `listings` is filled with what was read, for the next path.
+    `listings` receives the names that were read, for the next path.
     """
     there = ""
     parts = path.split("/")

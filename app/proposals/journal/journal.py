@@ -1,8 +1,8 @@
-"""Plan of an apply: which path changes from which content to which, in an order that always works.
+"""Plan an apply: the content of each path before and after, in an order that always works.
 
-Renames are a file that appears and one that goes, so that chains, cycles and changes of case need no special
-treatment. Whatever stands in the way of a new file (a file where a folder must be, files below a name that becomes
-a file, a name that differs by case only) goes first; every other removal comes last.
+A rename is a file that appears and one that disappears: chains, cycles and changes of case need no special treatment.
+A file in the way of a new one (a file at the path of a folder, files below a path that becomes a file, a name that
+differs by case only) is removed first; every other removal comes last.
 """
 
 import secrets
@@ -24,7 +24,7 @@ Action = Literal["apply", "undo", "redo"]
 
 _TEMP = ".signoff-"
 _LONGEST_NAME = 240
-"""Bytes; file systems take 255, and there may be a count behind it."""
+"""Maximum bytes: file systems allow 255, and a number may be appended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +35,11 @@ class Transition:
     before: FileVersion | None
     after: FileVersion | None
     moved_to: str = ""
-    """Where the file went, for a path that a rename leaves."""
+    """New path of the file, if a rename moves it away from `path`."""
 
 
 def fold_case_and_unicode_form(path: str) -> str:
-    """Return a form that is equal for names that some file systems cannot tell apart."""
+    """Return a form that is equal for names that some file systems do not distinguish."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", path).casefold())
 
 
@@ -54,7 +54,7 @@ def plan_journal_record(
     """Return the journal record of a change set, not stored yet.
 
     Args:
-        proposal: As it stands once the record is done.
+        proposal: The proposal once the record is done.
         transitions: One for each path at most; those without effect are left out.
         dropped_folders: Folders to remove if they end up empty; None for all those that lose a file, as git does.
         folder_modes: Permission bits that folders had when they were removed, in case they come back.
@@ -81,7 +81,7 @@ def plan_journal_record(
     ]
     if dropped_folders is None:
         dropped_folders = {folder for step in steps if not step.after for folder in parent_folders(step.path)}
-    # Many files lie in few folders.
+    # Many files are in few folders: look up each folder once.
     kind = cache(filesystem.kind)
     made = {folder for folder in above_puts if kind(folder) != "folder"}
     dropped = {folder: filesystem.stat_node(folder) for folder in dropped_folders}
@@ -100,7 +100,9 @@ def plan_journal_record(
 
 
 def displaced_file_name(record: JournalRecord, entry: JournalEntry) -> str:
-    """Return the name under which a foreign file stays beside the path if it cannot have its own again."""
+    """Return the name for another program's file that stays beside its path, because it cannot have the path
+    again.
+    """
     mark, _, number = entry.temp.rpartition("/")[2].removeprefix(_TEMP).removesuffix(".tmp").partition("-")
     suffix = f".kept-{record.proposal}-{mark[:4]}{number}"
     name = entry.path.rpartition("/")[2].encode("utf-8", "surrogateescape")[: _LONGEST_NAME - len(suffix)]
@@ -113,9 +115,9 @@ def resulting_paths(record: JournalRecord) -> set[str]:
 
 
 def effective_records(records: Sequence[JournalRecord]) -> list[JournalRecord]:
-    """Return the records of a proposal, newest first, that are in effect on disk.
+    """Return the records of a proposal, newest first, whose changes are on disk.
 
-    An undo takes back everything before it; a redo, which follows one, puts all of that forth in one record.
+    An undo reverts everything before it; a redo, which follows an undo, writes all of it again in one record.
     """
     found: list[JournalRecord] = []
     for record in records:
@@ -128,7 +130,7 @@ def effective_records(records: Sequence[JournalRecord]) -> list[JournalRecord]:
 
 
 def undone_records(records: Sequence[JournalRecord]) -> list[JournalRecord]:
-    """Return those of a proposal's records, newest first, that the last undo took back."""
+    """Return the records of a proposal, newest first, that the last undo reverted."""
     done = [record for record in records if record.state == "done"]
     return effective_records(done[1:]) if done and done[0].action == "undo" else []
 
@@ -154,8 +156,9 @@ def _entry(kind: Callable[[str], Kind], step: Transition, puts: set[str], mark: 
 
 
 def _temp_folder(kind: Callable[[str], Kind], step: Transition, puts: set[str]) -> str:
-    """Return the folder for the prepared or the moved file: beside the path, or further up if that folder does not
-    exist yet or is about to become a file."""
+    """Return the folder for the temporary file: that of the path, or the nearest one above that exists and remains a
+    folder.
+    """
     above = parent_folders(step.path)
     for index, folder in enumerate(above):
         if folder in puts or kind(folder) != "folder":

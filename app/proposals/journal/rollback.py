@@ -1,7 +1,7 @@
-"""Rolls a change set back, at once or after a crash: moved files go back to their paths.
+"""Roll a change set back, at once or after a crash: moved files go back to their paths.
 
-Only files that we made are ever removed; they are recognised by identity and content. A file whose path is taken by
-now stays beside it. Every step may be repeated, so an interrupted recovery simply begins anew.
+Only files that this program created are removed; identity and content identify them. If the path of a file is taken
+meanwhile, the file stays beside it. Every step can be repeated, so an interrupted recovery simply starts again.
 """
 
 import errno
@@ -19,22 +19,22 @@ from app.proposals.values.pending_paths import parent_folders
 from app.proposals.values.proposal_store import JournalEntry, JournalRecord
 
 _NOT_OURS = (errno.ELOOP, errno.EFBIG, errno.EINVAL, errno.ENXIO, errno.EACCES, errno.EPERM)
-"""What reading says of a link, a file over the limit, a device, a socket and what may not be read."""
+"""Errors when reading a link, a file over the limit, a device, a socket, or a file without permission."""
 
 
 def holds_original(filesystem: Filesystem, entry: JournalEntry, path: str) -> bool:
-    """Return whether a path holds the very file on which the plan was made. Raises OSError."""
+    """Return whether a path holds the same file for which the plan was made. Raises OSError."""
     return _holds(filesystem, path, entry.before, entry.before_mode, entry.found)
 
 
 def holds_prepared(filesystem: Filesystem, entry: JournalEntry, path: str) -> bool:
-    """Return whether a path holds the very file that was prepared, unchanged. Raises OSError."""
+    """Return whether a path holds the same file that was prepared, unchanged. Raises OSError."""
     mode = entry.after_mode if entry.op is FileOperation.MODE else None
     return _holds(filesystem, path, entry.after, mode, entry.made)
 
 
 def holds_content(filesystem: Filesystem, path: str, sha256: str | None) -> bool:
-    """Return whether a path holds this content, in whichever file; None means no file. Raises OSError."""
+    """Return whether a path holds this content, in any file; None means no file. Raises OSError."""
     if sha256 is None:
         return filesystem.stat_node(path) is None
     return _holds(filesystem, path, sha256, None, None)
@@ -64,24 +64,25 @@ _WORKERS = 8
 """Threads that write and remove prepared files: one flush of the disk's journal then serves several files."""
 
 _TRIES = 5
-"""How often somebody may come between two of our steps on one path before we leave the path to the next recovery."""
+"""Attempts on a path that other programs change between two steps; then the next recovery handles it."""
 
 
 class PathContention(Exception):
-    """Another program keeps changing a path; the file that was moved out of it still lies beside it."""
+    """Another program keeps changing a path; the file that was moved out of it is still beside it."""
 
 
 class Rollback:
-    """Rolls records back and removes their temporary files. Raises OSError where the disk refuses."""
+    """Rolls records back and removes their temporary files. Raises OSError if the disk refuses."""
 
     def __init__(self, filesystem: Filesystem, contents: ContentStore) -> None:
         self._filesystem = filesystem
         self._contents = contents
 
     def drop_lost_identities(self, record: JournalRecord) -> JournalRecord:
-        """Return the record, without file identities if none of its files is found under any of its names.
+        """Return the record, without file identities if none of its files has its recorded identity any more.
 
-        The folder was copied or restored, or the disk mounted anew with other numbers: then content alone must tell.
+        The folder was then copied or restored, or the disk was mounted with other numbers. Only content identifies
+        files.
         """
         for entry in record.entries:
             if any(self._is_known(entry, name) for name in (entry.path, entry.temp, second_temp_name(entry.temp))):
@@ -90,21 +91,21 @@ class Rollback:
         return record.model_copy(update={"entries": entries})
 
     def is_carried_out(self, record: JournalRecord) -> bool:
-        """Return whether every path of the record was changed from what was expected."""
+        """Return whether the change of every path in the record was carried out."""
         return record.prepared and all(self._is_carried_out(entry) for entry in record.entries)
 
     def roll_back(self, record: JournalRecord, touched: Collection[str]) -> list[str]:
-        """Restore everything; may be repeated after a crash.
+        """Restore every file; can be repeated after a crash.
 
         Args:
             touched: Paths whose old content comes from the store if it is nowhere on disk.
 
         Returns:
-            A sentence for each thing that stays under another name.
+            A sentence for each file that stays under another name.
 
         Raises:
-            OSError: the disk would not; what is left can be taken back later.
-            Unsettled: somebody changes a path again and again.
+            OSError: the disk refuses; the rest can be restored later.
+            PathContention: another program keeps changing a path.
         """
         if record.prepared:
             backwards = record.entries[::-1]
@@ -123,13 +124,13 @@ class Rollback:
         return list(self._kept(record))
 
     def remove_leftovers(self, record: JournalRecord, swapped_out: Mapping[str, FileNode] | None = None) -> list[str]:
-        """Remove the files that a closed record no longer needs; the next recovery removes leftovers.
+        """Remove the files that a closed record no longer needs; the next recovery removes what is left.
 
         Args:
-            swapped_out: What has the temporary names, as it was when it was last recognised.
+            swapped_out: By temporary name, the replaced files as they were when they were last checked.
 
         Returns:
-            A sentence for each thing that stays, because it is not what was swapped out.
+            A sentence for each file that stays, because it is not the one that was replaced.
         """
         kept: list[str] = []
         known = swapped_out or {}
@@ -151,7 +152,7 @@ class Rollback:
                     self._take_back(record, entry, False)
 
         run_parallel(record.entries, clear)
-        # Once all is cleared away, a folder that has one of these names is somebody else's.
+        # After a complete removal, a folder with one of these names belongs to another program.
         if record.state == "done" and unfinished:
             puts = resulting_paths(record)
             for folder in record.dropped_folders:
@@ -161,7 +162,9 @@ class Rollback:
         return kept
 
     def sync_folders(self, record: JournalRecord) -> None:
-        """Have all names on disk: of each folder that lost or got one, and of those above that are new or gone."""
+        """Sync all names to disk: of folders that lost or got a file, and of those above created or removed
+        folders.
+        """
         folders = {name.rpartition("/")[0] for entry in record.entries for name in (entry.path, entry.temp)}
         folders |= {folder.rpartition("/")[0] for folder in (*record.made_folders, *record.dropped_folders)}
         for folder in sorted(folders):
@@ -169,7 +172,7 @@ class Rollback:
                 self._filesystem.sync_folder(folder)
 
     def paths_changed_by_others(self, record: JournalRecord) -> list[str]:
-        """Return the paths that others have changed: they hold neither the content before nor the written one."""
+        """Return the paths that other programs have changed: they do not hold what the closed record left there."""
         done = record.state == "done"
         folders = {folder for entry in record.entries for folder in parent_folders(entry.path)}
         return [
@@ -184,14 +187,14 @@ class Rollback:
             return False
         if entry.before is not None and holds_original(self._filesystem, entry, entry.temp):
             return True
-        # A prepared file loses its temporary name only to the path; what was swapped out may have been cleared away.
+        # A prepared file leaves its temporary name only for the path; the replaced file may be removed already.
         return self._filesystem.stat_node(entry.temp) is None and holds_prepared(self._filesystem, entry, entry.path)
 
     def _is_known(self, entry: JournalEntry, name: str) -> bool:
         return holds_original(self._filesystem, entry, name) or holds_prepared(self._filesystem, entry, name)
 
     def _take_back(self, record: JournalRecord, entry: JournalEntry, touched: bool) -> None:
-        """Move a replaced file back to its path, and remove the one that we put there."""
+        """Move a replaced file back to its path, and remove the prepared one from it."""
         disk, path, temp = self._filesystem, entry.path, entry.temp
         self._join_exchange(record, entry)
         for _ in range(_TRIES):
@@ -209,7 +212,7 @@ class Rollback:
             elif holds_prepared(disk, entry, path):
                 disk.exchange(path, temp)
                 if not holds_prepared(disk, entry, temp):
-                    # Somebody came between the two: what they put there has the path again.
+                    # Another program replaced the file between the two steps: its file gets the path again.
                     disk.exchange(path, temp)
             elif self._returned(record, temp, path):
                 return None
@@ -219,7 +222,7 @@ class Rollback:
         raise PathContention(f"{path} keeps changing")
 
     def _join_exchange(self, record: JournalRecord, entry: JournalEntry) -> None:
-        """Finish or take back an exchange that takes several steps here and was cut off between them."""
+        """Finish or revert an exchange in several steps that was interrupted between them."""
         aside = second_temp_name(entry.temp)
         if self._filesystem.stat_node(aside) is None:
             return
@@ -241,7 +244,9 @@ class Rollback:
         return True
 
     def _is_free(self, record: JournalRecord, path: str) -> bool:
-        """Whether something can be put to a path; its folders are made as they were if they are gone."""
+        """Return whether a file can be moved to a path; missing folders are created again, with their old
+        permissions.
+        """
         if self._filesystem.stat_node(path) is not None:
             return False
         for folder in parent_folders(path):
@@ -252,7 +257,7 @@ class Rollback:
         return True
 
     def _rewrite(self, entry: JournalEntry) -> None:
-        """Take the old content from the store, where the old file itself is gone."""
+        """Restore the old content from the store, because the old file itself does not exist any more."""
         self._drop(_rewritten(entry))
         data = self._contents.get(FileVersion(sha256=entry.before or "", size=0))
         mode = 0o644 if entry.before_mode is None else entry.before_mode
@@ -260,7 +265,7 @@ class Rollback:
         self._filesystem.move_to_temp(_rewritten(entry), entry.temp)
 
     def _keep(self, record: JournalRecord, entry: JournalEntry, name: str) -> str:
-        """Rename a file that is not ours to a free name beside its path; return the name."""
+        """Rename another program's file to a free name beside its path; return the name."""
         folder = self._beside(entry)
         wanted = f"{folder}/{displaced_file_name(record, entry)}" if folder else displaced_file_name(record, entry)
         for number in count():
@@ -271,7 +276,7 @@ class Rollback:
         raise AssertionError("some name is free")
 
     def _kept(self, record: JournalRecord) -> Iterator[str]:
-        """A sentence for each thing that was kept, also before a recovery was cut off."""
+        """Yield a sentence for each file that was kept, also by a recovery that was interrupted."""
         names = {folder: self._filesystem.list_names(folder) for folder in {self._beside(e) for e in record.entries}}
         for entry in record.entries:
             folder, wanted = self._beside(entry), displaced_file_name(record, entry)
@@ -294,7 +299,7 @@ def block_interrupts() -> set[signal.Signals | int]:
 
 
 def run_parallel(entries: Sequence[JournalEntry], work: Callable[[JournalEntry], None]) -> None:
-    """Run a function for many files, several at a time; raise the first error once none is running any more."""
+    """Call a function for many entries, several at a time; raise the first error once no call is running any more."""
     if len(entries) < _WORKERS:
         for entry in entries:
             work(entry)
@@ -304,8 +309,8 @@ def run_parallel(entries: Sequence[JournalEntry], work: Callable[[JournalEntry],
         for entry in share:
             work(entry)
 
-    # A task for each thread, not for each file: handing those over costs as much as a file does. A thread still
-    # ends after it was joined, and would take a signal that the next operation has blocked: so it blocks them, too.
+    # One task for each thread, not for each file: handing over a task costs as much as a file. The threads block
+    # signals too: a thread still ends after it was joined, and would receive a signal that the next operation blocks.
     with ThreadPoolExecutor(_WORKERS, "signoff-write", block_interrupts) as pool:
         for _ in pool.map(work_on, [entries[first::_WORKERS] for first in range(_WORKERS)]):
             pass

@@ -1,1 +1,1 @@
-"""Finds where in a file an edit belongs."""
+"""Find where in a file an edit belongs."""

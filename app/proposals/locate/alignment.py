@@ -1,10 +1,10 @@
-"""Last rung of the ladder: a block of which some context lines differ, or one is missing or too many.
+"""Last level of the matching ladder: a block with different, missing or additional context lines.
 
-Lines that are rare in the file vote for where the block might stand; there, block and file are aligned line by line
-(the semi-global alignment of Needleman and Wunsch). The bar is high, because a wrong place is worse than a refusal:
-lines that the edit removes must be in the file, only context may differ.
+Lines that are rare in the file vote for the position of the block. There, block and file are aligned line by line
+(the semi-global alignment of Needleman and Wunsch). The requirements are strict, because a wrong place is worse than
+a refusal: lines that the edit removes must be in the file, only context may differ.
 
-Where that fails, the refusal shows the places that match, or the nearest text and its first different line.
+If that fails, the refusal shows the places that match, or the nearest text and its first different line.
 """
 
 import re
@@ -18,17 +18,17 @@ from app.proposals.text.line_comparison import has_similarity
 from app.proposals.values.models import MatchLevel
 
 LINE_SIMILARITY = 0.8
-"""A context line that differs must be this much alike."""
+"""Minimum similarity of a context line that differs."""
 EQUAL_SHARE = 0.6
-"""Of the block's lines, so many must be equal but for spacing."""
+"""Minimum share of the block's lines that are equal except for spacing."""
 ALIGNED_SHARE = 0.8
-"""Of the block's lines, so many must have a counterpart."""
+"""Minimum share of the block's lines that have a counterpart."""
 SPAN_TOLERANCE = 0.2
-"""The place may be longer or shorter than the block by this share, or by one line."""
+"""Share of the block's length by which the place may be longer or shorter; at least one line."""
 MIN_ALIGNED_LINES = 3
-"""A block with fewer lines that are not blank says too little."""
+"""Minimum lines of a block that are not blank."""
 MAX_ALIGNED_LINES = 300
-"""A longer block is not aligned."""
+"""Maximum lines of a block to align."""
 
 _RARE = 16
 _CANDIDATES = 6
@@ -36,7 +36,7 @@ _EQUAL, _EQUAL_BLANK, _ALIKE, _GAP = 6, 1, 3, -2
 
 
 def find_aligned_places(index: TextIndex, block: Sequence[str], removed: Collection[int]) -> list[BlockPlace]:
-    """Return the places where the block can be aligned, no two overlapping; `removed` are the lines that the edit
+    """Return the places where the block can be aligned, without overlaps; `removed` are the lines that the edit
     deletes.
     """
     wanted = [fold_spacing(line) for line in block]
@@ -61,7 +61,9 @@ def find_aligned_places(index: TextIndex, block: Sequence[str], removed: Collect
 
 
 def find_likely_offsets(index: TextIndex, wanted: Sequence[str], slack: int, limit: int = _CANDIDATES) -> list[int]:
-    """Return the lines (from 0) at which the block may begin, the most voted first; `wanted` are folded lines."""
+    """Return the lines (from 0) at which the block may begin, those with most votes first; `wanted` are folded
+    lines.
+    """
     positions = index.positions_by_line(MatchLevel.SPACING)
     votes: Counter[int] = Counter()
     for at, key in enumerate(wanted):
@@ -73,7 +75,7 @@ def find_likely_offsets(index: TextIndex, wanted: Sequence[str], slack: int, lim
 
 
 def select_most_voted(votes: Counter[int], slack: int, limit: int) -> list[int]:
-    """Return the most voted offsets, none of which is within `slack` of another."""
+    """Return the offsets with most votes, each more than `slack` away from the others."""
 
     def apart() -> Iterator[int]:
         taken: list[int] = []
@@ -88,7 +90,9 @@ def select_most_voted(votes: Counter[int], slack: int, limit: int) -> list[int]:
 def _align(
     index: TextIndex, block: Sequence[str], wanted: Sequence[str], removed: Collection[int], low: int, high: int
 ) -> tuple[int, BlockPlace] | None:
-    """The best alignment of the block within lines `low` to `high`, with its score, if it clears the bar."""
+    """Return the best alignment of the block within lines `low` to `high`, with its score; None if it is not good
+    enough.
+    """
     keys = index.compared_lines(MatchLevel.SPACING)[low:high]
     score, pairs = _best_path(wanted, keys, removed)
     if not pairs or pairs[0][0] != 0 or pairs[-1][0] != len(block) - 1:
@@ -118,7 +122,10 @@ def _align(
 def _best_path(
     wanted: Sequence[str], keys: Sequence[str], removed: Collection[int]
 ) -> tuple[int, list[tuple[int, int]]]:
-    """The pairs (line of the block, line of the window) of a best alignment; the window's ends are free."""
+    """Return the score and the pairs (line of the block, line of the window) of a best alignment.
+
+    Lines at both ends of the window may stay without a partner.
+    """
     width = len(keys)
     rows: list[list[int]] = [[0] * (width + 1)]
     gains: list[list[int]] = []
@@ -182,7 +189,7 @@ def _clipped(line: str) -> str:
 
 
 def describe_places(index: TextIndex, spans: Sequence[tuple[int, int]]) -> str:
-    """Line numbers of the places (spans of lines from 0), and the first ones with their surroundings."""
+    """Return the line numbers of the places (spans of lines from 0), and the first places with their surroundings."""
     numbers = ", ".join(str(start + 1) for start, _ in spans[:SHOWN_PLACES])
     more = f" and {len(spans) - SHOWN_PLACES} more" if len(spans) > SHOWN_PLACES else ""
     shown = []
@@ -193,7 +200,7 @@ def describe_places(index: TextIndex, spans: Sequence[tuple[int, int]]) -> str:
 
 
 def describe_nearest_text(index: TextIndex, block: Sequence[str]) -> str:
-    """The text of the file that is most like the block, with its line numbers and the first line that differs."""
+    """Return the text of the file that is most like the block, with line numbers and the first line that differs."""
     if not index.texts:
         return "The file is empty."
     start = _nearest_start(index, block)
@@ -211,7 +218,7 @@ def describe_nearest_text(index: TextIndex, block: Sequence[str]) -> str:
 
 
 def _visible(line: str) -> str:
-    """The line with tabs, leading and trailing blanks as marks."""
+    """Return the line with visible marks for tabs and for leading and trailing blanks."""
     body = line.strip(BLANKS)
     head = line[: len(line) - len(line.lstrip(BLANKS))]
     tail = line[len(head) + len(body) :]
@@ -220,7 +227,9 @@ def _visible(line: str) -> str:
 
 
 def _first_difference(index: TextIndex, block: Sequence[str], start: int) -> tuple[int | None, int | None]:
-    """The first line of the block that the file lacks at its place, and that place."""
+    """Return the first line of the block that differs from the file, and the line of the file there; None if all
+    match.
+    """
     for at, line in enumerate(block):
         if start + at >= len(index.texts) or index.texts[start + at].rstrip(BLANKS) != line.rstrip(BLANKS):
             return at, start + at

@@ -1,7 +1,7 @@
 """Apply an edit that matched tolerantly to the file's own lines.
 
-A model's copy of the lines around its change is never written back: of the edit only the inserted and the removed
-lines are used, and every line that stays keeps the file's bytes.
+The model's copy of the lines around its change is never written. Only the inserted and removed lines of the edit are
+used, and every kept line keeps the file's bytes.
 """
 
 from collections.abc import Sequence, Set
@@ -18,8 +18,10 @@ from app.proposals.values.proposal_errors import NoMatch
 def encode_content(document: Document, text: str) -> bytes:
     """Return the bytes of `text` as a new content of the document.
 
-    Lines that stay keep their bytes; new ones get the encoding and the line endings of their surroundings. The text
-    itself says whether it ends in a newline. Raises EditRefused (NotEditable) for what the encoding can't hold.
+    Unchanged lines keep their bytes; new ones get the encoding and the line endings of their surroundings. `text`
+    decides
+    whether the result ends in a newline. Raises EditRefused (NotEditable) if the encoding cannot represent a
+    character.
     """
     if document.is_binary or not document.data:
         return encode_surrogateescape(text)
@@ -43,7 +45,7 @@ def encode_content(document: Document, text: str) -> bytes:
 
 
 def _ended(document: Document, line: bytes, index: int, closed: bool) -> bytes:
-    """The line with a line ending, or without; only a line that was or becomes the last one needs a change."""
+    """Return the line with or without a line ending; only a line that was or becomes the last one is changed."""
     endings = [document.encode_ending(ending) for ending in ("\r\n", "\n")]
     ending = next((mark for mark in endings if line.endswith(mark)), b"")
     if closed and not ending:
@@ -52,7 +54,7 @@ def _ended(document: Document, line: bytes, index: int, closed: bool) -> bytes:
 
 
 class LineOperation(Enum):
-    """What an edit does to a line: keep, remove or insert."""
+    """The operation of an edit on a line: keep, remove or insert."""
 
     KEEP = " "
     REMOVE = "-"
@@ -66,11 +68,11 @@ class EditScriptLine:
     step: LineOperation
     text: str
     ending: str | None = None
-    """`\\n`, `\\r\\n` or nothing, if the edit spells its endings."""
+    """`\\n`, `\\r\\n` or empty; None if the edit does not specify it."""
 
 
 def diff_as_edit_script(old: Sequence[str], new: Sequence[str]) -> list[EditScriptLine]:
-    """The line diff of the two texts as a script."""
+    """Return the line diff of two texts as a script."""
     script: list[EditScriptLine] = []
     at = 0
     for change in diff_lines(old, new):
@@ -83,13 +85,13 @@ def diff_as_edit_script(old: Sequence[str], new: Sequence[str]) -> list[EditScri
 
 
 def removed_line_numbers(script: Sequence[EditScriptLine]) -> set[int]:
-    """Return which lines (from 0) of the old side the script removes."""
+    """Return the lines (from 0) of the old side that the script removes."""
     old_side = [line for line in script if line.step is not LineOperation.INSERT]
     return {index for index, line in enumerate(old_side) if line.step is LineOperation.REMOVE}
 
 
 def apply_edit_script(script: Sequence[EditScriptLine], place: BlockPlace) -> list[int | NewLine]:
-    """Return the new lines of the place; raises NoMatch where the position of a new line is ambiguous."""
+    """Return the new lines of the place; raise NoMatch if the position of a new line is ambiguous."""
     replaced = removed_line_numbers(script)
     removed: set[int] = set()
     inserted: dict[int, list[NewLine]] = {}
@@ -122,10 +124,14 @@ def apply_edit_script(script: Sequence[EditScriptLine], place: BlockPlace) -> li
 
 
 def _position(place: BlockPlace, at: int, removed: Set[int]) -> int:
-    """Return the line of the file before which an insertion goes that stands before line `at` of the block.
+    """Return the line of the file before which an insertion goes that is before line `at` of the block.
 
-    A new line is held by a line that it replaces (`removed`, lines of the block), or else by both its neighbours; one
-    of these that is only like the file's holds nothing.
+    The position is known if the new line replaces a neighbour (`removed`, lines of the block), or if both neighbours
+    are
+    found. A neighbour that is only similar to the file's line does not count.
+
+    Raises:
+        NoMatch: the position is not known.
     """
     alignment = place.alignment
     if not alignment:

@@ -1,7 +1,7 @@
 """The matching ladder over whole lines: from equal text to equal except for spacing.
 
-Each rung looks through the whole file and finds every place; the first rung that has any decides, so a tolerant match
-can never win against an exact one, and several places are a refusal, never a choice.
+Each level searches the whole file and finds every place. The first level that finds any decides: a tolerant match
+never wins over an exact one, and several places are refused.
 """
 
 import re
@@ -15,7 +15,7 @@ from app.proposals.text.document import Document
 from app.proposals.values.models import MatchLevel
 
 BLANKS = " \t\r\f\v"
-"""What counts as trailing space; other Unicode spaces are text."""
+"""Characters that count as trailing space; other Unicode spaces are text."""
 
 _LOOKALIKES = str.maketrans(
     {
@@ -29,24 +29,28 @@ _RUN = re.compile(r"[ \t\r\f\v]+")
 
 
 def strip_trailing_space(line: str) -> str:
-    """The line as the second rung compares it."""
+    """Return the line as `MatchLevel.TRAILING_SPACE` compares it."""
     return line.rstrip(BLANKS)
 
 
 def strip_blanks(line: str) -> str:
-    """Return the line as the third rung compares it: without blanks at its ends; indentation is checked apart."""
+    """Return the line as `MatchLevel.INDENTATION` compares it: without blanks at its ends; indentation is checked
+    apart.
+    """
     return line.strip(BLANKS)
 
 
 def fold_spacing(line: str) -> str:
-    """Return the line as the fourth rung compares it: look-alike marks made plain, runs of space made one."""
+    """Return the line as `MatchLevel.SPACING` compares it: look-alike characters replaced, each run of space as
+    one.
+    """
     if not line.isascii():
         line = line.translate(_LOOKALIKES)
     return _RUN.sub(" ", line.strip(BLANKS))
 
 
 def leading_whitespace(line: str) -> str:
-    """The leading spaces and tabs."""
+    """Return the leading spaces and tabs."""
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 
@@ -55,21 +59,21 @@ class IndentShift:
     """Difference between the indentation of the model's lines and that of the file's."""
 
     prefix: str = ""
-    """Added to or taken from every line that is not blank."""
+    """Added to or removed from the start of every line that is not blank."""
     removed: bool = False
-    """Whether the prefix is taken away."""
+    """Whether the prefix is removed."""
     tabs: Literal["", "to spaces", "from spaces"] = ""
-    """Whether the model's indentation is rewritten first."""
+    """How tabs in the model's indentation are converted before that."""
     width: int = 4
-    """Spaces of one tab in that."""
+    """Spaces of one tab in this conversion."""
 
     @property
     def is_zero(self) -> bool:
-        """Whether lines stay as they are."""
+        """Return whether lines stay as they are."""
         return not self.prefix and not self.tabs
 
     def apply(self, line: str) -> str | None:
-        """Return the model's line at the file's indentation, or None if it has too little to remove."""
+        """Return the model's line at the file's indentation; None if it has too little to remove."""
         if self.is_zero or not line.strip(BLANKS):
             return line
         own = leading_whitespace(line)
@@ -90,16 +94,16 @@ class IndentShift:
 
 
 NO_SHIFT = IndentShift()
-"""The indentation is as it is."""
+"""Leaves the indentation as it is."""
 
 
 def find_indent_shift(pairs: Iterable[tuple[str, str]], unit: int) -> IndentShift | None:
-    """The one shift that takes every first line of the pairs (the model's) to the indentation of the second (the
-    file's).
+    """Return the shift from the indentation of the first line of each pair (the model's) to that of the second (the
+    file's); None if no single shift fits all.
 
     Args:
-        pairs: Lines that are equal but for indentation and spacing; blank ones are ignored.
-        unit: Spaces of one level in the file, for a model that wrote tabs.
+        pairs: Lines that are equal except for indentation and spacing; blank ones are ignored.
+        unit: Spaces of one indentation level in the file, for a model that wrote tabs.
     """
     indents = [
         (leading_whitespace(ours), leading_whitespace(theirs))
@@ -136,7 +140,7 @@ def _constant(indents: Sequence[tuple[str, str]], rewrite: IndentShift) -> Inden
 
 
 def indentation_unit(lines: Iterable[str]) -> int:
-    """Return the number of spaces of one indentation level, from the steps between lines; 4 if nothing tells."""
+    """Return the number of spaces of one indentation level, from the steps between lines; 4 if there are no steps."""
     steps: dict[int, int] = {}
     before = 0
     for line in lines:
@@ -169,14 +173,14 @@ class BlockPlace:
     end: int
     """One past the last line."""
     alignment: tuple[int | None, ...]
-    """For each line of the block, the line of the file that it stands for."""
+    """For each line of the block, its line in the file; None if it has none."""
     shift: IndentShift = NO_SHIFT
     similar_only: frozenset[int] = frozenset()
-    """Lines of the block that stand for one of the file that is only like them."""
+    """Lines of the block that are only similar to their line in the file."""
 
 
 class TextIndex:
-    """The lines of a document as each rung compares them; built lazily, shared by all edits of a call."""
+    """The lines of a document as each level compares them; computed when needed, shared by all edits of a call."""
 
     def __init__(self, document: Document) -> None:
         self.document = document
@@ -185,14 +189,14 @@ class TextIndex:
         self._positions: dict[MatchLevel, dict[str, list[int]]] = {}
 
     def compared_lines(self, rung: MatchLevel) -> Sequence[str]:
-        """Return the compared form of each line on this rung."""
+        """Return the compared form of each line on this level."""
         if rung not in self._keys:
             key = _KEYS[rung]
             self._keys[rung] = [key(text) for text in self.texts]
         return self._keys[rung]
 
     def positions_by_line(self, rung: MatchLevel) -> dict[str, list[int]]:
-        """The lines, from 0, that have each key."""
+        """Return the lines, from 0, by their compared form."""
         if rung not in self._positions:
             positions: dict[str, list[int]] = {}
             for index, key in enumerate(self.compared_lines(rung)):
@@ -202,19 +206,19 @@ class TextIndex:
 
     @cached_property
     def non_blank_lines(self) -> tuple[list[int], list[str]]:
-        """The lines, from 0, that are not blank, and what of them is left when spacing does not count."""
+        """Return the lines, from 0, that are not blank, and their form on `MatchLevel.SPACING`."""
         keys = self.compared_lines(MatchLevel.SPACING)
         lines = [at for at, key in enumerate(keys) if key]
         return lines, [keys[at] for at in lines]
 
     @cached_property
     def indentation_unit(self) -> int:
-        """Spaces of one level of indentation."""
+        """Return the number of spaces of one indentation level."""
         return indentation_unit(self.texts)
 
     @cached_property
     def offsets(self) -> list[int]:
-        """Return the start offset of each line in `document.text`, and of one line more."""
+        """Return the start offset of each line in `document.text`, and the offset after the last line."""
         offsets = [0]
         for text in self.texts:
             offsets.append(offsets[-1] + len(text) + 1)
@@ -222,7 +226,9 @@ class TextIndex:
 
     @cached_property
     def block_ends(self) -> list[int]:
-        """For each line, the one at which the deeper indented block under it ends; closing brackets belong to it."""
+        """Return for each line the line at which the deeper indented block under it ends, closing brackets
+        included.
+        """
         ends = [0] * len(self.texts)
         depths: list[int] = []
         lines: list[int] = []
@@ -230,7 +236,7 @@ class TextIndex:
             text = self.texts[at]
             stripped = text.strip(BLANKS)
             depth = len(leading_whitespace(text).expandtabs(8))
-            # What is on the stack has ever less depth towards its bottom, and comes ever later in the file.
+            # Towards the bottom of the stack, depths decrease and line numbers increase.
             found = bisect_right(depths, depth)
             ends[at] = lines[found - 1] if found else len(self.texts)
             if stripped and stripped[0] not in ")]}{":
@@ -242,7 +248,7 @@ class TextIndex:
         return ends
 
     def line_at(self, offset: int) -> int:
-        """The line, from 0, that holds the character at `offset`."""
+        """Return the line, from 0, that holds the character at `offset`."""
         return min(bisect_right(self.offsets, offset), len(self.texts)) - 1
 
 
@@ -252,13 +258,13 @@ def matches_at(index: TextIndex, block: Sequence[str], start: int) -> bool:
 
 
 def count_candidates(index: TextIndex, block: Sequence[str]) -> int:
-    """Return how many places have to be looked at to find the block: how often its rarest line occurs."""
+    """Return the number of candidate places of the block: the occurrences of its rarest line."""
     positions = index.positions_by_line(MatchLevel.EXACT)
     return min((len(positions.get(line, ())) for line in block), default=0)
 
 
 def find_places(index: TextIndex, block: Sequence[str], rung: MatchLevel) -> list[BlockPlace]:
-    """Return every place that matches by this rung (one of exact, trailing space, indentation, spacing)."""
+    """Return every place that matches on this level (one of exact, trailing space, indentation, spacing)."""
     key = _KEYS.get(rung)
     wanted = [key(line) for line in block] if key else list(block)
     found = []

@@ -1,9 +1,9 @@
-"""Search/replace edits: find the place of each, by which rung, and the resulting bytes.
+"""Search/replace edits: find the place of each, on which level, and the resulting bytes.
 
-The ladder stops at the first rung that finds anything: exact text; lines equal but for trailing space; but for a
-uniform shift of the indentation; but for spacing and look-alike marks; and last, lines aligned with a few context
-lines different. One place is an edit, several are a refusal that names them. Before the tolerant rungs the file is
-checked for the new text: an edit that was made already is not made again.
+The ladder stops at the first level that finds a place: exact text; lines equal except for trailing space; except for
+a uniform shift of the indentation; except for spacing and look-alike characters; finally, lines aligned with a few
+different context lines. One place is an edit, several are a refusal that lists them. Before the tolerant levels, the
+file is searched for the new text: an edit must not be applied twice.
 """
 
 import re
@@ -50,7 +50,7 @@ _PROMISE = re.compile(
 def find_placeholder_line(lines: Iterable[str], *, bare: bool = False) -> str | None:
     """Return the first placeholder line (`// ... rest of the code`), or None.
 
-    A bare `...` is code in Python, so it counts only on demand.
+    A bare `...` is code in Python, so it counts only with `bare`.
     """
     for line in lines:
         if (bare and _BARE.fullmatch(line)) or (len(line) < 200 and _elides(line)):
@@ -70,7 +70,7 @@ def _elides(line: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TextOccurrence:
-    """A place of the text, by characters of `document.text` (plus a newline at an open end)."""
+    """A place of the text, as offsets in `document.text` (plus a newline if that does not end with one)."""
 
     start: int
     end: int
@@ -83,7 +83,7 @@ class TextOccurrence:
 
 
 def find_occurrences(index: TextIndex, old: str, *, overlapping: bool = True) -> list[TextOccurrence]:
-    """Return every place of `old` (with `\n` endings, not empty)."""
+    """Return every place of `old`, which has `\\n` endings and is not empty."""
     text = index.document.text
     if not index.document.has_final_newline:
         text += "\n"
@@ -104,7 +104,7 @@ def _occurrence(index: TextIndex, text: str, start: int, end: int) -> TextOccurr
 
 
 def check_word_boundaries(index: TextIndex, occurrences: Sequence[TextOccurrence]) -> None:
-    """Raise AmbiguousMatch if all of the occurrences, one or more, begin or end inside a word."""
+    """Raise AmbiguousMatch if every occurrence begins or ends inside a word."""
     if all(occurrence.cuts_word for occurrence in occurrences):
         lines = ", ".join(str(occurrence.first + 1) for occurrence in occurrences[:5])
         raise AmbiguousMatch(
@@ -115,10 +115,11 @@ def check_word_boundaries(index: TextIndex, occurrences: Sequence[TextOccurrence
 
 
 def make_replacement_edits(index: TextIndex, place: TextOccurrence, old: str, new: str) -> list[LineEdit]:
-    """The lines that change when `new` takes the place of `old` there.
+    """Return the line edits that replace `old` by `new` at a place.
 
-    When `old` reaches to the end of a line, a newline at the end of one text and not of the other is an oversight,
-    not a wish to join lines or to open an empty one.
+    If `old` reaches to the end of a line and only one of the texts ends with a newline, that is taken as an
+    oversight:
+    lines are neither joined nor split.
     """
     document = index.document
     first_offset = index.offsets[place.first]
@@ -149,9 +150,9 @@ def make_replacement_edits(index: TextIndex, place: TextOccurrence, old: str, ne
 
 
 def _closing(index: TextIndex, start: int, end: int, new_texts: list[str]) -> list[LineEdit]:
-    """The edit that gives the last line of the file the newline it lacked.
+    """Return the edit that adds the missing newline to the last line of the file.
 
-    Apart, since an empty line of the file could else be taken for the nothing behind that newline, and keep its own.
+    This is a case of its own: otherwise an empty line of the file could match the empty text after that newline.
     """
     document = index.document
     parts = split_kept_and_new(document, start, end, new_texts)
@@ -168,7 +169,7 @@ def _without_newline(old: str, new: str) -> tuple[str, str]:
 
 
 def _check_indented(before: str, new: str) -> None:
-    """Refuse a stripped line that becomes several lines of which one has less indentation."""
+    """Refuse a line without its indentation that becomes several lines, if one of these has less indentation."""
     if any(line.strip(BLANKS) and not line.startswith(before) for line in new.split("\n")[1:]):
         raise MalformedEdit(
             "old leaves out the indentation of its line and new has several lines, so it is not clear how far they "
@@ -178,7 +179,7 @@ def _check_indented(before: str, new: str) -> None:
 
 
 def _check_not_there(index: TextIndex, place: TextOccurrence, old: list[str], new: list[str]) -> None:
-    """Refuse an insertion of lines that are already beside the unchanged lines."""
+    """Refuse an insertion of lines that the file already has beside the unchanged lines."""
     extra = len(new) - len(old)
     if new[: len(old)] == old:
         added, at = new[len(old) :], place.last + 1
@@ -194,13 +195,13 @@ def _check_not_there(index: TextIndex, place: TextOccurrence, old: list[str], ne
 
 
 def split_whole_lines(text: str) -> list[str]:
-    """Return the lines of an edit's text when it is taken as whole lines."""
+    """Return the lines of an edit's text as whole lines."""
     return split_text(text)
 
 
 TOLERANT_RUNGS = (MatchLevel.TRAILING_SPACE, MatchLevel.INDENTATION, MatchLevel.SPACING)
 HINT_RATIO = 3
-"""How many times nearer to the hinted line a place must be than every other."""
+"""How many times nearer to the hinted line a place must be than every other place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,14 +214,14 @@ class Replacement:
     replace_all: bool = False
     """Replace every exact occurrence."""
     line: int | None = None
-    """About where, from 1; it chooses among several exact places, never among others."""
+    """Approximate line, from 1; it chooses only among several exact places."""
     inside_words: bool = False
-    """Take places that begin or end inside a word too."""
+    """Also replace places that begin or end inside a word."""
 
 
 @dataclass(frozen=True, slots=True)
 class EditResolution:
-    """Place of an edit, and the lines it changes."""
+    """The place of an edit, and the lines that it changes."""
 
     line_edits: tuple[LineEdit, ...]
     matches: tuple[EditMatch, ...]
@@ -233,7 +234,7 @@ def resolve_edit(document: Document, replacement: Replacement, index: TextIndex 
         index: An index of the same document, to share between edits.
 
     Raises:
-        EditRefused: In one of its kinds, with the text for the model.
+        EditRefused: One of its subclasses, with the text for the model.
     """
     document.check_editable()
     index = index or TextIndex(document)
@@ -267,7 +268,7 @@ def _normal(text: str, document: Document) -> str:
 
 
 def _check_characters(document: Document, new: str) -> None:
-    """Refuse characters that have no bytes, before any search."""
+    """Refuse characters that cannot be encoded, before any search."""
     if document.encoding != "bytes" and any("\ud800" <= character <= "\udfff" for character in new):
         raise NotEditable(
             "The new text holds half of a surrogate pair.", "Give each character whole, not as \\ud escapes."
@@ -299,7 +300,7 @@ def _check_new_text(index: TextIndex, old: str, new: str) -> None:
 def _replace_all(
     index: TextIndex, found: Sequence[TextOccurrence], old: str, new: str, *, inside_words: bool
 ) -> EditResolution:
-    """Every occurrence, literally, but for those inside words; lines with several are put together."""
+    """Replace every occurrence literally, except inside words; occurrences on the same line become one edit."""
     wanted = [place for place in found if inside_words or not place.cuts_word]
     document = index.document
     text = document.text if document.has_final_newline else document.text + "\n"
@@ -350,12 +351,12 @@ def _replace_one(
 
 
 def describe_whitespace_ambiguity(index: TextIndex, start: int, end: int, hint: int | None) -> str:
-    """Return the doubt about a match where other lines differ from it only in white space.
+    """Return the doubt about a match if other lines differ from it only in white space; empty if there is none.
 
     Args:
-        start: Their first line, from 0.
-        end: One past their last line.
-        hint: The line, from 1, at which they are said to be; there is no doubt where it can only mean them.
+        start: First line of the match, from 0.
+        end: One past its last line.
+        hint: The line, from 1, that the model names; there is no doubt if it can only mean this match.
     """
     other = find_whitespace_twin(index, start, end)
     if other is None or hint == start + 1 or nearest_to_hint([start, other], hint) == 0:
@@ -364,7 +365,7 @@ def describe_whitespace_ambiguity(index: TextIndex, start: int, end: int, hint: 
 
 
 def nearest_to_hint(lines: Sequence[int], hint: int | None) -> int | None:
-    """Which of the lines (from 0) the hint (from 1) means: the nearest, if every other is several times farther."""
+    """Return the index of the line (from 0) nearest to the hint (from 1), if every other is several times farther."""
     if hint is None:
         return None
     distances = sorted((abs(line + 1 - hint), at) for at, line in enumerate(lines))
@@ -373,7 +374,7 @@ def nearest_to_hint(lines: Sequence[int], hint: int | None) -> int | None:
 
 
 def check_not_already_applied(index: TextIndex, new: Sequence[str]) -> None:
-    """Raise AlreadyApplied if the new lines, two or more, stand in the file as they are."""
+    """Raise AlreadyApplied if the new lines, two or more, are in the file unchanged."""
     if len([line for line in new if line.strip(BLANKS)]) < 2:
         return
     there = find_places(index, new, MatchLevel.EXACT)
@@ -387,7 +388,9 @@ def check_not_already_applied(index: TextIndex, new: Sequence[str]) -> None:
 def find_tolerant_places(
     index: TextIndex, script: Sequence[EditScriptLine], block: Sequence[str]
 ) -> list[BlockPlace]:
-    """Return where the first tolerant rung finds the kept and removed lines, or `NoMatch`."""
+    """Return the places where the first tolerant level finds the kept and removed lines; raise EditRefused without
+    any.
+    """
     if not any(line.strip(BLANKS) for line in block):
         raise NoMatch("The text to replace is only blank lines.", "Give the lines next to them too.")
     for rung in TOLERANT_RUNGS:
@@ -438,17 +441,19 @@ _LIKENESS = {
 def apply_replacements(
     document: Document, replacements: Sequence[Replacement]
 ) -> tuple[bytes, tuple[EditMatch, ...]]:
-    """Make several edits of one file, all or none.
+    """Apply several edits to one file, all or none.
 
-    Each edit is looked for in the document as given, so that line numbers and the count of places mean what the model
-    read. Only an edit that is not there, or that changes the same lines as an earlier one, is looked for in the text
-    that the earlier ones made, and then exactly; the edits after it go on from that text.
+    Each edit is searched in the document as given, so that line numbers and counts of places match what the model
+    read.
+    An edit that is not found there, or that changes the same lines as an earlier one, is searched in the text after
+    the
+    earlier edits, and only exactly; later edits continue from that text.
 
     Returns:
-        The new bytes, and one match or more for each edit, in order.
+        The new bytes, and one or more matches for each edit, in order.
 
     Raises:
-        EditRefused: For the first edit that can't be made; the message says which it is.
+        EditRefused: an edit cannot be made; the message says which one.
     """
     if not replacements:
         raise MalformedEdit("There is no edit in the call.")
@@ -481,7 +486,7 @@ def apply_replacements(
 
 
 def _resolve_in_made(index: TextIndex, replacement: Replacement, error: EditRefused) -> EditResolution:
-    """Resolve the edit in text that earlier edits of the call inserted: exactly, or raise the first refusal."""
+    """Resolve the edit exactly in the text after the earlier edits of the call; without a place, raise `error`."""
     old = _normal(replacement.old, index.document)
     if not old or not find_occurrences(index, old):
         raise error

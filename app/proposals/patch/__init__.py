@@ -1,1 +1,1 @@
-"""Patches made elsewhere, read, placed and written."""
+"""Read patches from other programs, find their places and apply them."""

@@ -17,10 +17,10 @@ _STAMP = re.compile(
     r"(?: ?(?P<sign>[-+])(?P<zone_hours>\d\d):?(?P<zone_minutes>\d\d))?$"
 )
 _EPOCH_DAYS = {"1970-01-01": 0, "1969-12-31": -24 * 60}
-"""The days on which 1970 began somewhere, in minutes from then."""
+"""Local dates of the Unix epoch, in minutes from it."""
 
 PrefixPair = tuple[str, str]
-"""What stands before the names of the old and the new side, `a/` and `b/` for instance."""
+"""Prefixes of the names of the old and the new side, such as `a/` and `b/`."""
 
 
 class HeaderName(NamedTuple):
@@ -28,14 +28,18 @@ class HeaderName(NamedTuple):
 
     path: str
     missing: bool
-    """Whether it says that there is no such file: by the epoch as timestamp (`diff -N`), or in words (Subversion)."""
+    """Whether the line says that the file does not exist: by the epoch as timestamp (`diff -N`), or in words
+    (Subversion).
+    """
 
 
 def quote_name(path: str) -> str:
-    """The path as git writes it: C-style quotes around control characters, quotes, backslashes and undecodable bytes.
+    """Return the path as git writes it: C-style quotes around control characters, quotes, backslashes and undecodable
+    bytes.
 
-    Characters beyond ASCII stay as they are (`core.quotePath=false`); git and patch read both forms. A path with `
-    b/` in it is quoted too, its spaces as octal, because readers split a `diff --git` line there.
+    Characters beyond ASCII stay as they are (`core.quotePath=false`); git and patch read both forms. A path that
+    contains
+    a space and `b/` is quoted too, its spaces as octal, because readers split a `diff --git` line there.
     """
     splits = " b/" in path
     if not splits and not any(
@@ -54,7 +58,9 @@ def quote_name(path: str) -> str:
 
 
 def unquote_name(text: str) -> tuple[str, str]:
-    """Return the path at the start of `text`, which begins with a quote, and the rest; raises ValueError."""
+    """Return the path at the start of `text`, which begins with a quote, and the rest; raise ValueError if it is
+    malformed.
+    """
     data = bytearray()
     at = 1
     while at < len(text):
@@ -78,12 +84,12 @@ def unquote_name(text: str) -> tuple[str, str]:
 
 
 def read_header_name(text: str) -> str:
-    """The name in a header line (without its first word): unquoted, and without a timestamp."""
+    """Return the name in a header line (without its first word), unquoted and without a timestamp."""
     return parse_header_name(text).path
 
 
 def read_rename_name(text: str) -> str:
-    """The name after `rename from` or `rename to`, which ends with the line: a space or a tab is part of it."""
+    """Return the name after `rename from` or `rename to`; it ends with the line, so a space or tab is part of it."""
     text = text.rstrip("\r")
     return read_header_name(text) if text.startswith('"') else text
 
@@ -99,7 +105,7 @@ def parse_header_name(text: str) -> HeaderName:
         return HeaderName(path, _is_epoch(_STAMP.search(rest)))
     stamp = _STAMP.search(text)
     if stamp and stamp.start():
-        # A tab before it ends the name; others, and spaces before that tab, are part of it.
+        # A tab before the timestamp ends the name; other tabs, and spaces before that tab, are part of it.
         name, tab, _ = text[: stamp.start("date")].rpartition("\t")
         return HeaderName(name if tab else text[: stamp.start()], _is_epoch(stamp))
     path, tab, said = text.partition("\t")
@@ -115,9 +121,9 @@ def _is_epoch(stamp: re.Match[str] | None) -> bool:
 
 
 def split_git_header_names(text: str) -> tuple[str, str] | None:
-    """Both names, prefixes included, of a `diff --git` line (without these words), or None if it can't be split.
+    """Return both names, with prefixes, of a `diff --git` line (without these words); None if it cannot be split.
 
-    Names may hold spaces, so the split is where both halves name the same file; only the quoted form says it plainly.
+    Names may contain spaces, so an unquoted line is split where both halves name the same file.
     """
     text = text.rstrip("\r")
     try:
@@ -143,16 +149,18 @@ def split_git_header_names(text: str) -> tuple[str, str] | None:
 def strip_prefixes(
     old: str, new: str, git_names: tuple[str, str] | None, known: Iterable[PrefixPair] = ()
 ) -> tuple[str, str]:
-    """The names of the `---` and `+++` lines without the prefixes that the diff put before them.
+    """Return the names of the `---` and `+++` lines without the prefixes that the diff put before them.
 
-    A `diff --git` line with the same name twice was written without prefixes. Otherwise a prefix is taken off only
-    where the two differ in their first folder and in nothing else, so that a folder called `a` stays; beside
-    `/dev/null`, where it is git's own or one of the `known`, which other files of the patch have.
+    A `diff --git` line with the same name twice was written without prefixes. Otherwise a prefix is removed only if
+    the
+    two names differ in nothing but their first folder: a folder called `a` stays. Beside `/dev/null`, it is removed
+    if it
+    is git's own or one of the `known`, which other files of the patch have.
     """
     old, new = _tidy(old), _tidy(new)
     prefixes = find_prefixes(old, new, git_names)
     if NO_FILE in (old, new) and not (git_names and git_names[0] == git_names[1]):
-        # The one of the other side too: no folder is meant by it where all the other names have a prefix.
+        # The prefix may also be that of the other side: if all other names have prefixes, it is not a folder.
         name = new if old == NO_FILE else old
         fitting = [prefix for pair in known for prefix in pair if name.startswith(prefix)]
         longest = max(fitting, key=len, default="")
@@ -164,7 +172,7 @@ def strip_prefixes(
 
 
 def find_prefixes(old: str, new: str, git_names: tuple[str, str] | None) -> PrefixPair | None:
-    """Return the prefixes of the two sides' names that are no part of the paths."""
+    """Return the prefixes of both names that are not part of the paths; None if there are none."""
     old, new = _tidy(old), _tidy(new)
     (old_first, _, old_rest), (new_first, _, new_rest) = old.partition("/"), new.partition("/")
     if old == NO_FILE or new == NO_FILE:

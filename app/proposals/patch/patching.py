@@ -35,13 +35,13 @@ from app.proposals.values.proposal_errors import (
 )
 
 MAX_CHARACTERS = 64 * 1024 * 1024
-"""Longest patch text that is read."""
+"""Maximum characters of a patch text."""
 MAX_PATCH_LINES = 2 * MAX_COMPARED_LINES
-"""Of a patch: as many as it takes to replace each line of the longest file that is compared."""
+"""Maximum lines of a patch: enough to replace each line of the longest file that is compared."""
 
 NO_PATCH = "This is no patch: it has neither `--- a/PATH` and `+++ b/PATH` lines nor `*** Begin Patch`."
 _ANY_HEADER = re.compile(r"^[^\w\n]*(?:diff |---|\+\+\+|@@|\*\*\*)", re.MULTILINE)
-"""What any patch has, so that a text which is none is refused before it is taken apart."""
+"""Any patch has one of these headers; a text without one is refused before it is parsed."""
 _COLOURED = re.compile(r"^(?:\x1b\[[\d;]*m)+(?:diff |--- |@@ )", re.MULTILINE)
 _CONTEXT_DIFF = re.compile(r"^\*\*\* \d+(?:,\d+)? \*\*\*\*")
 _BEGINS = re.compile(r"^\s*\*\*\* (?:Begin Patch|(?:Add|Update|Delete) File: )")
@@ -49,18 +49,18 @@ _HEADERS = ("diff --git ", "--- ", "+++ ", "@@", "*** ")
 
 
 def scan_patch(text: str | bytes, *, whole: bool = True) -> list[FilePatch]:
-    """Read a patch.
+    """Parse a patch.
 
     Args:
-        text: The patch; bytes that are no UTF-8 come through as they are. Prose and code fences around it are passed
-            over.
-        whole: It is known not to be cut off, as the argument of a tool is; not what came through a pipe.
+        text: The patch; bytes that are not UTF-8 are preserved. Prose and code fences around it are skipped.
+        whole: Whether the text is certainly complete, as the argument of a tool is; the input of a pipe may be cut
+            off.
 
     Returns:
-        Its files in order; one file may come twice, as in a series of commits.
+        Its files in order; one file may occur twice, as in a series of commits.
 
     Raises:
-        MalformedPatch: Part of it can't be understood or is missing, or a change mark stands outside every hunk.
+        MalformedPatch: Part of it is missing or cannot be parsed, or a change mark is outside every hunk.
         UnsupportedPatch: It has a binary, combined, symlink, submodule or copy part.
     """
     if isinstance(text, bytes):
@@ -97,12 +97,12 @@ def scan_patch(text: str | bytes, *, whole: bool = True) -> list[FilePatch]:
 
 
 def _without(lines: Sequence[str], prose: Collection[int]) -> list[str]:
-    """The lines with those blanked that a scanner took for text around the patch."""
+    """Return the lines; those that a scanner took for text around the patch are blank."""
     return ["" if at in prose else line for at, line in enumerate(lines)]
 
 
 def _without_carriage_returns(lines: list[str]) -> list[str]:
-    """Return the lines without CRLF endings that were added to the whole text, judged by its headers."""
+    """Return the lines without CRLF endings if all headers have them, so that the whole text was converted."""
     headers = [line for line in lines if line.startswith(_HEADERS)]
     if headers and all(line.endswith("\r") for line in headers):
         return [line.removesuffix("\r") for line in lines]
@@ -112,7 +112,11 @@ def _without_carriage_returns(lines: list[str]) -> list[str]:
 def check_no_line_lost(files: Sequence[FilePatch], lines: Sequence[str], header_pairs: int) -> None:
     """Check independently of the scanners that no changed line of the text is missing in the parsed patch.
 
-    `header_pairs` is how many `---` lines with their `+++` lines are headers; raises MalformedPatch.
+    Args:
+        header_pairs: Number of `---` lines with their `+++` lines that are headers.
+
+    Raises:
+        MalformedPatch: a line is missing, or there is no file.
     """
     if not files:
         raise MalformedPatch(NO_PATCH)
@@ -126,7 +130,9 @@ def check_no_line_lost(files: Sequence[FilePatch], lines: Sequence[str], header_
 
 
 def _marked_lines(lines: Sequence[str]) -> Iterator[str]:
-    """Every line with a change mark from the first file on, without the prose between the commits of a series."""
+    """Yield every line with a change mark from the first file on, without the prose between the commits of a
+    series.
+    """
     inside = False
     in_sections = is_begin_patch_format(lines)
     for at, line in enumerate(lines):
@@ -139,34 +145,34 @@ def _marked_lines(lines: Sequence[str]) -> Iterator[str]:
 
 
 _SHOWN_FILES = 20
-"""Files that a report spells out."""
+"""Maximum number of files that a report lists."""
 
 
 class PatchTarget(Protocol):
     """A target of patches: a draft."""
 
     def read(self, path: str) -> OverlayFile:
-        """The file as it is now; no content if there is none."""
+        """Return the present file; its content is None if it does not exist."""
         ...
 
     def read_bytes_and_mode(self, path: str, limit: int | None = None) -> tuple[bytes, int] | None:
-        """The bytes and permission bits of a file; None if there is none.
+        """Return the bytes and permission bits of a file; None if there is none.
 
         Raises:
-            OSError: the disk would not give it; EFBIG, before it is read, if it has more than `limit` bytes.
+            OSError: the file cannot be read; EFBIG, before it is read, if it has more than `limit` bytes.
         """
         ...
 
     def prefetch(self, paths: Collection[str]) -> None:
-        """Read the pending changes of these paths in one go."""
+        """Read the pending changes of these paths at once."""
         ...
 
     def delete(self, path: str, matches: Sequence[EditMatch] = ()) -> EditReport:
-        """Delete a file; `matches` say how its part was read."""
+        """Delete a file; `matches` say how its part of the patch was read."""
         ...
 
     def rename(self, path: str, new_path: str) -> EditReport:
-        """Move a file to a path where there is none."""
+        """Move a file to a path where there is no file."""
         ...
 
     def set_content(
@@ -177,27 +183,27 @@ class PatchTarget(Protocol):
 
 
 def parse_patch(draft: PatchTarget, text: str, folder: str = "", *, whole: bool = True) -> Sequence[FilePatch]:
-    """The parts of a patch with paths from the workspace's root, in the order in which they are made.
+    """Return the parts of a patch with paths relative to the workspace, in the order in which they are applied.
 
     Args:
-        folder: Where the workspace lies in its repository, if not at the top: paths may begin with it.
-        whole: The text is not cut off for certain.
+        folder: Path of the workspace in its repository, if it is not the top: paths may begin with it.
+        whole: Whether the text is certainly complete.
 
     Raises:
-        EditRefused: it is no patch that can be taken.
+        EditRefused: it is not a patch that can be applied.
         UnsafePath: a part names a path that no tool may touch.
     """
     return _making_room_first(_inside(scan_patch(text, whole=whole), folder, draft))
 
 
 def apply_patch(draft: PatchTarget, parts: Sequence[FilePatch]) -> EditReport:
-    """Make every part of a patch in the draft, in order; on an error the draft is left half-edited, for the caller.
+    """Apply every part of a patch to the draft, in order; after an error the draft is half-edited.
 
-    Files that change names with each other (each a rename onto the other's path) are taken as git means them: all
-    names are those of before. A file may become a folder and a folder a file.
+    Files that exchange their names (each is renamed to the other's path) are treated as in git: all names are those
+    before the patch. A file may become a folder and a folder a file.
 
     Raises:
-        EditRefused: a part can't be made.
+        EditRefused: a part cannot be applied.
         UnsafePath: a part names a path that no tool may touch.
     """
     left_out = [part for part in parts if part.left_out]
@@ -220,7 +226,9 @@ def apply_patch(draft: PatchTarget, parts: Sequence[FilePatch]) -> EditReport:
 
 
 def _inside(parts: Sequence[FilePatch], folder: str, draft: PatchTarget) -> Sequence[FilePatch]:
-    """The parts with paths from the workspace's root, where all of them are from the top of its repository."""
+    """Return the parts with paths relative to the workspace, if all of them are relative to the top of its
+    repository.
+    """
     prefix = f"{folder}/"
     paths = [path for part in parts for path in (part.path, part.old_path) if path]
     if not folder or not all(path.startswith(prefix) for path in paths):
@@ -234,9 +242,9 @@ def _inside(parts: Sequence[FilePatch], folder: str, draft: PatchTarget) -> Sequ
 
 
 def _making_room_first(parts: Sequence[FilePatch]) -> Sequence[FilePatch]:
-    """The parts in an order in which a file may become a folder, and a folder a file.
+    """Return the parts in an order in which a file may become a folder, and a folder a file.
 
-    Of files that are named once, deletions come first, then renames that take a file out of the way of others.
+    Of files that are named once, deletions come first, then renames of files that are in the way of others.
     """
     named = Counter(path for part in parts for path in (part.path, part.old_path) if path)
     folders = {folder for path in named for folder in parent_folders(path)}
@@ -291,7 +299,7 @@ def _rename(draft: PatchTarget, part: FilePatch) -> Iterable[EditReport]:
 
 
 def _content(draft: PatchTarget, path: str, limit: int | None = None) -> tuple[bytes, int]:
-    """The bytes and permission bits of a file, of at most `limit` bytes, that the patch changes."""
+    """Return the bytes, at most `limit`, and the permission bits of a file that the patch changes."""
     try:
         found = draft.read_bytes_and_mode(path, limit)
     except OSError as error:
@@ -304,7 +312,7 @@ def _content(draft: PatchTarget, path: str, limit: int | None = None) -> tuple[b
 
 
 def _mode(part: FilePatch, mode: int) -> int:
-    """The permission bits after the patch; git knows of them only whether the file can be run."""
+    """Return the permission bits after the patch; git only distinguishes whether the file is executable."""
     if part.new_mode is None:
         return mode
     runnable = (mode & 0o444) >> 2
@@ -312,7 +320,7 @@ def _mode(part: FilePatch, mode: int) -> int:
 
 
 def _joined(reports: Sequence[EditReport], left_out: Sequence[FilePatch]) -> EditReport:
-    """One report of all; a file that came up more than once is counted once."""
+    """Return one report for all; a file with several reports is counted once."""
     stats: dict[str, FileStat] = {}
     for stat in (stat for report in reports for stat in report.files):
         if earlier := stats.get(stat.path):
@@ -344,9 +352,9 @@ _OPS = {"Add": FileOperation.CREATE, "Update": FileOperation.EDIT, "Delete": Fil
 
 
 def is_begin_patch_format(lines: Sequence[str]) -> bool:
-    """Return whether the text is of this form, rather than a diff that quotes it.
+    """Return whether the text has the format of `*** Begin Patch`, rather than being a diff that quotes it.
 
-    Inside it no line begins with `diff --git`; names and a hunk that stand above its first line make it a plain diff.
+    A line that begins with `diff --git`, or names and a hunk above the first marker, make it a plain diff.
     """
     if any(line.startswith("diff --git ") for line in lines):
         return False
@@ -369,9 +377,9 @@ class _Open:
 
 
 class BeginPatchScanner:
-    """Reads the lines of one patch text from first to last.
+    """Parses the lines of one patch text from first to last.
 
-    The form::
+    The format::
 
         *** Begin Patch
         *** Update File: PATH          (or Add File, Delete File)
@@ -383,8 +391,8 @@ class BeginPatchScanner:
         *** End of File                (optional)
         *** End Patch
 
-    It has no numbers and says nothing of line endings. Markers may be padded with spaces. A missing first or last
-    line is forgiven, unless the text may be cut off, and other text around it too; inside, every line must have a
+    It has no line numbers and no line endings. Markers may be padded with spaces. A missing first or last line is
+    accepted, unless the text may be cut off; other text around the patch is skipped. Inside, every line must have a
     meaning.
     """
 
@@ -392,12 +400,12 @@ class BeginPatchScanner:
         self._lines = [line.removesuffix("\r") for line in lines]
         self._whole = whole
         self._padded = False
-        """Whether a marker with spaces before it stood where it could be nothing else."""
+        """Whether a marker with spaces before it was found where it cannot be anything else."""
         self.prose: set[int] = set()
         """Lines with a change mark, from 0, that were taken for text around the patch."""
 
     def scan(self) -> list[FilePatch]:
-        """The files of the patch, in order; raises MalformedPatch."""
+        """Return the files of the patch, in order; raises MalformedPatch."""
         files: list[FilePatch] = []
         at = 0
         begun = ended = False
@@ -443,21 +451,21 @@ class BeginPatchScanner:
         return FilePatch(path, FileOperation.RENAME if old_path else FileOperation.EDIT, tuple(found), old_path), at
 
     def _ends(self, at: int) -> bool:
-        """Whether the part of a file ends before this line."""
+        """Return whether the part of a file ends before this line."""
         if at >= len(self._lines):
             return True
         line = self._lines[at]
         if line.startswith("*** ") or is_code_fence(line):
             return True
         marker = line.strip()
-        # With spaces before it, a marker could be a line of the file that is kept.
+        # With spaces before it, a marker could be a kept line of the file.
         if marker == _END:
             after = skip_blank(self._lines, at + 1)
             return after == len(self._lines) or not self._lines[after].startswith((" ", "+", "-", "@", "***"))
         return self._padded and bool(_SECTION.match(marker)) and self._begins_part(at + 1)
 
     def _begins_part(self, at: int) -> bool:
-        """Return whether the line can follow the marker of a file and is no context line."""
+        """Return whether the line can follow the marker of a file and is not a context line."""
         after = self._lines[at] if at < len(self._lines) else ""
         return after.startswith(("@@", "+")) or after.strip().startswith("*** ")
 

@@ -1,7 +1,7 @@
-"""Place one file's part of a patch by the same ladder as a search/replace edit.
+"""Place one file's part of a patch on the same matching ladder as a search/replace edit.
 
-What a hunk keeps and removes must be found; its line numbers only choose among equal places. They are trusted for
-more when the patch names git's id of the very content it is applied to: then nothing is left to find out.
+The lines that a hunk keeps and removes must be found; its line numbers only choose among equal places. The numbers
+are fully trusted if the patch names git's id of the present content.
 """
 
 from bisect import bisect_left
@@ -47,14 +47,16 @@ class PlacementState:
     """Positions of the hunks of a file that were placed so far."""
 
     floor: int = 0
-    """Line, from 0, after what the hunk before changed."""
+    """Line, from 0, after the changes of the previous hunk."""
     drift: int = 0
-    """How far the hunk before stood from where its number said."""
+    """Distance of the previous hunk from its stated line."""
     stated: int = 0
-    """The number of the hunk before."""
+    """The stated line of the previous hunk."""
 
     def filter_in_order(self, places: Sequence[BlockPlace], stated: int | None) -> list[BlockPlace]:
-        """The places after the hunk before; all if there are none, or if the numbers are in another order."""
+        """Return the places after the previous hunk; all if there are none, or if the stated lines are in another
+        order.
+        """
         if stated is not None and stated < self.stated:
             return list(places)
         return [place for place in places if place.start >= self.floor] or list(places)
@@ -75,7 +77,7 @@ def describe_order_doubt(places: Sequence[BlockPlace]) -> str:
 
 
 def hunks_with_consistent_numbers(hunks: Sequence[PatchHunk]) -> frozenset[int]:
-    """Return the hunks, by their lines in the patch, whose numbers agree with those above."""
+    """Return the hunks, by `source_line`, whose line numbers agree with the hunks above them."""
     numbered = sorted((hunk for hunk in hunks if hunk.old_start is not None), key=lambda hunk: hunk.old_start or 0)
     well: set[int] = set()
     growth = 0
@@ -94,16 +96,17 @@ def hunks_with_consistent_numbers(hunks: Sequence[PatchHunk]) -> frozenset[int]:
 def choose_exact_place(
     index: TextIndex, places: Sequence[BlockPlace], stated: int | None, progress: PlacementState, made: LineEdits
 ) -> ChosenPlace:
-    """Return the one place among exact ones; a number that fits wins over the order of the hunks.
+    """Return one of the exact places; a stated line that fits wins over the order of the hunks.
 
-    The order alone leaves a doubt: hunks that were written in another one look no different.
+    A choice by order alone is in doubt, because the hunks may be written in another order.
 
     Args:
-        stated: The hunk's number in this file, if it states one.
-        progress: Where the hunks before have gone.
+        stated: The line in this file that the hunk states, if any.
+        progress: The positions of the earlier hunks.
+        made: The edits of the earlier hunks.
 
     Raises:
-        AmbiguousMatch: several are left.
+        AmbiguousMatch: several places are left.
     """
     if len(places) == 1:
         return ChosenPlace(places[0])
@@ -132,10 +135,10 @@ def choose_exact_place(
 
 
 def filter_places(index: TextIndex, hunk: PatchHunk, places: Sequence[BlockPlace]) -> tuple[list[BlockPlace], str]:
-    """Return the places that fit what the hunk says of its surroundings, and a doubt if they fit badly.
+    """Return the places that fit the surroundings that the hunk names, and a doubt if they fit badly.
 
     Raises:
-        NoMatch: it names a line that does not stand above any of them.
+        NoMatch: the hunk names a line that is not above any of them.
     """
     places = list(places)
     if len(places) > 1 and hunk.at_end:
@@ -167,7 +170,7 @@ def filter_places(index: TextIndex, hunk: PatchHunk, places: Sequence[BlockPlace
 
 
 def find_section_heading_lines(index: TextIndex, seek: Sequence[str]) -> list[int]:
-    """The lines, from 0, that a hunk may mean by those it names from outer to inner."""
+    """Return the lines, from 0, that a hunk may mean by the lines that it names from outer to inner."""
     above: list[int] = []
     for depth, text in enumerate(seek):
         there = index.positions_by_line(MatchLevel.SPACING).get(fold_spacing(text), [])
@@ -181,7 +184,7 @@ def find_section_heading_lines(index: TextIndex, seek: Sequence[str]) -> list[in
 
 
 def find_section_heading_line(index: TextIndex, hunk: PatchHunk) -> int:
-    """The one line, from 0, that the hunk names; raises NoMatch if there is none, or more."""
+    """Return the one line, from 0, that the hunk names; raise NoMatch if there is none, or more than one."""
     above = find_section_heading_lines(index, hunk.seek)
     if not above:
         raise NoMatch(_missing(index, hunk))
@@ -209,34 +212,37 @@ def _reaches_end(index: TextIndex, place: BlockPlace) -> bool:
 
 
 class _Blocks:
-    """The lines under some of a file's, as far as they are indented deeper."""
+    """The blocks of deeper indented lines under some lines of a file.
+
+    Args:
+        above: The lines above the blocks, in order.
+    """
 
     def __init__(self, index: TextIndex, above: Sequence[int]) -> None:
-        """The blocks under the lines `above`, which are in order."""
         self._above = above
         self._ends = list(accumulate((index.block_ends[at] for at in above), max))
 
     def under(self, line: int) -> bool:
-        """Whether the line is in one of the blocks."""
+        """Return whether the line is in one of the blocks."""
         before = bisect_left(self._above, line)
         return before > 0 and line < self._ends[before - 1]
 
 
 _TOO_COMMON = 500
-"""Lines that stand in more places are not looked for in all of them when the numbered line has them."""
+"""If a block has more candidate places than this and matches at its stated line, the others are not searched."""
 
 
 def apply_file_patch(document: Document, patch: FilePatch) -> tuple[bytes, tuple[EditMatch, ...]]:
     """Return the new content of a file after its part of a patch.
 
     Args:
-        document: The file as it is; empty for one that does not exist.
+        document: The present file; empty if it does not exist.
 
     Returns:
         The new bytes (empty for a deletion) and one match for each hunk.
 
     Raises:
-        EditRefused: In one of its kinds; the message names the hunk.
+        EditRefused: One of its subclasses; the message names the hunk.
     """
     if patch.op is FileOperation.CREATE:
         data = _created(document, patch)
@@ -264,7 +270,7 @@ def apply_file_patch(document: Document, patch: FilePatch) -> tuple[bytes, tuple
 
 
 def _which(patch: FilePatch, number: int) -> str:
-    """The words for one of the hunks, numbered from 1."""
+    """Return the description of one of the hunks, numbered from 1."""
     hunk = patch.hunks[number - 1]
     return f"Hunk {number} of {len(patch.hunks)} for {patch.path} (line {hunk.source_line} of the patch)"
 
@@ -277,17 +283,19 @@ def _cut_off(where: str = "") -> MalformedPatch:
 
 
 def _doubts(patch: FilePatch) -> tuple[EditMatch, ...]:
-    """Return the doubts about the hunks of a file that is created or deleted whole."""
+    """Return the doubts about the hunks of a file that is created or deleted as a whole."""
     return tuple(EditMatch(rung=MatchLevel.DOUBTFUL, line=1, note=hunk.doubt) for hunk in patch.hunks if hunk.doubt)
 
 
 def _checked(
     document: Document, patch: FilePatch, data: bytes, matches: Sequence[EditMatch]
 ) -> tuple[EditMatch, ...]:
-    """The matches, the last one in doubt if the patch text may break off within its last hunk or after it.
+    """Return the matches; the last one is in doubt if the patch text may be cut off in its last hunk or after it.
 
-    Git's ids of both contents settle it where they are known; raises MalformedPatch if they say that its last line is
-    cut off.
+    Git's ids of both contents decide that if they are known.
+
+    Raises:
+        MalformedPatch: the ids show that the last line is cut off.
     """
     if not patch.hunks or has_blob_id(data, patch.new_blob):
         return tuple(matches)
@@ -320,7 +328,7 @@ def _created(document: Document, patch: FilePatch) -> bytes:
 
 
 def _check_deletion(document: Document, patch: FilePatch) -> None:
-    """Refuse a deletion that spells out another content than the file's."""
+    """Refuse a deletion whose lines differ from those of the file."""
     if not patch.hunks:
         if patch.spelled_out and document.data and not has_blob_id(document.data, patch.old_blob):
             raise MalformedPatch(f"The patch deletes {patch.path} without its lines. Is the patch cut off?")
@@ -339,7 +347,7 @@ class _Placer:
     """Places the hunks of one file in order.
 
     Args:
-        trusted: The hunks, by their lines in the patch, whose numbers are right beyond doubt.
+        trusted: The hunks, by `source_line`, whose line numbers are certainly right.
     """
 
     def __init__(self, document: Document, trusted: frozenset[int]) -> None:
@@ -348,18 +356,18 @@ class _Placer:
         self._made = LineEdits()
         self._progress = PlacementState()
         self._placed: set[tuple[int, tuple[EditScriptLine, ...]]] = set()
-        """The hunks whose text was found as it is, by the line where."""
+        """The hunks whose text was found exactly, each with its line in the file."""
         self._on_made = False
-        """Whether the document is one that earlier hunks made."""
+        """Whether the document already has the changes of earlier hunks."""
         self.cut_off = False
-        """Whether the last hunk, which has fewer lines than its header states, may have gone on."""
+        """Whether the last hunk, which has fewer lines than its header states, may be cut off."""
 
     def result(self) -> bytes:
-        """The bytes with all hunks made."""
+        """Return the bytes with all hunks applied."""
         return self._made.apply_to(self._index.document)
 
     def place(self, hunk: PatchHunk) -> EditMatch:
-        """Find the hunk's place and take up its changes."""
+        """Find the hunk's place and add its changes."""
         try:
             match = self._place(hunk)
         except (NoMatch, OverlappingEdits, AlreadyApplied) as error:
@@ -413,15 +421,18 @@ class _Placer:
         return add_doubt(match, doubt) if doubt else match
 
     def _check_not_cut(self, hunk: PatchHunk, place: BlockPlace) -> None:
-        """Refuse a hunk that lacks inserted lines where they could follow: within a file, lines that stay would."""
+        """Refuse a hunk with too few inserted lines at the end of the file; within a file, kept lines would follow
+        them.
+        """
         if hunk.short and place.end == len(self._index.texts):
             raise _cut_off()
 
     def _reaches_stated_end(self, hunk: PatchHunk, place: BlockPlace, block: Sequence[str]) -> bool:
-        """Whether a hunk that lacks old lines lacks them above, for certain: `git apply --recount` takes it then.
+        """Return whether a hunk that lacks old lines certainly lost the first ones: `git apply --recount` accepts it.
 
-        One that was cut off begins where its header says, one that lost its first lines ends there. As git places it,
-        such a hunk has less context above than below, or ends with the file, and does not begin at its first line.
+        A hunk that was cut off begins at its stated line; one that lost its first lines ends at its stated end. Git
+        places
+        such a hunk if it has less context above than below, or ends with the file, and does not begin at line 1.
         """
         if self._on_made or hunk.old_start == 1 or place.end != (hunk.stated_end or 0) + self._progress.drift:
             return False
@@ -439,7 +450,7 @@ class _Placer:
             self._progress.floor = changes[-1].end
 
     def _exact(self, hunk: PatchHunk, block: Sequence[str], stated: int | None) -> tuple[ChosenPlace | None, str]:
-        """The one exact place, or None if there is none, and a doubt about it."""
+        """Return the one exact place, or None if there is none, and a doubt about it."""
         if stated is not None and hunk.source_line in self._trusted and matches_at(self._index, block, stated - 1):
             return ChosenPlace(_place_at(stated - 1, block)), ""
         if stated is not None and not hunk.seek and count_candidates(self._index, block) > _TOO_COMMON:
@@ -457,7 +468,7 @@ class _Placer:
         return choice, doubt
 
     def _insert(self, hunk: PatchHunk) -> EditMatch:
-        """Place a hunk that only inserts and shows nothing of the file."""
+        """Place a hunk that only inserts lines and shows none of the file."""
         document = self._index.document
         lines = len(document.lines_without_mark)
         rung, note = MatchLevel.EXACT, ""
@@ -489,7 +500,7 @@ class _Placer:
 
 
 def _goes_to_end(hunk: PatchHunk) -> bool:
-    """Whether a hunk without a line of the file is meant for its end."""
+    """Return whether a hunk that shows no line of the file belongs at its end."""
     return hunk.at_end or (hunk.unnumbered and not hunk.seek and hunk.old_start is None)
 
 
@@ -505,12 +516,12 @@ def _place_at(start: int, block: Sequence[str]) -> BlockPlace:
 
 
 def _without_endings(lines: Sequence[EditScriptLine]) -> tuple[EditScriptLine, ...]:
-    """The lines with the endings left to the file."""
+    """Return the lines without their endings; the file decides on these."""
     return tuple(replace(line, ending=None) for line in lines)
 
 
 def _with_endings(document: Document, hunk: PatchHunk, place: BlockPlace) -> tuple[EditScriptLine, ...]:
-    """The lines with their own endings if the hunk spells the file's as they are, else left to the file."""
+    """Return the lines with their own endings if the old ones equal the file's, else without endings."""
     there = document.endings[place.start : place.end]
     if tuple(line.ending for line in hunk.old_side) != there:
         return _without_endings(hunk.lines)
@@ -518,7 +529,7 @@ def _with_endings(document: Document, hunk: PatchHunk, place: BlockPlace) -> tup
 
 
 def _joining_none(lines: tuple[EditScriptLine, ...], *, at_end: bool) -> tuple[EditScriptLine, ...]:
-    """Return the lines with their endings, unless a line without its newline would be followed by another."""
+    """Return the lines; without their endings if a line without newline would be followed by another."""
     last = len(lines) - 1
     if any(line.ending == "" and not at_end for line in lines if line.step is LineOperation.INSERT) or any(
         line.ending == "" and any(after.step is LineOperation.INSERT for after in lines[at + 1 :])

@@ -1,4 +1,4 @@
-"""Text around a patch, and how to tell it from the patch: mails, code fences, lists, quoted headers."""
+"""Distinguish a patch from the text around it: mails, code fences, lists, quoted headers."""
 
 import re
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from app.proposals.values.proposal_errors import MalformedPatch
 _NUMBERS = re.compile(r"^@@+ *-(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? *@@+ ?(.*)$")
 _PLACEHOLDER = re.compile(r"^[-+.,\s\dxXyYnNaAbB…?]*$|^-.*\+.*$")
 _REMAINS = re.compile(r"^@@.?-\d+(?:,\d+)? |\+\d+(?:,\d+)? *@@")
-"""One of the two ranges, where the line as a whole is no header with numbers."""
+"""One of the two ranges, in a line that is not a complete header with numbers."""
 _MAX_DIGITS = 12
 
 
@@ -18,23 +18,23 @@ class HunkHeader:
     """The numbers that a hunk header states; they may be wrong."""
 
     old_start: int | None = None
-    """First line on the old side, from 1; None if not stated, like all the numbers."""
+    """First line on the old side, from 1; None if the header states no numbers."""
     old_count: int | None = None
     new_start: int | None = None
     new_count: int | None = None
     names: str = ""
-    """The line of the file that a header without numbers names as standing above the hunk."""
+    """The line above the hunk that a header without numbers names."""
     damaged: bool = False
-    """Whether it seems to have stated numbers once."""
+    """Whether it seems to be a damaged header with numbers."""
 
     @property
     def has_numbers(self) -> bool:
-        """Whether it states numbers."""
+        """Return whether it states numbers."""
         return self.old_start is not None
 
 
 def read_hunk_header(line: str, at: int) -> HunkHeader:
-    """Read a line that begins with `@@`, line `at` (from 0) of its patch; raises MalformedPatch."""
+    """Parse a line that begins with `@@`, line `at` (from 0) of its patch; raises MalformedPatch."""
     line = line.rstrip("\r")
     if numbers := _NUMBERS.match(line):
         if any(len(digits or "") > _MAX_DIGITS for digits in numbers.groups()[:4]):
@@ -53,7 +53,7 @@ def read_hunk_header(line: str, at: int) -> HunkHeader:
 
 
 def is_damaged_header(text: str) -> bool:
-    """Whether a line without its mark looks as if it had been the header of a hunk."""
+    """Return whether a line without its mark looks like a damaged hunk header."""
     return _DAMAGED.match(text) is not None
 
 
@@ -89,12 +89,12 @@ def is_new_section(line: str) -> bool:
 
 
 def is_code_fence(line: str) -> bool:
-    """Whether the line opens or closes a block of code in prose."""
+    """Return whether the line opens or closes a block of code in prose."""
     return line.startswith(("```", "~~~"))
 
 
 def is_mail_signature(lines: Sequence[str], at: int) -> bool:
-    """Whether the line is the `-- ` above git's version at the end of a mail."""
+    """Return whether the line is the `-- ` above git's version at the end of a mail."""
     if lines[at].rstrip("\r") not in ("-- ", "--"):
         return False
     after = lines[at + 1] if at + 1 < len(lines) else ""
@@ -102,17 +102,17 @@ def is_mail_signature(lines: Sequence[str], at: int) -> bool:
 
 
 def is_mail_start(line: str) -> bool:
-    """Whether the line begins a mail as `git format-patch` writes it."""
+    """Return whether the line begins a mail as `git format-patch` writes it."""
     return bool(_MAIL.match(line))
 
 
 def is_blank(line: str) -> bool:
-    """Whether the line is empty but for the end of a CRLF."""
+    """Return whether the line is empty, apart from the end of a CRLF."""
     return line in ("", "\r")
 
 
 def skip_blank(lines: Sequence[str], at: int) -> int:
-    """The first line from `at` on that is not empty."""
+    """Return the first line from `at` on that is not empty."""
     while at < len(lines) and is_blank(lines[at]):
         at += 1
     return at
@@ -121,8 +121,8 @@ def skip_blank(lines: Sequence[str], at: int) -> int:
 def find_list_end(lines: Sequence[str], at: int) -> int | None:
     """Return the end of text with a list that begins at `at`; None if there is no list, or there are changes too.
 
-    A list item is a mark, one space and a word, so a removed line that begins with just one space looks like it; only
-    after a hunk that is complete by its own counts may the two be told apart by this.
+    A list item is a mark, one space and a word. A removed line that begins with just one space looks like it, so this
+    works only after a hunk that is complete by its own counts.
     """
     found = False
     while at < len(lines):
@@ -143,10 +143,10 @@ def find_list_end(lines: Sequence[str], at: int) -> int | None:
 
 
 def is_list_line(line: str) -> bool:
-    """Whether a line with a change mark can be an item of a list in prose, or a rule."""
+    """Return whether a line with a change mark can be a list item or a rule in prose."""
     return bool(_BULLET.match(line) or _RULE.match(line))
 
 
 def is_no_newline_marker(line: str) -> bool:
-    """Return whether the line says that the file ends without a newline, in any language."""
+    """Return whether the line marks the end of the file as without a newline, in any language."""
     return line.startswith("\\ ") or line.lower().startswith("\\no newline")

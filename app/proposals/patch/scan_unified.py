@@ -1,9 +1,9 @@
-"""Reads unified diffs, also sloppy ones, by the contents of their bodies.
+"""Parse unified diffs, also careless ones, by the contents of their bodies.
 
-The counts in hunk headers are hints: a body is taken by its counts only if it then ends where a body can end;
-otherwise it is taken as far as its lines look like one, and the hunk is in doubt. A text that ends before its last
+The counts in hunk headers are hints. A body is read by its counts only if it then ends where a body can end.
+Otherwise it extends as far as its lines look like a body, and the hunk is in doubt. A text that ends before its last
 hunk does by its counts is cut off, unless the file shows that the counts are wrong. A line with a change mark that
-belongs to no hunk is never passed over, unless it is plain that a list in prose begins there.
+belongs to no hunk is an error, unless a list in prose clearly begins there.
 """
 
 import re
@@ -56,12 +56,12 @@ class UnifiedPart:
     """A file of the patch while it is being read."""
 
     line: int
-    """Where it begins, from 1."""
+    """Its first line, from 1."""
     git_text: str = ""
-    """What follows `diff --git`, if it began so."""
+    """Text after `diff --git`, if it begins with this line."""
     git_names: tuple[str, str] | None = None
     old: HeaderName | None = None
-    """What the `---` line says."""
+    """The name in its `---` line."""
     new: HeaderName | None = None
     rename: dict[str, str] = field(default_factory=dict)
     modes: dict[str, int] = field(default_factory=dict)
@@ -73,12 +73,12 @@ class UnifiedPart:
 
     @classmethod
     def from_git_header(cls, at: int, text: str) -> "UnifiedPart":
-        """The part that a `diff --git` line begins, without these words."""
+        """Return the part that begins with a `diff --git` line; `text` is the line without these words."""
         return cls(at + 1, text, split_git_header_names(text))
 
     @property
     def has_names(self) -> bool:
-        """Whether its `---` and `+++` lines have been read."""
+        """Return whether its `---` and `+++` lines have been read."""
         return self.old is not None
 
     @property
@@ -95,11 +95,11 @@ class UnifiedPart:
 
     @property
     def prefixes(self) -> PrefixPair | None:
-        """Return the prefixes of both names that are no part of the paths."""
+        """Return the prefixes of both names that are not part of the paths."""
         return None if self.rename else find_prefixes(*self.names, self.git_names)
 
     def read_extended_header(self, line: str, at: int) -> bool:
-        """Take one of git's extended header lines, line `at` (from 0); False if it is none."""
+        """Read one of git's extended header lines, line `at` (from 0); return False for any other line."""
         line = line.rstrip("\r")
         for words in _MODES:
             if line.startswith(words):
@@ -122,7 +122,7 @@ class UnifiedPart:
         return line.startswith(_EXTENDED)
 
     def read_binary_line(self, line: str) -> bool:
-        """Take a line about a binary difference of the part; False if it is none."""
+        """Read a line about a binary difference of the part; return False for any other line."""
         line = line.rstrip("\r")
         said = _BINARY.match(line) if line.endswith(" differ") else None
         if said is None:
@@ -136,7 +136,7 @@ class UnifiedPart:
         """Return the parsed part. Raises `MalformedPatch`.
 
         Args:
-            known: The prefixes that other parts have, for names that stand alone.
+            known: The prefixes in other parts, for a name beside `/dev/null`.
         """
         old, new = self._renamed() if self.rename else strip_prefixes(*self.names, self.git_names, known)
         if self.old and self.old.missing and not any(hunk.old_side for hunk in self.hunks):
@@ -172,7 +172,7 @@ class UnifiedPart:
         )
 
     def _renamed(self) -> tuple[str, str]:
-        """The names of a rename; raises MalformedPatch if they are not those of the `diff --git` line."""
+        """Return the names of a rename; raise MalformedPatch if they do not fit the `diff --git` line."""
         old, new = self.rename.get("rename from", ""), self.rename.get("rename to", "")
         stated = self.git_names[1] if self.git_names else self.git_text.rstrip("\r")
         if not old or not new or not f"/{stated}".endswith(("/" + new, " " + new)):
@@ -182,22 +182,22 @@ class UnifiedPart:
         return old, new
 
     def _check_names(self, old: str, new: str) -> None:
-        """Refuse a header that names different files where one is meant."""
+        """Refuse a header whose lines name different files."""
         both = {name for name in (old, new) if name != NO_FILE}
         if self.git_names:
             fit = both <= set(strip_prefixes(*self.git_names, self.git_names))
         else:
-            # What a hunk removes or keeps would show which of the two is there.
+            # The lines that a hunk removes or keeps show which of the two files is meant.
             fit = len(both) == 1 or any(hunk.old_side for hunk in self.hunks)
         if not fit:
             raise MalformedPatch(f"Line {self.line}: the header names different files ({', '.join(sorted(both))}).")
 
     def _check_whole(self, path: str, op: FileOperation, new_mode: int | None) -> None:
-        """Refuse a part whose header announces a change of content that does not follow."""
+        """Refuse a part without hunks whose header announces a change of content."""
         if self.hunks:
             return
         if op is FileOperation.DELETE and len(self.old_blob) >= SHORTEST_ID:
-            return  # `git diff -D` leaves out what is deleted; whether the file is that is seen when it is looked at.
+            return  # `git diff -D` omits the deleted lines; `_check_deletion` compares the file by its id.
         content = self.new_blob if op is FileOperation.CREATE else self.old_blob if op is FileOperation.DELETE else ""
         promised = not matches_blob_id_prefix(b"", content) if content else self.old_blob != self.new_blob
         if promised or (op is FileOperation.MODE and new_mode is None):
@@ -230,11 +230,11 @@ _LIST_AFTER = "the lines after it were taken for text around the patch"
 
 
 class UnifiedScanner:
-    """Reads the lines of one patch text from first to last.
+    """Parses the lines of one patch text from first to last.
 
     Args:
-        whole: It is not cut off for certain, so that a hunk with too few lines is only miscounted.
-        open_end: Its last line has no newline.
+        whole: Whether the text is certainly complete; then a hunk with too few lines is only miscounted.
+        open_end: Whether its last line has no newline.
     """
 
     def __init__(self, lines: Sequence[str], *, whole: bool = True, open_end: bool = False) -> None:
@@ -246,20 +246,20 @@ class UnifiedScanner:
         self._in_changes = False
         """Whether a change mark on a line outside any hunk would be a lost change."""
         self._fenced = False
-        """Whether the patch stands in a block of code."""
+        """Whether the patch is in a block of code."""
         self._stray: int | None = None
-        """A line, from 0, since the last hunk that is neither part of the patch nor plainly around it."""
+        """A line, from 0, since the last hunk that is neither part of the patch nor clearly text around it."""
         self._in_mail = False
-        """Whether this is in a mail as `git format-patch` writes it."""
+        """Whether the scanner is in a mail as `git format-patch` writes it."""
         self._in_message = False
-        """Whether this is above the diff of such a mail."""
+        """Whether the scanner is above the diff of this mail."""
         self.header_pairs = 0
-        """How many `---` lines with their `+++` lines were taken as headers."""
+        """Number of `---` lines with their `+++` lines that were taken as headers."""
         self.prose: set[int] = set()
         """Lines with a change mark, from 0, that were taken for text around the patch."""
 
     def scan(self) -> list[FilePatch]:
-        """The files of the patch, in order; raises MalformedPatch and UnsupportedPatch."""
+        """Return the files of the patch, in order; raises MalformedPatch and UnsupportedPatch."""
         at = 0
         while at < len(self._lines):
             at = self._take(at)
@@ -295,14 +295,14 @@ class UnifiedScanner:
         return at + 1
 
     def _begins_diff(self, at: int) -> bool:
-        """Whether the message of a mail ends here; names without a numbered hunk are text, as git has it."""
+        """Return whether the message of a mail ends here; as in git, names without a numbered hunk are part of it."""
         line = self._lines[at]
         return line.startswith(("diff --git ", "diff --cc ", "@@ -")) or (
             is_file_start(self._lines, at) and self._lines[at + 2].startswith("@@ -")
         )
 
     def _closes_mail(self, at: int) -> bool:
-        """Whether the line, which no hunk needs, closes a mail: above git's version, or its last `-- `."""
+        """Return whether a line that belongs to no hunk closes a mail: above git's version, or the last `-- `."""
         if is_mail_signature(self._lines, at):
             return True
         if not self._in_mail or self._lines[at].rstrip("\r") != "-- ":
@@ -331,7 +331,7 @@ class UnifiedScanner:
         return after
 
     def _take_extended(self, line: str, at: int) -> bool:
-        """Take a line of a header that is neither names nor hunk; False if it is none."""
+        """Read a header line that is neither names nor hunk; return False for any other line."""
         part = self._part
         if part is not None and not part.hunks and part.read_extended_header(line, at):
             return True
@@ -344,7 +344,7 @@ class UnifiedScanner:
         return part.read_binary_line(line)
 
     def _pass_over(self, at: int) -> None:
-        """Leave a line aside that is text around the patch; raises MalformedPatch if it may be a lost change."""
+        """Skip a line of text around the patch; raise MalformedPatch if it may be a lost change."""
         line = self._lines[at]
         if is_code_fence(line):
             self._in_changes = self._in_changes and not self._fenced
@@ -376,7 +376,7 @@ class UnifiedScanner:
                 f"Line {header_at + 1}: a hunk without a file. Put `--- a/PATH` and `+++ b/PATH` lines before it."
             )
         if self._stray is not None and part.hunks:
-            # Perhaps a line of the hunk before that was broken in two.
+            # The stray line may be part of the previous hunk, from a line that was broken in two.
             doubt = f"line {self._stray + 1} of the patch, which follows it, has no mark"
             part.hunks[-1] = replace(part.hunks[-1], doubt=doubt)
         self._stray = None
@@ -411,10 +411,10 @@ class UnifiedScanner:
         return end if prose_end is None else prose_end
 
     def _counted_end(self, header: HunkHeader, header_at: int, at: int) -> int | None:
-        """Return the end of the body by its counts; None if they can't be right.
+        """Return the end of the body by its counts; None if these cannot be right.
 
         Raises:
-            MalformedPatch: the text ends before the hunk does, and not after a whole line that is kept.
+            MalformedPatch: the text ends before the hunk does, and not after a complete context line.
         """
         if header.old_count is None or header.new_count is None:
             return None
@@ -449,11 +449,11 @@ class UnifiedScanner:
         return None if old < 0 or new < 0 else at
 
     def _ends_in_context(self) -> bool:
-        """Whether the text ends in a whole line that is kept."""
+        """Return whether the text ends in a complete context line."""
         return not self._open_end and self._lines[-1][:1] in (" ", "")
 
     def _goes_on(self, at: int) -> bool:
-        """Whether the line, or the one after empty lines, looks like one more of a body."""
+        """Return whether the line, or the one after empty lines, looks like one more of the body."""
         at = skip_blank(self._lines, at)
         if at == len(self._lines) or is_header_pair(self._lines, at) or self._closes_mail(at):
             return False
@@ -465,11 +465,11 @@ class UnifiedScanner:
         return at < len(self._lines) and self._lines[at][:1] in (*_MARKS, " ")
 
     def _begins_names(self, at: int) -> bool:
-        """Whether the text was cut off in the very mark of a `---` line."""
+        """Return whether the text was cut off inside the mark of a `---` line."""
         return self._open_end and "--- ".startswith(self._lines[at])
 
     def _list_after(self, at: int) -> int | None:
-        """Return the end of a text with a list that follows a complete body; None if there is none."""
+        """Return the end of text with a list that follows a complete body; None if there is none."""
         if self._is_body(at):
             return None
         end = find_list_end(self._lines, at)
@@ -478,7 +478,7 @@ class UnifiedScanner:
         return end
 
     def _visible_end(self, at: int) -> int:
-        """Return the end of the body by the look of its lines, without empty lines at the end."""
+        """Return the end of the body by the form of its lines, without empty lines at the end."""
         end = at
         while at < len(self._lines):
             line = self._lines[at]
@@ -526,7 +526,9 @@ def _ending_within(hunk: PatchHunk) -> str:
 
 
 def _ending_early(hunk: PatchHunk, header: HunkHeader, *, ends_text: bool) -> PatchHunk:
-    """The last hunk, marked if its header states more lines than it has; `ends_text` if no empty line follows it."""
+    """Return the last hunk, marked if its header states more lines than it has; `ends_text` if no empty line
+    follows.
+    """
     old = max(0, (header.old_count or 0) - len(hunk.old_side))
     new = (header.new_count or 0) - len(hunk.new_side)
     stated_end = (header.old_start or 0) + (header.old_count or 0) - 1 if old and new >= 0 else None
