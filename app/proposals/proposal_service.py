@@ -1,6 +1,6 @@
-"""Service in which proposals are staged, decided, undone and kept in step with the disk.
+"""Service that stages, decides, undoes and re-bases proposals.
 
-What drafts, decides and undoes is imported where it is used: a session opens without it.
+Modules for drafts, decisions and undo are imported where they are used: a session opens without them.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -48,8 +48,9 @@ class ProposalService:
 
     Args:
         lock_path: A file outside the workspace, the same for every process that works on it.
-        in_use: Whether a command runs directly on the files, so that they are not what they will be after it.
-        permit: Called with what an approval is about to write; a ProposalError that it raises prevents that.
+        in_use: Returns whether a command runs directly on the files, which may change again when it ends.
+        permit: Called with the changes that an approval is about to write; a ProposalError that it raises prevents
+            it.
     """
 
     def __init__(
@@ -63,8 +64,8 @@ class ProposalService:
         permit: "Callable[[Iterable[PathChange]], None]" = lambda changes: None,
     ) -> None:
         self.notify: Callable[[str], None] = lambda line: None
-        """Called, on whatever thread, with a line for the user that no result or error carries."""
-        # More than what tools may read: what a command makes of a large file is kept as a whole.
+        """Called, on any thread, with a line for the user that is in no result or error."""
+        # More than what tools may read: large files that a command changes are stored as a whole.
         limit = max(workspace.read_limit, MAX_CHANGED_FILE_BYTES)
         disk = filesystem or PosixFilesystem(workspace.root, limit, OPEN_FOLDERS)
         self._workspace = workspace
@@ -82,7 +83,7 @@ class ProposalService:
         return self._proposals.get(proposal_id)
 
     def pending(self) -> list[Proposal]:
-        """Return the proposals that await a decision, oldest first; stale ones too."""
+        """Return the proposals that await a decision, oldest first, including stale ones."""
         return list(self._store.proposals(waiting_only=True))
 
     def all(self) -> list[Proposal]:
@@ -90,7 +91,7 @@ class ProposalService:
         return list(self._store.proposals())
 
     def file_diffs(self, proposal_id: str) -> list[FileDiff]:
-        """Return both texts of each file by path: what a decision is about, or was about."""
+        """Return the old and the new text of each file that the proposal changes or has changed."""
         from app.proposals.decide.patch_export import make_file_diff
 
         proposal = self.get(proposal_id)
@@ -112,23 +113,22 @@ class ProposalService:
         return export_changes(self._contents, self.get(proposal_id))
 
     def versions_to_check(self, proposal_id: str, hunks: Collection[str] | None = None) -> "WorkspaceVersions":
-        """Return the trees for the checks of a waiting proposal: with an approval, and without.
+        """Return the versions that checks of a pending proposal compare: with an approval, and without.
 
         Args:
-            hunks: Those that the approval would name; None for all that is pending.
+            hunks: The hunks that the approval would name; None for all pending ones.
         """
         from app.proposals.decide.workspace_versions import make_proposal_versions
 
-        # What is composed of chosen hunks for a check alone is not to be stored.
+        # Use a content store of its own: contents that exist only for a check must not be saved.
         contents, disk = ContentStore(self._store), self._reader
         return make_proposal_versions(self._store, contents, disk, self._proposals.get_pending(proposal_id), hunks)
 
     def overlay_with_hunks(self, proposal_id: str, chosen: Collection[str]) -> "PendingFiles":
-        """Return the overlay in which only these hunks of a waiting proposal are applied.
+        """Return the overlay in which only these hunks of a pending proposal are applied.
 
         Args:
-            proposal_id: A waiting one.
-            chosen: Ids of hunks, and paths of files without hunks; with none, it is as without the proposal.
+            chosen: Ids of hunks, and paths of files without hunks; empty for the overlay without the proposal.
         """
         from app.proposals.decide.workspace_versions import overlay_with_hunks
 
@@ -136,7 +136,7 @@ class ProposalService:
         return overlay_with_hunks(self._store, ContentStore(self._store), self._reader, proposal, chosen)
 
     def overlay_of_older_proposals(self, proposal_id: str) -> "PendingFiles":
-        """Return the changes of all proposals that wait and are older than this one, which need not be staged yet."""
+        """Return the changes of all pending proposals that are older than this one, which need not be staged yet."""
         from app.proposals.files.overlay import pending_files
 
         paths = PendingPaths()
@@ -146,7 +146,7 @@ class ProposalService:
         return pending_files(ContentStore(self._store), paths.loaded_paths())
 
     def draft_versions_to_check(self, draft: "Draft") -> "WorkspaceVersions":
-        """Return the trees for the checks of a draft, as if it were a proposal."""
+        """Return the versions that checks of a draft compare, as if it were a proposal."""
         from app.proposals.decide.workspace_versions import make_draft_versions
 
         return make_draft_versions(self._store, self._contents, draft)
@@ -154,21 +154,22 @@ class ProposalService:
     # Staging
 
     def new_draft(self, session_id: str, proposal_id: str = "") -> "Draft":
-        """Return an empty draft for the edits of one step; `proposal_id` if it was reserved already."""
+        """Return an empty draft for the edits of one step; `proposal_id` is an id that was reserved before."""
         from app.proposals.stack.draft import Draft
 
         reserve = self._store.reserve_proposal_id
         return Draft(session_id, self._workspace, self._contents, self._view, reserve, proposal_id)
 
     def stage(self, draft: "Draft", summary: str, answers: Sequence[str] = ()) -> Proposal:
-        """Make a draft a pending proposal, stacked on the waiting ones.
+        """Stage a draft as a pending proposal on top of the others.
 
-        A proposal with the draft's id is replaced: the draft holds all of its edits and more.
+        A proposal with the draft's id is replaced: the draft has all of its edits and more.
 
         Args:
             summary: One line; empty for the model's own words.
-            answers: Proposals, denied or still waiting, whose feedback this one may answer, the likeliest first: it
-                stands in for the first of them whose files it touches.
+            answers: Proposals, denied or pending, whose feedback this one may answer, the likeliest first: it
+                supersedes
+                the first one whose files it touches.
 
         Raises:
             NothingStaged: the edits cancel out.
@@ -179,13 +180,13 @@ class ProposalService:
             return stage_draft(self._proposals, self._stacks, draft, summary=summary, answers=answers)
 
     def stage_patch(self, text: str, *, include_approved: bool = False) -> Proposal:
-        """Stage a patch from elsewhere; a patch of changes already on disk becomes a proposal that a denial reverts.
+        """Stage a patch of the user; if its changes are already on disk, a denial of the proposal reverts them.
 
         Args:
-            include_approved: Of what is on disk, also what was approved before.
+            include_approved: Whether to include changes on disk that were approved before.
 
         Raises:
-            PatchRefused: it is no patch, or one for another tree.
+            PatchRefused: the text is not a patch, or does not fit the files.
         """
         from app.proposals.decide.patch_staging import PatchAlreadyApplied, stage_patch_text
         from app.proposals.stack.proposal_staging import stage_draft
@@ -216,13 +217,13 @@ class ProposalService:
         """Stage changes that were found in git, without hunks that were approved before.
 
         Args:
-            changes: Each path as it was and as it is to be; what is there now may be another, and is merged with it.
-            on_disk: What the paths are to be is on disk already, and what they were is what a denial writes.
+            changes: Each path with its content before and after; the change is merged into the present file.
+            on_disk: Whether the content after is already on disk; a denial then writes the content before.
             without: Files that were left out of a patch.
-            include_approved: Also what was approved before.
+            include_approved: Whether to include hunks that were approved before.
 
         Raises:
-            NothingStaged: they cancel out, or all of it was approved before or waits.
+            NothingStaged: the changes cancel out, or all of them were approved before or are pending.
             UnsafePath: no tool may touch one of the paths.
         """
         from app.proposals.decide.signed_changes import UnsignedChanges, exclude_approved_hunks, explain_all_excluded
@@ -251,14 +252,14 @@ class ProposalService:
             )
 
     def replace_proposed_text(self, proposal_id: str, path: str, text: str, revision: int | None = None) -> Proposal:
-        """Replace what a waiting proposal would write to a file with the user's text.
+        """Replace the result of a pending proposal for one file by the user's text.
 
         Args:
-            revision: The one that the text was made of; None for the one that is stored.
+            revision: The revision on which the text is based; None for the stored one.
 
         Raises:
-            StaleProposal: the files have moved on in a way that can't be merged.
-            ChangedSinceShown: it was re-based since; the text would take back what is new in the file.
+            StaleProposal: the files have changed and cannot be merged.
+            ChangedSinceShown: it was re-based since; the text would revert what is new in the file.
             InvalidUserText: the file is not text, is not in the proposal, or nothing is left of the change.
         """
         from app.proposals.decide.conflicts import replace_result_text
@@ -271,17 +272,17 @@ class ProposalService:
             return self.get(proposal.id)
 
     def set_summary(self, proposal_id: str, summary: str) -> None:
-        """Replace the summary of a waiting proposal; leave it as it is once a part was decided on."""
+        """Replace the summary of a pending proposal, unless a part of it was decided."""
         with self._proposals.lock_for_writing():
             proposal = self._proposals.get_pending(proposal_id)
             if proposal.last is None:
                 self._proposals.save(proposal.model_copy(update={"summary": summary}))
 
     def mark_reproduced(self, proposal_id: str, revision: int) -> Proposal:
-        """Record that a second run of its command gave this revision of a waiting proposal again.
+        """Record that a second run of its command gave this revision of a pending proposal again.
 
         Raises:
-            ChangedSinceShown: it has another revision by now.
+            ChangedSinceShown: it has another revision now.
         """
         with self._proposals.lock_for_writing():
             proposal = self._proposals.get_pending(proposal_id)
@@ -294,18 +295,18 @@ class ProposalService:
     def replace_command_changes(
         self, proposal_id: str, revision: int, changes: "Sequence[PathChange]", recipe: CommandRecipe
     ) -> Proposal:
-        """Replace a waiting proposal of a command by what the command makes of the present files.
+        """Replace the changes of a command's pending proposal by what the command makes of the present files.
 
         Args:
-            revision: The one that is replaced.
-            changes: What the command has changed, below all younger proposals.
+            revision: The revision that is replaced.
+            changes: What the command has changed, without any younger proposals.
             recipe: The command, with the tree on which it ran.
 
         Returns:
-            The proposal in its next revision, stale no more.
+            The proposal in its next revision, not stale any more.
 
         Raises:
-            ChangedSinceShown: it has another revision by now.
+            ChangedSinceShown: it has another revision now.
             NothingStaged: the command changes nothing any more.
         """
         from app.proposals.stack.proposal_staging import replace_command_changes
@@ -327,12 +328,12 @@ class ProposalService:
         """Return a file of a stale proposal that conflicts with the disk.
 
         Args:
-            path: The file to prefer, if it is among them.
-            unsaved: The user's text for that file, to be merged with what is there now, whether it fits or not.
+            path: The preferred file, if several conflict.
+            unsaved: The user's text for that file, to be merged with the present one, with or without a conflict.
 
         Raises:
-            ChangedSinceShown: all of it fits.
-            InvalidUserText: it is nothing that can be resolved by hand; the message says why.
+            ChangedSinceShown: the whole proposal fits.
+            InvalidUserText: the conflict cannot be resolved by hand; the message says why.
         """
         from app.proposals.decide.conflicts import load_file_conflict
 
@@ -343,20 +344,20 @@ class ProposalService:
     def resolve_conflict(
         self, proposal_id: str, path: str, answer: "str | ConflictSide", seen: FileVersion | None
     ) -> Proposal:
-        """Resolve a conflict of a waiting proposal with the user's answer.
+        """Resolve a conflict of a pending proposal with the user's answer.
 
         The file is then based on the disk; the other files are re-based as usual.
 
         Args:
-            answer: Its whole text, or the side that is taken as a whole.
-            seen: What was there when the user was shown the conflict (`FileConflict.disk`).
+            answer: The whole text of the file, or the side that is taken as a whole.
+            seen: The version that was there when the user saw the conflict (`FileConflict.disk`).
 
         Returns:
             The proposal: pending again, or stale if other files of it are in conflict.
 
         Raises:
-            ChangedSinceShown: something else is there now.
-            InvalidUserText: the text can't be written as that file is, or nothing is left of the proposal.
+            ChangedSinceShown: another version is there now.
+            InvalidUserText: the text cannot be encoded like that file, or nothing is left of the proposal.
         """
         from app.proposals.decide.conflicts import resolve_conflict
 
@@ -368,11 +369,11 @@ class ProposalService:
             return self.get(proposal.id)
 
     def split_hunks(self, proposal_id: str, lines: "SelectedLines", revision: int) -> "tuple[HunkPart, ...]":
-        """Cut the hunks of a waiting proposal so that some lines can be decided on by themselves.
+        """Split hunks of a pending proposal so that some lines can be decided separately.
 
         Raises:
-            ChangedSinceShown: the numbers of the lines are those of another revision.
-            UnknownHunk: nothing of that file waits.
+            ChangedSinceShown: the line numbers are those of another revision.
+            UnknownHunk: nothing of that file is pending.
         """
         from app.proposals.stack import hunk_splitting
 
@@ -399,20 +400,21 @@ class ProposalService:
     ) -> DecisionResult:
         """Write a proposal, or a part of it, to disk: exactly what was shown, or nothing.
 
-        A proposal that stacks on another that still waits can be approved first if it is independent of it: if its
-        hunks fit the disk with their context as shown. The other one is then re-based.
+        A proposal on top of another pending one can be approved first if it is independent of it: if its hunks fit
+        the
+        disk with their context as shown. The other one is then re-based.
 
         Args:
             hunks: Ids or numbers of hunks, or paths of files; None for all that is pending.
-            revision: The one that was shown; None for the one that is stored.
-            circumstances: What the user had before them, for the record.
-            images: What the user attached to the words; their bytes are stored.
+            revision: The revision that was shown; None for the stored one.
+            circumstances: What the user had seen, for the record.
+            images: What the user attached to the feedback; their bytes are stored.
 
         Raises:
-            StaleProposal: the files have moved on in a way that can't be merged.
-            ChangedSinceShown: it was re-based since; what it would write now has to be looked at first.
-            StackedProposal: it depends on one that still waits.
-            ApplyFailed: the disk would not take it; every file is as before.
+            StaleProposal: the files have changed and cannot be merged.
+            ChangedSinceShown: it was re-based since; the user has to look at the new result first.
+            StackedProposal: it depends on one that is still pending.
+            ApplyFailed: the write failed; every file is as before.
         """
         from app.proposals.decide import decision_outcomes, reopening
 
@@ -464,13 +466,14 @@ class ProposalService:
             return self._deny(proposal, hunks, feedback, comments, circumstances, images)
 
     def undo(self, proposal_id: str, circumstances: DecisionContext = UNKNOWN_CONTEXT) -> DecisionResult:
-        """Undo what a proposal has written, byte for byte, or merged where the files changed elsewhere.
+        """Undo what a proposal has written: byte for byte, or merged if the files have changed since.
 
-        What was partly approved becomes pending again as a whole, and so does what was denied. Hunks that were denied
-        last, while others wait, become pending again first.
+        A partly approved proposal becomes pending again as a whole, and so does a denied one. If hunks were denied
+        last
+        while others are pending, only these become pending again.
 
         Raises:
-            NothingToUndo: it has written nothing, or was undone; or another waits in its stead.
+            NothingToUndo: it has written nothing, was undone already, or the proposal that supersedes it is pending.
             UndoConflict: a file has changed in the same places.
         """
         from app.proposals.decide.undo import undo_decision
@@ -479,7 +482,7 @@ class ProposalService:
             return undo_decision(self._proposals, proposal_id, circumstances)
 
     def redo(self, proposal_id: str, circumstances: DecisionContext = UNKNOWN_CONTEXT) -> DecisionResult:
-        """Write an undone proposal again; or deny again one whose denial was undone.
+        """Write an undone proposal again, or deny one again whose denial was undone.
 
         Raises:
             NothingToUndo: it is not undone.
@@ -495,13 +498,13 @@ class ProposalService:
                 return replace(self._deny(proposal, None, circumstances=circumstances), denial=True)
             return redo_decision(self._proposals, proposal, circumstances)
 
-    # The world
+    # Changes on disk
 
     def rebase_pending(self, paths: Collection[str] | None = None) -> list[Proposal]:
         """Re-base pending proposals onto the present disk.
 
         Returns:
-            The proposals that are different now.
+            The proposals that have changed.
         """
         with self._proposals.lock_for_writing():
             return self._proposals.rebase_pending(paths)
@@ -517,28 +520,28 @@ class ProposalService:
         }
 
     def recover(self) -> list[str]:
-        """Finish an interrupted apply; return one line for each that was rolled back or forward."""
+        """Finish an interrupted apply; return one line for each that was rolled back or completed."""
         return self._proposals.recover()
 
     def wait_until_idle(self) -> None:
-        """Return once nothing is being decided or staged here; in any case after as long as others wait for that."""
+        """Wait until nothing is being decided or staged here, but not longer than others wait for the lock."""
         self._proposals.wait_until_idle()
 
-    # Inside
+    # Helpers
 
     def _view(self) -> Overlay:
-        """The overlay for drafts, over the disk as it is now."""
+        """Return the overlay for drafts, over the present disk."""
         return Overlay(self._reader, self._contents, self._stacks.pending_paths())
 
     def _disk_draft(self) -> "Draft":
-        """A draft over the disk alone, which becomes no proposal."""
+        """Return a draft over the disk alone, which is never staged."""
         from app.proposals.stack.draft import Draft
 
         overlay = Overlay(self._reader, self._contents)
         return Draft("", self._workspace, self._contents, lambda: overlay, str)
 
     def _as_seen(self, proposal_id: str, revision: int | None, verb: str) -> Proposal:
-        """Return a pending proposal re-based on the present; raises ChangedSinceShown if that changes it."""
+        """Return a pending proposal re-based onto the present files; raise ChangedSinceShown if that changes it."""
         stored = self._proposals.get_pending(proposal_id)
         proposal = self._proposals.get_rebased(stored)
         if proposal.revision != (stored.revision if revision is None else revision):

@@ -1,1 +1,1 @@
-"""Finds what deserves attention in a proposal, and orders its files for review."""
+"""Find what deserves attention in a proposal, and order its files for review."""

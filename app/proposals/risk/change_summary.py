@@ -16,12 +16,12 @@ _SPEAKERS = {
 }
 _COMMAND = "Command: "
 _OF_COMMANDS = (_COMMAND, "Result of: ")
-"""What the summary of a command's result begins with; the second is of earlier versions."""
+"""Prefixes of the summary of a command's result; the second is from earlier versions."""
 _LINE_ENDS = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _LINE_END = " ⏎ "
-"""Stands for the end of a line of a command, where all of it has to be on one line."""
+"""Replaces the line ends of a command in a summary of one line."""
 _IN_LINES = 4
-"""Lines that a reason names."""
+"""Maximum number of lines that a reason names."""
 
 
 def describe_changes(changes: Sequence[FileChange]) -> str:
@@ -32,12 +32,12 @@ def describe_changes(changes: Sequence[FileChange]) -> str:
 
 
 def summarize_command(command: str) -> str:
-    """Return the summary of a command's changes where the model gives none; white space of the command is kept."""
+    """Return the summary of a command's changes if the model gives none; white space of the command is preserved."""
     return f"{_COMMAND}{_LINE_ENDS.sub(_LINE_END, command.strip())}"
 
 
 def is_command_summary(summary: str) -> bool:
-    """Whether a summary is a command as it was run, in which white space counts."""
+    """Return whether a summary is a command as it was run, in which white space counts."""
     return summary.startswith(_OF_COMMANDS) and not _LINE_ENDS.search(summary)
 
 
@@ -51,9 +51,9 @@ def author_summary(proposal: Proposal) -> str:
 
 
 def computed_summary(proposal: Proposal) -> str:
-    """Return `+3 -41 in 2 files, removes 2 tests, touches .github/`, over the files that its numbers count.
+    """Return `+3 -41 in 2 files, removes 2 tests, touches .github/`, for the files that its numbers count.
 
-    It is empty where it would repeat the heading of the only file.
+    It is empty if it would only repeat the heading of the only file.
     """
     shown, reasons = proposal.counted_changes, summary_clauses(proposal)
     if len(shown) == 1 and not reasons:
@@ -71,7 +71,7 @@ def summary_clauses(proposal: Proposal) -> list[str]:
 
 
 def _clauses(reasons: Iterable[AttentionReason], paths: Collection[str]) -> Iterable[str]:
-    """Reasons of the same kind together, the gravest first."""
+    """Yield one clause for all reasons of a kind, the gravest kind first."""
     for kind in ReasonKind:
         found = [reason for reason in reasons if reason.kind is kind and kind.is_risk and reason.path in paths]
         if found:
@@ -93,7 +93,7 @@ def format_reason(reason: AttentionReason, change: FileChange) -> str:
 
 
 def _line_of(hunk_id: str, offset: int, side: str, change: FileChange) -> int:
-    """The number, from 1, that a line has now; 0 if its hunk is gone."""
+    """Return the present number of a line, from 1; 0 if its hunk does not exist any more."""
     for hunk in change.hunks:
         start, count = (hunk.old_start, hunk.old_count) if side == "old" else (hunk.new_start, hunk.new_count)
         if hunk_id == hunk.id and offset < count:

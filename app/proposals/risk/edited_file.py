@@ -16,15 +16,17 @@ if TYPE_CHECKING:
 class PrefilteredPattern:
     """A regular expression that is tried only where one of its literals occurs.
 
-    The matches are those of `re`: the whole text is looked at, however long it is. Python tries an expression that
-    begins with a word boundary or a look-behind at every character, which takes up to 0.3 s for a megabyte, and a
-    minified file is one line. `str.find` takes a hundredth of that.
+    It finds the same matches as `re`, in texts of any length. Python tries an expression that begins with a word
+    boundary
+    or a look-behind at every character, which takes up to 0.3 s for a megabyte, and a minified file is one line.
+    `str.find` takes a hundredth of that.
 
     Args:
         starts: Literals; every match begins with one of them.
-        line_starts: Literals; every other match begins at the start of a line and holds one of them.
-        ignore_case: `starts` are in lower case and stand for every case of ASCII letters; the expression itself says
-            by `(?ai:…)` where case is ignored.
+        line_starts: Literals; every other match begins at the start of a line and contains one of them.
+        ignore_case: Whether `starts` are in lower case and stand for every case of ASCII letters; the expression
+            itself
+            marks with `(?ai:…)` where case is ignored.
     """
 
     def __init__(
@@ -36,11 +38,11 @@ class PrefilteredPattern:
         self._ignore_case = ignore_case
 
     def search(self, text: str) -> re.Match[str] | None:
-        """The first match in a text."""
+        """Return the first match in a text."""
         return next(self.finditer(text), None)
 
     def finditer(self, text: str) -> Iterator[re.Match[str]]:
-        """All matches that do not overlap, from left to right, as `re.finditer` finds them."""
+        """Yield all matches that do not overlap, from left to right, as `re.finditer` finds them."""
         end = 0
         for at in self._places(text):
             if at >= end and (found := self.expression.match(text, at)):
@@ -48,12 +50,12 @@ class PrefilteredPattern:
                 end = found.end()
 
     def _places(self, text: str) -> Sequence[int]:
-        """Return where a match can begin, in order."""
+        """Return the positions at which a match can begin, in order."""
         looked_in = text
         if self._ignore_case:
             looked_in = text.lower()
             if len(looked_in) != len(text):
-                # A letter that is two in lower case moves all that follow.
+                # A letter with two characters in lower case shifts all that follow.
                 return range(len(text))
         places = [at for start in self.starts for at in _all_places(looked_in, start)]
         if any(start in looked_in for start in self._line_starts):
@@ -92,7 +94,7 @@ _LOCKED_BY = {
     "gradle.lockfile": "build.gradle",
     "packages.lock.json": "",
 }
-"""Lock files, each with the file that says what is to be locked."""
+"""Lock files, each with the file whose dependencies it locks."""
 
 _GENERATED = re.compile(
     r"(?:^|/)(?:node_modules|__snapshots__|__pycache__)/"
@@ -107,7 +109,7 @@ _SAYS_GENERATED = PrefilteredPattern(
     ),
 )
 _HEAD = 10
-"""Lines in which a file says that it is generated."""
+"""Number of first lines in which a mark for generated files counts."""
 
 _TEST_FOLDERS = {"test", "tests", "spec", "specs", "__tests__", "testing", "testdata", "e2e"}
 _TEST_NAME = re.compile(
@@ -131,7 +133,7 @@ def manifest_of_lock_file(path: str) -> str | None:
 def is_generated(path: str, before: Sequence[str]) -> bool:
     """Return whether a program writes the file, by its name or by a mark in its text before the change.
 
-    What the change makes it say does not count, or else whoever writes it could ask not to be looked at.
+    The text after the change does not count: its author could otherwise prevent that the user looks at the file.
     """
     return _GENERATED.search(path) is not None or any(map(_SAYS_GENERATED.search, before[:_HEAD]))
 
@@ -148,8 +150,7 @@ def is_prose(path: str) -> bool:
 
 
 def tested_name(path: str) -> str:
-    """Return the subject of a test, or the name under which a file is tested: `test_fetch.py` and `fetch.ts` are both
-    `fetch`."""
+    """Return the name that a test shares with the code that it tests: `fetch` for `test_fetch.py` and `fetch.ts`."""
     stem = _name(path).partition(".")[0] if not _TEST_NAME.match(_name(path)) else _name(path).rpartition(".")[0]
     return _AFFIX.sub("", _AFFIX.sub("", stem)).lower()
 
@@ -165,39 +166,42 @@ def _name(path: str) -> str:
 
 
 _LEXED = 300_000
-"""Characters that are lexed for one proposal, at most; of files after that only the changed lines are, or nothing."""
+"""Maximum characters that are lexed for one proposal; of further files only the changed lines are, or nothing."""
 
 
 _LONGEST = 2_000
-"""Characters of a line, at most, that is lexed: on longer ones lexers may take their time. They stay as they are."""
+"""Maximum characters of a line that is lexed, because lexers may be slow on longer ones; these stay unchanged."""
 
 
 class ChangedLine(NamedTuple):
     """A line that was added or removed."""
 
     number: int
-    """In its text, from 0."""
+    """Line number in its text, from 0."""
     text: str
     hunk: str
-    """The id of its hunk."""
+    """Id of its hunk."""
     side: Literal["old", "new"]
     offset: int
-    """Lines below the first of its hunk on that side."""
+    """Distance from the first line of its hunk on that side."""
 
     @property
     def place(self) -> LineReference:
-        """Return the line's place in the form that is stored with a proposal."""
+        """Return the line's place as it is stored with a proposal."""
         return LineReference(hunk=self.hunk, side=self.side, offset=self.offset)
 
 
 class LexingBudget:
-    """The amount of text lexed for one proposal: a change all over a repository is staged in a second at most."""
+    """Limits the text that is lexed for one proposal, so that staging a change of a whole repository takes a second
+    at
+    most.
+    """
 
     def __init__(self) -> None:
         self._left = _LEXED
 
     def blank_strings(self, path: str, lines: Sequence[str]) -> Sequence[str] | None:
-        """Return the lines with strings and comments blanked; None if the budget does not suffice."""
+        """Return the lines with strings and comments blanked; None if they exceed the budget."""
         size = sum(map(len, lines))
         if size > self._left:
             return None
@@ -222,28 +226,28 @@ class EditedFile:
 
     @cached_property
     def added_text(self) -> str:
-        """All added lines, for a quick look whether there can be anything in them."""
+        """Return all added lines as one text, for a quick first search."""
         return "\n".join(line.text for line in self.added)
 
     @cached_property
     def removed_text(self) -> str:
-        """All removed lines."""
+        """Return all removed lines as one text."""
         return "\n".join(line.text for line in self.removed)
 
     @cached_property
     def added_code(self) -> Sequence[ChangedLine]:
-        """The added lines with blanks for strings and comments."""
+        """Return the added lines with strings and comments blanked."""
         return self._coded(self.path, self._new_code, self.added)
 
     @cached_property
     def removed_code(self) -> Sequence[ChangedLine]:
-        """The removed lines with blanks for strings and comments."""
+        """Return the removed lines with strings and comments blanked."""
         path = self.change.old_path or self.path
         return self._coded(path, self._budget.blank_strings(path, self.old), self.removed)
 
     @property
     def new_code(self) -> Sequence[str]:
-        """All of the new text with blanks for strings and comments."""
+        """Return the whole new text with strings and comments blanked; unchanged if it exceeds the budget."""
         return self.new if self._new_code is None else self._new_code
 
     @cached_property
@@ -262,10 +266,10 @@ class EditedFile:
     def make_reason(
         self, kind: ReasonKind, lines: Iterable[ChangedLine], names: Iterable[str] = ()
     ) -> AttentionReason:
-        """A reason that was found in these lines."""
+        """Return a reason that was found in these lines."""
         found = list(lines)
         places = tuple(line.place for line in found[:MAX_MARKED_PLACES])
-        # Bytes that are no text stand as lone surrogates in a line, which no store takes.
+        # Undecodable bytes are lone surrogates in a line, which no store accepts.
         names = (name.encode(errors="replace").decode() for name in names)
         return AttentionReason(
             kind=kind, path=self.path, names=tuple(dict.fromkeys(names)), count=len(found), places=places
@@ -279,7 +283,9 @@ def _lines(hunk: Hunk, side: Literal["old", "new"], text: Sequence[str]) -> Iter
 
 
 def blank_strings_and_comments(path: str, lines: Sequence[str]) -> Sequence[str]:
-    """Return the lines with strings and comments blanked; unchanged if the language is not known well enough."""
+    """Return the lines with strings and comments blanked; unchanged if there is no reliable lexer for the
+    language.
+    """
     lexer = _lexer_for(path.rpartition("/")[2])
     if lexer is None:
         return lines
@@ -290,7 +296,7 @@ def blank_strings_and_comments(path: str, lines: Sequence[str]) -> Sequence[str]
     at = 0
     for start, kind, value in lexer.get_tokens_unprocessed(text):
         if start < at or not text.startswith(value, start):
-            # A lexer that counts wrongly, as that of Fortran does, would have code taken for a comment.
+            # The lexer counts wrongly, as that of Fortran does: code would be taken for a comment.
             return lines
         pieces.append(text[at:start])
         hidden = is_token_subtype(kind, Comment) or (
@@ -305,7 +311,7 @@ def blank_strings_and_comments(path: str, lines: Sequence[str]) -> Sequence[str]
 
 @cache
 def _lexer_for(name: str) -> "Lexer | None":
-    # Imported when the first file is looked through in which a cheap search has found something.
+    # Imported only when a cheap search has found something in a file.
     from pygments.lexers import get_lexer_for_filename
     from pygments.util import ClassNotFound
 
@@ -317,7 +323,7 @@ def _lexer_for(name: str) -> "Lexer | None":
 
 _Item = TypeVar("_Item")
 _GRAVITY = {kind: 1 << (len(ReasonKind) - number) for number, kind in enumerate(ReasonKind)}
-"""One reason weighs more than all that come after it."""
+"""Weights: one reason weighs more than all kinds after it together."""
 
 _DEFINITION = PrefilteredPattern(
     r"\b(?:def|class|function|func|fn|struct|enum|trait|interface|type|const|record|module)\s+(?:\([^)]{0,80}\)\s*)?"
@@ -330,14 +336,15 @@ _DEFINITION = PrefilteredPattern(
 )
 _WORD = re.compile(r"[A-Za-z_]\w{2,}")
 _MAX_SEARCHED_CHARACTERS = 2_000_000
-"""Characters of added text, at most, in which uses are looked for."""
+"""Maximum characters of added text in which uses of names are searched."""
 
 
 def order_for_review(files: Sequence[EditedFile], reasons: Sequence[AttentionReason]) -> tuple[str, ...]:
-    """Return the paths in the order in which they should be read.
+    """Return the paths in the order in which the user should read them.
 
-    First the files with reasons, the gravest first; then definitions before what uses them, each test behind what
-    it tests, and prose; at last lock files and what is generated. Files that are alike stand by path.
+    Files with reasons come first, the gravest first; then definitions before their uses, each test after the code
+    that it
+    tests, then prose; lock files and generated files come last. Files of equal rank are sorted by path.
     """
     gravity: dict[str, int] = {}
     last: set[str] = set()
@@ -351,7 +358,7 @@ def order_for_review(files: Sequence[EditedFile], reasons: Sequence[AttentionRea
 
 
 def sort_in_path_order(items: Sequence[_Item], paths: Sequence[str], order: Sequence[str]) -> list[_Item]:
-    """Return items, each with its path, in an order of paths; items that it does not name stay behind."""
+    """Return items, each with its path, in an order of paths; items whose path is not in the order come last."""
     place = {path: number for number, path in enumerate(order)}
     ranked = sorted(range(len(items)), key=lambda number: place.get(paths[number], len(place)))
     return [items[number] for number in ranked]
@@ -374,7 +381,7 @@ def _to_follow(files: Sequence[EditedFile]) -> Iterable[str]:
 
 
 def _definitions_first(paths: Sequence[str], files: Sequence[EditedFile]) -> list[str]:
-    """Return the paths with a file that defines a name before those that use it; in a circle, first by path."""
+    """Return the paths, with a file that defines a name before those that use it, as far as there is no cycle."""
     wanted = set(paths)
     among = [file for file in files if file.path in wanted]
     if len(among) < 2 or sum(len(file.added_text) for file in among) > _MAX_SEARCHED_CHARACTERS:
@@ -385,7 +392,7 @@ def _definitions_first(paths: Sequence[str], files: Sequence[EditedFile]) -> lis
     while open_paths:
         ready = next((path for path in open_paths if needs[path].keys() <= placed.keys()), None)
         if ready is None:
-            # The one of a circle that needs the least of the others.
+            # A cycle: take the file that needs the least of the others.
             ready = min(open_paths, key=lambda path: sum(needs[path][other] for other in needs[path].keys() - placed))
         open_paths.remove(ready)
         placed[ready] = None
@@ -398,7 +405,7 @@ def defined_names(line: str) -> list[str]:
 
 
 def _needs(files: Sequence[EditedFile]) -> Mapping[str, Mapping[str, int]]:
-    """Return, for each path, the others whose new names it uses, and how many of them."""
+    """Return, for each path, the others whose new names it uses, and the number of these names."""
     homes: dict[str, set[str]] = {}
     for file in files:
         for line in file.added:

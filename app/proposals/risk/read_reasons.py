@@ -1,4 +1,4 @@
-"""Reasons for attention in what the model had read of the files that it edits."""
+"""Reasons for attention from what the model had read of the files that it edits."""
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -11,9 +11,9 @@ from app.proposals.values.models import FileOperation
 from app.text.line_hash import hash_line
 
 _NEAR = 3
-"""Lines above and below a hunk."""
+"""Lines above and below a hunk that are near it."""
 _LONG = 8
-"""Letters and digits of a line that is hardly in a file by chance."""
+"""Minimum letters and digits of a line that is hardly in a file by chance."""
 _NOT_LETTERS = re.compile(r"[\W_]+")
 
 
@@ -24,16 +24,17 @@ class FileReads:
     versions: frozenset[str] = frozenset()
     """The versions that it read, and those that its earlier edits made (SHA-256 hex)."""
     pages: tuple[tuple[str, str], ...] = ()
-    """Each version that it read, with the lines in words: `lines 1-40 of 90`. An empty version stands before words
-    that say how else the file is known."""
+    """Each version that it read, with a text about the lines: `lines 1-40 of 90`. With an empty version, the text
+    says
+    how else the file is known."""
     texts: frozenset[str] = frozenset()
-    """The lines that it was shown, without white space around them."""
+    """The lines that it was shown, stripped."""
     written: frozenset[str] = frozenset()
-    """The lines of its earlier edits, some of them only a part of a line of the file."""
+    """The lines of its earlier edits, of which some are only a part of a line of the file."""
     is_known: bool = False
     """Whether it read the file, searched it, wrote it, or ran a command that names it."""
     line_hashes: frozenset[int] = frozenset()
-    """Hashes of more lines that it was shown, where only those are kept."""
+    """Hashes of further lines that it was shown, if only these are stored."""
 
     def has_shown(self, text: str) -> bool:
         """Return whether the model was shown a line."""
@@ -54,22 +55,22 @@ class ReadHistory:
     read_paths: frozenset[str] = frozenset()
     """All files that it read."""
     searches: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """The files in which it found a name that it searched for."""
+    """By each name that it searched for, the files in which the name was found."""
     user_lines: frozenset[str] = frozenset()
-    """The lines of the user's messages, without white space around them."""
+    """The lines of the user's messages, stripped."""
     edited: frozenset[str] = frozenset()
-    """The files that its edit names; a command may have changed others."""
+    """The files that its edits name; a command may have changed others."""
     unknown: str = ""
-    """Why it may have read more than is known; empty if it has not. If it may, there are no reasons."""
+    """Why it may have read more than is recorded; empty if it has not. If it may, there are no reasons."""
 
     def files_with_unread_uses(self, name: str, edited: Collection[str]) -> list[str]:
-        """Return the files in which it found a name and that it neither read nor edits."""
+        """Return the files in which it found a name and which it neither read nor edits."""
         found = self.searches.get(name, ())
         return [path for path in found if path not in self.read_paths and path not in edited and not is_prose(path)]
 
 
 def find_read_reasons(file: EditedFile, history: ReadHistory, edited: Collection[str]) -> Iterator[AttentionReason]:
-    """Yield the reasons in what the model had read before it edited a file.
+    """Yield the reasons from what the model had read before it edited a file.
 
     Args:
         edited: The paths of all files of the proposal.
@@ -98,9 +99,9 @@ def find_read_reasons(file: EditedFile, history: ReadHistory, edited: Collection
 
 
 def _changed_since(file: EditedFile, seen: FileReads) -> Iterator[LineReference]:
-    """Yield the hunks beside which lines are that came into the file after it was read.
+    """Yield the hunks near lines that came into the file after the model had read it.
 
-    A part that was never read has no line that was seen, so it is none of these.
+    A part that the model never read has no line that it saw, and yields nothing.
     """
     if not any(version for version, _ in seen.pages):
         return
@@ -122,7 +123,7 @@ def _is_long(text: str) -> bool:
 
 
 def format_reads(history: ReadHistory, paths: Sequence[str]) -> list[str]:
-    """Return what the model had read before it wrote an edit, as lines of text, file by file."""
+    """Return what the model had read before its edit, as lines of text, file by file."""
     lines = [f"You asked: {' '.join(history.request.split())}"] if history.request else []
     lines += [f"What else it read is unknown: {history.unknown}"] if history.unknown else []
     for path in paths:

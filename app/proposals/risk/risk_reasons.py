@@ -1,4 +1,4 @@
-"""Find the risks of a proposal when it is staged, and fix its reading order."""
+"""Find the risks of a proposal when it is staged, and set its reading order."""
 
 import re
 from collections import Counter
@@ -49,11 +49,11 @@ _GUARD = PrefilteredPattern(
     ("raise",),
 )
 _PASSED_ON = PrefilteredPattern(r"\breturn (?:.{1,80}, )?err\b|\bpanic\(err\)", ("return ", "panic(err)"))
-"""Guards that hand on what a call said."""
+"""Guards that pass on the error of a call."""
 _CALL = PrefilteredPattern(r"\berr\s*:?=\s*(?:[\w.]*\.)?(\w+)\(", ("err",))
 _CALLED = re.compile(r"(\w+)\(")
 _LINES_TO_CALL = 3
-"""Between a call and what hands on its error, at most."""
+"""Maximum lines between a call and the line that passes on its error."""
 _SKIP = PrefilteredPattern(
     r"\bpytest\.(?:mark\.)?(?:skip|xfail)|\bunittest\.(?:skip|expectedFailure)"
     r"|(?<![\w.])(?:it|test|describe)\.(?:skip|only|todo)\("
@@ -76,15 +76,15 @@ _SKIP = PrefilteredPattern(
 )
 
 Added = Mapping[str, int]
-"""How often each line, stripped, was added in all files of a proposal."""
+"""How often each stripped line was added in all files of a proposal."""
 
 
 def find_removed_safeguards(file: EditedFile, added: Added, tests: frozenset[str]) -> Iterator[AttentionReason]:
-    """Return the tests, asserts and checks of which the file has fewer than before.
+    """Yield reasons for the tests, asserts and checks of which the file has fewer than before.
 
     Args:
-        added: What was added in the whole proposal.
-        tests: Names of the tests that were added in it.
+        added: The lines that the whole proposal adds.
+        tests: Names of the tests that it adds.
     """
     if is_prose(file.path):
         return
@@ -92,14 +92,14 @@ def find_removed_safeguards(file: EditedFile, added: Added, tests: frozenset[str
     if is_test(file.path):
         gone = [(line, name) for line, name in find_test_names(file.removed, file.removed_text) if name not in tests]
         if gone and len(gone) > (new := sum(1 for _ in find_test_names(file.added, file.added_text))):
-            # A test that got another name is still there: as many as are new are taken for those.
+            # A renamed test still exists: count each new test as a renamed one.
             gone = gone[: len(gone) - new] if new else gone
             yield file.make_reason(ReasonKind.TESTS, (line for line, _ in gone), (name for _, name in gone))
         else:
             gone = []
         yield from _skipped(file)
     if file.change.op is FileOperation.DELETE:
-        # Of a file that is gone nobody has to be told that its checks are.
+        # The deletion itself is reported; the checks in the file are not.
         return
     if not is_test(file.path) and _GUARD.search(file.removed_text):
         yield from _fewer(file, ReasonKind.GUARDS, _GUARD, added, _gone_with_their_call(file))
@@ -108,7 +108,7 @@ def find_removed_safeguards(file: EditedFile, added: Added, tests: frozenset[str
 
 
 def find_test_names(lines: Sequence[ChangedLine], text: str) -> Iterator[tuple[ChangedLine, str]]:
-    """Return the names of the tests that begin on these lines; `text` is all of the lines."""
+    """Yield the tests that begin on these lines, with their names; `text` is all of the lines."""
     for line in lines if _TEST.search(text) else ():
         if found := _TEST.search(line.text):
             yield line, next(name for name in found.groups() if name)
@@ -129,7 +129,7 @@ def _skipped(file: EditedFile) -> Iterator[AttentionReason]:
 
 
 def _gone_with_their_call(file: EditedFile) -> set[int]:
-    """Return the numbers of removed lines that handled the error of a call that is removed, too."""
+    """Return the numbers of removed lines that handled the error of a call that is removed too."""
     calls = {line.number: found[1] for line in file.removed_code if (found := _CALL.search(line.text))}
     if not calls:
         return set()
@@ -152,9 +152,9 @@ def _fewer(
     added: Added,
     but: Collection[int] = (),
 ) -> Iterator[AttentionReason]:
-    """The lines of a kind that were removed where fewer came in their stead, and that did not move elsewhere.
+    """Yield a reason for lines of a kind that were removed without a replacement in their hunk, and were not moved.
 
-    Those with the numbers of `but` had to go.
+    Lines with the numbers in `but` do not count.
     """
     removed = [line for line in file.removed_code if pattern.search(line.text) and line.number not in but]
     kept = {line.number for line in file.removed if added.get(line.text.strip())}
@@ -178,7 +178,7 @@ _WORD = re.compile(r"[\w./\\-]+")
 def find_unmentioned_paths(request: str, paths: Collection[str]) -> frozenset[str]:
     """Return the paths that the user's request does not mention; none if it mentions no path at all.
 
-    The tests of what is named are named with it, and so is all that is in a folder that is named.
+    The tests of a mentioned file and everything in a mentioned folder count as mentioned.
     """
     words = {word.replace("\\", "/").strip("./-").removesuffix("/") for word in _WORD.findall(request)}
     named = {path for path in paths if _is_named(path, words)}
@@ -206,17 +206,17 @@ _OPERATOR = re.compile(
     r"|\bis\s+not\b|\bnot\s+in\b|\b(?:is|in|not|and|or)\b"
 )
 _SAME = {"===": "==", "is": "==", "!==": "!=", "isnot": "!=", "&&": "and", "||": "or", "!": "not"}
-"""What one language, or one style, writes for the other."""
+"""Operators of one language or style, with their equals in another."""
 _IN_OPERATORS = {
     code: None for code in range(0x3001) if chr(code).isspace() or chr(code) in "=!<>&|+-1" or chr(code) in "isnotadr"
 }
-"""Deletes, by `str.translate`, every character that an operator can hold, and white space."""
+"""Deletes, by `str.translate`, white space and every character that an operator can have."""
 _BETWEEN = ",;:{}\"'`"
-"""Characters that no operator holds, and beside which none depends on what is on their other side."""
+"""Characters that are in no operator; an operator on one side of them does not depend on the other side."""
 
 
 def find_changed_operators(file: EditedFile) -> Iterator[AttentionReason]:
-    """Return lines that changed only in a comparison, a negation, `and`, `or`, or by one."""
+    """Yield a reason for lines that changed only in a comparison, a negation, `and`, `or`, or by one."""
     if is_prose(file.path) or not any(_turned(file.removed, file.added)):
         return
     if found := list(_turned(file.removed_code, file.added_code)):
@@ -224,7 +224,7 @@ def find_changed_operators(file: EditedFile) -> Iterator[AttentionReason]:
 
 
 def _turned(removed: Sequence[ChangedLine], added: Sequence[ChangedLine]) -> Iterator[ChangedLine]:
-    """The added lines that differ from a removed one of their hunk in operators alone."""
+    """Yield the added lines that differ from a removed one of their hunk only in operators."""
     before: dict[tuple[str, str], Counter[tuple[str, ...]]] = {}
     removed, added = _comparable(removed, added)
     for line in removed:
@@ -241,9 +241,9 @@ def _turned(removed: Sequence[ChangedLine], added: Sequence[ChangedLine]) -> Ite
 def _comparable(
     removed: Sequence[ChangedLine], added: Sequence[ChangedLine]
 ) -> tuple[Sequence[ChangedLine], Sequence[ChangedLine]]:
-    """The lines that may differ in operators alone: without the characters of operators they are the same.
+    """Return the lines that may differ only in operators: without the characters of operators they are equal.
 
-    A single pair is cut to the part that differs: it may be a file of one line.
+    A single pair is cut to the part that differs, because it may be a file of one line.
     """
     if not removed or not added:
         return (), ()
@@ -268,7 +268,7 @@ def _differing(old: str, new: str) -> tuple[str, str]:
 
 
 def _apart(line: ChangedLine) -> tuple[tuple[str, str], tuple[str, ...]]:
-    """A line without its operators, in its hunk; and these, the same in every style."""
+    """Return the hunk and text of a line without its operators, and the operators in one style."""
     operators = tuple("".join(found.split()) for found in _OPERATOR.findall(line.text))
     rest = "".join(_OPERATOR.sub("", line.text).split())
     return (line.hunk, rest), tuple(_SAME.get(one, one) for one in operators)
@@ -287,11 +287,11 @@ _OPEN = PrefilteredPattern(r"\bcatch\b[^{}]{0,200}\{\s*$|\bif err != nil \{\s*$"
 _RESCUE = re.compile(r"^\s*rescue\b")
 _END = re.compile(r"^\s*(?:nil\s*)?(?:end\b|nil$)")
 _LONGEST = 4
-"""Lines of an empty handler, with comments."""
+"""Maximum lines of an empty handler, with comments."""
 
 
 def find_swallowed_errors(file: EditedFile) -> Iterator[AttentionReason]:
-    """Return exception handlers that are new or emptied and contain nothing but comments."""
+    """Yield a reason for exception handlers that are new or emptied and contain nothing but comments."""
     if not _CANDIDATE.search(file.added_text):
         return
     code, added = file.new_code, {line.number: line for line in file.added}
@@ -306,7 +306,7 @@ def find_swallowed_errors(file: EditedFile) -> Iterator[AttentionReason]:
 
 
 def _end_of_empty(path: str, code: Sequence[str], first: int) -> int | None:
-    """The last line of the handler that begins on a line, if it holds nothing."""
+    """Return the last line of the handler that begins on a line, if it is empty; None otherwise."""
     text = code[first]
     filled = (at for at in range(first + 1, min(first + _LONGEST, len(code))) if code[at].strip())
     body = next(filled, None)
@@ -326,7 +326,7 @@ def _end_of_empty(path: str, code: Sequence[str], first: int) -> int | None:
 
 
 def _is_all(code: Sequence[str], line: int) -> bool:
-    """Whether a handler in Python holds this line alone, which does nothing."""
+    """Return whether a handler in Python contains only this line, which does nothing."""
     found = _NOTHING.match(code[line])
     if found is None:
         return False
@@ -359,11 +359,11 @@ _ASSIGNED = PrefilteredPattern(
 _STANDS_IN = re.compile(r"(?i)example|placeholder|change|dummy|your|xxx|test|fake|\.\.\.|[<>{}$%()]")
 _LONGEST_URL = 1_000
 _URL = re.compile(rf"://[^\s\"'`]{{0,{_LONGEST_URL}}}")
-"""A URL from where its host or user begins."""
+"""A URL from `://` on."""
 
 
 def find_secrets(file: EditedFile) -> Iterator[AttentionReason]:
-    """Return added lines that contain something in the form of a secret."""
+    """Yield a reason for added lines that contain text in the form of a secret."""
     patterns = {name: pattern for name, pattern in _KNOWN.items() if pattern.search(file.added_text)}
     known = [(line, name) for line in file.added if patterns for name in _known(line, patterns)]
     if known:
@@ -381,14 +381,14 @@ def _known(line: ChangedLine, patterns: Mapping[str, PrefilteredPattern]) -> Ite
 
 
 def _stands_in(match: re.Match[str]) -> bool:
-    """Whether the URL that a secret is in is an example, or has a place to be filled in."""
+    """Return whether the URL around a secret is an example, or has a placeholder."""
     at = match.string.rfind("://", max(0, match.start() - _LONGEST_URL), match.end())
     url = _URL.match(match.string, at) if at >= 0 else None
     return url is not None and url.end() > match.start() and _STANDS_IN.search(url[0]) is not None
 
 
 def _is_random(text: str) -> bool:
-    """Return whether a text looks random: letters and digits mixed, and no placeholder of a secret."""
+    """Return whether a text looks random: letters and digits mixed, without a placeholder."""
     digits = sum(each.isdigit() for each in text)
     return 2 <= digits < len(text) - 3 and _STANDS_IN.search(text) is None
 
@@ -529,7 +529,7 @@ _UNVERIFIED = PrefilteredPattern(
 _INSTALLS = PrefilteredPattern(
     r'"(?:pre|post)?install" ?:|"prepare" ?:', ('"install"', '"preinstall"', '"postinstall"', '"prepare"')
 )
-"""What a package manager runs by itself."""
+"""Scripts that a package manager runs automatically."""
 _DEFINED = re.compile(r"\b(?:def|function|func|fn)\s$")
 
 _KINDS = ((ReasonKind.EXECUTES, _EXECUTES), (ReasonKind.NETWORK, _NETWORK))
@@ -538,12 +538,12 @@ _KINDS = ((ReasonKind.EXECUTES, _EXECUTES), (ReasonKind.NETWORK, _NETWORK))
 def find_new_risky_calls(file: EditedFile) -> Iterator[AttentionReason]:
     """Yield a reason for each risky call that the file makes more often than before.
 
-    Tests start programs and servers as a matter of course; only weakened connections are reported for them.
+    Tests usually start programs and servers; for tests, only weakened connections are reported.
     """
     if is_prose(file.path):
         return
     if _UNVERIFIED.search(file.added_text):
-        # Outside of tests also in strings: options of a command, names of variables of the environment.
+        # Outside tests, search strings too: they have options of commands and names of environment variables.
         lines = (file.removed_code, file.added_code) if is_test(file.path) else (file.removed, file.added)
         yield from _more(file, ReasonKind.UNVERIFIED, _UNVERIFIED, *lines)
     if file.path.endswith("package.json") and _INSTALLS.search(file.added_text):
@@ -565,7 +565,7 @@ def _more(
     before: Sequence[ChangedLine],
     after: Sequence[ChangedLine],
 ) -> Iterator[AttentionReason]:
-    """The calls among the added lines that make up for no removed one."""
+    """Yield a reason for the calls in added lines that do not replace a removed one."""
     known = Counter(name for line in before for name in _named(pattern, line.text))
     found: list[tuple[ChangedLine, str]] = []
     for line in after:
@@ -594,8 +594,8 @@ def add_risk_reasons(
     """Return the proposal with its risk reasons and reading order; an existing order is kept.
 
     Args:
-        request: What the user asked for, in their words, as far as that is known.
-        history: What its author had read; None to keep the reasons that were found in that before.
+        request: The user's request, as far as it is known.
+        history: What its author had read; None to keep the earlier reasons from that.
     """
     budget = LexingBudget()
     files = [_edited(contents, change, budget) for change in iterate_cooperatively(proposal.files)]
@@ -613,7 +613,7 @@ def add_risk_reasons(
 
 
 def find_risk_reasons(files: Sequence[EditedFile], unmentioned: Collection[str] = ()) -> Iterator[AttentionReason]:
-    """Return all reasons, file by file; `unmentioned` are the paths that the user's request does not mention."""
+    """Yield all reasons, file by file; `unmentioned` are the paths that the user's request does not mention."""
     added = Counter(text for file in files for line in file.added if len(text := line.text.strip()) > 2)
     tests = frozenset(name for file in files for _, name in find_test_names(file.added, file.added_text))
     paths = [file.path for file in files]
@@ -671,7 +671,7 @@ def _stands_last(file: EditedFile) -> list[AttentionReason]:
 
 
 def _rights(change: FileChange) -> str:
-    """Return the permissions that a file gains, in words."""
+    """Return the permissions that a file gains, as text; empty if there are none."""
     if change.result is None or change.involves_link:
         return "a link" if change.involves_link and change.result is not None else ""
     new = change.result.mode & ~(change.base.mode if change.base else 0)

@@ -1,1 +1,1 @@
-"""From the edits of one step to a pending proposal on the stack of the others."""
+"""From the edits of one step to a pending proposal on top of the others."""

@@ -1,4 +1,4 @@
-"""The edits of one step, while it runs: nothing is staged before the step ends, and nothing is ever on disk."""
+"""The edits of one step while it runs: nothing is staged before the step ends, and nothing is written to disk."""
 
 import errno
 import stat
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from app.proposals.risk.read_reasons import ReadHistory
 
 Edited = tuple[bytes, Sequence[EditMatch], str]
-"""The edited bytes, how the places were found, and what to note about it."""
+"""The edited bytes, how the places were found, and a note about it."""
 
 
 def merge_replacements(
@@ -44,9 +44,9 @@ def merge_replacements(
     """Apply replacements to the version that was read, and merge the result into the current file.
 
     Args:
-        contents: Knows what was read, by version.
-        version: What was read (SHA-256 hex, or its first digits); empty for what there is now.
-        own_base: What the file held before this step's own edits in it, if there are any.
+        contents: Has what was read, by version.
+        version: The version that was read (SHA-256 hex, or its first digits); empty for the current one.
+        own_base: The file before this step's own edits to it, if there are any.
 
     Raises:
         EditRefused: a place was not found, or the file has changed there since it was read.
@@ -67,7 +67,7 @@ def merge_replacements(
     try:
         after, matches = apply_replacements(Document(read), wanted)
     except EditRefused:
-        # The text may come from a later content than the version says, an edit of this very step for instance.
+        # The text may come from a later content than `version`, for instance after an edit of this step.
         return in_present()
     merged, how = merge_bytes(read, data, after)
     if not how.conflicts:
@@ -75,7 +75,7 @@ def merge_replacements(
             raise EditRefused(f"{path} already has this change.", "Read it again before editing it.")
         return merged, matches, f"{path} changed since it was read; the edit was merged into it"
     if own_base and own_base.sha256.startswith(version):
-        # Only this step's own edits stand between: the model wrote this one knowing them.
+        # Only this step's own edits are in between: the model knew them.
         return in_present()
     raise EditRefused(
         f"{path} changed since version {version[:12]} was read, at line {how.conflicts[0].ours_start + 1}, where "
@@ -85,15 +85,15 @@ def merge_replacements(
 
 
 _COMPARED = 200
-"""Files on either side that are compared for what they share; of more, only what is equal counts as moved."""
+"""Maximum files on either side that are compared line by line; with more, only equal files count as moved."""
 _LARGEST = 200_000
-"""Bytes of a file that is compared so."""
+"""Maximum bytes of a file that is compared line by line."""
 _ALIKE = 0.5
-"""The share of lines by which a file counts as moved and edited, as in git."""
+"""Minimum share of equal lines in a file that counts as moved and edited, as in git."""
 
 
 def renamed_paths(changes: Sequence[PathChange]) -> dict[str, str]:
-    """Return the new path of each moved file with its old path."""
+    """Return the old path of each moved file, by its new path."""
     gone = {each.path: each.before.data for each in changes if each.before and not each.after}
     come = {each.path: each.after.data for each in changes if each.after and not each.before}
     links = {each.path for each in changes for leaf in (each.before, each.after) if leaf and leaf.is_link}
@@ -149,14 +149,15 @@ def _name(path: str) -> str:
 class Draft:
     """Collects the edits of one step; methods may be called from any thread.
 
-    Paths may lead through links inside the workspace; the draft holds the real file's path. Paths that no tool may
-    touch raise `UnsafePath`, edits that can't be made raise `EditRefused`; the draft is unchanged then.
+    Paths may lead through links inside the workspace; the draft has the real file's path. `UnsafePath` is raised for
+    paths that no tool may touch, `EditRefused` for edits that cannot be made; the draft is unchanged then.
 
     Args:
-        session: Whose model makes it.
-        contents: Remembers what was read, by version.
-        overlay: The workspace with all pending proposals, as it is now.
-        proposal_id: One that was reserved for it before; it may have been staged in part.
+        session: The session whose model makes the edits; empty for a patch.
+        contents: Stores what was read, by version.
+        overlay: Returns the present workspace with all pending proposals.
+        reserve: Reserves a proposal id.
+        proposal_id: An id that was reserved before; a part of the draft may have been staged with it.
     """
 
     def __init__(
@@ -172,15 +173,15 @@ class Draft:
         self.summaries: list[str] = []
         """The model's own words for its edits."""
         self.ignored: list[IgnoredPath] = []
-        """What commands of the step have written of what git ignores."""
+        """Files ignored by git that commands of the step have written."""
         self.origin = Origin(kind=OriginKind.MODEL if session else OriginKind.PATCH)
-        """Whose edits they are; whoever knows more of that says so before it is staged."""
+        """The author of the edits; a caller that knows more sets it before the draft is staged."""
         self.request = ""
-        """What the user asked for, in their words, as far as that is known."""
+        """The user's request, as far as it is known."""
         self.read_history: ReadHistory | None = None
-        """What the model had read before it wrote the edits; None where that is not known."""
+        """What the model had read before it wrote the edits; None if unknown."""
         self.recipe: CommandRecipe | None = None
-        """The command whose changes alone the draft has taken."""
+        """The command, if the draft has only its changes."""
         self._workspace = workspace
         self._contents = contents
         self._take_overlay = overlay
@@ -204,15 +205,15 @@ class Draft:
 
     @property
     def has_changes(self) -> bool:
-        """Return whether there is anything to stage once edits that cancel out are left away."""
+        """Return whether anything is left to stage without edits that cancel out."""
         return any(held.has_changes for held in self.changed_paths.values())
 
     def read(self, path: str) -> OverlayFile:
-        """Return the file with the pending edits and this draft's; no content if there is no such file.
+        """Return the file with the pending edits and this draft's; its content is None if there is no such file.
 
         Raises:
             UnsafePath: no tool may read it.
-            OSError: the disk would not give it, or it is too large (EFBIG).
+            OSError: it cannot be read, or it is too large (EFBIG).
         """
         _, real = self._workspace.resolve_both_paths(path)
         with self._lock:
@@ -234,7 +235,7 @@ class Draft:
     def lines_changed_since(self, file: OverlayFile, versions: Sequence[str]) -> tuple[LineSpan, ...] | None:
         """Return the lines of a file that none of these versions (SHA-256 hex) had.
 
-        None if that cannot be told: it is gone, is no text, or a version was forgotten.
+        None if that is unknown: the file does not exist or is not text, or a version is not stored any more.
         """
         if file.content is None or (now := Document(file.content)).is_binary:
             return None
@@ -244,11 +245,11 @@ class Draft:
         return lines_in_no_version([diff_lines(Document(data or b"").lines, now.lines) for data in known])
 
     def read_bytes_and_mode(self, path: str, limit: int | None = None) -> tuple[bytes, int] | None:
-        """The bytes and permission bits of a file as `read` shows it; None if there is none.
+        """Return the bytes and permission bits of a file as `read` shows it; None if there is none.
 
         Raises:
             UnsafePath: no tool may read it.
-            OSError: the disk would not give it; EFBIG, before it is read, if it has more than `limit` bytes.
+            OSError: it cannot be read; EFBIG, before it is read, if it has more than `limit` bytes.
         """
         _, real = self._workspace.resolve_both_paths(path)
         with self._lock:
@@ -286,11 +287,12 @@ class Draft:
             return added, removed
 
     def edit(self, path: str, replacements: Sequence[Replacement], version: str = "") -> EditReport:
-        """Replace stretches of a file.
+        """Replace parts of a file.
 
         Args:
-            version: What the model had read (SHA-256 hex, or its first digits). The places are looked for in that
-                content, if it is still known, and the edit is then merged into what the file is now.
+            version: What the model had read (SHA-256 hex, or its first digits). The places are searched in that
+                content,
+                if it is still known, and the edit is then merged into the present file.
         """
         with self._lock:
             overlay = self._overlay()
@@ -302,7 +304,7 @@ class Draft:
             return self._put(overlay, real, after, matches, [*notes, *([note] if note else [])])
 
     def write(self, path: str, content: str) -> EditReport:
-        """Create a file, or replace all of its text; lines that stay keep their bytes."""
+        """Create a file, or replace all of its text; unchanged lines keep their bytes."""
         with self._lock:
             overlay = self._overlay()
             real, notes = self._locate(path)
@@ -317,7 +319,7 @@ class Draft:
             return self._put(overlay, real, after, [], notes)
 
     def delete(self, path: str, matches: Sequence[EditMatch] = ()) -> EditReport:
-        """Delete a file; `matches` are the remarks of a patch about it."""
+        """Delete a file; `matches` say how its part of a patch was read."""
         with self._lock:
             overlay = self._overlay()
             real = self._locate_itself(path, "deleted")
@@ -325,7 +327,7 @@ class Draft:
             return self._put(overlay, real, None, matches, [])
 
     def rename(self, path: str, new_path: str) -> EditReport:
-        """Move a file to a path where there is none."""
+        """Move a file to a path where there is no file."""
         with self._lock:
             overlay = self._overlay()
             real = self._locate_itself(path, "renamed")
@@ -346,10 +348,11 @@ class Draft:
             return EditReport((stat,), f"{real} → {target}", f"{real} → {target}")
 
     def parse_patch(self, text: str, folder: str = "", *, whole: bool = True) -> ParsedPatch:
-        """Read a patch (unified diff or `*** Begin Patch`) without looking into any file.
+        """Parse a patch (unified diff or `*** Begin Patch`), without placing its hunks.
 
-        `folder` is where the workspace lies in its repository: a patch of the whole repository names it in each path.
-        `whole` says that the text is not cut off for certain; otherwise one that looks so is refused.
+        Args:
+            folder: Path of the workspace in its repository: a patch of the whole repository has it in each path.
+            whole: Whether the text is certainly complete; otherwise one that looks cut off is refused.
         """
         from app.proposals.patch.patching import parse_patch
 
@@ -357,7 +360,7 @@ class Draft:
             return ParsedPatch(tuple(parse_patch(self, text, folder, whole=whole)))
 
     def apply_patch(self, patch: ParsedPatch) -> EditReport:
-        """Apply a patch over any number of files, all or nothing."""
+        """Apply a patch to any number of files, all or nothing."""
         from app.proposals.patch.patching import apply_patch
 
         with self._lock:
@@ -372,7 +375,7 @@ class Draft:
                 self._held_overlay = None
 
     def pending_files(self) -> dict[str, FileOrLink | None]:
-        """Return everything that lies over the disk: pending proposals and this draft's own edits."""
+        """Return all files that differ from the disk: by pending proposals or by this draft's own edits."""
         with self._lock:
             found = pending_files(self._contents, self._overlay().pending.all())
             for path, held in self.changed_paths.items():
@@ -404,7 +407,7 @@ class Draft:
                     if version and leaf:
                         self._contents.cache_content(version.sha256, leaf.data)
                 if after or stat.S_ISLNK(held.mode):
-                    # What is written where a link was is no link.
+                    # A write through a symlink replaces it by a regular file.
                     held.mode = after.mode if after else default_file_mode()
                 held.data = after.data if after else None
                 added, removed = count_lines(self._contents, old, new)
@@ -420,14 +423,14 @@ class Draft:
             return EditReport(tuple(stats.values()), "", "")
 
     def undo_add_changes(self) -> None:
-        """Undo the latest `add_changes`, since which nothing else has happened."""
+        """Undo the latest `add_changes`; there must be no edit after it."""
         with self._lock:
             if self._before_taking is not None:
                 self._files.restore(self._before_taking)
                 self._before_taking = self.recipe = None
 
     def prefetch(self, paths: Collection[str]) -> None:
-        """Read the pending changes of these paths in one go, rather than one by one."""
+        """Load the pending changes of these paths at once, rather than one by one."""
         self._overlay().pending.load(paths)
 
     def set_content(
@@ -447,7 +450,7 @@ class Draft:
             return report
 
     def _overlay(self) -> Overlay:
-        """The workspace as it is now, or, for all parts of one patch, as it was when that began."""
+        """Return the present workspace; while a patch is applied, the workspace when that began."""
         return self._held_overlay or self._take_overlay()
 
     def _put(
@@ -470,14 +473,14 @@ class Draft:
         return EditReport((stat,), _told(path, result, matches, notes), f"{path} +{added} -{removed}")
 
     def _locate(self, path: str) -> tuple[str, list[str]]:
-        """The real path of a file to change, and a note if a link leads there."""
+        """Return the real path of a file to change, and a note if a link leads there."""
         located, real = self._workspace.resolve_both_paths(path)
         if real == ".":
             raise EditRefused("The path is the workspace itself; name a file in it.")
         return real, ([f"{located} is a link to it"] if real != located else [])
 
     def _locate_itself(self, path: str, verb: str) -> str:
-        """The path of a file that is moved or deleted; a link is refused rather than followed."""
+        """Return the path of a file to move or delete; refuse a link rather than follow it."""
         located = self._workspace.normalize_path(path)
         if (self._workspace.root / located).is_symlink():
             raise EditRefused(f"{located} is a symbolic link; links can't be {verb}. Name the file it leads to.")
@@ -489,7 +492,7 @@ def _version(data: bytes | None, mode: int) -> FileVersion | None:
 
 
 def _told(path: str, result: FileVersion | None, matches: Sequence[EditMatch], notes: Sequence[str]) -> str:
-    """Return what the model should know about one edit."""
+    """Return the report of one edit for the model."""
     if result is None:
         return f"{path}: deletion staged"
     lines = [f"{path} is version {result.sha256[:12]} with this edit"]

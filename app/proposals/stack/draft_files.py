@@ -19,19 +19,19 @@ class DraftFile:
     """A path that the draft has changed."""
 
     base: FileVersion | None
-    """What the overlay held when the draft first touched it."""
+    """The version in the overlay when the draft first touched the path."""
     base_data: bytes | None
     data: bytes | None
     mode: int
     source: str = ""
-    """The path in the overlay that the content came from, if it was moved."""
+    """The path in the overlay from which the content was moved; else empty."""
     links: int = 1
     matches: list[EditMatch] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     @property
     def has_changes(self) -> bool:
-        """Return whether any edits are left once those that cancel out are removed."""
+        """Return whether the path differs from its base."""
         if self.base is None or self.data is None:
             return not (self.base is None and self.data is None)
         return not is_same_version(make_file_version(self.data, self.mode), self.base)
@@ -62,7 +62,7 @@ class DraftFiles:
         return file
 
     def get_or_add(self, overlay: Overlay, path: str) -> DraftFile:
-        """Return the draft's entry for a path; created from the overlay when it is first touched."""
+        """Return the draft's entry for a path; it is created from the overlay when it is first touched."""
         if held := self.by_path.get(path):
             return held
         base = overlay.version(path)
@@ -77,7 +77,7 @@ class DraftFiles:
         return held.data if held else overlay.content(path, limit)
 
     def editable_content(self, overlay: Overlay, path: str, limit: int | None = None) -> bytes:
-        """Return the content of a file to be edited, of at most `limit` bytes; raises EditRefused if it cannot be
+        """Return the content of a file to edit, of at most `limit` bytes; raise EditRefused if it cannot be
         edited.
         """
         try:
@@ -105,7 +105,7 @@ class DraftFiles:
             raise EditRefused(f"{path} is a symbolic link; a command can change where it leads.")
 
     def check_path_free(self, overlay: Overlay, path: str, leaving: str = "") -> None:
-        """Refuse a path at which no file can be made; `leaving` is a file that goes away by the same edit."""
+        """Refuse a path at which no file can be created; `leaving` is a file that the same edit removes."""
         if blocking := next(
             (folder for folder in parent_folders(path) if folder != leaving and self._puts(folder)), ""
         ):
@@ -125,7 +125,7 @@ class DraftFiles:
         return held is not None and held.data is not None
 
     def _below(self, folder: str) -> Iterator[str]:
-        """The paths that the draft has changed below a folder."""
+        """Yield the paths below a folder that the draft has changed."""
         for at in range(bisect_left(self._sorted, f"{folder}/"), len(self._sorted)):
             if not self._sorted[at].startswith(f"{folder}/"):
                 return

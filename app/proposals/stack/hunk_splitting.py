@@ -1,8 +1,9 @@
-"""Split a hunk into smaller ones, so that single lines can be decided on.
+"""Split a hunk into smaller ones, so that single lines can be decided.
 
-A part is a hunk like any other: it has an id, a number and a state, and is written, denied and told of by itself. Its
-lines lie together in both texts, so that any choice of parts is a text that the review has shown: old and new lines
-follow each other as they are paired side by side.
+A part is a hunk like any other: it has an id, a number and a state, and is written, denied and reported separately.
+Its lines are contiguous in both texts, and old and new lines follow each other as they are paired side by side. So
+any
+choice of parts gives a text that the review has shown.
 """
 
 from collections.abc import Collection, Iterator
@@ -33,21 +34,21 @@ class HunkPart:
     """A hunk that results from splitting another."""
 
     whole: str
-    """The id of the hunk that was cut."""
+    """Id of the hunk that was split."""
     hunk: Hunk
     picked: bool
-    """Whether its lines are those that were picked; all of them are, or none."""
+    """Whether its lines were selected: all of them were, or none."""
 
 
 def split_hunks(
     contents: ContentStore, proposal: Proposal, lines: SelectedLines
 ) -> tuple[Proposal, tuple[HunkPart, ...]]:
-    """Return the proposal with hunks split so that the lines are in hunks of their own, and the resulting parts.
+    """Return the proposal with hunks split so that the selected lines are in separate hunks, and the resulting parts.
 
-    It comes back as the same object if nothing has to be cut: if of each hunk all lines were picked, or none.
+    Returns the same object if nothing has to be split: of each hunk all lines are selected, or none.
 
     Raises:
-        UnknownHunk: no file of that name has hunks that wait.
+        UnknownHunk: the file has no pending hunks, or is in UTF-16.
     """
     change = next((each for each in proposal.files if each.path == lines.path), None)
     if change is None or not any(hunk.state is HunkState.PENDING for hunk in change.hunks):
@@ -79,7 +80,7 @@ def split_hunks(
 
 
 def _cut(base: Document, result: Document, hunk: Hunk, lines: SelectedLines) -> Iterator[tuple[Hunk, bool]]:
-    """The pieces of a hunk in order, and whether each was picked."""
+    """Yield the pieces of a hunk in order, and whether each was selected."""
     old_at, new_at = hunk.old_start, hunk.new_start
     steps = list(_steps(base, result, hunk, lines))
     at = 0
@@ -96,11 +97,14 @@ def _cut(base: Document, result: Document, hunk: Hunk, lines: SelectedLines) -> 
 
 
 def _steps(base: Document, result: Document, hunk: Hunk, lines: SelectedLines) -> Iterator[tuple[bool, bool]]:
-    """The lines of a hunk in the order in which a partial choice writes them: is it a removed one, was it picked?"""
+    """Yield the lines of a hunk in the order in which a partial choice writes them: whether a line is a removed one,
+    and
+    whether it was selected.
+    """
     old = [(True, line in lines.old) for line in range(hunk.old_start, hunk.old_start + hunk.old_count)]
     new = [(False, line in lines.new) for line in range(hunk.new_start, hunk.new_start + hunk.new_count)]
     if not any(picked for _, picked in old):
-        # Where all removed lines go or stay together, the added ones may as well be one piece.
+        # If all removed lines go or stay together, the added ones can be one piece too.
         yield from (*old, *new)
         return
     pairs = pair_lines(
@@ -115,7 +119,9 @@ def _steps(base: Document, result: Document, hunk: Hunk, lines: SelectedLines) -
 
 
 def _free_id(change: FileChange, base: Document, result: Document, piece: Hunk, taken: Collection[str]) -> str:
-    """An id for a piece, as a comparison of the two texts would give it, that no other hunk of the file has."""
+    """Return an id for a piece, as a comparison of the two texts would give it, that no other hunk of the file
+    has.
+    """
     removed = b"".join(base.lines[piece.old_start : piece.old_start + piece.old_count])
     added = b"".join(result.lines[piece.new_start : piece.new_start + piece.new_count])
     count = 0

@@ -1,4 +1,4 @@
-"""The proposals of a workspace under its lock: read, re-based, saved and applied."""
+"""The proposals of a workspace under its lock: read, re-base, save and apply them."""
 
 import os
 import threading
@@ -25,9 +25,9 @@ from app.proposals.values.proposal_store import JournalRecord, ProposalStore
 from app.workspace.paths import Workspace
 
 WAIT_SECONDS = 15.0
-"""How long to wait for another process; an apply of a thousand files takes about a second."""
+"""Maximum wait for another process; an apply of a thousand files takes about a second."""
 _RETRY_SECONDS = 0.02
-"""Between two tries: the system tells no one with a deadline that a lock is free."""
+"""Pause between two attempts: `flock` cannot wait with a timeout."""
 
 
 class WorkspaceLock:
@@ -44,7 +44,7 @@ class WorkspaceLock:
         """Hold the lock.
 
         Raises:
-            WorkspaceBusy: another process has held it for too long, or the lock file can't be made.
+            WorkspaceBusy: another process has held it for too long, or the lock file cannot be created.
         """
         with self._threads:
             if self._depth:
@@ -60,7 +60,7 @@ class WorkspaceLock:
                 os.close(descriptor)
 
     def wait_until_free(self) -> None:
-        """Return once no other thread of this process holds the lock, or after as long as others wait for it."""
+        """Wait until no other thread of this process holds the lock, but not longer than others wait for it."""
         if self._threads.acquire(timeout=self._wait_seconds):
             self._threads.release()
 
@@ -92,12 +92,12 @@ class WorkspaceLock:
 
 
 class LockedProposals:
-    """Shared operations of staging, deciding and undoing; changes are made within `lock_for_writing`.
+    """Operations that staging, deciding and undoing share; changes are made within `lock_for_writing`.
 
     Args:
         lock_path: The same for every process that works on the workspace.
-        tell: Called with a line for the user that no result or error carries.
-        in_use: Whether a command runs directly on the files.
+        notify: Called with a line for the user that is in no result or error.
+        in_use: Returns whether a command runs directly on the files.
     """
 
     def __init__(
@@ -118,13 +118,15 @@ class LockedProposals:
         self._tell = notify
         self._in_use = in_use
         self._told: set[str] = set()
-        """What a recovery came to and was said: what can't be put right yet is tried often, and said once."""
+        """Reported results of recoveries: what cannot be finished yet is tried often, and reported once."""
 
     # The lock
 
     @contextmanager
     def lock_for_writing(self) -> Iterator[None]:
-        """Hold the lock, with nothing left unfinished by a process that died."""
+        """Hold the lock, after finishing the work of processes that died. Raises DiskFailed for an OSError in the
+        block.
+        """
         with self._lock.hold():
             if self.store.journal_records(state="open"):
                 for line in recover_records(self.store, self._applier.rollback):
@@ -141,7 +143,7 @@ class LockedProposals:
                 self.filesystem.close()
 
     def recover(self) -> list[str]:
-        """Finish interrupted work; return one line for each apply that was rolled back or forward."""
+        """Finish interrupted work; return one line for each apply that was rolled back or completed."""
         with self._lock.hold():
             try:
                 lines = recover_records(self.store, self._applier.rollback)
@@ -151,17 +153,17 @@ class LockedProposals:
                 self.filesystem.close()
 
     def wait_until_idle(self) -> None:
-        """Return once nothing is being decided or staged here; in any case after as long as others wait for that."""
+        """Wait until nothing is being decided or staged here, but not longer than others wait for the lock."""
         self._lock.wait_until_free()
 
     def check_not_in_use(self) -> None:
-        """Raise WorkspaceBusy while the files are a command's, and are going to be put back."""
+        """Raise WorkspaceBusy while a command runs directly on the files, which will be restored."""
         if self._in_use():
             raise WorkspaceBusy(
                 "A command is running directly on your files: decide once it has ended. Nothing has changed."
             )
 
-    # Looking up
+    # Lookup
 
     def get(self, proposal_id: str) -> Proposal:
         """Return a proposal. Raises `UnknownProposal`."""
@@ -183,7 +185,7 @@ class LockedProposals:
         return proposal
 
     def get_rebased(self, proposal: Proposal) -> Proposal:
-        """Return a pending proposal re-based onto the present; raises StaleProposal."""
+        """Return a pending proposal re-based onto the present files; raise StaleProposal if it does not fit."""
         self.rebase_pending(proposal_paths(proposal))
         proposal = self.get(proposal.id)
         if proposal.state is ProposalState.STALE:
@@ -197,18 +199,19 @@ class LockedProposals:
         """Return all journal records of a proposal, newest first."""
         return self.store.journal_records(proposal=proposal.id)
 
-    # Keeping
+    # Saving
 
     def save(self, *proposals: Proposal) -> None:
-        """Store proposals, with the contents that they name."""
+        """Store proposals, with the contents to which they refer."""
         self.contents.save()
         self.store.save_proposal(*proposals)
 
     def rebase_pending(self, paths: Collection[str] | None = None) -> list[Proposal]:
         """Re-base pending proposals, oldest first, each on those before it; save and return the changed ones.
 
-        With `paths`, only the proposals that have to do with these are looked at; the others are independent of them.
-        While a command runs directly on the files nothing is re-based onto what they are meanwhile.
+        With `paths`, only proposals that are related to these are re-based; the others are independent of them. While
+        a
+        command runs directly on the files, nothing is re-based.
         """
         if self._in_use():
             return []
@@ -218,7 +221,7 @@ class LockedProposals:
         return changed
 
     def overlay_of_older_proposals(self, proposal: Proposal) -> Overlay:
-        """Return the disk as it is now, with the older related pending proposals."""
+        """Return the present disk with the older related pending proposals applied."""
         self.check_not_in_use()
         number = int(proposal.id[1:])
         older = [
@@ -229,7 +232,9 @@ class LockedProposals:
         return restack_proposals(self.filesystem, self.contents, older)[0]
 
     def rebase_others(self, decided: Proposal) -> tuple[Proposal, ...]:
-        """Re-base the other proposals after a decision; return those that changed. The decision stands."""
+        """Re-base the other proposals after a decision; return the changed ones. Errors are ignored: the decision
+        stands.
+        """
         with suppress(Exception):
             return tuple(each for each in self.rebase_pending(proposal_paths(decided)) if each.id != decided.id)
         return ()
@@ -242,7 +247,7 @@ class LockedProposals:
         transitions: Sequence[Transition],
         dropped_folders: set[str] | None = None,
     ) -> None:
-        """Carry out a decision on disk and save it, in one piece."""
+        """Carry out a decision on disk and save it, both or neither."""
         self.check_not_in_use()
         self.contents.save()
         if not transitions and (action == "apply" or before.on_disk):

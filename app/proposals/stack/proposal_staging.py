@@ -37,7 +37,7 @@ from app.proposals.values.proposal_store import ProposalStore
 
 _SUMMARY_CHARACTERS = 200
 _COMMAND_CHARACTERS = 1_000
-"""Of the summary of what a command has changed, which is the command."""
+"""Maximum characters of a summary that is a command."""
 
 
 def stage_draft(
@@ -51,14 +51,14 @@ def stage_draft(
     left_out: Sequence[ExcludedHunks] = (),
     on_disk: bool = False,
 ) -> Proposal:
-    """Make a draft a pending proposal, within `LockedProposals.lock_for_writing`.
+    """Stage a draft as a pending proposal, within `LockedProposals.lock_for_writing`.
 
     Args:
-        summary: One line; empty for the model's own words, or what a patch comes to.
-        answers: Proposals for the first of which it stands in whose files it touches.
+        summary: One line; empty for the model's own words, or for a computed summary of a patch.
+        answers: Ids of proposals; it supersedes the first one whose files it touches.
         without: Files that were left out of a patch.
-        left_out: Hunks that were left out, with why.
-        on_disk: The draft's bases are what was there before, and what it makes of them is on disk already.
+        left_out: Hunks that were left out, with the reasons.
+        on_disk: Whether the draft's results are already on disk, and its bases are what was there before.
 
     Raises:
         NothingStaged: the edits cancel out.
@@ -107,7 +107,7 @@ def stage_draft(
     if not stands_for:
         stacks.add_staged(stack, proposal)
         return proposal
-    # What stood on the one that is gone stands on this one, or on nothing.
+    # Re-base the proposals above the replaced one onto this one, or onto the disk.
     proposals.rebase_pending(paths)
     return proposals.get(proposal.id)
 
@@ -115,10 +115,10 @@ def stage_draft(
 def replace_command_changes(
     proposals: LockedProposals, proposal: Proposal, draft: Draft, recipe: CommandRecipe
 ) -> Proposal:
-    """Return the waiting proposal of a command with the changes of a draft instead of its own, in its next revision.
+    """Return the next revision of a command's pending proposal, with the changes of a draft instead of its own.
 
     Args:
-        draft: What the command has made of the files as they are now, without the proposal.
+        draft: What the command has made of the present files, without the proposal.
 
     Raises:
         NothingStaged: nothing is left.
@@ -132,8 +132,9 @@ def replace_command_changes(
 def make_file_changes(contents: ContentStore, draft_files: Mapping[str, DraftFile]) -> tuple[FileChange, ...]:
     """Return the changes of a draft, by path, compared with its bases.
 
-    Edits that cancel out are left away. A file that is gone and whose content came up at a path that was free is a
-    rename; moves in a circle, or onto a path that had a file, are changes of content.
+    Edits that cancel out are left out. A file that disappears and whose content appears at a free path is a rename;
+    moves
+    in a cycle, or onto a path that had a file, are changes of content.
 
     Raises:
         NothingStaged: nothing is left.
@@ -187,11 +188,11 @@ def merge_superseded(
 ) -> dict[str, DraftFile]:
     """Return the draft's changes together with those of a pending proposal that it supersedes.
 
-    The draft was made on top of the old proposal; the new one stands in its stead, so its changes count from what
-    the files are without it.
+    The draft was made on top of the old proposal. The new proposal replaces that, so its changes are relative to the
+    files without it.
 
     Args:
-        old: The proposal that goes.
+        old: The superseded proposal.
         overlay: The workspace without it.
     """
     folded: dict[str, DraftFile] = {}
@@ -211,7 +212,7 @@ def merge_superseded(
 
 
 def mark_taken_over(proposal: Proposal, old: Proposal) -> Proposal:
-    """The proposal with those changes marked that it took over from another, and that its model did not write."""
+    """Return the proposal; changes that it took over from another one and that its model did not write are marked."""
     strange = [change for change in old.files if old.sole_author_session(change) != proposal.session]
     paths = {path for change in strange for path in (change.path, change.old_path) if path}
     files = [
@@ -222,7 +223,7 @@ def mark_taken_over(proposal: Proposal, old: Proposal) -> Proposal:
 
 
 def find_revised_proposal(denied: Iterable[Proposal], draft: Draft) -> Proposal | None:
-    """Return the first of the denied proposals that the draft revises: it changes one of the same files."""
+    """Return the first of the denied proposals that changes one of the draft's files: the draft revises it."""
     touched = {path for path, held in draft.changed_paths.items() if held.has_changes}
     for proposal in denied:
         if any(touched & {change.path, change.old_path} for change in proposal.files):
@@ -231,10 +232,10 @@ def find_revised_proposal(denied: Iterable[Proposal], draft: Draft) -> Proposal 
 
 
 def find_redundant_proposals(store: ProposalStore, proposal: Proposal) -> list[Proposal]:
-    """Return the waiting proposals of changes on disk that a newer one includes.
+    """Return the pending proposals of changes on disk that a newer one includes.
 
     Raises:
-        NothingStaged: one of them says just the same.
+        NothingStaged: one of them has exactly the same changes.
     """
     earlier = [each for each in related_pending_proposals(store, proposal_paths(proposal)) if each.on_disk]
     for each in earlier:
@@ -287,7 +288,7 @@ def _ends(change: FileChange) -> tuple[str, str, str, str]:
 
 
 def mark_superseded(old: Proposal, by: str) -> Proposal:
-    """Return the proposal with its successor; its pending part is over."""
+    """Return the proposal with its successor; its pending part is marked as denied."""
     old = old.model_copy(update={"superseded_by": by})
     if not old.state.is_pending:
         return old
@@ -305,7 +306,7 @@ def mark_superseded(old: Proposal, by: str) -> Proposal:
 
 
 def mark_denied_before(proposal: Proposal, earlier: Iterable[Proposal]) -> Proposal:
-    """Return the proposal with the hunks marked that the user has denied before."""
+    """Return the proposal; hunks that the user has denied before are marked."""
     denied = {hunk.id: other.id for other in earlier for hunk in other.hunks if hunk.state is HunkState.DENIED}
     if not denied:
         return proposal

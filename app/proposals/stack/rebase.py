@@ -1,7 +1,7 @@
 """Re-base a proposal onto the current files.
 
-Every re-base starts from what the edit was made of (`origin_base`, `origin_result`), not from the last re-base, so
-that a file which changes and changes back brings the proposal back to what it was.
+Every re-base starts from the versions of the original edit (`origin_base`, `origin_result`), not from the last
+re-base. So if a file changes and changes back, the proposal is again as it was.
 """
 
 from collections.abc import Collection
@@ -29,7 +29,7 @@ from app.sandbox.captured_changes import FileOrLink
 from app.text.quantities import format_count
 
 _CONFLICT_LINES = 60
-"""Lines of each side that a conflict keeps for display."""
+"""Maximum lines of each side that a conflict stores for display."""
 
 
 @dataclass(slots=True)
@@ -41,14 +41,16 @@ class RebaseConflict(Exception):
 
 
 def rebase_proposal(overlay: Overlay, proposal: Proposal) -> Proposal:
-    """The proposal as it stands against `overlay`, which holds the disk and all older waiting proposals.
+    """Return the proposal re-based onto `overlay`, which has the disk and all older pending proposals.
 
-    It comes back as the same object if nothing is different; with a higher revision if an approval would write
-    something else; stale, with the reason and the conflicting lines, if a change does not fit. New contents are added
-    to the overlay's `contents`, not yet saved.
+    Returns the same object if nothing is different; a higher revision if an approval would write something else; a
+    stale
+    proposal, with the reason and the conflicting lines, if a change does not fit. New contents are added to the
+    overlay's
+    `contents`, not yet saved.
     """
     if proposal.on_disk:
-        # What is on disk lies below all that waits to be written there.
+        # A change on disk is below all pending proposals.
         overlay = overlay.disk_only()
     if not proposal.state.is_pending or _stands(overlay, proposal):
         return proposal
@@ -68,7 +70,7 @@ def rebase_proposal(overlay: Overlay, proposal: Proposal) -> Proposal:
             moved = change.model_copy(update={"conflicts": stuck.conflicts})
         changes.append(moved)
     if reasons:
-        # The last good base and result stay, so that the review still has something to show.
+        # Keep the last good base and result: the review still shows them.
         kept = [
             old if new.conflicts == old.conflicts else old.model_copy(update={"conflicts": new.conflicts})
             for old, new in zip(proposal.files, changes, strict=True)
@@ -87,7 +89,9 @@ def rebase_proposal(overlay: Overlay, proposal: Proposal) -> Proposal:
 
 
 def find_conflicts(overlay: Overlay, proposal: Proposal) -> dict[str, RebaseConflict]:
-    """Return the changes of a proposal that do not fit the files now, by path; arguments as for `rebase_proposal`."""
+    """Return the changes of a proposal that do not fit the present files, by path; arguments as for
+    `rebase_proposal`.
+    """
     if proposal.on_disk:
         overlay = overlay.disk_only()
     found: dict[str, RebaseConflict] = {}
@@ -110,7 +114,7 @@ def removed_paths(proposal: Proposal) -> set[str]:
 
 
 def _stands(overlay: Overlay, proposal: Proposal) -> bool:
-    """Return whether everything below a proposal is unchanged, so that the same steps give the same result."""
+    """Return whether everything below a proposal is unchanged, so that a re-base would give the same result."""
     if proposal.state is ProposalState.STALE:
         return False
     try:
@@ -128,7 +132,7 @@ def _stands(overlay: Overlay, proposal: Proposal) -> bool:
 
 
 def merge_bytes(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, MergeResult[bytes]]:
-    """Merge three contents by lines; the bytes are ours where it conflicts."""
+    """Merge three contents by lines; where they conflict, the bytes are those of `ours`."""
     result = merge_lines(Document(base).lines, Document(ours).lines, Document(theirs).lines)
     return b"".join(result.lines), result
 
@@ -154,7 +158,7 @@ def conflicts_for_display(result: MergeResult[bytes]) -> tuple[Conflict, ...]:
 
 
 def _moved(overlay: Overlay, change: FileChange, number: int, leaving: Collection[str]) -> FileChange:
-    """Return the change re-based on the present file; raises Stuck."""
+    """Return the change re-based onto the present file; raise RebaseConflict if it does not fit."""
     if change.on_disk:
         return _moved_on_disk(overlay, change, number)
     source = change.old_path or change.path
@@ -164,7 +168,7 @@ def _moved(overlay: Overlay, change: FileChange, number: int, leaving: Collectio
     except OSError as error:
         raise RebaseConflict(f"{source} can't be read: {describe_os_error(error)}") from error
     if not change.old_path and is_same_version(change.origin_base, change.origin_result):
-        # The user resolved a conflict by leaving the file as it is.
+        # The user resolved a conflict by leaving the file unchanged.
         base, result, applied = current, current, True
     elif change.origin_base is None:
         base, result, applied = _moved_create(overlay, change, current, leaving)
@@ -190,9 +194,9 @@ def _moved(overlay: Overlay, change: FileChange, number: int, leaving: Collectio
 
 
 def _moved_on_disk(overlay: Overlay, change: FileChange, number: int) -> FileChange:
-    """A change that is on disk, as it is there now. Raises Stuck.
+    """Return a change on disk with the present file as its result; raise RebaseConflict if the file was moved.
 
-    What somebody changed elsewhere in the file is no part of it; what they changed in its own lines is.
+    Changes by others elsewhere in the file are not part of it; their changes in its own lines are.
     """
     try:
         current = overlay.version(change.path)
@@ -330,5 +334,5 @@ def _same_bytes(one: FileVersion | None, other: FileVersion | None) -> bool:
 
 
 def _differs(old: FileChange, new: FileChange) -> bool:
-    """Whether an approval would write something else, or to something else."""
+    """Return whether an approval would write something else, or replace something else."""
     return not (is_same_version(old.base, new.base) and is_same_version(old.result, new.result))

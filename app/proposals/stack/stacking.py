@@ -1,4 +1,4 @@
-"""The stack of pending proposals, and its cache: each is based on the disk with all older ones applied."""
+"""The stack of pending proposals, each based on the disk with all older ones applied, and a cache for it."""
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ def restack_proposals(
     """Re-base proposals, oldest first, each on the disk with those before it.
 
     Returns:
-        The overlay of all of them, and those that came out different; their new contents are not yet saved.
+        The overlay of all of them, and the changed ones; their new contents are not yet saved.
     """
     overlay = Overlay(filesystem, contents)
     changed: list[Proposal] = []
@@ -30,7 +30,7 @@ def restack_proposals(
 
 
 def _rebased(overlay: Overlay, proposal: Proposal) -> Proposal:
-    # Loaded once something waits.
+    # Imported at first use: it is not needed while nothing is pending.
     from app.proposals.stack.rebase import rebase_proposal
 
     return rebase_proposal(overlay, proposal)
@@ -39,8 +39,8 @@ def _rebased(overlay: Overlay, proposal: Proposal) -> Proposal:
 def related_pending_proposals(store: ProposalStore, paths: Collection[str] | None) -> list[Proposal]:
     """Return the pending proposals related to some paths, oldest first; None means all.
 
-    That is each that changes one of them, a folder above or a file below, and each that is tied to such a one by
-    another file: what they come to depends on all of these, and on no others.
+    A proposal is related if it changes one of the paths, a folder above or a file below, or if it shares another file
+    with a related one. The results of related proposals depend on each other, and on no others.
     """
     if paths is None:
         return list(store.proposals(waiting_only=True))
@@ -78,7 +78,7 @@ class RecordingReader:
         return kind
 
     def read(self, path: str, limit: int | None = None) -> DiskFile | None:
-        """The file; None if there is none."""
+        """Return the file; None if there is none."""
         try:
             file = self._disk.read(path, limit)
         except OSError:
@@ -88,7 +88,7 @@ class RecordingReader:
         return file
 
     def list_names(self, folder: str) -> list[str]:
-        """Names in a folder."""
+        """Return the names in a folder."""
         names = self._disk.list_names(folder)
         self._names.setdefault(folder, sorted(names))
         return names
@@ -118,22 +118,24 @@ class RecordingReader:
 
 @dataclass(frozen=True, slots=True)
 class ProposalStack:
-    """Related pending proposals, each of which fits the disk with those before it."""
+    """Related pending proposals, each re-based onto the disk with those before it."""
 
     paths: frozenset[str]
-    """Every path that one of them names, or that was asked for."""
+    """Every path that one of them names, and the paths for which the stack was made."""
     disk: RecordingReader
-    """What they were found to fit."""
+    """The reads of the disk on which they are based."""
     denied: tuple[Proposal, ...] = ()
-    """Those of them of which the user has denied a part."""
+    """Those of which the user has denied a part."""
 
 
 class StackCache:
-    """The stacks of one workspace, kept from one staging to the next.
+    """Caches the stacks of one workspace from one staging to the next.
 
-    Where a proposal stands depends on the stored proposals and on what was found on disk, and on nothing else. So it
-    need not be computed again for as long as the store has had no other write and the disk is as it was found. Used
-    under the lock of the workspace, except `pending`, which any thread may call.
+    A re-base depends only on the stored proposals and on what was read from disk. So it is valid for as long as the
+    store
+    has had no other write and the disk is unchanged. Used under the lock of the workspace, except `pending_paths`,
+    which
+    any thread may call.
     """
 
     def __init__(
@@ -147,10 +149,10 @@ class StackCache:
         self._generation: tuple[int, ...] = ()
         self._pending = PendingPaths()
         self._stacks: dict[str, ProposalStack] = {}
-        """By each path that one is about."""
+        """By each of their paths."""
 
     def pending_paths(self) -> PendingPaths:
-        """Return what the pending proposals have put at each path, as they are stored now."""
+        """Return the pending content of each path, by the proposals that are stored now."""
         with self._lock:
             generation = self._store.change_counter()
             if generation != self._generation:
@@ -160,7 +162,9 @@ class StackCache:
             return self._pending
 
     def get_stack(self, paths: Collection[str]) -> ProposalStack:
-        """Return the pending proposals related to some paths, each re-based on those before it, and saved."""
+        """Return the pending proposals related to some paths, each re-based on those before it; changed ones are
+        saved.
+        """
         if known := self._known(paths):
             return known
         disk = RecordingReader(self._filesystem)
@@ -175,7 +179,7 @@ class StackCache:
         return ProposalStack(every, disk, tuple(denied))
 
     def _known(self, paths: Collection[str]) -> ProposalStack | None:
-        """The stack on some paths that was worked out before, if the disk is still as it was then."""
+        """Return the cached stack of some paths; None if there is none or the disk has changed since."""
         self.pending_paths()
         if not paths or not all(path in self._stacks for path in paths):
             return None
@@ -189,11 +193,11 @@ class StackCache:
         return ProposalStack(every, first.disk, tuple(each for stack in stacks for each in stack.denied))
 
     def add_staged(self, stack: ProposalStack, proposal: Proposal) -> None:
-        """Add a proposal on top of a stack; it was stored just now, which was the only write since."""
+        """Add a proposal on top of a stack; it was stored just now, and nothing else was stored since."""
         longer = ProposalStack(stack.paths | proposal_paths(proposal), stack.disk, stack.denied)
         with self._lock:
             self._generation = self._store.change_counter()
-            # Unless another thread has asked meanwhile, and all was forgotten, these are known.
+            # These are loaded already, unless another thread has reset the cache meanwhile.
             self._pending.load(longer.paths)
             self._pending.add_proposal(proposal)
             self._stacks |= dict.fromkeys(longer.paths, longer)
