@@ -1,6 +1,6 @@
 """Checks that run on a draft before it becomes a proposal; the model gets the failures in the result of its edit.
 
-They only inform the model. The gate closes in any case, and the user decides.
+They only inform the model. The gate closes whether they fail or pass, and the user decides.
 """
 
 import asyncio

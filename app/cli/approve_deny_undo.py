@@ -208,9 +208,7 @@ def _each(runtime: OpenWorkspace, arguments: argparse.Namespace, one: Callable[[
 
 @contextlib.contextmanager
 def _as_shown(runtime: OpenWorkspace, proposal: Proposal, *, force: bool) -> Iterator[None]:
-    """Allow a write only of text that the user has seen, unless forced; record text that changes meanwhile as
-    unseen.
-    """
+    """Allow a write only of text that the user has seen, unless forced; record other text as unseen."""
     if force:
         runtime.service.rebase_pending(proposal_paths(proposal))
     else:

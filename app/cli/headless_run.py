@@ -325,7 +325,7 @@ def _came_to(result: ToolResult) -> str:
 class _Stop:
     """Handles Ctrl-C and SIGTERM: the first stops the model and lets the session be stored, the second quits.
 
-    After SIGTERM the process exits soon in any case, because its sender does not wait long.
+    After SIGTERM the process exits soon even if work is left, because its sender does not wait long.
     """
 
     def __init__(self, session: Session) -> None:
@@ -517,9 +517,7 @@ async def ask_side_question(
 
 
 def _place(proposal: Proposal, number: int | None) -> ThreadAnchor:
-    """Return the place of the hunk with this number or of the only one, or a file without hunks. Raises
-    CommandError.
-    """
+    """Return the place of the hunk with this number, of the only one, or of a file. Raises CommandError."""
     hunks = {hunk.number: (change.path, hunk.id) for change in proposal.files for hunk in change.hunks}
     if number is None and len(hunks) > 1:
         which = f"name one with --hunk N; `signoff show {proposal.id} --hunks` lists them"

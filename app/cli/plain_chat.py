@@ -271,7 +271,7 @@ class PlainChat:
         return True
 
     async def _run_review(self, ids: list[str]) -> None:
-        """Run the review; print the model's output of that time afterwards."""
+        """Run the review, and print the model's held-back output afterwards."""
         self._printer.hold()
         try:
             await self._review.review(ids)

@@ -166,9 +166,7 @@ def _number(arguments: Sequence[str], option: str, default: int) -> int:
 
 
 def _open_closed_streams() -> None:
-    """Open /dev/null for closed standard streams, so that pipes don't get their numbers; writing to them still
-    fails.
-    """
+    """Open /dev/null for closed standard streams, so that pipes don't get their numbers; writes still fail."""
     while (number := os.open(os.devnull, os.O_RDONLY)) <= 2:
         pass
     os.close(number)

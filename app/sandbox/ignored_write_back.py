@@ -412,7 +412,7 @@ class IgnoredFileWriter:
         self._move_or_copy(at, leaf.source, move)
 
     def _undo(self, at: _Place, done: list[_Leaf]) -> None:
-        """Put replaced files back; a file that another program has put there stays, and the old one is kept."""
+        """Put replaced files back; a file that another program has put there stays, and the old one is stored."""
         for leaf in reversed(done):
             if leaf.put >= 0 and leaf.replaced is not None:
                 self._exchange_back(at, leaf, leaf.replaced)
@@ -492,7 +492,7 @@ class IgnoredFileWriter:
                 self._keep(self.layer / path, path)
 
     def _skip(self, at: _Place, name: str, source: Path | None, why: str) -> None:
-        """Leave a path of the workspace as it is, and keep the command's version in another folder."""
+        """Leave a path of the workspace unchanged, and keep the command's version in another folder."""
         self._left[at.join(name)] = why
         if source is not None and not self.dry:
             self._keep(source, at.join(name))

@@ -180,7 +180,7 @@ async def end_process_tree(process: asyncio.subprocess.Process, marker: str) -> 
             with suppress(TimeoutError):
                 await asyncio.wait_for(process.wait(), GRACE_SECONDS)
     finally:
-        # A second cancellation must not leave a process running: the signal needs no `await`, and a thread goes on.
+        # Works despite a second cancellation: the signal needs no `await`, and a thread can't be cancelled.
         _signal_group(process.pid, signal.SIGKILL)
         strays = await asyncio.to_thread(kill_marked_processes, marker)
     await process.wait()

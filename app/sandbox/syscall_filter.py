@@ -222,7 +222,7 @@ class SyscallResponder:
         # Without a path, the call acts on the descriptor itself.
         path = _text_at(process, given.get("p", 0)) if given.get("p") or folder == _AT_CWD else None
         times = (ctypes.c_int64 * 4)(*_times_at(process, given["t"], name)) if "t" in given else None
-        # Entries of /proc/PID/fd are always followed: the descriptor itself is meant.
+        # The path of a descriptor, /proc/PID/fd/N, is always followed: it leads to the open file.
         itself = path and flags & _NO_FOLLOW
         opened = _open(_place(process, folder, path, flags), os.O_NOFOLLOW if itself else 0)
         try:

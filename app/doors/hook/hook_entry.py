@@ -116,7 +116,7 @@ def run_hook(arguments: Sequence[str], agent: AgentChannel) -> int:
             beside_calls = True
             agent.allow_on_failure()
         _answer_call(call, workspace, options, agent)
-    except SystemExit as answered:  # by argparse: help, or what is wrong with the words
+    except SystemExit as answered:  # by argparse: help, or invalid arguments
         if not answered.code:
             agent.answer(b"")
         return DENIED_EXIT_CODE if answered.code else 0

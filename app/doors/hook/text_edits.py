@@ -279,7 +279,7 @@ def _new_cell(notebook: dict[str, Any], kind: str, source: str) -> dict[str, Any
 
 
 def _number(text: str) -> int | float:
-    """Parse a number such that it is written as JavaScript writes it."""
+    """Return a number that `json.dumps` writes as JavaScript does."""
     value = float(text)
     if math.isfinite(value) and value.is_integer() and abs(value) < 1e21:
         return int(text) if text.lstrip("-").isdigit() and abs(int(text)) <= _LARGEST_WHOLE else int(value)
@@ -444,7 +444,7 @@ def _find_places(path: str, lines: Sequence[str], chunks: Sequence[CodexHunk]) -
         old, new = chunk.old, chunk.new
         found = _seek(lines, old, at, at_end=chunk.at_end)
         if found is None and old[-1] == "":
-            # The last old line may be an empty one that stands for the end of the file.
+            # The last old line may be empty, for the end of the file.
             old, new = old[:-1], new[:-1] if new and new[-1] == "" else new
             found = _seek(lines, old, at, at_end=chunk.at_end)
         if found is None:

@@ -392,7 +392,7 @@ class DoorServer:
         self._lock = threading.Lock()
 
     def handle_line(self, line: bytes | None) -> None:
-        """Handle one line of the host; None stands for a line that was too long."""
+        """Handle one line of the host; None means that the line was too long."""
         if line is not None and not line.strip():
             return
         try:

@@ -409,9 +409,7 @@ class ProposalTools:
             left = max(0.0, until - time.monotonic())
 
     def _wait_for_reader(self, seconds: float, left: float, running: RunningCall) -> None:
-        """Report progress to the host, and wait up to `PROGRESS_SECONDS` until the user has read enough for another
-        edit.
-        """
+        """Report progress to the host, and wait a few seconds until the user has read enough for another edit."""
         runtime = self._open()
         running.report_progress(
             round(seconds - left, 3), seconds, "waits until the reviewer has read what waits in signoff"
