@@ -1,8 +1,8 @@
-"""Draws the rooms of the code and one edit's way: `uv run python docs/architecture.py`.
+"""Draws the packages of the code and the way of one edit: `uv run python docs/architecture.py`.
 
-Writes docs/rooms.svg, docs/edit.svg and the table in docs/architecture.md. A room is a folder with modules. Rooms and
-what they import are read from the source, a room's description is the beginning of its docstring, and the stations
-are those of docs/edit.md. A test says when the files are out of date.
+Writes docs/packages.svg, docs/edit.svg and the table in docs/architecture.md. A package is a folder with modules. The
+packages and their imports are read from the source, the description of a package is the beginning of its docstring,
+and the steps come from docs/edit.md. A test fails if the files are out of date.
 """
 
 import ast
@@ -21,43 +21,43 @@ _STYLE = """\
 text { font: 13px system-ui, sans-serif; fill: #1f2328 }
 .small { font-size: 11px; fill: #59636e }
 .name { font-weight: 600 }
-.storey { fill: #f6f8fa; stroke: #d1d9e0 }
-.room { fill: #ffffff; stroke: #0969da }
+.level { fill: #f6f8fa; stroke: #d1d9e0 }
+.package { fill: #ffffff; stroke: #0969da }
 .way { stroke: #0969da; fill: none; stroke-width: 1.5 }
 .dot { fill: #0969da }
 @media (prefers-color-scheme: dark) {
   text { fill: #f0f6fc }
   .small { fill: #9198a1 }
-  .storey { fill: #151b23; stroke: #3d444d }
-  .room { fill: #0d1117; stroke: #4493f8 }
+  .level { fill: #151b23; stroke: #3d444d }
+  .package { fill: #0d1117; stroke: #4493f8 }
   .way { stroke: #4493f8 }
   .dot { fill: #4493f8 }
 }"""
 _BOX, _GAP, _COLUMNS = (172, 74), 12, 6
-"""Width and height of a room's box, the space between two, and the most boxes in a row: all pixels but the last."""
+"""Width and height of a box, the space between two boxes (pixels), and the maximum number of boxes in a row."""
 
 
 def files() -> dict[Path, str]:
     """Return the text that each file should have."""
-    rooms = find_rooms()
-    imports = room_imports(rooms)
+    packages = find_packages()
+    imports = package_imports(packages)
     page = (HERE / "architecture.md").read_text(encoding="utf-8")
     before, _, rest = page.partition(BEGIN)
     after = rest.partition(END)[2]
     return {
-        HERE / "architecture.md": f"{before}{BEGIN}\n{room_table(rooms, imports)}\n\n{END}{after}",
-        HERE / "rooms.svg": draw_rooms(rooms, storeys(imports)),
+        HERE / "architecture.md": f"{before}{BEGIN}\n{package_table(packages, imports)}\n\n{END}{after}",
+        HERE / "packages.svg": draw_packages(packages, levels(imports)),
         HERE / "edit.svg": draw_edit((HERE / "edit.md").read_text(encoding="utf-8")),
     }
 
 
-def find_rooms() -> dict[str, str]:
-    """Return the rooms, each with its description: the folders of `app`, and those of `widgets`."""
-    rooms = {}
+def find_packages() -> dict[str, str]:
+    """Return the packages, each with its description: the folders of `app`, and those of `widgets`."""
+    packages = {}
     for folder in sorted(path for top in ("app", "widgets") for path in (ROOT / top).iterdir()):
         if (folder / "__init__.py").is_file():
-            rooms[folder.relative_to(ROOT).as_posix()] = description(folder)
-    return rooms
+            packages[folder.relative_to(ROOT).as_posix()] = description(folder)
+    return packages
 
 
 def description(path: Path) -> str:
@@ -68,38 +68,38 @@ def description(path: Path) -> str:
     return re.split(r"(?<=[^.])\.(?= |$)", first)[0]
 
 
-def room_imports(rooms: Iterable[str]) -> dict[str, set[str]]:
-    """Return for each room the others that its modules import."""
-    found: dict[str, set[str]] = {room: set() for room in rooms}
-    for room in found:
-        for path in (ROOT / room).rglob("*.py"):
+def package_imports(packages: Iterable[str]) -> dict[str, set[str]]:
+    """Return for each package the others that its modules import."""
+    found: dict[str, set[str]] = {package: set() for package in packages}
+    for package in found:
+        for path in (ROOT / package).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 names = [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
                 names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-                found[room] |= {"/".join(name.split(".")[:2]) for name in names}
-        found[room] &= found.keys() - {room}
+                found[package] |= {"/".join(name.split(".")[:2]) for name in names}
+        found[package] &= found.keys() - {package}
     return found
 
 
-def storeys(imports: Mapping[str, set[str]]) -> list[list[str]]:
-    """Return the rooms by storey from the bottom: each stands above all that it imports."""
+def levels(imports: Mapping[str, set[str]]) -> list[list[str]]:
+    """Return the packages by level from the bottom: each is above all that it imports."""
     heights: dict[str, int] = {}
 
-    def height(room: str, above: frozenset[str]) -> int:
-        if room not in heights:
-            # Rooms that import each other count as one.
-            below = [height(other, above | {room}) for other in imports[room] - above - {room}]
-            heights[room] = 1 + max(below, default=-1)
-        return heights[room]
+    def height(package: str, above: frozenset[str]) -> int:
+        if package not in heights:
+            # Packages that import each other count as one.
+            below = [height(other, above | {package}) for other in imports[package] - above - {package}]
+            heights[package] = 1 + max(below, default=-1)
+        return heights[package]
 
     rows: dict[int, list[str]] = defaultdict(list)
-    for room in sorted(imports):
-        rows[height(room, frozenset())].append(room)
+    for package in sorted(imports):
+        rows[height(package, frozenset())].append(package)
     return [rows[key] for key in sorted(rows)]
 
 
-def direct_imports(room: str, imports: Mapping[str, set[str]]) -> list[str]:
-    """Return the rooms that `room` imports and that none of the others brings."""
+def direct_imports(package: str, imports: Mapping[str, set[str]]) -> list[str]:
+    """Return the packages that `package` imports and that no other imported package imports."""
 
     def reached(start: str) -> set[str]:
         seen: set[str] = set()
@@ -110,47 +110,47 @@ def direct_imports(room: str, imports: Mapping[str, set[str]]) -> list[str]:
                 rest.append(other)
         return seen
 
-    brought = {far for other in imports[room] for far in reached(other)}
-    return sorted(imports[room] - brought) or sorted(imports[room])
+    brought = {far for other in imports[package] for far in reached(other)}
+    return sorted(imports[package] - brought) or sorted(imports[package])
 
 
-def room_table(rooms: Mapping[str, str], imports: Mapping[str, set[str]]) -> str:
-    """Return the rooms as a Markdown table, the highest storey first, with the folders in them."""
-    lines = ["| room | what it does | stands on |", "| --- | --- | --- |"]
-    for row in reversed(storeys(imports)):
-        for room in row:
-            below = ", ".join(f"`{other.split('/')[-1]}`" for other in direct_imports(room, imports))
-            lines.append(f"| `{room}` | {rooms[room]} | {below} |")
-            for inner in sorted(path.parent for path in (ROOT / room).rglob("*/__init__.py")):
+def package_table(packages: Mapping[str, str], imports: Mapping[str, set[str]]) -> str:
+    """Return the packages as a Markdown table, the highest level first, with the folders in them."""
+    lines = ["| package | what it does | imports |", "| --- | --- | --- |"]
+    for row in reversed(levels(imports)):
+        for package in row:
+            below = ", ".join(f"`{other.split('/')[-1]}`" for other in direct_imports(package, imports))
+            lines.append(f"| `{package}` | {packages[package]} | {below} |")
+            for inner in sorted(path.parent for path in (ROOT / package).rglob("*/__init__.py")):
                 lines.append(f"| `{inner.relative_to(ROOT).as_posix()}` | {description(inner)} | |")
     for module in sorted(path for path in (ROOT / "app").glob("*.py") if path.name != "__init__.py"):
         lines.append(f"| `{module.relative_to(ROOT).as_posix()}` | {description(module)} | |")
     return "\n".join(lines)
 
 
-def draw_rooms(rooms: Mapping[str, str], rows: Sequence[Sequence[str]]) -> str:
-    """Return the picture of the rooms: a storey above all that it imports from."""
+def draw_packages(packages: Mapping[str, str], rows: Sequence[Sequence[str]]) -> str:
+    """Return the picture of the packages: a level above all that it imports from."""
     width = _GAP + _COLUMNS * (_BOX[0] + _GAP)
     drawn: list[str] = []
     top = 0
     for row in reversed(rows):
         lines = [row[start : start + _COLUMNS] for start in range(0, len(row), _COLUMNS)]
         high = _GAP + len(lines) * (_BOX[1] + _GAP)
-        drawn.append(f'<rect class="storey" x="0.5" y="{top + 0.5}" width="{width - 1}" height="{high}" rx="6"/>')
+        drawn.append(f'<rect class="level" x="0.5" y="{top + 0.5}" width="{width - 1}" height="{high}" rx="6"/>')
         for number, line in enumerate(lines):
-            for column, room in enumerate(line):
+            for column, package in enumerate(line):
                 x, y = _GAP + column * (_BOX[0] + _GAP), top + _GAP + number * (_BOX[1] + _GAP)
-                drawn.append(box(x, y, room, rooms[room]))
+                drawn.append(box(x, y, package, packages[package]))
         top += high + 6
-    return svg(width, top, "The rooms of the code; each storey imports only from those below it", drawn)
+    return svg(width, top, "The packages of the code; each level imports only from those below it", drawn)
 
 
-def box(x: int, y: int, room: str, words: str) -> str:
-    """Return one room's box with its name and at most three lines of its description."""
+def box(x: int, y: int, package: str, words: str) -> str:
+    """Return one package's box with its name and at most three lines of its description."""
     lines = textwrap.wrap(words, 29, max_lines=3, placeholder=" …")
     parts = [
-        f'<rect class="room" x="{x}" y="{y}" width="{_BOX[0]}" height="{_BOX[1]}" rx="5"/>',
-        f'<text class="name" x="{x + 8}" y="{y + 19}">{escape(room)}</text>',
+        f'<rect class="package" x="{x}" y="{y}" width="{_BOX[0]}" height="{_BOX[1]}" rx="5"/>',
+        f'<text class="name" x="{x + 8}" y="{y + 19}">{escape(package)}</text>',
     ]
     parts += [
         f'<text class="small" x="{x + 8}" y="{y + 37 + 14 * number}">{escape(line)}</text>'
@@ -159,12 +159,12 @@ def box(x: int, y: int, room: str, words: str) -> str:
     return "".join(parts)
 
 
-def stations(page: str) -> list[tuple[str, str]]:
-    """Return name and room of each numbered station of docs/edit.md, in order."""
+def steps(page: str) -> list[tuple[str, str]]:
+    """Return name and package of each numbered step of docs/edit.md, in order."""
     found = []
     for text in re.findall(r"(?ms)^\d+\. (.*?)(?=^\d+\. |^#|\Z)", page):
         path = re.search(r"\(`((?:app|widgets)/[\w/]+\.py)`\)", text)
-        assert path, f"this station names no file: {text}"
+        assert path, f"this step names no file: {text}"
         bold = re.search(r"\*\*(.*?)\*\*", text)
         name = re.search(r"`([^`]+)`", text[bold.end() :] if bold else text)
         assert name
@@ -173,22 +173,24 @@ def stations(page: str) -> list[tuple[str, str]]:
 
 
 def draw_edit(page: str) -> str:
-    """Return the picture of one edit's way: a row for each station, a column for each room."""
-    way = stations(page)
-    rooms = list(dict.fromkeys(room for _, room in way))
+    """Return the picture of one edit's way: a row for each step, a column for each package."""
+    way = steps(page)
+    packages = list(dict.fromkeys(package for _, package in way))
     left, step, high, top = 250, 104, 26, 46
     drawn = []
-    for column, room in enumerate(rooms):
+    for column, package in enumerate(packages):
         x = left + column * step
-        drawn.append(f'<text class="name" x="{x}" y="22" text-anchor="middle">{escape(room.split("/")[-1])}</text>')
-        drawn.append(f'<line class="storey" x1="{x}" y1="32" x2="{x}" y2="{top + len(way) * high}"/>')
-    points = [(left + rooms.index(room) * step, top + row * high) for row, (_, room) in enumerate(way)]
+        drawn.append(
+            f'<text class="name" x="{x}" y="22" text-anchor="middle">{escape(package.split("/")[-1])}</text>'
+        )
+        drawn.append(f'<line class="level" x1="{x}" y1="32" x2="{x}" y2="{top + len(way) * high}"/>')
+    points = [(left + packages.index(package) * step, top + row * high) for row, (_, package) in enumerate(way)]
     drawn.append(f'<polyline class="way" points="{" ".join(f"{x},{y}" for x, y in points)}"/>')
     for number, ((name, _), (x, y)) in enumerate(zip(way, points, strict=True), 1):
         drawn.append(f'<circle class="dot" cx="{x}" cy="{y}" r="5"/>')
         drawn.append(f'<text x="8" y="{y + 4}">{number}. {escape(name)}</text>')
-    width = left + len(rooms) * step
-    return svg(width, top + len(way) * high, "The stations of one edit, each in the column of its room", drawn)
+    width = left + len(packages) * step
+    return svg(width, top + len(way) * high, "The steps of one edit, each in the column of its package", drawn)
 
 
 def svg(width: int, height: int, title: str, parts: Iterable[str]) -> str:

@@ -35,9 +35,9 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("app.ui",),
     ("app.cli",),
 )
-"""From the ground up: a room imports only from those below it, and those beside it know nothing of each other."""
+"""From the ground up: a package imports only from those below it, and those beside it know nothing of each other."""
 _SPEAK_OF_KEYS = ("app.keys",)
-UI_FREE = {"app.cli", *(room for layer in LAYERS[:10] for room in layer)} - set(_SPEAK_OF_KEYS)
+UI_FREE = {"app.cli", *(package for layer in LAYERS[:10] for package in layer)} - set(_SPEAK_OF_KEYS)
 
 
 def python_files(*folders: str) -> list[Path]:
@@ -70,9 +70,9 @@ def top(module: str) -> str:
 
 
 def room_of(module: str) -> str:
-    """The room of `LAYERS` that a module lies in, empty for a foreign one."""
-    rooms = (room for layer in LAYERS for room in layer)
-    return next((room for room in rooms if f"{module}.".startswith(f"{room}.")), "")
+    """The package of `LAYERS` that a module lies in, empty for a foreign one."""
+    packages = (package for layer in LAYERS for package in layer)
+    return next((package for package in packages if f"{module}.".startswith(f"{package}.")), "")
 
 
 def module_of(path: Path) -> str:
@@ -89,9 +89,9 @@ def test_every_module_has_its_room() -> None:
     assert [module for module in sources() if not room_of(module) and module not in ("app", "widgets")] == []
 
 
-def test_rooms_import_only_from_those_below_them() -> None:
+def test_packages_import_only_from_those_below_them() -> None:
     """Whatever the import looks like and wherever it stands, also for types alone."""
-    height = {room: number for number, layer in enumerate(LAYERS) for room in layer}
+    height = {package: number for number, layer in enumerate(LAYERS) for package in layer}
     upward = {
         f"{module} -> {target}"
         for module, path in sources().items()
@@ -113,7 +113,7 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 
 
 def test_folders_of_a_room_import_each_other_in_no_circle() -> None:
-    """So each room has storeys: whoever changes a folder knows which others can notice."""
+    """So each package has storeys: whoever changes a folder knows which others can notice."""
     arrows: dict[str, set[str]] = {}
     known = sources()
     for module, path in known.items():

@@ -133,7 +133,7 @@ def test_the_reference_tables_are_those_of_the_settings_and_the_parser() -> None
         assert path.read_text(encoding="utf-8") == text, f"{path.name}: run `uv run python docs/reference.py`"
 
 
-def test_the_pictures_and_the_table_of_rooms_are_those_of_the_code() -> None:
+def test_the_pictures_and_the_table_of_packages_are_up_to_date() -> None:
     for path, text in runpy.run_path(str(ROOT / "docs/architecture.py"))["files"]().items():
         assert path.read_text(encoding="utf-8") == text, f"{path.name}: run `uv run python docs/architecture.py`"
 
