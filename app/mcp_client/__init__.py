@@ -1,1 +1,1 @@
-"""A client for MCP servers: starts or reaches them, lists their tools, and calls them for the model."""
+"""A client for MCP servers: starts or connects to them, lists their tools, and calls them for the model."""

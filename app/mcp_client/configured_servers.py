@@ -1,4 +1,4 @@
-"""The MCP servers of a workspace: signoff's own configuration first, then that of other programs."""
+"""The MCP servers of a workspace: from signoff's own configuration first, then from that of other programs."""
 
 import hashlib
 import json
@@ -30,46 +30,46 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)(?::-([^}]*))?\}")
 
 
 class InvalidServer(Exception):
-    """A definition that cannot be used; the message is one line that says why."""
+    """A server definition cannot be used; the message is one line that says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerDefinition:
-    """An MCP server as a file defines it."""
+    """An MCP server as defined by a file."""
 
     name: str
     table: ServerTable
     source: str
-    """The file, as the user knows it."""
+    """The file as shown to the user."""
     of_workspace: bool = False
-    """The workspace brings it along: it counts since the user trusts the file, and is not the user's own word."""
+    """Whether the workspace defines it: then it is used only because the user trusts that file."""
 
     @property
     def is_remote(self) -> bool:
-        """Return whether it is reached by an address."""
+        """Return whether it is reached by URL."""
         return bool(self.table.url)
 
     @property
     def origin(self) -> str:
-        """Return its program or its address, in a line."""
+        """Return its command line or its URL."""
         return self.table.url or " ".join((self.table.command, *self.table.args))
 
     @property
     def fingerprint(self) -> str:
-        """Return a digest of program and address; permissions are bound to it."""
+        """Return a digest of program and URL; permissions are bound to it."""
         table = self.table
         same = [table.command, table.args, sorted(table.env.items()), table.cwd, table.url]
         return hashlib.sha256(json.dumps(same).encode()).hexdigest()[:32]
 
     def with_overrides(self, table: ServerTable) -> "ServerDefinition":
-        """Return the definition with the additions of the user's own table."""
+        """Return the definition with the settings of the user's table."""
         return replace(self, table=self.table.model_copy(update=table.model_dump(exclude_unset=True)))
 
     def expand_variables(self, environment: Mapping[str, str]) -> ServerTable:
         """Return its table with `${NAME}` and `${NAME:-default}` replaced.
 
         Raises:
-            InvalidServer: A name is not set, or stands for a key of signoff's, which no workspace sends anywhere.
+            InvalidServer: A variable is not set, or the workspace's definition uses one of signoff's own keys.
         """
 
         def expand(text: str) -> str:
@@ -99,16 +99,16 @@ class ServerDefinition:
 
 
 class WriteAccess(StrEnum):
-    """The places where a server can write."""
+    """Where a server can write."""
 
     LAYER = "layer"
-    """To a layer over the workspace, as those of commands: what it writes becomes part of a proposal."""
+    """On a layer over the workspace, like commands: its changes become part of a proposal."""
     READ_ONLY = "read-only"
-    """Nowhere in the workspace: where there can be no layer, the kernel keeps it from writing there."""
+    """Nowhere in the workspace: no layer is possible, and the kernel denies writes."""
     DIRECT = "direct"
-    """To the files, without review."""
+    """To the user's files, without review."""
     REMOTE = "remote"
-    """It runs elsewhere and has no files of ours."""
+    """It runs on another machine without access to the user's files."""
 
 
 WRITE_ACCESS_TEXTS = {
@@ -117,11 +117,11 @@ WRITE_ACCESS_TEXTS = {
     WriteAccess.DIRECT: "This server can write to your files directly, without review.",
     WriteAccess.REMOTE: "This server runs elsewhere: the arguments leave this machine.",
 }
-"""What the user has to know of it."""
+"""Explanation of each kind of access for the user."""
 
 
 async def find_write_access(definition: ServerDefinition, sandbox: "Sandbox") -> WriteAccess:
-    """Return where a server can write here."""
+    """Return where a server can write on this machine."""
     if definition.is_remote:
         return WriteAccess.REMOTE
     if not definition.table.layer:
@@ -132,16 +132,16 @@ async def find_write_access(definition: ServerDefinition, sandbox: "Sandbox") ->
 
 
 MAX_FILE_BYTES = 16 * 1024 * 1024
-"""Bytes of such a file: Claude Code keeps much else in its own."""
+"""Most bytes of a configuration file; Claude Code stores much other data in its file."""
 WORKSPACE_SERVER_FILES = (".mcp.json", ".gemini/settings.json", ".codex/config.toml")
-"""Files of a workspace, which count once the user has trusted them."""
+"""Configuration files in a workspace; used only if the user trusts them."""
 
 _HOMES = (
     ("CLAUDE_CONFIG_DIR", "", ".claude.json"),
     ("GEMINI_CLI_HOME", "", ".gemini/settings.json"),
     ("CODEX_HOME", ".codex", "config.toml"),
 )
-"""The variable that moves a file of the user's, the folder in which it lies otherwise, and its name."""
+"""For each file of the user: the variable that overrides its folder, its default folder, and its name."""
 
 _LONGEST_NAME = 64
 
@@ -150,15 +150,15 @@ NamedTables = Iterator[tuple[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class ImportedServers:
-    """Servers named by a file."""
+    """Servers defined by a file."""
 
     definitions: tuple[ServerDefinition, ...] = ()
     problems: tuple[str, ...] = ()
-    """What cannot be used, each with the file and the reason."""
+    """One line for each unusable definition, with the file and the reason."""
 
 
 def read_user_servers(environment: Mapping[str, str], root: Path) -> ImportedServers:
-    """Return the servers in the user's own files; `root` is the workspace, which Claude Code lists apart."""
+    """Return the servers in the user's own files; `root` is the workspace, which Claude Code lists separately."""
     found = []
     for variable, folder, name in _HOMES:
         if not (home := environment.get(variable) or environment.get("HOME")):
@@ -211,7 +211,7 @@ def _reader(name: str) -> Callable[[bytes], NamedTables]:
 
 
 def _of_claude(root: str) -> Callable[[bytes], NamedTables]:
-    """Read Claude Code's tables; those of this project win over others of the same name."""
+    """Return a reader of Claude Code's tables; those of this project come before others of the same name."""
 
     def tables(content: bytes) -> NamedTables:
         values = json.loads(content)
@@ -257,17 +257,17 @@ def _definition(name: str, values: Any, source: str) -> ServerDefinition:
 
 OWN_CONFIGURATION = "signoff's configuration"
 _HARMLESS = frozenset({"enabled", "timeout", "start_timeout"})
-"""What a table of the user's changes of a server of a workspace's: nothing that it sends, nor how far it writes."""
+"""Settings of the user's table that apply to a workspace's server: not what it sends or where it writes."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownServers:
-    """All servers by name, and problems of the files."""
+    """All servers by name, and the problems of the files."""
 
     definitions: tuple[ServerDefinition, ...]
     problems: tuple[str, ...] = ()
     untrusted: tuple[str, ...] = ()
-    """Files of the workspace that name servers and wait for trust."""
+    """Files of the workspace that define servers and are not trusted yet."""
 
 
 def find_configured_servers(
@@ -282,10 +282,10 @@ def find_configured_servers(
 
     Args:
         own_tables: The `[mcp.NAME]` tables.
-        workspace: Whose files count where they are trusted.
-        store: Keeps what is trusted.
-        environment: Says where the user's home is; empty to leave out what is written there for other agents.
-        of_workspace: Names of the tables that are the workspace's own.
+        workspace: Its files are used if they are trusted.
+        store: Stores which files are trusted.
+        environment: Determines the user's home; empty to skip the user's files for other agents.
+        of_workspace: Names of the tables that the workspace's configuration defines.
     """
     whole = {name: table for name, table in own_tables.items() if table.command or table.url}
     first = [_own(name, table, theirs=name in of_workspace) for name, table in whole.items()]
@@ -314,7 +314,7 @@ def _own(name: str, table: ServerTable, *, theirs: bool) -> ServerDefinition:
 
 
 def _adjusted(definition: ServerDefinition, table: ServerTable) -> tuple[ServerDefinition, str]:
-    """Return a server with the additions of the user's table, and a line if some of them don't count."""
+    """Return a server with the settings of the user's table, and a line if some of them are ignored."""
     kept = table.model_fields_set & _HARMLESS if definition.of_workspace else table.model_fields_set
     left = ", ".join(sorted(table.model_fields_set - kept))
     adjusted = definition.with_overrides(ServerTable.model_validate(table.model_dump(include=set(kept))))
@@ -326,7 +326,7 @@ def _adjusted(definition: ServerDefinition, table: ServerTable) -> tuple[ServerD
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceServerFile:
-    """A file of the workspace, for another agent, that names servers."""
+    """A file of the workspace, written for another agent, that defines servers."""
 
     name: str
     content: bytes
@@ -335,7 +335,7 @@ class WorkspaceServerFile:
 
 
 def find_workspace_server_files(workspace: Workspace, store: trust.TrustStore) -> list[WorkspaceServerFile]:
-    """Return the workspace's files that name servers; unreadable ones are left out. Blocks."""
+    """Return the workspace's files that define servers; unreadable ones are left out. Blocks."""
     files = []
     for name in WORKSPACE_SERVER_FILES:
         with suppress(OSError, WorkspaceError):

@@ -33,24 +33,24 @@ _EVENTS = "text/event-stream"
 _CONNECT, _WRITE, _PARTING = 15.0, 30.0, 0.5
 _REDIRECTS = 3
 _PAUSES = (1.0, 2.0, 5.0, 15.0)
-"""Seconds before what the server tells unasked is asked for again; in vain so often, it is not any more."""
+"""Seconds before each attempt to reopen the stream of server messages; after the last one there is no more."""
 _LASTING = 20.0
-"""Seconds after which a stream that ends was none in vain: many hosts end each after a minute."""
+"""Seconds after which an ended stream counts as a success: many hosts end each stream after a minute."""
 _LARGEST_ERROR = 64 * 1024
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _IN_BASE64 = "=?base64?"
 _SESSION = re.compile(r"[\x21-\x7e]{1,4096}")
-"""What the protocol lets the id of a session be."""
+"""Valid session ids according to the protocol."""
 
 AuthorizationHeaders = Callable[[], Awaitable[Mapping[str, str]]]
-"""Gives the headers by which the user is known."""
+"""Returns the headers that authenticate the user."""
 
 
 _reading = threading.Lock()
 
 
 def load_certificates() -> ssl.SSLContext:
-    """Return the certificate authorities; they are loaded once, on threads."""
+    """Return an SSL context with the certificate authorities; loaded once; call it on a thread."""
     with _reading:
         return _read_certificates()
 
@@ -61,13 +61,13 @@ def _read_certificates() -> ssl.SSLContext:
 
 
 class HttpConnection(McpConnection):
-    """Connection to a server at an address.
+    """Connection to a server by URL.
 
     Args:
-        authorization_headers: Gives what is known of the user.
+        authorization_headers: Returns the headers that authenticate the user.
 
     Raises:
-        ConnectionLost: This is no address, or a header is none that can be sent.
+        ConnectionLost: The URL is invalid, or a header cannot be sent.
     """
 
     def __init__(
@@ -84,14 +84,14 @@ class HttpConnection(McpConnection):
         headers = {name: value.strip() for name, value in headers.items()}
         for name, value in headers.items():
             if not (_HEADER_NAME.fullmatch(name) and value.isascii() and value.isprintable()):
-                # Not the value: it may be a token.
+                # Leave out the value: it may be a token.
                 raise ConnectionLost(f"its header {name[:80]!r} can't be sent: it is not one line of ASCII")
         self._url = url
         self._authorise = authorization_headers
         self._session = ""
         self._version = ""
         self._client = httpx2.AsyncClient(
-            # What is packed could unpack to a thousand times as much.
+            # A compressed body could expand to a thousand times its size.
             headers={"Accept-Encoding": "identity", **headers},
             verify=load_certificates(),
             timeout=httpx2.Timeout(None, connect=_CONNECT, write=_WRITE),
@@ -145,7 +145,7 @@ class HttpConnection(McpConnection):
 
     @contextlib.asynccontextmanager
     async def _opened(self, message: Message, content: bytes) -> AsyncIterator[httpx2.Response]:
-        """The response to a message; a redirection within the same server is followed."""
+        """Yield the response to a message; follow redirects within the same server. Raises ConnectionLost."""
         headers = {"Accept": _ACCEPTED, "Content-Type": "application/json", **await self._headers(message)}
         url = self._url
         for _ in range(_REDIRECTS):
@@ -155,7 +155,7 @@ class HttpConnection(McpConnection):
                     url = target
                     continue
                 if response.is_redirect:
-                    # Not the whole of it: a path or a query of its url may be secret.
+                    # Leave out path and query: they may be secret.
                     raise ConnectionLost(f"it has moved to {_shown(target)}; change its url if you know that address")
                 yield response
                 return
@@ -174,7 +174,13 @@ class HttpConnection(McpConnection):
         return headers
 
     async def _refused(self, response: httpx2.Response) -> None:
-        """Return the error in a refusal, or raise an exception for it."""
+        """Deliver the error in a refusal as the answer.
+
+        Raises:
+            SignInNeeded: The user must sign in, or sign in again for more permissions.
+            SessionEnded: The server has ended the session.
+            ConnectionLost: The refusal contains no error message.
+        """
         challenge = response.headers.get("www-authenticate", "")
         wider = response.status_code == 403 and "insufficient_scope" in challenge
         if wider or response.status_code == 401:
@@ -198,7 +204,7 @@ class HttpConnection(McpConnection):
         await self._reply(self._take(message, len(body)))
 
     async def _events(self, response: httpx2.Response, answer: "asyncio.Future[Message] | None") -> None:
-        """Take the events of a stream until the answer is among them."""
+        """Handle the events of a stream until the answer has arrived or the stream ends."""
         decoder = ServerSentEventDecoder()
         async for piece in _pieces(response):
             for event in decoder.feed(piece):
@@ -219,7 +225,7 @@ class HttpConnection(McpConnection):
             await self._send(each)
 
     async def _hear_unasked(self) -> None:
-        """Read the server's own messages, such as changed tools; many servers have no such stream."""
+        """Read the server's own messages, such as changed tools; return if the server has no such stream."""
         pauses = iter(_PAUSES)
         pause: float | None = 0.0
         while pause is not None:
@@ -259,7 +265,7 @@ def _is_address(url: str) -> bool:
 
 
 def _as_header(text: str) -> str:
-    """Return a text as a header value; Base64 in the protocol's form if no header takes it."""
+    """Return a text as a header value; encoded in the protocol's Base64 form if it is not valid in a header."""
     if text.isascii() and text.isprintable() and text == text.strip() and not text.startswith(_IN_BASE64):
         return text
     return f"{_IN_BASE64}{base64.b64encode(text.encode('utf-8', 'replace')).decode()}?="
@@ -280,7 +286,7 @@ def _shown(url: str) -> str:
 
 
 async def _pieces(response: httpx2.Response) -> AsyncIterator[bytes]:
-    """Yield the body as it arrives; raises ConnectionLost for a compressed one, which was not requested."""
+    """Yield the body as it arrives; raise ConnectionLost for a compressed one, which was not requested."""
     if response.headers.get("content-encoding", "identity").lower() not in ("", "identity"):
         raise ConnectionLost("its answer is packed, which was not asked for")
     async for piece in response.aiter_raw():

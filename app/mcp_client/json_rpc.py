@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
-"""Bytes of one message: three of the largest file that signoff takes."""
+"""Most bytes of one message: three times the largest file that signoff accepts."""
 MAX_BATCH_MESSAGES = 1_000
-"""Messages in one array, as 2025-03-26 had it."""
+"""Most messages in one array, which version 2025-03-26 allowed."""
 
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS = -32700, -32600, -32601, -32602
 INTERNAL_ERROR = -32603
@@ -21,7 +21,7 @@ Message = dict[str, Any]
 
 
 class RpcError(Exception):
-    """An invalid message, which is answered with an error; the text says what would be right."""
+    """An invalid message, which is answered with an error; the text says what is valid."""
 
     def __init__(self, code: int, text: str, *, id: RequestId | None = None, data: object = None) -> None:  # noqa: A002
         super().__init__(text)
@@ -47,13 +47,13 @@ class RpcRequest:
 
     @property
     def meta(self) -> Message:
-        """Return `_meta` of the parameters: the client, its turn, a token for progress."""
+        """Return `_meta` of the parameters: client, turn, progress token."""
         meta = self.params.get("_meta")
         return meta if isinstance(meta, dict) else {}
 
 
 def parse_messages(line: bytes | None) -> Any:
-    """Return the object or list of objects in a line; raises RpcError."""
+    """Return the JSON value in a line; raises RpcError."""
     if line is None:
         raise RpcError(
             INVALID_REQUEST, f"The message is longer than {MAX_MESSAGE_BYTES // 1024**2} MB; send less at once."
@@ -67,10 +67,10 @@ def parse_messages(line: bytes | None) -> Any:
 
 
 def parse_request(message: object) -> RpcRequest | None:
-    """Return the request or notification that an object is; None for a response, which nobody awaits.
+    """Return the request or notification in a message; None for a response.
 
     Raises:
-        Refusal: it is none of these.
+        RpcError: The message is none of these.
     """
     if not isinstance(message, dict):
         raise RpcError(INVALID_REQUEST, "A message is a JSON object.")

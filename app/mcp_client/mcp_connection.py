@@ -1,9 +1,9 @@
-"""The MCP session protocol, whatever the transport: requests with responses, and messages from the server.
+"""The MCP session protocol for any transport: requests with responses, and messages from the server.
 
-The `mcp` package would do this too. It is not depended on: what a hostile server can do (a line or an answer without
-end, a flood of messages) has to be bounded where bytes are read, which is beneath it; programs are to run on a layer
-over the workspace, and it would start them itself; and it brings 27 packages and over a second of import, while what
-this needs beyond the standard library, an HTTP client, is here already. In the tests it plays the other end.
+The `mcp` package is not used, for three reasons. The data of a hostile server (endless lines or answers, floods of
+messages) must be limited where bytes are read, which is below its interface. Server programs must run on a layer over
+the workspace, but the package starts them itself. And it adds 27 packages and more than a second of import time,
+while this code needs only an HTTP client, which signoff has already. In the tests, the package is the server.
 """
 
 import asyncio
@@ -24,23 +24,23 @@ from app.mcp_client.json_rpc import (
 )
 
 MAX_SERVER_MESSAGE_BYTES = 16 * 1024 * 1024
-"""Bytes of one message."""
+"""Most bytes of one message."""
 MAX_UNREQUESTED_BYTES = 4 * 1024 * 1024
-"""Bytes of messages that nobody asked for, until something is answered."""
+"""Most bytes of unrequested messages between two awaited answers."""
 _SHORTEST = 64
-"""Bytes that a message counts for at least: what takes time is to look at it, however short it is."""
+"""Fewest bytes that a message counts as: each message takes time, however short it is."""
 _LONG = 256 * 1024
-"""Bytes from which on a message is parsed on a thread."""
+"""Bytes from which a message is parsed on a thread."""
 
 HandleNotification = Callable[[str, Message], None]
-"""Takes the method and the parameters of a notification."""
+"""Called with the method and the parameters of a notification."""
 
 
 _SIGN_IN = "you have to sign in: /mcp"
 
 
 class McpServerError(Exception):
-    """The server responded with an error; the message is its own, of any origin."""
+    """The server responded with an error; the message is untrusted text of the server."""
 
     def __init__(self, code: int, text: str) -> None:
         super().__init__(text)
@@ -52,15 +52,15 @@ class ConnectionLost(Exception):
 
 
 class SessionEnded(ConnectionLost):
-    """The server has forgotten the session; it did not carry out the request."""
+    """The server has ended the session and has not carried out the request."""
 
 
 class SignInNeeded(ConnectionLost):
     """The user has to sign in.
 
     Args:
-        challenge: The header that says where, and for what.
-        wider: The user is signed in, for less than this.
+        challenge: The header that says where to sign in, and for which scopes.
+        wider: The user is signed in, but needs more scopes.
     """
 
     def __init__(self, challenge: str, *, wider: bool = False) -> None:
@@ -77,7 +77,7 @@ class McpConnection(ABC):
     """A session with one server.
 
     Args:
-        root: The workspace, which the server may ask for.
+        root: The workspace; the server may ask for it.
     """
 
     def __init__(self, root: Path, on_notification: HandleNotification) -> None:
@@ -87,15 +87,15 @@ class McpConnection(ABC):
         self._waiting: dict[int, asyncio.Future[Message]] = {}
         self._unasked = 0
         self.meta: Message = {}
-        """Goes with each request where there was no greeting."""
+        """`_meta` of each request, for servers without `initialize`."""
 
     async def request(self, method: str, params: Message, seconds: float) -> Message:
         """Send a request and return its result.
 
         Raises:
-            McpServerError: It said no.
-            McpServerTimeout: It said nothing; it was told that nobody waits any more.
-            ConnectionLost: It is gone.
+            McpServerError: The server responded with an error.
+            McpServerTimeout: There was no answer in time; the server was told that the request is cancelled.
+            ConnectionLost: The server cannot be reached.
         """
         number = next(self._ids)
         answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
@@ -124,7 +124,7 @@ class McpConnection(ABC):
         task = asyncio.ensure_future(told)
         task.add_done_callback(lambda done: done.cancelled() or done.exception())
         try:
-            # Whoever does not read is not waited for.
+            # Wait at most a second: the server may have stopped reading.
             await asyncio.wait({task}, timeout=1.0)
         finally:
             task.cancel()
@@ -142,7 +142,7 @@ class McpConnection(ABC):
         return [answer for each in unasked for answer in self._hear(each)]
 
     def _is_awaited(self, message: object) -> bool:
-        """Return whether it is an awaited answer, and deliver it."""
+        """Return whether the message is an awaited answer; if it is, deliver it."""
         if not isinstance(message, dict) or "method" in message:
             return False
         number = message.get("id")
@@ -154,7 +154,7 @@ class McpConnection(ABC):
         return True
 
     def _hear(self, message: object) -> list[Message]:
-        """Handle a message that is no answer; return the messages to send."""
+        """Handle a message that is not an awaited answer; return the messages to send."""
         try:
             call = parse_request(message)
         except RpcError as refusal:
@@ -167,7 +167,7 @@ class McpConnection(ABC):
         return [self._answer_request(call)]
 
     def _answer_request(self, call: RpcRequest) -> Message:
-        """Answer a request of the server: a ping and the root folder; all else is refused."""
+        """Return the answer to a request of the server: ping or root folder; all others are refused."""
         answer: Message = {"jsonrpc": "2.0", "id": call.id}
         match call.method:
             case "ping":
@@ -185,7 +185,7 @@ class McpConnection(ABC):
                 answer.set_exception(ConnectionLost(why))
 
     def on_initialized(self, version: str) -> None:  # noqa: B027
-        """Take note of the protocol version that the server speaks."""
+        """Take note of the server's protocol version."""
 
     @abstractmethod
     async def _ask(self, message: Message, answer: "asyncio.Future[Message]") -> None:
@@ -197,7 +197,7 @@ class McpConnection(ABC):
 
     @abstractmethod
     async def close(self) -> None:
-        """End it; pending requests raise ConnectionLost."""
+        """Close the connection; pending requests raise ConnectionLost."""
 
 
 async def parse_message(data: bytes) -> Any:

@@ -33,17 +33,17 @@ if TYPE_CHECKING:
     from app.mcp_client.oauth import ConfirmOrigins, OAuthSession, ShowSignIn
 
 VERSION, STATELESS = "2025-11-25", "2026-07-28"
-"""The version that is asked for with a greeting, and the one for servers that know none any more."""
+"""The protocol version requested in `initialize`, and the one for servers that don't support `initialize`."""
 _VERSION = re.compile(r"[\w.-]{1,40}", re.ASCII)
 _META = "io.modelcontextprotocol/"
 _CLIENT = {"name": "signoff", "title": "signoff", "version": __version__}
 _ROUSED = 2.0
-"""Seconds in which a server answers that is not at work."""
+"""Seconds in which an idle server answers a ping."""
 _LONGEST_REASON = 400
-"""Characters of a reason in a line for the user."""
+"""Most characters of a reason in a line for the user."""
 _OFF = "it is switched off, or another one has taken its place: what there is comes with the next turn"
 _TOLD = (ConnectionLost, McpServerError, InvalidServer, OSError)
-"""Errors whose words are for the user."""
+"""Errors whose messages may be shown to the user."""
 
 
 def server_display_name(name: str) -> str:
@@ -63,7 +63,7 @@ class McpServerState(StrEnum):
 
 
 class McpServer:
-    """An MCP server of a workspace; to be used on one event loop."""
+    """An MCP server of a workspace; for use on one event loop."""
 
     def __init__(
         self,
@@ -78,16 +78,16 @@ class McpServer:
         self.definition = definition
         self.state = McpServerState.OFF
         self.problem = ""
-        """Why it cannot be used."""
+        """Why it cannot be used; may contain text of the server."""
         self.cause = ""
-        """The same without words that are the server's own."""
+        """The same without text of the server."""
         self.started_at = 0.0
-        """When its start began, by the loop's clock."""
+        """Start time of the last start, by the loop's clock."""
         self.log = McpServerLog()
         self.listing = ToolListing(definition.name, definition.table.start_timeout, self.log, on_change, remembered)
-        """What it offers."""
+        """Its tools."""
         self.call_lock = asyncio.Lock()
-        """Held while it is asked for something: on its layer there is one call at a time."""
+        """Held during a call: a layer serves one call at a time."""
         self._sandbox = sandbox
         self._root = root
         self._environment = environment
@@ -99,11 +99,11 @@ class McpServer:
         self._signed_in: OAuthSession | None = None
         self._challenge = ""
         self._given_up = False
-        """The user has stopped a call, and the server may still be at it."""
+        """The user has stopped a call, and the server may still be working on it."""
         self._start_timed_out = False
-        """The last start took all of its time; no call tries that again in the same turn."""
+        """The last start timed out; calls don't try again in the same turn."""
         self._wanted = False
-        """Whether it is to run: it is not switched off, and no other one has taken its place."""
+        """Whether it should run: it is enabled and was not replaced by another definition."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -113,17 +113,17 @@ class McpServer:
 
     @property
     def tools(self) -> tuple[ToolDefinition, ...]:
-        """Return its tools, as it listed them last."""
+        """Return its tools, as last listed."""
         return self.listing.tools
 
     @property
     def startup_wait_label(self) -> str:
-        """Return the name and the longest time of its start: `docs (up to 60 s)`."""
+        """Return the name and the start timeout, e.g. `docs (up to 60 s)`."""
         return f"{server_display_name(self.name)} (up to {self.definition.table.start_timeout:g} s)"
 
     @property
     def unavailable_reason(self) -> UnavailableServer | None:
-        """Return why its tools cannot be used now; None where they can, or it is switched off."""
+        """Return why its tools cannot be used now; None if they can or the server is switched off."""
         subject, state = f"The MCP server {server_display_name(self.name)}", self.state
         why = escape_unsafe(self.problem, keep="")[:_LONGEST_REASON]
         if state is McpServerState.STARTING and not self.tools:
@@ -160,22 +160,22 @@ class McpServer:
         return None
 
     async def write_access(self) -> WriteAccess:
-        """Return the places where the server can write."""
+        """Return where the server can write."""
         return await find_write_access(self.definition, self._sandbox())
 
     def start_in_background(self) -> None:
-        """Start it in the background, unless it runs."""
+        """Start it in the background unless it runs or is starting."""
         self._wanted = True
         if self.state is not McpServerState.READY and (self._starting is None or self._starting.done()):
             self._start_timed_out = False
             self.started_at = asyncio.get_running_loop().time()
             self._become(McpServerState.STARTING)
             self._starting = asyncio.create_task(self._start())
-            # Whoever waits for it hears of it; so does the user, by its state.
+            # Callers that wait get the exception; the user sees the state.
             self._starting.add_done_callback(lambda task: task.cancelled() or task.exception())
 
     async def start_and_wait(self) -> None:
-        """Start it and wait until it is ready. Raises ConnectionLost, also where it is not to run."""
+        """Start it and wait until it is ready. Raises ConnectionLost, also if it should not run."""
         if not self._wanted:
             raise ConnectionLost(_OFF)
         if self._start_timed_out:
@@ -183,7 +183,7 @@ class McpServer:
         self.start_in_background()
         if self.state is McpServerState.READY or (starting := self._starting) is None:
             return
-        # Not awaited itself: whoever switches it off ends its start, and not those who wait for it.
+        # Not awaited directly: `stop` cancels the start task, but not the tasks that wait for it.
         await asyncio.wait({starting})
         if starting.cancelled():
             raise ConnectionLost(_OFF)
@@ -194,18 +194,18 @@ class McpServer:
         self._start_timed_out = False
 
     async def wait_until_ready_or_failed(self) -> None:
-        """Wait until it is ready or has failed."""
+        """Wait until a running start has succeeded or failed."""
         if self._starting is not None:
             await asyncio.wait({self._starting})
 
     async def start_with_files(self, pending: PendingFiles) -> list[str]:
-        """Have it ready, with these changes over the workspace.
+        """Make the server ready, with these pending changes over the workspace.
 
         Returns:
-            The paths that it has written while it was not called, which are thrown away.
+            The paths that it has written outside of calls; these changes are discarded.
 
         Raises:
-            ConnectionLost: It can't be.
+            ConnectionLost: The server cannot be used.
         """
         for _ in range(2):
             await self.start_and_wait()
@@ -216,10 +216,10 @@ class McpServer:
             try:
                 return await self._program.replace_overlay(pending)
             except ProcessLookupError:
-                # It has died just now: once more, with another one.
+                # The program has just ended: try once more with a new one.
                 await self._fail("it has ended")
             except OSError as error:
-                # Nobody knows what it would see.
+                # The server may see wrong files now.
                 why = f"its layer could not be laid: {error.strerror or error}"
                 await self._fail(why)
                 raise ConnectionLost(why) from error
@@ -227,7 +227,7 @@ class McpServer:
 
     @asynccontextmanager
     async def read_changes(self) -> AsyncIterator[PersistentOverlay | None]:
-        """Return the files that the server has written, as a snapshot; None without a layer. Raises `OSError`."""
+        """Yield the files that the server has written, as a snapshot; None without a layer. Raises `OSError`."""
         if self._program is None or self._program.layer is None:
             yield None
             return
@@ -235,7 +235,7 @@ class McpServer:
             yield layer
 
     async def _rouse(self) -> None:
-        """See that it listens again; another one takes its place if it doesn't. Raises ConnectionLost."""
+        """Check that the server answers again; if not, replace its program. Raises ConnectionLost."""
         self._given_up = False
         try:
             if self._connection is not None:
@@ -250,16 +250,16 @@ class McpServer:
         """Call a tool.
 
         Raises:
-            McpServerError: It said no.
-            ConnectionLost: It is gone, or does not answer and was ended.
-            Withdrawn: It does not offer that any more; it was not called.
+            McpServerError: The server responded with an error.
+            ConnectionLost: The server cannot be reached, or did not answer and was ended.
+            ToolWithdrawn: The server does not offer exactly this tool any more; it was not called.
         """
         self.listing.require_offered(tool)
         params: Message = {"name": tool.tool, "arguments": dict(arguments)}
         try:
             result = await self._request("tools/call", params)
         except (SessionEnded, SignInNeeded) as error:
-            # Nothing was done; it has to be greeted anew.
+            # The server did nothing; it needs a new session.
             if isinstance(error, SignInNeeded) and (error.wider or not await self._who().refresh()):
                 await self._fail_for(error)
                 raise
@@ -284,7 +284,7 @@ class McpServer:
             self._given_up = True
             raise
         except McpServerTimeout as slow:
-            # It may go on for ever; the next call gets a new one.
+            # The call may never end; the next one gets a new program.
             await self._fail(str(slow))
             raise ConnectionLost(f"{slow}, its time limit; it was ended") from slow
         except (SessionEnded, SignInNeeded):
@@ -315,7 +315,7 @@ class McpServer:
             await self._fail_for(error)
             raise
         except Exception as error:
-            # A defect of ours, too, must not leave it starting for ever; its words could hold a secret.
+            # Defects of ours must not leave the state at STARTING; their messages could contain a secret.
             why = str(error) if isinstance(error, _TOLD) else f"it can't be used ({type(error).__name__})"
             cause = why
             timed_out = isinstance(error, TimeoutError | McpServerTimeout)
@@ -356,7 +356,7 @@ class McpServer:
         await self.listing.fetch_tools(self._connection)
 
     def _address(self, table: ServerTable) -> McpConnection:
-        # It brings an HTTP client along, which takes a moment to be imported and made.
+        # This imports an HTTP client, which takes a moment.
         from app.mcp_client.http_connection import HttpConnection
 
         return HttpConnection(table.url, table.headers, self._root, self._notified, self._authorise)
@@ -373,13 +373,13 @@ class McpServer:
         return self._signed_in
 
     async def sign_in(self, show: "ShowSignIn", confirm: "ConfirmOrigins | None" = None) -> None:
-        """Sign the user in, then start it.
+        """Sign the user in, then start the server.
 
         Args:
             confirm: Asks the user about addresses of different origins; without it they are refused.
 
         Raises:
-            ConnectionLost: It came to nothing.
+            ConnectionLost: The sign-in or the start failed.
         """
         from app.mcp_client.oauth import SignInFailed
 
@@ -420,7 +420,7 @@ class McpServer:
                 )
 
     async def _mourn(self, program: McpServerProgram) -> None:
-        """Report the end of a program that ended by itself."""
+        """Wait for the program's end; set the state to FAILED if the program ended by itself."""
         await program.connection.ended.wait()
         if self._program is program and self.state is McpServerState.READY:
             await self._fail(program.connection.end_reason)
@@ -434,7 +434,7 @@ class McpServer:
             self._become(state, why, cause or why)
 
     async def _fail_for(self, refusal: SessionEnded | SignInNeeded) -> None:
-        """Do without the server until the next call, or until the user has signed in."""
+        """Set the state after an ended session or a missing sign-in."""
         if isinstance(refusal, SignInNeeded):
             self._challenge = refusal.challenge
             await self._fail(str(refusal), McpServerState.SIGN_IN)

@@ -24,16 +24,16 @@ from app.tools.tool_registry import OfferedTools, ToolSource, UnavailableServer,
 
 CHARACTERS_PER_TOKEN = 4
 DEFAULT_CONTEXT_TOKENS = 32_000
-"""Tokens that a model is taken to have room for where nothing says so."""
+"""Context tokens assumed for a model whose context window is unknown."""
 CONTEXT_SHARE_DIVISOR = 10
-"""Definitions may take one part of so many of the context."""
+"""Tool definitions may use at most 1/10 of the context."""
 _MAX_FOUND_TOOLS = 8
-"""Tools that one search gives."""
+"""Most tools in the result of a search."""
 _WORD = re.compile(r"[^\W_]+")
 
 
 def do_tools_fit_context(tools: Sequence[Tool], context_tokens: int | None) -> bool:
-    """Return whether the descriptions of all these tools fit in a model's context window."""
+    """Return whether the definitions of all these tools fit in their share of the model's context window."""
     room = (context_tokens or DEFAULT_CONTEXT_TOKENS) * CHARACTERS_PER_TOKEN // CONTEXT_SHARE_DIVISOR
     for tool in tools:
         room -= len(json.dumps(make_tool_schema(tool)))
@@ -67,7 +67,7 @@ class ToolSearch(Tool):
         )
 
     async def run(self, arguments: ToolSearchArguments, context: ToolContext) -> ToolOutput:
-        """Search."""
+        """Return the best matching tools."""
         found = (await asyncio.to_thread(rank_tools, self._tools, arguments.words))[:_MAX_FOUND_TOOLS]
         if not found:
             names = ", ".join(tool.name for tool in self._tools[:200])
@@ -78,10 +78,10 @@ class ToolSearch(Tool):
 
 
 class CallFoundTool(Tool):
-    """Calls a tool that was found.
+    """Calls a tool that `ToolSearch` has found.
 
     Args:
-        find: Finds those that servers have told since, as `ToolSource.find_tool`.
+        find: Finds tools that were listed later, like `ToolSource.find_tool`.
     """
 
     name = "call_tool"
@@ -104,7 +104,7 @@ class CallFoundTool(Tool):
         self._find = find
 
     async def run(self, arguments: UncheckedArguments, context: ToolContext) -> ToolOutput:
-        """Call it."""
+        """Call the tool. Raises ToolError if there is no such tool."""
         name, given = arguments.values.get("name"), arguments.values.get("arguments") or {}
         name = name if isinstance(name, str) else ""
         tool = self._tools.get(name) or await self._find(name, context.waits)
@@ -114,7 +114,7 @@ class CallFoundTool(Tool):
 
 
 def _object(given: Any) -> dict[str, Any]:
-    """The arguments as an object; some models write one out as text. Raises ToolError."""
+    """Return the arguments as an object; some models write it as JSON text. Raises ToolError."""
     if isinstance(given, str):
         try:
             given = json.loads(given)
@@ -126,7 +126,7 @@ def _object(given: Any) -> dict[str, Any]:
 
 
 def rank_tools(tools: Sequence[McpTool], query: str) -> list[McpTool]:
-    """Return the tools that contain any of the words, best matches first, names before descriptions."""
+    """Return the tools that contain any of the words, best matches first; names count more than descriptions."""
     wanted = {_stem(word) for word in _WORD.findall(query.lower())}
 
     def score(tool: McpTool) -> float:
@@ -145,7 +145,7 @@ def _stems(text: str) -> set[str]:
 
 
 def _stem(word: str) -> str:
-    """A word without its commonest endings, so that `issues` finds `issue`."""
+    """Return a word without common endings, so that `issues` matches `issue`."""
     for ending in ("ing", "es", "ed", "s"):
         if word.endswith(ending) and len(word) - len(ending) > 2:
             return word[: -len(ending)].rstrip("e")
@@ -153,22 +153,22 @@ def _stem(word: str) -> str:
 
 
 SWITCH_KEY_PREFIX = "server:"
-"""Key under which the store keeps that a server was switched on or off."""
+"""Prefix of the store's keys for servers switched on or off by the user."""
 TOOL_LIST_KEY_PREFIX = "server tools:"
-"""Key under which the store keeps which tools a server offered when it ran last."""
+"""Prefix of the store's keys for the tools that a server offered in its last run."""
 _MAX_STORED_CHARACTERS = 512 * 1024
-"""Characters of that; of a server that offers more, nothing is kept."""
+"""Most characters of a stored tool list; longer ones are not stored."""
 
 
 class ServerSettingStore(Protocol):
     """Port to stored switches and tool lists of servers; blocks."""
 
     def settings(self, prefix: str) -> Mapping[str, str]:
-        """Return the values whose keys begin with `prefix`."""
+        """Return the values whose keys start with `prefix`."""
         ...
 
     def set_setting(self, key: str, value: str | None) -> None:
-        """Keep a value."""
+        """Store a value, or delete it with None."""
         ...
 
 
@@ -184,12 +184,12 @@ class ServerEnvironment:
 
 
 class McpServers(ToolSource):
-    """The MCP servers of one workspace; to be used on one event loop.
+    """The MCP servers of one workspace; for use on one event loop.
 
     Args:
         environment: Workspace, sandbox and settings that the servers run in.
-        patience: Seconds from the start of a server that a turn waits for its tools; None for as long as it may
-            take to start.
+        patience: Seconds from the start of a server that a turn waits for its tools; None to wait for the server's
+            start timeout.
     """
 
     def __init__(self, environment: ServerEnvironment, patience: float | None = None) -> None:
@@ -198,11 +198,11 @@ class McpServers(ToolSource):
         self._servers: dict[str, McpServer] = {}
         self._switched: dict[str, bool] = {}
         self._kept: dict[str, Sequence[ToolDefinition]] = {}
-        """What was kept of each server's tools."""
+        """Stored or currently listed tools by server."""
         self._tools: dict[str, tuple[object, tuple[McpTool, ...]]] = {}
         self._changed = asyncio.Event()
         self._switching = asyncio.Lock()
-        """Held while servers are started and ended: of two wishes the later one counts."""
+        """Held while servers are started and stopped, so that the later of two requests takes effect last."""
         self._keeping: set[asyncio.Task[None]] = set()
 
     @property
@@ -216,7 +216,7 @@ class McpServers(ToolSource):
         await self._changed.wait()
 
     async def set_definitions(self, definitions: Sequence[ServerDefinition]) -> None:
-        """Set the servers: new or changed ones are started, missing ones are stopped."""
+        """Set the servers: start new or changed ones, stop missing ones."""
         async with self._switching:
             await self._know(definitions)
 
@@ -250,8 +250,8 @@ class McpServers(ToolSource):
         self._changed.set()
 
     def _remembered(self, definitions: Sequence[ServerDefinition]) -> dict[str, tuple[ToolDefinition, ...]]:
-        """Return the tools that servers offered in their last run, by server; blocks. Unreadable ones are left
-        out."""
+        """Return the tools that servers offered in their last run, by server; unreadable lists are left out.
+        Blocks."""
         kept = self._around.store.settings(TOOL_LIST_KEY_PREFIX)
         found = {}
         for each in definitions:
@@ -275,7 +275,7 @@ class McpServers(ToolSource):
         """Store the tools of a server for its next start; blocks."""
         entry = json.dumps({"server": definition.fingerprint, "tools": dump_tools(offers)})
         with suppress(StorageError):
-            # Without it the next start is waited for, which is no reason to fail.
+            # Without the stored list, the next turn only waits for the server's start.
             self._around.store.set_setting(
                 f"{TOOL_LIST_KEY_PREFIX}{definition.name}", entry if len(entry) <= _MAX_STORED_CHARACTERS else None
             )
@@ -285,7 +285,7 @@ class McpServers(ToolSource):
         return self._switched.get(server.name, server.definition.table.enabled)
 
     async def set_enabled(self, server: McpServer, *, enabled: bool) -> None:
-        """Start or stop a server, and remember that; raises StorageError."""
+        """Start or stop a server and store the choice; raises StorageError."""
         async with self._switching:
             kept = "on" if enabled else "off"
             await asyncio.to_thread(self._around.store.set_setting, f"{SWITCH_KEY_PREFIX}{server.name}", kept)
@@ -296,17 +296,17 @@ class McpServers(ToolSource):
                 await server.stop()
 
     async def restart(self, server: McpServer) -> None:
-        """Stop it and start it again, unless it is switched off."""
+        """Stop the server, and start it again if it is enabled."""
         async with self._switching:
             await server.stop()
             if self.is_enabled(server):
                 server.start_in_background()
 
     async def offered_tools(self, context_tokens: int | None) -> OfferedTools:
-        """Return the tools of all servers, behind a search where they would take too much of the context.
+        """Return the tools of all servers; a search tool instead of a list that would use too much of the context.
 
-        One that is starting is waited for where it is not known what it offers. One of which that is known, or that
-        has ended, is waited for when it is called.
+        Wait for servers that are starting and whose tools are unknown. For other servers that are not ready, a call
+        of one of their tools waits.
         """
         await asyncio.gather(*map(self._wait_for, self._awaited))
         for server in self.servers:
@@ -317,7 +317,7 @@ class McpServers(ToolSource):
         return OfferedTools((ToolSearch(tools), CallFoundTool(tools, self.find_tool)), tools)
 
     async def _wait_for(self, server: McpServer) -> None:
-        """Wait until a server has started or failed, or it has had its time."""
+        """Wait until a server has started or failed, or `patience` is over."""
         if self._patience is None:
             await server.wait_until_ready_or_failed()
             return
@@ -340,19 +340,19 @@ class McpServers(ToolSource):
 
     @property
     def unavailable_servers(self) -> list[UnavailableServer]:
-        """Return the servers that are switched on and cannot be used now."""
+        """Return the enabled servers that cannot be used now."""
         return [
             found for each in self.servers if self.is_enabled(each) and (found := each.unavailable_reason) is not None
         ]
 
     async def find_tool(self, name: str, report_wait: Callable[[str], None]) -> Tool | None:
-        """Return a tool of a server that had not started when the turn began; wait for the server.
+        """Return a tool of a server that had not started when the turn started; wait for the server.
 
         Args:
-            report_wait: Takes in a few words what is waited for; empty words end the wait.
+            report_wait: Called with a few words that say what the call waits for; an empty text ends the wait.
 
         Raises:
-            ToolError: Its server can't be used; the text says why.
+            ToolError: The server can't be used; the text says why.
         """
         found = [each for each in self.servers if self.is_enabled(each) and has_server_prefix(name, each.name)]
         for server in found:
@@ -371,7 +371,7 @@ class McpServers(ToolSource):
         return None
 
     def _tools_of(self, server: McpServer) -> tuple[McpTool, ...]:
-        """Its tools, the same objects as long as it offers the same."""
+        """Return the server's tools; the same objects as long as its list does not change."""
         known = self._tools.get(server.name)
         if known is None or known[0] is not server.tools:
             known = (server.tools, tuple(McpTool(server, offer) for offer in server.tools))

@@ -1,12 +1,11 @@
-"""Sign in to a server in the user's browser: OAuth 2.1 with PKCE, as MCP's specification demands.
+"""Sign in to a server in the user's browser: OAuth 2.1 with PKCE, as required by MCP's specification.
 
-Where to sign in is found by RFC 9728 (of the resource) and RFC 8414 (of the authorization server); who asks is
-registered there by RFC 7591 where the user has given no client id; the browser comes back to a port of this machine.
-
-A server may name the sign-in page of an honest authorization server and a token endpoint of its own, and so collect
-codes that are meant for the other (mix-up attack, RFC 9700 section 4.4). Therefore metadata counts only if it names
-the issuer that it was asked for (RFC 8414 section 3.3), the answer in the browser must come from that issuer where it
-says from whom it comes (RFC 9207), and addresses at more than one origin are named to the user, who has to agree.
+The sign-in page is found by RFC 9728 (metadata of the resource) and RFC 8414 (of the authorization server). If the
+user has not configured a client id, signoff registers itself by RFC 7591. The browser is redirected to a local port.
+A malicious server could combine the sign-in page of an honest authorization server with its own token endpoint, to
+get codes for the honest one (mix-up attack, RFC 9700 section 4.4). Therefore metadata must name the issuer that it
+was requested for (RFC 8414 section 3.3), the redirect must come from that issuer if it names one (RFC 9207), and the
+user must confirm addresses at more than one origin.
 """
 
 import asyncio
@@ -28,7 +27,6 @@ from app.mcp_client.http_connection import load_certificates
 from app.mcp_client.mcp_connection import ConnectionLost
 from app.mcp_client.token_store import OAuthToken, TokenStore
 
-"""In which a browser says what it wants."""
 _LONGEST = 16_384
 _PATH = "/callback"
 _PAGE = b"<!doctype html><meta charset=utf-8><title>signoff</title><p>%s You can close this page."
@@ -39,48 +37,48 @@ class SignInRequest:
     """The data that the user needs to sign in."""
 
     address: str
-    """To be opened in the browser."""
+    """The URL to open in the browser."""
     port: int
-    """Of this machine, at which the browser comes back."""
+    """The local port of the redirect."""
     accept_pasted_address: Callable[[str], bool]
-    """Takes the address at which the browser ended up, as the user pastes it; says whether it is the right one."""
+    """Called with the redirect URL if the user pastes it; returns whether it is the right one."""
 
 
 class OAuthCallbackListener:
-    """Listens for the browser's redirect; requests that do not know the state are ignored."""
+    """Listens for the browser's redirect; requests without the right state are ignored."""
 
     def __init__(self) -> None:
         self.state = secrets.token_urlsafe(32)
         self.port = 0
-        """At which it listens."""
+        """The port on which it listens."""
         self._arrived: asyncio.Future[Mapping[str, str]] = asyncio.get_running_loop().create_future()
         self._answering: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> "OAuthCallbackListener":
-        """Listen. Raises OSError."""
+        """Start listening. Raises OSError."""
         self._server = await asyncio.start_server(self._answer, "127.0.0.1", 0, limit=_LONGEST)
         self.port = int(self._server.sockets[0].getsockname()[1])
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Listen no more."""
-        # Browsers hold connections open that they never use: those are not waited for.
+        """Stop listening."""
+        # Don't wait for open connections: browsers keep some that they never use.
         self._server.close()
         for task in self._answering:
             task.cancel()
 
     @property
     def address(self) -> str:
-        """Return the redirect address."""
+        """Return the redirect URL."""
         return f"http://127.0.0.1:{self.port}{_PATH}"
 
     def accept_pasted_address(self, address: str) -> bool:
-        """Take a pasted address if it is the redirect address with the right state; return whether it was."""
+        """Accept a URL if it is the redirect URL with the right state; return whether it is."""
         try:
             parts = urlsplit(address.strip())
             every = parse_qs(parts.query, keep_blank_values=True)
             given = {key: values[0] for key, values in every.items()}
-            # RFC 6749 section 3.1: none comes twice. Of two issuers nobody knows which is meant.
+            # RFC 6749 section 3.1 forbids repeated parameters; with two issuers it is unclear which one counts.
             once = all(len(values) == 1 for values in every.values())
             known = once and parts.path == _PATH and secrets.compare_digest(given.get("state", ""), self.state)
         except (ValueError, TypeError):
@@ -105,7 +103,7 @@ class OAuthCallbackListener:
             page = _PAGE % (b"signoff has your answer." if known else b"This is nothing that signoff asked for.")
             head = f"HTTP/1.1 {200 if known else 404} X\r\nContent-Type: text/html\r\nContent-Length: {len(page)}\r\n"
             writer.write(f"{head}Connection: close\r\n\r\n".encode() + page)
-            # It goes out by itself: to wait for it would be to wait for a browser that is not waited for.
+            # Don't wait until the page is sent: the browser may never read it.
         except (OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             return
         finally:
@@ -114,21 +112,21 @@ class OAuthCallbackListener:
 
 
 ShowSignIn = Callable[[SignInRequest], Awaitable[None]]
-"""Invites the user to sign in, and returns at once."""
+"""Shows the user how to sign in, and returns at once."""
 OriginsByRole = Mapping[str, str]
-"""The origin of each address that takes part in a sign-in, by what it is for."""
+"""The origins of all addresses in a sign-in, by purpose."""
 ConfirmOrigins = Callable[[OriginsByRole], Awaitable[bool]]
-"""Asks the user whether to sign in though the addresses have different origins."""
+"""Asks the user whether to sign in although the addresses have different origins."""
 MAX_RESPONSE_BYTES = 256 * 1024
-"""Bytes of what is read here, each time."""
+"""Most bytes of one response."""
 SIGN_IN_SECONDS = 300.0
-"""Seconds that the user has for it."""
+"""Seconds that the user has to sign in."""
 _SECONDS = 20.0
 _LONGEST_WORDS = 500
-"""Characters of what an authorization server says of a refusal."""
+"""Most characters of an authorization server's error message."""
 _CHALLENGE = re.compile(r'resource_metadata="([^"]{1,2000})"')
 _ADDRESS = re.compile(r"https?://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?([/?][!-\"$-\[\]-~]*)?", re.IGNORECASE)
-"""An address that a browser and this program read alike: ASCII, without user name, backslash and fragment."""
+"""A URL that browsers and this program parse in the same way: ASCII, without user name, backslash and fragment."""
 _SCOPE = re.compile(r'(?:^|[\s,])scope="([^"]{1,2000})"')
 
 
@@ -137,7 +135,7 @@ class SignInFailed(Exception):
 
 
 class SignInRefused(SignInFailed):
-    """An authorization server refused; the credentials shown to it are void."""
+    """An authorization server refused the credentials; they are not valid any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,13 +149,13 @@ class _Place:
     scope: str
     resource: str
     names_itself: bool
-    """Its answers say whose they are, by RFC 9207."""
+    """Its redirects name the issuer (RFC 9207)."""
 
     def roles(self, server: str, *, registers: bool) -> OriginsByRole:
-        """Return the purpose of each origin.
+        """Return the origins by purpose.
 
         Args:
-            server: The address of the MCP server, which gets the tokens.
+            server: The URL of the MCP server, which gets the tokens.
             registers: Whether the registration endpoint is used.
         """
         addresses = {
@@ -174,7 +172,8 @@ class OAuthSignIn:
     """Signs the user in to one server.
 
     Args:
-        client: Makes the requests; without a client id signoff registers itself.
+        client: Sends the requests.
+        client_id: The user's client id; without it signoff registers itself.
     """
 
     def __init__(self, url: str, client: httpx2.AsyncClient, *, client_id: str = "") -> None:
@@ -183,14 +182,14 @@ class OAuthSignIn:
         self._client_id = client_id
 
     async def sign_in(self, challenge: str, show: ShowSignIn, confirm: ConfirmOrigins | None) -> OAuthToken:
-        """Sign the user in.
+        """Sign the user in; return the token.
 
         Args:
-            challenge: The header with which the server has asked for it.
+            challenge: The header with which the server has requested a sign-in.
             confirm: Asks the user about addresses of different origins; None refuses them.
 
         Raises:
-            SignInFailed: It came to nothing.
+            SignInFailed: The sign-in failed.
         """
         place = await self._place(challenge)
         await self._agreed(place, confirm)
@@ -234,7 +233,7 @@ class OAuthSignIn:
         return await self._granted(given, {**grant, "code_verifier": verifier})
 
     async def refresh(self, token: OAuthToken) -> OAuthToken:
-        """Return a new token for an expired one; raises SignInFailed, or SignInRefused where there will be none."""
+        """Return a new token for an expired one; raises SignInFailed, or SignInRefused if a new sign-in is needed."""
         if not token.refresh_token:
             raise SignInRefused("the sign-in has ended")
         return await self._granted(token, {"grant_type": "refresh_token", "refresh_token": token.refresh_token})
@@ -265,7 +264,7 @@ class OAuthSignIn:
             raise SignInFailed("the authorization server does not know PKCE")
         base = issuer.rstrip("/")
         scopes = resource.get("scopes_supported") or []
-        # What this request wants, rather than all that there is.
+        # The scope of this request has precedence over all supported scopes.
         wanted = [scope[1]] if (scope := _SCOPE.search(challenge)) else scopes
         return _Place(
             str(found.get("issuer") or issuer),
@@ -289,7 +288,7 @@ class OAuthSignIn:
         return {}
 
     async def _agreed(self, place: _Place, confirm: ConfirmOrigins | None) -> None:
-        """Return if all addresses are of one origin or the user agrees to them; raises SignInFailed."""
+        """Return if all addresses have one origin or the user agrees to them; raise SignInFailed otherwise."""
         roles = place.roles(self._url, registers=not self._client_id)
         if len(set(roles.values())) == 1:
             return
@@ -300,7 +299,7 @@ class OAuthSignIn:
             raise SignInFailed("you did not agree to the addresses of its sign-in")
 
     async def _metadata(self, issuer: str) -> dict[str, Any]:
-        """The metadata of an issuer; empty if it has none. Raises SignInFailed if it is of another issuer only."""
+        """Return the metadata of an issuer; empty if it has none. Raises SignInFailed if it names another issuer."""
         origin, path = _origin(issuer), urlsplit(issuer).path.rstrip("/")
         known = f"{origin}/.well-known"
         ends = (f"oauth-authorization-server{path}", f"openid-configuration{path}")
@@ -310,7 +309,7 @@ class OAuthSignIn:
             if found is None:
                 continue
             named = str(found.get("issuer", ""))
-            # The only difference that is none: the slash after a host alone.
+            # A slash after a host without path makes no difference.
             if named == issuer or (not path and named.rstrip("/") == issuer.rstrip("/")):
                 return found
             others.append(named[:200] or "no issuer")
@@ -344,7 +343,7 @@ class OAuthSignIn:
         return client_id, secret if isinstance(secret, str) else ""
 
     async def _json(self, method: str, address: str, **what: Any) -> dict[str, Any]:
-        """An answer; raises SignInFailed."""
+        """Send a request and return the JSON object of the response; raises SignInFailed."""
         headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
         host = urlsplit(address).netloc
         body = bytearray()
@@ -371,10 +370,10 @@ class OAuthSignIn:
         return found
 
     def _safe(self, address: str) -> str:
-        """The address, if it is encrypted, or on this machine as the server is; raises SignInFailed."""
+        """Return the address if it is HTTPS, or on this machine like the server; raise SignInFailed otherwise."""
         local = {"127.0.0.1", "localhost", "::1"}
         try:
-            # Both raise ValueError for what is no address, such as a port beyond 65,535.
+            # Both raise ValueError for an invalid URL, for example a port above 65,535.
             parts, own, _ = urlsplit(address), urlsplit(self._url), _origin(address)
         except ValueError as error:
             raise SignInFailed(f"{address[:200]} is no address") from error
@@ -396,7 +395,7 @@ async def _way_back() -> AsyncIterator[OAuthCallbackListener]:
 
 
 def _covers(resource: str, url: str) -> bool:
-    """Return whether a token's resource is at the origin of an address, and at its path or above it."""
+    """Return whether a token's resource has the same origin as a URL, and the same path or a parent of it."""
     try:
         wide, narrow = urlsplit(resource), urlsplit(url)
     except ValueError:
@@ -410,7 +409,7 @@ def _challenge_of(verifier: str) -> str:
 
 
 def _origin(url: str) -> str:
-    """Scheme, host and port, the default port left out; raises ValueError."""
+    """Return scheme, host and port without a default port; raises ValueError."""
     parts = urlsplit(url)
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname or ""
     port = "" if parts.port in (None, {"https": 443, "http": 80}.get(parts.scheme)) else f":{parts.port}"
@@ -418,7 +417,7 @@ def _origin(url: str) -> str:
 
 
 class OAuthSession:
-    """Tokens of one server address."""
+    """The stored token for one server URL, with sign-in and renewal."""
 
     def __init__(self, url: str, tokens: TokenStore, client_id: str) -> None:
         self._url = url
@@ -426,7 +425,7 @@ class OAuthSession:
         self._client_id = client_id
         self._renewing = asyncio.Lock()
         self._sent = ""
-        """The token that went with the last request."""
+        """The access token of the last request."""
 
     async def headers(self) -> Mapping[str, str]:
         """Return the headers of a request; empty if the user has not signed in. Raises ConnectionLost."""
@@ -438,26 +437,26 @@ class OAuthSession:
         return {"Authorization": f"Bearer {token.access_token}"} if token else {}
 
     async def refresh(self) -> bool:
-        """Refresh a token that the server refused; return whether there is one. Raises ConnectionLost."""
+        """Refresh a token that the server refused; return whether there is a new one. Raises ConnectionLost."""
         async with self._renewing:
             token = await self._kept()
             if token is not None and token.access_token != self._sent:
-                # Another window has renewed it meanwhile.
+                # Another process has renewed it meanwhile.
                 return True
             return token is not None and await self._renewed(token) is not None
 
     async def sign_in(self, challenge: str, show: ShowSignIn, confirm: ConfirmOrigins | None) -> None:
-        """Sign the user in, as `OAuthSignIn.sign_in`; raises SignInFailed."""
+        """Sign the user in like `OAuthSignIn.sign_in` and store the token; raises SignInFailed."""
         async with httpx2.AsyncClient(verify=load_certificates()) as client:
             token = await OAuthSignIn(self._url, client, client_id=self._client_id).sign_in(challenge, show, confirm)
         await self._keep(token)
 
     async def _renewed(self, token: OAuthToken) -> OAuthToken | None:
-        """Another token; None where the user has to sign in. Raises ConnectionLost where that is not known."""
+        """Return a new token; None if the user must sign in again. Raises ConnectionLost if the renewal failed."""
         try:
             return await self._asked_anew(token)
         except SignInFailed as error:
-            # Whoever is offline for a moment is not signed out.
+            # A network error does not sign the user out.
             raise ConnectionLost(f"the sign-in could not be renewed: {error}") from error
 
     async def _asked_anew(self, token: OAuthToken) -> OAuthToken | None:
@@ -465,7 +464,7 @@ class OAuthSession:
             async with httpx2.AsyncClient(verify=load_certificates()) as client:
                 renewed: OAuthToken | None = await OAuthSignIn(self._url, client).refresh(token)
         except SignInRefused:
-            # One that can be used once may have been used by another window.
+            # Another process may have used this refresh token, which is valid only once.
             other = await self._kept()
             if other is not None and other.access_token != token.access_token:
                 return other

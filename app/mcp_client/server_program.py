@@ -31,15 +31,19 @@ from app.sandbox.sandbox import Sandbox
 
 _CHUNK = 64 * 1024
 MAX_UNREAD_BYTES = 32 * 1024 * 1024
-"""Bytes that it has not read yet."""
+"""Most buffered bytes that the program has not read yet."""
 _ENDING = 5.0
-"""Seconds in which a program ends that has closed its output."""
+"""Seconds in which a program must end after closing its output."""
 _PAUSE = 0.005
-"""Seconds between two pieces of a log that comes as fast as it can, so that it costs next to nothing."""
+"""Seconds between two reads of a fast log, to limit its cost."""
 
 
 class StdioConnection(McpConnection):
-    """Connection to a program by its standard streams."""
+    """Connection to a program by its standard streams.
+
+    Args:
+        log: Called with output that is not a message.
+    """
 
     def __init__(
         self,
@@ -48,15 +52,14 @@ class StdioConnection(McpConnection):
         on_notification: HandleNotification,
         log: Callable[[bytes], None],
     ) -> None:
-        """Listen to it; `log` takes what it prints that is no message."""
         super().__init__(root, on_notification)
         self._process = process
         self._log = log
         self.end_reason = ""
-        """Why it can be talked to no more."""
+        """Why the connection has ended; empty before."""
         self._listening = [asyncio.ensure_future(work) for work in (self._listen(), self._listen_to_log())]
         self.ended = asyncio.Event()
-        """Set once it can be talked to no more."""
+        """Set when the connection has ended."""
 
     async def _ask(self, message: Message, answer: "asyncio.Future[Message]") -> None:
         await self._send(message)
@@ -70,7 +73,7 @@ class StdioConnection(McpConnection):
 
     def _write(self, message: Message) -> None:
         if self.ended.is_set():
-            # It may still run, and would be waited for.
+            # The program may still run, but it would never answer.
             raise ConnectionLost(self.end_reason)
         pipe = self._process.stdin
         if pipe.transport.get_write_buffer_size() > MAX_UNREAD_BYTES:
@@ -78,7 +81,7 @@ class StdioConnection(McpConnection):
         pipe.write(json.dumps(message, separators=(",", ":")).encode("ascii") + b"\n")
 
     async def close(self) -> None:
-        """Stop the program with all that it has started."""
+        """Stop the program with all processes that it has started."""
         self._end("it was stopped")
         await self._process.terminate()
         for task in self._listening:
@@ -94,7 +97,7 @@ class StdioConnection(McpConnection):
         except (ConnectionLost, OSError) as error:
             why = str(error)
         except Exception as error:
-            # A defect of ours must not leave anyone waiting.
+            # After a defect of ours, waiting callers must get an error too.
             why = f"{type(error).__name__}: {error}"
         if not why:
             with suppress(TimeoutError):
@@ -103,7 +106,7 @@ class StdioConnection(McpConnection):
         await self._process.terminate()
 
     async def _lines(self) -> AsyncIterator[bytes]:
-        """Yield lines of the program, each bounded. Raises ConnectionLost for one that is too long."""
+        """Yield the lines of the program. Raises ConnectionLost for a line that is too long."""
         buffer = bytearray()
         while chunk := await self._process.stdout.read(_CHUNK):
             looked = len(buffer)
@@ -115,18 +118,18 @@ class StdioConnection(McpConnection):
                 yield line
             if len(buffer) > MAX_SERVER_MESSAGE_BYTES:
                 raise ConnectionLost(f"it sent a line of more than {MAX_SERVER_MESSAGE_BYTES // 1024**2} MB")
-            # However fast it writes, others have their turn.
+            # Let other tasks run, however fast the program writes.
             await asyncio.sleep(0)
 
     async def _take_line(self, line: bytes) -> None:
         try:
             message = await parse_message(line)
         except RpcError:
-            # Programs print banners there, too.
+            # Not a message: programs print banners to stdout too.
             self._log(line[:2000] + b"\n")
             message = None
         for answer in self._take(message, len(line)):
-            # Not waited for: one that asks and asks and never reads would have to be waited for without end.
+            # Don't wait until it is written: a program that never reads would block this task.
             self._write(answer)
 
     async def _listen_to_log(self) -> None:
@@ -143,7 +146,7 @@ class StdioConnection(McpConnection):
 
 @dataclass(frozen=True, slots=True)
 class McpServerProgram:
-    """A server's running program, with its connection, its layer and its clean-up."""
+    """A server's running program with its connection, layer and clean-up."""
 
     connection: StdioConnection
     process: PersistentProcess
@@ -151,13 +154,13 @@ class McpServerProgram:
     _stack: AsyncExitStack
 
     async def replace_overlay(self, pending: PendingFiles) -> list[str]:
-        """Show it the workspace as it is now with these changes over it.
+        """Show the program the current workspace with these pending changes.
 
         Returns:
-            The paths that it has written since anyone has looked, which are thrown away.
+            The paths that it has written since the last `read_changes`; these changes are discarded.
 
         Raises:
-            OSError: That can't be done.
+            OSError: The layer could not be replaced.
         """
         if self.layer is None:
             return []
@@ -169,14 +172,14 @@ class McpServerProgram:
 
     @asynccontextmanager
     async def read_changes(self) -> AsyncIterator[PersistentOverlay]:
-        """Return the files that the program has written, as a snapshot. Raises `OSError`."""
+        """Yield the files that the program has written, as a snapshot. Raises `OSError`."""
         assert self.layer is not None
         async with self.process.paused():
             yield self.layer
             await asyncio.to_thread(self.layer.mark_seen)
 
     async def close(self) -> None:
-        """Stop it, and discard its layer."""
+        """Stop the program, and discard its layer."""
         await self._stack.aclose()
 
 
@@ -191,13 +194,13 @@ async def start_server_program(
     on_notification: HandleNotification,
     log: Callable[[bytes], None],
 ) -> McpServerProgram:
-    """Start a server.
+    """Start a server's program.
 
     Args:
-        environment: signoff's own, of which it gets what is no secret.
+        environment: signoff's environment; the program gets it without secrets.
 
     Raises:
-        ConnectionLost: It could not be started; the message says why.
+        ConnectionLost: The program could not be started; the message says why.
     """
     folder = _folder(root, table.cwd)
     path = table.env.get("PATH") or environment.get("PATH") or os.defpath
@@ -231,7 +234,7 @@ async def start_server_program(
 
 
 def _folder(root: Path, wanted: str) -> Path:
-    """Where it runs. Raises ConnectionLost."""
+    """Return the working folder. Raises ConnectionLost."""
     try:
         return root / Path(wanted).expanduser()
     except RuntimeError as error:
@@ -239,9 +242,9 @@ def _folder(root: Path, wanted: str) -> Path:
 
 
 def _found(command: str, folder: Path, path: str) -> str:
-    """The absolute path of a program. Raises ConnectionLost."""
+    """Return the absolute path of a program. Raises ConnectionLost."""
     found = None
-    # What holds a NUL, or begins with the home of nobody, is the name of nothing.
+    # A name with a NUL, or with an unknown user's home, is not found.
     with suppress(ValueError, RuntimeError):
         wanted = Path(command).expanduser()
         found = shutil.which(folder / wanted) if "/" in command else shutil.which(command, path=path)

@@ -38,9 +38,9 @@ from app.tools.command.command_result import (
 )
 
 _MAX_PARTS = 2_000
-"""Parts of one answer that are looked at."""
+"""Most parts of one answer that are shown."""
 _DEEPEST = 100
-"""How often structured content may be nested: over lines, each of them is indented by as much."""
+"""Most levels of structured content: on separate lines, each level adds an indentation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class ResultText:
     text: str
     summary: str
     failed: bool
-    """The tool says that it failed."""
+    """Whether the tool reports a failure."""
     images: tuple[tuple[Image, bytes], ...] = ()
 
 
@@ -82,14 +82,14 @@ def format_result(result: Message, tool: str = "") -> ResultText:
 
 
 class _Images:
-    """Takes the images of one answer, as many as a message may have."""
+    """Collects the images of one answer, at most as many as a message may have."""
 
     def __init__(self, tool: str) -> None:
         self._tool = tool
         self.taken: list[tuple[Image, bytes]] = []
 
     def take_image(self, data: str) -> str:
-        """Store a Base64 image; return the text that stands for it."""
+        """Decode and collect a Base64 image; return the text that replaces it."""
         try:
             if len(data) > MAX_IMAGE_BYTES * 4 // 3 + 4:
                 raise NotAnImage("is too large")
@@ -105,14 +105,14 @@ class _Images:
 
 
 def _written(value: Any) -> str:
-    """A value as JSON, over lines where it is not nested too deep for that."""
+    """Return a value as indented JSON, or a note if it is nested too deeply."""
     if _deeper_than(_DEEPEST, value):
         return "[structured content, nested too deep to be shown]"
     return json.dumps(value, ensure_ascii=False, indent=1)
 
 
 def _deeper_than(most: int, value: Any) -> bool:
-    """Whether lists and objects are nested more than so often."""
+    """Return whether lists and objects are nested more deeply than `most` levels."""
     level: list[Any] = [[value]]
     for _ in range(most + 1):
         inner = chain.from_iterable(each.values() if isinstance(each, dict) else each for each in level)
@@ -162,7 +162,7 @@ def _resource(resource: Any) -> str:
 
 
 def _size(data: Any) -> str:
-    """Return the size of Base64 data, in words."""
+    """Return the size of Base64 data as text."""
     count = len(data) if isinstance(data, str) else 0
     return format_size(count * 3 // 4 - (data[-2:].count("=") if count else 0))
 
@@ -183,12 +183,17 @@ class McpTool(Tool):
         self.definition = definition
 
     async def run(self, arguments: UncheckedArguments, context: ToolContext) -> ToolOutput:
-        """Ask the user, call the tool, and stage what it wrote to the workspace."""
+        """Ask the user, call the tool, and stage its changes to the workspace.
+
+        Raises:
+            ToolError: The server can't be used, or its changes can't be staged.
+            CallRejected: The user denied permission, or no user could be asked.
+        """
         server = self.server
         reach = await server.write_access()
         if context.planning and reach is WriteAccess.DIRECT:
             raise ToolError(f"Plan mode: {server.name} could write to the user's files.")
-        # On a thread: the arguments may be long, and all of them are looked through.
+        # On a thread, because checking long arguments takes time.
         question = await asyncio.to_thread(self._question, arguments.values, reach, planning=context.planning)
         answer = await context.confirm(question)
         if not answer.allowed:
@@ -209,7 +214,7 @@ class McpTool(Tool):
         except ConnectionLost as error:
             raise ToolError(unavailable_message(server.name, str(error))) from error
         if lost:
-            # It may have been meant, and nobody is there any more who could be asked.
+            # Outside of a call, no user can be asked whether to keep the changes.
             note = format_paths(f"thrown away, as {server.name} wrote it outside of a finished call", lost)
             output = replace(output, text=f"{output.text}\n{note}")
         try:
@@ -224,7 +229,7 @@ class McpTool(Tool):
         return output
 
     async def _lay(self, context: ToolContext) -> list[str]:
-        """Prepare the call as `McpServer.start_with_files`, and report a wait for a server that is not ready."""
+        """Prepare the call with `McpServer.start_with_files`; report the wait for a server that is not ready."""
         pending = await asyncio.to_thread(context.draft.pending_files)
         if self.server.state is McpServerState.READY:
             return await self.server.start_with_files(pending)
@@ -235,7 +240,7 @@ class McpTool(Tool):
             context.waits("")
 
     async def _answer(self, values: Mapping[str, object], context: ToolContext) -> ToolOutput:
-        """Return the output of a call; files that it wrote count also after an error."""
+        """Return the output of a call; an error is an output too, so that files written before it are staged."""
         try:
             said = await asyncio.to_thread(
                 format_result, await self.server.call_tool(self.definition, values), self.name
@@ -256,23 +261,23 @@ class McpTool(Tool):
             notes.append("The server says that it only reads.")
         notes.append(f"{server.name}: {server.definition.origin} ({server.definition.source})")
         if odd := find_deceptive_characters(detail := format_call(offer.tool, values)):
-            # Nothing comes before the word that there is no review.
+            # Only the note that there is no review comes before this warning.
             notes.insert(1 if reach is WriteAccess.DIRECT else 0, f"Careful: the arguments hold {odd}.")
         title, direct = f"Call a tool of {server.name}?", reach is WriteAccess.DIRECT
-        # What was allowed while there was a layer is not allowed where there is none any more.
+        # A permission given while the server was on a layer does not cover direct access.
         covered = f"{server.definition.fingerprint} {offer.fingerprint}{' direct' if direct else ''}"
         form = ToolForm(server.name, offer.tool, covered)
         return PermissionRequest("server", title, detail, ".", tuple(notes), form, direct)
 
 
 def describe_startup_wait(servers: Sequence[McpServer]) -> str:
-    """Return which servers are still starting, in a few words; empty if none."""
+    """Return which servers are still starting, in a few words; empty if there are none."""
     names = ", ".join(each.startup_wait_label for each in servers)
     return f"the MCP server{'s' if len(servers) > 1 else ''} {names}" if names else ""
 
 
 def unavailable_message(server: str, why: str) -> str:
-    """Return the result of a call to a server that failed."""
+    """Return the result of a call to a server that cannot be used."""
     return (
         f"The server {server} can't be used: {safe_server_text(why)[:4000]}. Go on without it, or tell the user, who "
         "can look at its log and start it again (/mcp in the app)."
@@ -280,7 +285,7 @@ def unavailable_message(server: str, why: str) -> str:
 
 
 def format_call(tool: str, values: Mapping[str, object]) -> str:
-    """Return a call for the user: the tool and each whole argument; no line of one can pass for another."""
+    """Return a call for the user: the tool and all arguments in full; `│` marks continuation lines of an argument."""
     lines = [tool]
     for name, value in values.items():
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)

@@ -1,6 +1,7 @@
-"""Tokens of servers to which the user has signed in, in a file that nobody else can read.
+"""Tokens of servers to which the user has signed in, in a file that only the user can read.
 
-It lies in the state folder, which no command and no server on a layer sees. Tokens are in no log, session or export.
+The file is in the state folder, which commands and servers on a layer cannot see. Logs, sessions and exports contain
+no tokens.
 """
 
 import fcntl
@@ -17,46 +18,46 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 _EARLY = 60.0
-"""Seconds before its end from which on a token is taken to have ended."""
+"""Seconds before its expiry from which a token counts as expired."""
 
 
 class OAuthToken(BaseModel):
-    """Token for one server address."""
+    """Token for one server URL."""
 
     model_config = ConfigDict(frozen=True)
 
     access_token: str
     refresh_token: str = ""
     expires: float = 0
-    """As Unix time; 0 if it doesn't."""
+    """Unix time; 0 if it doesn't expire."""
     token_endpoint: str
-    """Where it is renewed."""
+    """The URL for renewing it."""
     client_id: str
     client_secret: str = ""
     resource: str = ""
-    """What it is for."""
+    """The resource for which it is valid."""
 
     def __repr__(self) -> str:
-        """Hide the secrets."""
+        """Return a text without the secrets."""
         return "Token(…)"
 
     __str__ = __repr__
 
     @property
     def is_expired(self) -> bool:
-        """Return whether it has expired."""
+        """Return whether it has expired or will within a minute."""
         return bool(self.expires) and time.time() > self.expires - _EARLY
 
 
 class TokenStore:
-    """All tokens by the address of the server; blocks."""
+    """All tokens by server URL; blocks."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.Lock()
 
     def get(self, url: str) -> OAuthToken | None:
-        """Return the token for an address; None if there is none that can be read."""
+        """Return the token for a URL; None if there is none or it can't be read."""
         try:
             return OAuthToken.model_validate(self._read()[url])
         except (KeyError, ValidationError):
@@ -69,7 +70,7 @@ class TokenStore:
             every.pop(url, None)
             if token is not None:
                 every[url] = token.model_dump()
-            # Made with 0600, whatever the umask.
+            # mkstemp creates the file with mode 0600, whatever the umask.
             descriptor, partial = tempfile.mkstemp(prefix=".tokens-", dir=self._path.parent)
             try:
                 with os.fdopen(descriptor, "w", encoding="utf-8") as file:
@@ -81,7 +82,7 @@ class TokenStore:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Lock the file against other windows while it is read and written."""
+        """Lock the file against other processes while it is read and written."""
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         lock = os.open(self._path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:

@@ -1,4 +1,4 @@
-"""Tool list of one server: fetched page by page, and again whenever the server reports a change."""
+"""Tool list of one server: fetched page by page, and again when the server reports a change."""
 
 import asyncio
 import hashlib
@@ -17,12 +17,12 @@ from app.text.safe_text import strip_unsafe
 from app.tools.command.command_result import PlainTextDecoder
 
 MAX_TOOLS = 1000
-"""Of one server."""
+"""Most tools of one server."""
 MAX_NAME_CHARACTERS = 64
-"""Characters that endpoints take; they take letters, digits, `_` and `-`."""
+"""Longest tool name that endpoints accept; allowed are letters, digits, `_` and `-`."""
 _LONGEST_DESCRIPTION = 4_000
 _LARGEST_SCHEMA = 64 * 1024
-"""Characters, with its references written out."""
+"""Most characters of a schema with its references expanded."""
 _DEEPEST = 24
 _FOREIGN = re.compile(r"[^A-Za-z0-9_-]+")
 _DROPPED = frozenset({"$ref", "$schema", "$id", "$comment", "$defs", "definitions", "$anchor", "x-mcp-header"})
@@ -37,26 +37,26 @@ class ToolDefinition:
     """A tool of a server."""
 
     tool: str
-    """Its name there."""
+    """The server's name for it."""
     name: str
-    """Its name to the model: `server__tool`."""
+    """The model's name for it: `server__tool`."""
     title: str
     description: str
     parameters: dict[str, Any]
-    """The schema of its arguments."""
+    """The JSON schema of its arguments."""
     says_read_only: bool = False
-    """What the server says of it, which nothing is decided by."""
+    """The server's claim that it only reads; for information, no decision depends on it."""
 
     @property
     def fingerprint(self) -> str:
-        """Return a digest that changes when the server changes the tool of this name."""
+        """Return a digest that changes if the server changes the tool of this name."""
         what = [self.tool, self.title, self.description, self.parameters, self.says_read_only]
         said = json.dumps(what, sort_keys=True)
         return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def parse_tools(server: str, raw_tools: list[Any]) -> tuple[list[ToolDefinition], list[str]]:
-    """Return the usable tools of a server, and a line for each that is refused."""
+    """Return the usable tools of a server, and a line for each refused tool."""
     offers: list[ToolDefinition] = []
     problems = []
     taken: set[str] = set()
@@ -74,7 +74,7 @@ def parse_tools(server: str, raw_tools: list[Any]) -> tuple[list[ToolDefinition]
 
 
 def dump_tools(tools: Sequence[ToolDefinition]) -> list[dict[str, Any]]:
-    """Return the tools in the form that `parse_tools` reads."""
+    """Return the tools in the format that `parse_tools` reads."""
     return [
         {
             "name": each.tool,
@@ -112,14 +112,14 @@ def _offer(server: str, entry: Any, taken: Collection[str]) -> ToolDefinition:
 
 
 def has_server_prefix(name: str, server: str) -> bool:
-    """Return whether a tool name for the model begins as those of this server do."""
+    """Return whether a tool's name for the model starts like those of this server."""
     return name.startswith(f"{_FOREIGN.sub('_', server)}__")
 
 
 def tool_wire_name(server: str, tool: str) -> str:
-    """Return the name of a tool for the model, the same in each session; a digest keeps changed names apart."""
+    """Return the model's name for a tool, the same in each session; a digest makes changed names unique."""
     whole = f"{_FOREIGN.sub('_', server)}__{_FOREIGN.sub('_', tool)}"
-    # The first `__` is to part the two, or a tool of one server could have the name of one of another.
+    # The first `__` must separate the two names, or tools of different servers could get the same name.
     parts = server.strip("_") == server and "__" not in server
     if parts and len(whole) <= MAX_NAME_CHARACTERS and not _FOREIGN.search(server + tool):
         return whole
@@ -135,7 +135,7 @@ def _text(text: Any, longest: int, *, keep: str = "\n\t") -> str:
 
 
 def _parameters(schema: Any) -> dict[str, Any]:
-    """The schema of the arguments; raises InvalidToolDefinition."""
+    """Return the JSON schema of the arguments; raises InvalidToolDefinition."""
     if schema is None:
         schema = {}
     if not isinstance(schema, dict):
@@ -154,14 +154,18 @@ def _parameters(schema: Any) -> dict[str, Any]:
 
 
 class _Plain:
-    """Writes out the references of one schema, as long as that does not make it too large."""
+    """Expands the references of one schema, up to a size limit."""
 
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._root = root
         self._room = _LARGEST_SCHEMA
 
     def of(self, value: Any, depth: int, inside: tuple[str, ...]) -> Any:
-        """A part of it, in which the references `inside` are being written out. Raises InvalidToolDefinition."""
+        """Return a part with references expanded; `inside` are the references being expanded.
+
+        Raises:
+            InvalidToolDefinition: The part is invalid, too large, or nested too deeply.
+        """
         if depth > _DEEPEST:
             raise InvalidToolDefinition("the schema of its arguments is nested too deep.")
         match value:
@@ -185,14 +189,14 @@ class _Plain:
         result = {}
         if isinstance(target := value.get("$ref"), str):
             found = self._target(target)
-            # What leads in a circle, or elsewhere, may be anything.
+            # A circular or external reference becomes an empty schema, which allows any value.
             if found is not None and target not in inside:
                 result = self._object(found, depth + 1, (*inside, target))
         for key, part in value.items():
             if key in _DROPPED:
                 continue
             if key == "properties" and isinstance(part, dict):
-                # Here keys are the names of arguments, which have to come back as they are.
+                # These keys are names of arguments, which must stay unchanged.
                 if any(strip_unsafe(name, keep="") != name for name in part):
                     raise InvalidToolDefinition("the name of an argument holds characters that don't show.")
                 result[key] = {name: self.of(each, depth + 1, inside) for name, each in part.items()}
@@ -219,13 +223,13 @@ class _Plain:
 
 MAX_LOG_LINES = 400
 MAX_LOG_LINE_CHARACTERS = 500
-"""Characters of one line."""
+"""Most characters of one line."""
 _LONGEST_NOTE = 4_000
-"""Characters of a line of signoff's own, which may hold what a server says of an error."""
+"""Most characters of a note of signoff, which may contain an error message of the server."""
 
 
 class McpServerLog:
-    """Recent output of one server."""
+    """Recent output of one server, and notes of signoff."""
 
     def __init__(self) -> None:
         self._lines: deque[str] = deque(maxlen=MAX_LOG_LINES)
@@ -241,12 +245,12 @@ class McpServerLog:
         """Add output of the server."""
         *whole, rest = (self._begun + self._plain.feed(data)).split("\n")
         self._begun = strip_unsafe(rest[:MAX_LOG_LINE_CHARACTERS], keep="\t")
-        # Of a flood only the end is looked at.
+        # Of a large piece, only the last lines are processed.
         for line in whole[-MAX_LOG_LINES:]:
             self._lines.append(strip_unsafe(line[:MAX_LOG_LINE_CHARACTERS], keep="\t").rstrip())
 
     def add_note(self, text: str) -> None:
-        """Add a line of signoff's own, with the time."""
+        """Add a line of signoff, with the time."""
         if self._begun:
             self._lines.append(self._begun)
             self._begun = ""
@@ -255,7 +259,7 @@ class McpServerLog:
 
 _MAX_PAGES = 100
 _SOON, _SELDOM = 0.2, 60.0
-"""Seconds before they are asked for again, the first time and at most: some servers say so all the time."""
+"""First and longest pause in seconds before the list is fetched again: some servers report changes constantly."""
 
 
 class ToolWithdrawn(Exception):
@@ -263,7 +267,7 @@ class ToolWithdrawn(Exception):
 
 
 class ToolListing:
-    """Tool list of one server; to be used on one event loop."""
+    """Tool list of one server; for use on one event loop."""
 
     def __init__(
         self,
@@ -274,11 +278,11 @@ class ToolListing:
         remembered: tuple[ToolDefinition, ...] = (),
     ) -> None:
         self.tools = remembered
-        """What it offers; until it has said so, what it offered when it ran last."""
+        """The current tools; before the first listing, those of its last run."""
         self.is_current = False
-        """Whether it has said so since signoff runs."""
+        """Whether the server has listed its tools since signoff was started."""
         self.problems: tuple[str, ...] = ()
-        """Why some of its tools are not offered."""
+        """Why some of its tools are not offered, one line each."""
         self._server = server
         self._seconds = seconds
         self._log = log
@@ -296,8 +300,8 @@ class ToolListing:
         raise ToolWithdrawn(f"has no tool {tool.tool} any more")
 
     async def fetch_tools(self, connection: McpConnection) -> None:
-        """Fetch the whole list. Raises as `McpConnection.request` does."""
-        # What it tells from here on may come too late for this answer.
+        """Fetch the whole list. Raises the errors of `McpConnection.request`."""
+        # A change reported from here on may not be in this answer.
         self._outdated = False
         listed: list[object] = []
         cursor: object = None
@@ -320,7 +324,7 @@ class ToolListing:
             self._changed()
 
     def drop_unconfirmed_tools(self) -> None:
-        """Drop tools that the server has not confirmed."""
+        """Drop the tools of the last run if the server has not listed its tools."""
         if not self.is_current:
             self.tools = ()
 
@@ -330,7 +334,7 @@ class ToolListing:
         self._ask_again()
 
     def mark_outdated(self) -> None:
-        """Take note that the server's list has changed."""
+        """Note that the server's list has changed, and fetch it again."""
         self._outdated = True
         self._ask_again()
 
