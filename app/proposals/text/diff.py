@@ -1,12 +1,12 @@
 """Line diff of the review, the merge and the patch writer.
 
-Equal ends are trimmed; the rest is cut at patience anchors; each gap gets a shortest script within a budget of steps,
-and past the budget one coarse replacement, which is still a correct diff. The result is slid to the canonical place
-that git chooses.
+Equal ends are trimmed, and the rest is cut at patience anchors. Each gap gets a shortest edit script within a budget
+of steps; beyond the budget, it becomes one coarse replacement, which is still a correct diff. Finally, changes slide
+to the canonical place that git chooses.
 
-Anchors are lines that occur once in each text, in the longest common order (Bram Cohen's patience diff). Where no
-such line has moved, which is nearly always, the stretches that differ are found without a look at each line that is
-equal: equal runs are compared as slices, in C.
+Anchors are lines that occur once in each text, in the longest common order (Bram Cohen's patience diff). If no such
+line has moved, which is nearly always the case, the gaps are found without a look at each equal line: equal runs are
+compared as slices, in C.
 """
 
 from bisect import bisect_left
@@ -21,9 +21,9 @@ Gap = tuple[int, int, int, int]
 
 
 def gaps_between_anchors(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[Gap] | None:
-    """Return the stretches between lines that occur once on each side, in the same order; None without such a line.
+    """Return the gaps between lines that occur once on each side, in the same order; None without such a line.
 
-    The two must differ in their first line and in their last, else the whole could be its own gap.
+    The two sides must differ in their first line and in their last; otherwise the whole could be its own gap.
     """
     old_counts, new_counts = Counter(old), Counter(new)
     if not any(count == 1 and new_counts.get(line) == 1 for line, count in old_counts.items()):
@@ -33,7 +33,7 @@ def gaps_between_anchors(old: Sequence[Hashable], new: Sequence[Hashable]) -> li
 
 
 def count_equal_lines(old: Sequence[Hashable], new: Sequence[Hashable], old_start: int, new_start: int) -> int:
-    """Return how many lines from here on are equal."""
+    """Return the number of equal lines from here on."""
     limit = min(len(old) - old_start, len(new) - new_start)
     length, step = 0, 1
 
@@ -52,7 +52,7 @@ def count_equal_lines(old: Sequence[Hashable], new: Sequence[Hashable], old_star
 
 
 def trim_gap(old: Sequence[Hashable], new: Sequence[Hashable], gap: Gap) -> Gap:
-    """Return a gap without the equal elements at its start, then without those at its end."""
+    """Return a gap without the equal elements at its start and then at its end."""
     old_start, old_end, new_start, new_end = gap
     while old_start < old_end and new_start < new_end and old[old_start] == new[new_start]:
         old_start += 1
@@ -69,7 +69,7 @@ def _gaps_in_order(
     old_counts: Mapping[Hashable, int],
     new_counts: Mapping[Hashable, int],
 ) -> list[Gap] | None:
-    """The gaps if all anchors come in the same order on both sides, else None."""
+    """Return the gaps if all anchors have the same order on both sides; None otherwise."""
 
     def next_anchor(lines: Sequence[Hashable], at: int) -> int:
         while at < len(lines) and not (old_counts.get(lines[at]) == 1 == new_counts.get(lines[at])):
@@ -97,7 +97,7 @@ def _gaps_with_moves(
     old_counts: Mapping[Hashable, int],
     new_counts: Mapping[Hashable, int],
 ) -> list[Gap]:
-    """The gaps between as many anchors as possible."""
+    """Return the gaps between as many anchors as possible."""
     new_index = {line: index for index, line in enumerate(new) if new_counts[line] == 1}
     pairs = [
         (index, new_index[line]) for index, line in enumerate(old) if line in new_index and old_counts[line] == 1
@@ -138,10 +138,10 @@ def _longest_increasing(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
 def canonical_change_groups(
     old: Sequence[Hashable], new: Sequence[Hashable], old_changed: bytearray, new_changed: bytearray
 ) -> Iterator[tuple[int, int, int, int]]:
-    """The changes `(old_start, old_end, new_start, new_end)` that the flags describe, slid and joined, in order.
+    """Yield the changes `(old_start, old_end, new_start, new_end)` that the flags describe, slid and joined, in
+    order.
 
-    A group is kept as the number of unchanged lines before it, which is the same number on both sides, and its
-    length.
+    A group is stored as the number of unchanged lines before it, which is equal on both sides, and its length.
     """
     old_groups = _groups(old_changed)
     new_groups = _groups(new_changed)
@@ -172,7 +172,7 @@ def _groups(flags: bytearray) -> list[tuple[int, int]]:
 
 
 def _compacted(lines: Sequence[Hashable], groups: list[tuple[int, int]], other: set[int]) -> list[tuple[int, int]]:
-    """The groups of one side after sliding; `other` has the keys at which the other side has a group."""
+    """Return the groups of one side after sliding; `other` has the keys of the other side's groups."""
     done: list[tuple[int, int]] = []
     changed_before = 0
     waiting = groups[::-1]
@@ -210,18 +210,18 @@ _UNREACHED = 1 << 60
 _HOPELESS, _FAIR, _FREQUENT = 0, 1, 2
 _KEEP = bytes([0, 1, 1]) + bytes(253)
 _WINDOW = 100
-"""How far around a frequent line its surroundings are looked at."""
+"""Number of lines that are examined before and after a frequent line."""
 
 
 @dataclass(slots=True)
 class StepBudget:
-    """Counts down the steps that may still be spent; below zero the rest is marked as changed without comparison."""
+    """Counts down the remaining steps; below zero, the rest is marked as changed without comparison."""
 
     steps: int
 
     @property
     def is_spent(self) -> bool:
-        """Whether nothing is left."""
+        """Return whether the budget is exceeded."""
         return self.steps < 0
 
 
@@ -230,7 +230,7 @@ def mark_changes(
 ) -> None:
     """Set the flags of the elements that a shortest script deletes from `old` and inserts from `new`.
 
-    The flags are as long as the sequences and start at 0. When the budget runs out, what is left is marked whole.
+    The flags are as long as the sequences and start at 0. Once the budget is spent, the rest is marked completely.
     """
     stack = [(0, len(old), 0, len(new))]
     diagonals = len(old) + len(new) + 3
@@ -259,7 +259,9 @@ def _middle(  # noqa: PLR0912, PLR0915 - two mirrored sweeps over shared arrays;
     backward: list[int],
     budget: StepBudget,
 ) -> tuple[int, int] | None:
-    """A point on a shortest path through the box where the searches from both corners meet, or None out of budget.
+    """Return a point on a shortest path through the box where the searches from both corners meet; None if the budget
+    is
+    spent.
 
     `forward[d]` and `backward[d]` hold the furthest old position reached on diagonal d = old - new; Python's negative
     indices give each diagonal its own cell.
@@ -323,10 +325,10 @@ def _middle(  # noqa: PLR0912, PLR0915 - two mirrored sweeps over shared arrays;
 
 
 def comparable_lines(lines: Sequence[int], other_counts: Mapping[int, int], limit: int) -> bytearray:
-    """Return flags (1 = keep) of the lines that are worth comparing.
+    """Return flags (1 = keep) for the lines that are worth comparing.
 
-    A line that the other side lacks is out. A line that the other side has `limit` times or more is out when it
-    stands among lines that are out: matching it would tie a block to an unrelated place (the idea is xdiff's).
+    A line that the other side lacks is dropped. A line that the other side has `limit` times or more is dropped among
+    dropped lines: a match would tie a block to an unrelated place (the idea is xdiff's).
     """
     counts = [other_counts.get(line, 0) for line in lines]
     kinds = bytearray([_HOPELESS if not count else _FREQUENT if count >= limit else _FAIR for count in counts])
@@ -357,18 +359,18 @@ def _adrift(kinds: bytearray, index: int) -> bool:
 
 
 TOTAL_STEPS = 3_000_000
-"""Steps of the shortest-script search in one diff."""
+"""Maximum steps of the shortest-script search in one diff."""
 GAP_STEPS = 1_500_000
-"""Steps of it in one gap between anchors."""
+"""Maximum steps of it in one gap between anchors."""
 UNANCHORED_STEPS = 400_000
-"""Steps that a diff without anchors may take before it falls back to anchors."""
+"""Maximum steps of a diff without anchors before it falls back to anchors."""
 
 Line = TypeVar("Line")
 
 
 @dataclass(frozen=True, slots=True)
 class LineChange:
-    """Lines `old[old_start:old_end]` become `new[new_start:new_end]`; from 0, one of the two may be empty."""
+    """Lines `old[old_start:old_end]` become `new[new_start:new_end]`; from 0, one of the ranges may be empty."""
 
     old_start: int
     old_end: int
@@ -377,20 +379,21 @@ class LineChange:
 
     @property
     def removed(self) -> int:
-        """Lines taken away."""
+        """Return the number of removed lines."""
         return self.old_end - self.old_start
 
     @property
     def added(self) -> int:
-        """Lines put in."""
+        """Return the number of added lines."""
         return self.new_end - self.new_start
 
 
 def diff_lines(old: Sequence[Hashable], new: Sequence[Hashable], *, anchored: bool = True) -> list[LineChange]:
     """Return the changes that turn `old` into `new`, in order, with at least one equal line between any two.
 
-    With `anchored=False` the shortest script is looked for over the whole first, as `git merge-file` does; anchors
-    are used only when that takes too long. Anchors give the more readable diff, the other the same merges as git.
+    With `anchored=False`, the shortest script for the whole is searched first, as `git merge-file` does; anchors are
+    used
+    only if that takes too long. A diff with anchors is easier to read; one without gives the same merges as git.
     """
     if not isinstance(old, list):
         old = list(old)
@@ -428,9 +431,10 @@ def _unanchored(
     new_flags: bytearray,
     whole: tuple[list[Hashable], list[Hashable]],
 ) -> bool:
-    """Set the flags by one shortest script over all; False if the budget was not enough.
+    """Set the flags by one shortest script for the whole; return False if the budget was not enough.
 
-    Lines are counted over the whole files, trimmed ends included: how often a line occurs decides whether it is worth
+    Lines are counted in the whole files, with the trimmed ends: the number of occurrences decides whether a line is
+    worth
     comparing.
     """
     old_ids, new_ids, numbers = _numbered(old, new)
@@ -445,7 +449,7 @@ def _unanchored(
 
 
 def _numbered(old: list[Hashable], new: list[Hashable]) -> tuple[list[int], list[int], dict[Hashable, int]]:
-    """The lines as numbers, equal ones with the same."""
+    """Return the lines of both sides as numbers, equal lines with equal numbers, and the number of each line."""
     numbers: dict[Hashable, int] = {}
     old_ids = [numbers.setdefault(line, len(numbers)) for line in old]
     new_ids = [numbers.setdefault(line, len(numbers)) for line in new]
@@ -453,13 +457,15 @@ def _numbered(old: list[Hashable], new: list[Hashable]) -> tuple[list[int], list
 
 
 def _often(lines: int) -> int:
-    """Return from how many occurrences on a line is frequent: about the square root of the lines, a power of two (as
-    xdiff)."""
+    """Return the number of occurrences from which a line is frequent: about the square root of the number of lines,
+    as a
+    power of two (as in xdiff).
+    """
     return min(1 << ((lines.bit_length() + 1) // 2), 1024)
 
 
 _Side = tuple[list[int], bytearray, bytearray]
-"""Numbers of the lines, which of them to compare, and the flags to set."""
+"""Numbers of the lines, flags of those to compare, and the flags to set."""
 
 
 def _script(old: _Side, new: _Side, budget: StepBudget, old_offset: int = 0, new_offset: int = 0) -> None:
@@ -480,7 +486,7 @@ def _script(old: _Side, new: _Side, budget: StepBudget, old_offset: int = 0, new
 
 
 def _anchored(old: list[Hashable], new: list[Hashable], old_flags: bytearray, new_flags: bytearray) -> None:
-    """Cut at anchors, the gaps again at the anchors within them, and compare the parts without any."""
+    """Cut at anchors, repeat that in each gap, and compare the parts without anchors."""
     budget = TOTAL_STEPS
     gaps = [(0, len(old), 0, len(new))]
     while gaps:

@@ -1,8 +1,7 @@
 """A file as bytes with a line table: text is a view for matching and display, bytes are written.
 
-Lines are cut at the line feed and nowhere else: a form feed, U+2028 or a lone carriage return is part of its line,
-and the carriage return of a CRLF ending stays in the bytes of the line. Joining `Document.lines` gives
-`Document.data` back.
+Only a line feed ends a line: a form feed, U+2028 or a lone carriage return is part of its line, and the carriage
+return of a CRLF ending stays in the bytes of the line. Joining `Document.lines` gives `Document.data` again.
 """
 
 from dataclasses import dataclass
@@ -13,13 +12,13 @@ from typing import Literal
 from app.proposals.values.proposal_errors import NotEditable
 
 MAX_BYTES = 20 * 1024 * 1024
-"""Largest file that is compared and edited as text; a larger one is decided on as a whole."""
+"""Maximum bytes of a file that is compared and edited as text; a larger one is decided as a whole."""
 MAX_LINES = 200_000
-"""Most lines of a file that is edited as text."""
+"""Maximum lines of a file that is edited as text."""
 MAX_COMPARED_LINES = 1_000_000
-"""Most lines of a file that is compared as text; one with more is decided on as a whole."""
+"""Maximum lines of a file that is compared as text; one with more is decided as a whole."""
 BINARY_WINDOW = 8 * 1024
-"""A NUL in so many first bytes makes a file binary, as in git."""
+"""A NUL in this many first bytes makes a file binary, as in git."""
 
 BOM = "\ufeff"
 
@@ -28,17 +27,19 @@ Encoding = Literal["utf-8", "utf-8-sig", "utf-16-le", "utf-16-be", "bytes"]
 _UTF8_MARK = b"\xef\xbb\xbf"
 _UTF16_MARKS: dict[bytes, Encoding] = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 WIDE_MARKS = tuple(_UTF16_MARKS)
-"""How a file begins whose bytes may be UTF-16."""
+"""Beginnings of files whose bytes may be UTF-16."""
 _UTF32_LE_MARK = b"\xff\xfe\x00\x00"
 
 
 def split_lines(data: bytes) -> list[bytes]:
-    """The lines of `data`, cut after each line feed, endings kept; joined, they are `data` again."""
+    """Return the lines of `data`, cut after each line feed, with endings; joined, they are `data` again."""
     return BytesIO(data).readlines()
 
 
 def split_text(text: str) -> list[str]:
-    """A model's text as lines without endings; `\\r\\n` counts as `\\n`, a final newline ends the last line."""
+    """Return a model's text as lines without endings; `\\r\\n` counts as `\\n`, a final newline ends the last
+    line.
+    """
     lines = text.replace("\r\n", "\n").split("\n")
     if not lines[-1]:
         lines.pop()
@@ -46,7 +47,7 @@ def split_text(text: str) -> list[str]:
 
 
 def decode_surrogateescape(data: bytes) -> str:
-    """UTF-8, with each undecodable byte as U+DC80..U+DCFF (PEP 383), so that `encode` gives the same bytes back."""
+    """Decode UTF-8; undecodable bytes become U+DC80..U+DCFF (PEP 383), which `encode_surrogateescape` restores."""
     return data.decode("utf-8", "surrogateescape")
 
 
@@ -54,7 +55,7 @@ def encode_surrogateescape(text: str) -> bytes:
     """Return the bytes of a text, the inverse of `decode_surrogateescape`.
 
     Raises:
-        NotEditable: A surrogate stands for no byte.
+        NotEditable: A surrogate is not an undecodable byte.
     """
     try:
         return text.encode("utf-8", "surrogateescape")
@@ -68,8 +69,9 @@ class Document:
 
     data: bytes
     verbatim: bool = False
-    """Take text as a patch that was made from these bytes spells it: a UTF-8 byte order mark is the first character,
-    and new characters are UTF-8 whatever the rest of the file is."""
+    """Whether to treat text as a patch made from these bytes does: a UTF-8 byte order mark is the first character,
+    and
+    new characters are UTF-8 whatever the rest of the file is."""
 
     @cached_property
     def encoding(self) -> Encoding:
@@ -90,14 +92,15 @@ class Document:
 
     @property
     def is_utf16(self) -> bool:
-        """Whether the text is UTF-16."""
+        """Return whether the text is UTF-16."""
         return self.encoding in ("utf-16-le", "utf-16-be")
 
     @cached_property
     def is_binary(self) -> bool:
-        """Whether the file is only taken as a whole.
+        """Return whether the file is only treated as a whole.
 
-        It has a NUL early on and is not UTF-16 with a byte order mark, or it is too large, or has too many lines.
+        It has a NUL near its start and is not UTF-16 with a byte order mark, or it is too large, or has too many
+        lines.
         """
         if len(self.data) > MAX_BYTES or (len(self.data) > MAX_COMPARED_LINES < self.data.count(b"\n")):
             return True
@@ -105,21 +108,21 @@ class Document:
 
     @property
     def byte_order_mark(self) -> bytes:
-        """The byte order mark that is not text, or nothing."""
+        """Return the byte order mark that is not text; empty if there is none."""
         if self.is_utf16:
             return self.data[:2]
         return _UTF8_MARK if self.encoding == "utf-8-sig" else b""
 
     @cached_property
     def lines_without_mark(self) -> tuple[bytes, ...]:
-        """The raw lines with their endings, the first without the byte order mark."""
+        """Return the raw lines with their endings, the first without the byte order mark."""
         if not self.byte_order_mark:
             return self.lines
         return (self.lines[0][len(self.byte_order_mark) :], *self.lines[1:])
 
     @cached_property
     def lines(self) -> tuple[bytes, ...]:
-        """The raw lines with their endings; a byte order mark is part of the first."""
+        """Return the raw lines with their endings; a byte order mark is part of the first."""
         if not self.is_utf16:
             return tuple(split_lines(self.data))
         text = self.data[2:].decode(self.encoding)
@@ -140,7 +143,7 @@ class Document:
 
     @cached_property
     def line_texts(self) -> tuple[str, ...]:
-        """The lines as text without ending and byte order mark, one for each of `lines`."""
+        """Return the lines as text without ending and byte order mark, one for each of `lines`."""
         pieces = self.text.split("\n")
         if not pieces[-1] and len(pieces) > len(self.lines):
             pieces.pop()
@@ -156,7 +159,7 @@ class Document:
 
     @cached_property
     def endings(self) -> tuple[str, ...]:
-        """The ending of each line: `\\n`, `\\r\\n`, or nothing for a last line without newline."""
+        """Return the ending of each line: `\\n`, `\\r\\n`, or empty for a last line without newline."""
         if self.is_utf16:
             pieces = self._text_with_returns.split("\n")
             marks = ["\r\n" if piece.endswith("\r") else "\n" for piece in pieces[:-1]]
@@ -175,25 +178,26 @@ class Document:
 
     @property
     def eol(self) -> str:
-        """The ending that most lines have; `\\n` when there is none."""
+        """Return the most common ending; `\\n` if there is none."""
         counts = self.eol_counts
         return "\r\n" if counts["\r\n"] > counts["\n"] else "\n"
 
     @property
     def has_mixed_eol(self) -> bool:
-        """Whether both endings occur."""
+        """Return whether both endings occur."""
         return all(self.eol_counts.values())
 
     @property
     def has_final_newline(self) -> bool:
-        """Whether the last line ends in a newline; an empty file has nothing left open, so True."""
+        """Return whether the last line ends in a newline; True for an empty file."""
         return self.data == self.byte_order_mark or self.endings[-1] != ""
 
     def display_lines(self, *, show_returns: bool = False) -> tuple[str, ...]:
-        """The lines for a reader, without endings and byte order mark, undecodable bytes as U+DC80..U+DCFF.
+        """Return the lines for a reader, without endings and byte order mark, undecodable bytes as U+DC80..U+DCFF.
 
-        With `show_returns` the carriage return of a CRLF ending stays at the end of its line, so that a diff between
-        two styles of ending has something to show.
+        With `show_returns`, the carriage return of a CRLF ending stays at the end of its line, so that a diff between
+        two
+        styles of endings shows a difference.
         """
         if not show_returns:
             return self.line_texts
@@ -212,7 +216,8 @@ class Document:
             raise NotEditable(
                 "The file is binary; it can be replaced, renamed or deleted as a whole, but not edited."
             )
-        # Counted in the bytes: lines that are too many are not taken apart. In UTF-16 there are no more.
+        # Count line feeds in the bytes first, so that a file with too many lines is never split. UTF-16 has at most
+        # as many.
         count = self.data.count(b"\n") + (not self.data.endswith(b"\n"))
         if self.is_utf16 and count > MAX_LINES:
             count = len(self.lines)
@@ -220,10 +225,11 @@ class Document:
             raise NotEditable(f"The file has {count:,} lines; files over {MAX_LINES:,} lines are not edited.")
 
     def encode_text(self, text: str) -> bytes:
-        """The bytes of `text` in this file's encoding, no ending added; raises NotEditable if there are none.
+        """Return the bytes of `text` in this file's encoding, without an ending; raise NotEditable if it has none.
 
-        In a file that is no valid UTF-8, only ASCII and characters that the file already spells in UTF-8 are taken:
-        anything else might mix two encodings.
+        In a file that is not valid UTF-8, only ASCII and characters that the file already has in UTF-8 are accepted:
+        others
+        might mix two encodings.
         """
         try:
             if self.is_utf16:
@@ -250,26 +256,31 @@ class Document:
         return frozenset(character for character in set(self.text) if not character.isascii())
 
     def encode_ending(self, ending: str) -> bytes:
-        """The bytes of a line ending in this file's encoding."""
+        """Return the bytes of a line ending in this file's encoding."""
         return ending.encode(self.encoding if self.is_utf16 else "ascii")
 
     def ending_for_line(self, near: int) -> str:
-        """The ending of a new line at line `near` (from 0): that line's, else a neighbour's, else the majority's."""
+        """Return the ending for a new line at line `near` (from 0): that line's, else a neighbour's, else the most
+        common.
+        """
         for index in (near, near - 1, near + 1):
             if 0 <= index < len(self.endings) and self.endings[index]:
                 return self.endings[index]
         return self.eol
 
     def encode_line(self, text: str, near: int) -> bytes:
-        """A new line of `text` (without ending) for line `near` (from 0), with the ending of its surroundings."""
+        """Return `text` (without ending) as a new line for line `near` (from 0), with the ending of its
+        surroundings.
+        """
         return self.encode_text(text) + self.encode_ending(self.ending_for_line(near))
 
 
 def display_both_texts(old: Document, new: Document) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return both texts as display lines; lines that differ in bytes also look different where that is possible.
+    """Return both texts as display lines; lines with different bytes also look different where possible.
 
-    Carriage returns are shown unless each document has one style of ending and it is the same; a byte order mark that
-    only one of them has is shown as U+FEFF.
+    Carriage returns are shown unless both documents have the same single style of endings; a byte order mark that
+    only
+    one of them has is shown as U+FEFF.
     """
     styles = {ending for document in (old, new) for ending, count in document.eol_counts.items() if count}
     show_returns = len(styles) > 1

@@ -26,23 +26,23 @@ _SPECIAL_BITS = ((stat.S_ISUID, "setuid"), (stat.S_ISGID, "setgid"), (stat.S_ISV
 _EXECUTABLE = stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH
 
 _INSPECTED_LINES = 1_000
-"""Lines inspected in one go."""
+"""Maximum lines that are inspected at once."""
 
 
 def describe_match(rung: MatchLevel) -> str:
-    """Return how an edit was found, as the end of `found …`."""
+    """Return how an edit was found, as the words after `found`."""
     return _RUNG_WORDS[rung]
 
 
 def format_size(size: int) -> str:
-    """A file size for people: `512 B`, `1.2 kB`."""
+    """Return a file size for display: `512 B`, `1.2 kB`."""
     if size < 1000:
         return f"{size} B"
     return f"{size / 1000:.1f} kB" if size < 1_000_000 else f"{size / 1_000_000:.1f} MB"
 
 
 def describe_facts(change: FileChange) -> Iterator[str]:
-    """Yield the facts about a file that deserve a line."""
+    """Yield the facts about a file that the review shows."""
     if change.already_applied:
         yield "It is no longer on disk." if change.on_disk else "The disk already holds this."
     if change.involves_link:
@@ -69,7 +69,7 @@ def describe_facts(change: FileChange) -> Iterator[str]:
 
 
 def file_cautions(change: FileChange) -> Iterator[str]:
-    """Return what a reviewer has to know of a file before approving it."""
+    """Yield what a reviewer has to know about a file before approving it."""
     if change.op is FileOperation.DELETE:
         yield "The file was deleted." if change.on_disk else "The file is deleted."
     if change.name_problem:
@@ -90,7 +90,7 @@ def file_cautions(change: FileChange) -> Iterator[str]:
 
 
 def proposal_cautions(proposal: Proposal) -> Iterator[tuple[str, str]]:
-    """Return the cautions of all files, deceptive text included, each with its path."""
+    """Yield the cautions of all files, including deceptive text, each with its path."""
     for change in proposal.files:
         for words in (*change.warnings, *file_cautions(change)):
             yield change.path, words
@@ -138,8 +138,8 @@ def _special(version: FileVersion) -> str:
 def find_deceptive_parts(
     path: str, result: Document, hunks: Sequence[Hunk]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return what a reader cannot see or could misread in a file's name and added lines, and lesser remarks."""
-    # Imported here: opening a session comes by this module, and looks at no text.
+    """Return warnings about invisible or misleading text in a file's name and added lines, and lesser remarks."""
+    # Imported here: opening a session imports this module, but inspects no text.
     from app.text.deceiving_text import merge_deceptive_texts
 
     found = merge_deceptive_texts(_inspected(path, result, hunks))
@@ -147,7 +147,7 @@ def find_deceptive_parts(
 
 
 def _inspected(path: str, result: Document, hunks: Sequence[Hunk]) -> "Iterable[DeceptiveText]":
-    """A little at a time, so that others come in between."""
+    """Yield the findings of a few lines at a time, so that other threads can run in between."""
     from app.text.deceiving_text import find_deceptive_characters
 
     yield find_deceptive_characters(path)

@@ -29,7 +29,7 @@ def raw_lines(data: bytes) -> Lines:
 
 
 def has_effect(hunk: Hunk) -> bool:
-    """Return whether the hunk is a difference between base and result; else it only marks a place."""
+    """Return whether the hunk is a difference between base and result; otherwise it only marks a place."""
     return bool(hunk.old_count or hunk.new_count)
 
 
@@ -43,13 +43,13 @@ def compare_contents(
     state: HunkState = HunkState.PENDING,
     changes: Sequence[LineChange] | None = None,
 ) -> FileComparison:
-    """The hunks between two contents.
+    """Return the hunks between two contents.
 
     Args:
-        path: Goes into the ids.
+        path: Part of the ids.
         previous: The hunks of this file so far. One with the same id and state keeps its number; those decided or
-            already on disk are kept as marks of their place.
-        next_number: For hunks that were not there before.
+            already on disk stay as marks of their place.
+        next_number: Number of the next new hunk.
         changes: The line changes from `base` to `result`, if they are known already.
     """
     old, new = raw_lines(base), raw_lines(result)
@@ -67,7 +67,7 @@ def compare_contents(
             identity = hunk_id(path, *content, used[content])
         used[content] += 1
         parts = _placed(cut.get(identity, ()), change)
-        # A hunk before it may be like one of the parts, and have its id by now.
+        # A hunk before it may equal one of the parts, and may have taken its id.
         if parts and all(part.id in known for part in parts):
             found += parts
             for part in parts:
@@ -90,7 +90,7 @@ def compare_contents(
             fresh = True
         else:
             del known[identity]
-    # A hunk that vanished while none came up in its stead is on disk already; otherwise it was absorbed.
+    # If a hunk vanished and no new one appeared, it is on disk already; otherwise a new one absorbed it.
     marks = [hunk for hunk in known.values() if hunk.state is not state or not fresh]
     shifts = _Shifts(found)
     placed = [*found, *(shifts.mark(hunk, len(old), len(new)) for hunk in marks)]
@@ -102,7 +102,7 @@ def compare_contents(
 
 
 def _cut_hunks(hunks: Iterable[Hunk], state: HunkState) -> dict[str, list[Hunk]]:
-    """The parts of each hunk that the user has cut, by its id."""
+    """Return the parts of each hunk that the user has split, by the hunk's id."""
     cut: dict[str, list[Hunk]] = {}
     for hunk in hunks:
         if hunk.part_of and hunk.state is state and has_effect(hunk):
@@ -111,7 +111,7 @@ def _cut_hunks(hunks: Iterable[Hunk], state: HunkState) -> dict[str, list[Hunk]]
 
 
 def _placed(parts: Sequence[Hunk], change: LineChange) -> list[Hunk]:
-    """The parts of a hunk where it is found again; none if some of them are gone."""
+    """Return the parts of a hunk at its present place; empty if some of them do not exist any more."""
     removed, added = sum(part.old_count for part in parts), sum(part.new_count for part in parts)
     if not parts or (removed, added) != (change.removed, change.added):
         return []
@@ -132,7 +132,7 @@ def hunk_id(path: str, removed: bytes, added: bytes, count: int) -> str:
 
 
 def apply_hunks_to_lines(base: Lines, result: Lines, hunks: Iterable[Hunk], chosen: Collection[str]) -> list[bytes]:
-    """Return the lines of `base` with the chosen hunks alone."""
+    """Return the lines of `base` with only the chosen hunks applied."""
     lines: list[bytes] = []
     position = 0
     in_order = sorted(filter(has_effect, hunks), key=lambda hunk: hunk.old_start)
@@ -155,13 +155,15 @@ def _terminated(lines: list[bytes]) -> list[bytes]:
 
 
 def format_hunk_header(hunk: Hunk) -> str:
-    """The hunk's place as a unified diff without context writes it (POSIX diff -u: an empty range names the line
-    before it)."""
+    """Return the hunk's place as a unified diff without context writes it (POSIX diff -u: an empty range names the
+    line
+    before it).
+    """
     return f"@@ -{_range(hunk.old_start, hunk.old_count)} +{_range(hunk.new_start, hunk.new_count)} @@"
 
 
 def set_hunk_states(hunks: Iterable[Hunk], state: HunkState, ids: Collection[str] | None = None) -> tuple[Hunk, ...]:
-    """Return the hunks with those of `ids` (all, if None) that were pending in another state."""
+    """Return the hunks; pending ones among `ids` (None: all) get another state."""
     return tuple(
         hunk.model_copy(update={"state": state})
         if hunk.state is HunkState.PENDING and (ids is None or hunk.id in ids)
@@ -171,9 +173,9 @@ def set_hunk_states(hunks: Iterable[Hunk], state: HunkState, ids: Collection[str
 
 
 def mark_hunks_decided(hunks: Iterable[Hunk], chosen: Collection[str], state: HunkState) -> tuple[Hunk, ...]:
-    """Return the hunks once some are decided: these mark their place, the others stay as they were shown.
+    """Return the hunks after some are decided: these mark their place, the others stay as they were shown.
 
-    What is applied is part of the base from then on, and what is denied no part of the result.
+    Applied hunks are part of the base from then on; denied ones are not part of the result.
     """
     found: list[Hunk] = []
     shift = 0
@@ -202,10 +204,11 @@ class _Shifts:
         self._total = [0, *accumulate(hunk.new_count - hunk.old_count for hunk in found)]
 
     def mark(self, hunk: Hunk, old_length: int, new_length: int) -> Hunk:
-        """The hunk with no lines, at the place where it was.
+        """Return the hunk without lines, as a mark at its place.
 
-        A denied hunk was taken out of the result, so its place in the base is known; any other is part of both sides
-        now, so its place in the result is.
+        A denied hunk is not in the result, so its place in the base is known. Any other hunk is in both sides now, so
+        its
+        place in the result is known.
         """
         if hunk.state is HunkState.DENIED:
             old = hunk.old_start

@@ -1,4 +1,4 @@
-"""Pair removed with added lines: for changed words, and for rows side by side."""
+"""Pair removed with added lines, for changed words and for rows side by side."""
 
 import re
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from app.proposals.text.diff import LineChange, diff_lines
 
 @dataclass(frozen=True, slots=True)
 class LineSpan:
-    """Lines `start` to `end` of a text, from 0; where the two are equal, lines are gone before `start`."""
+    """Lines `start` to `end` of a text, from 0; if the two are equal, lines were removed before `start`."""
 
     start: int
     end: int
@@ -19,7 +19,7 @@ def lines_in_no_version(known: Sequence[Sequence[LineChange]]) -> tuple[LineSpan
     """Return the lines that differ from every known version.
 
     Args:
-        known: for each version the changes that lead from it to the text, in order.
+        known: For each version, the changes from it to the text, in order.
     """
     if not known:
         return ()
@@ -30,7 +30,7 @@ def lines_in_no_version(known: Sequence[Sequence[LineChange]]) -> tuple[LineSpan
 
 
 def _in_both(ours: Sequence[LineSpan], theirs: Sequence[LineSpan]) -> list[LineSpan]:
-    """Return the overlap of two lists of spans; a position of removed lines lies in each span that it touches."""
+    """Return the overlap of two lists of spans; a position of removed lines is in each span that it touches."""
     found: list[LineSpan] = []
     one = other = 0
     while one < len(ours) and other < len(theirs):
@@ -46,19 +46,20 @@ def _in_both(ours: Sequence[LineSpan], theirs: Sequence[LineSpan]) -> list[LineS
 
 
 MAX_CHARACTERS = 2_000
-"""Longer lines are marked from their first to their last difference, and likened by this many first characters."""
+"""Longer lines are marked from their first to their last difference, and compared by this many first characters."""
 
 _TOKEN = re.compile(r"\w+|\s+|[^\w\s]")
 
 Ranges = list[tuple[int, int]]
-"""Half-open character ranges, in order, none empty."""
+"""Half-open character ranges, in order, each with at least one character."""
 
 
 def changed_words(old_line: str, new_line: str) -> tuple[Ranges, Ranges]:
     """Return the character ranges removed from `old_line` and added in `new_line`.
 
-    Equal ends are set aside at token boundaries, then tokens (words, runs of space, single marks) are compared. Two
-    ranges with nothing but space between them are joined, because a reader takes them as one.
+    Equal ends are cut off at token boundaries, then tokens (words, runs of space, single marks) are compared. Two
+    ranges
+    with only space between them are joined, because a reader sees them as one.
     """
     head, tail = common_prefix_and_suffix(old_line, new_line)
     if max(len(old_line), len(new_line)) > MAX_CHARACTERS:
@@ -74,7 +75,7 @@ def changed_words(old_line: str, new_line: str) -> tuple[Ranges, Ranges]:
 
 
 def common_prefix_and_suffix(old: str, new: str) -> tuple[int, int]:
-    """Return how many characters two texts have in common at the start, and how many of the rest at the end."""
+    """Return the length of the common start of two texts, and that of the common end of the rest."""
     head = _equal_start(old, new)
     return head, _equal_start(old[head:][::-1], new[head:][::-1])
 
@@ -82,7 +83,7 @@ def common_prefix_and_suffix(old: str, new: str) -> tuple[int, int]:
 def _equal_start(old: str, new: str) -> int:
     low, high = 0, min(len(old), len(new))
     while low < high:
-        # Halves are compared as a whole: a line can have millions of characters.
+        # Compare halves as slices: a line can have millions of characters.
         middle = (low + high + 1) // 2
         if old[low:middle] == new[low:middle]:
             low = middle
@@ -129,7 +130,7 @@ def _ranges(line: str, offset: int, tokens: list[str], spans: Ranges) -> Ranges:
 
 
 def common_subsequence_length(first: str, second: str) -> int:
-    """The length of the longest common subsequence of characters.
+    """Return the length of the longest common subsequence of characters.
 
     Bit-parallel, one row in one integer: M. Crochemore et al., "A fast and practical bit-vector algorithm for the
     longest common subsequence problem" (2001).
@@ -146,7 +147,7 @@ def common_subsequence_length(first: str, second: str) -> int:
 
 
 def has_similarity(first: str, second: str, least: float) -> bool:
-    """Whether the lines have a similarity (twice the common length over both lengths) of at least `least`."""
+    """Return whether the similarity of two lines (twice the common length over both lengths) is at least `least`."""
     first, second = first[:MAX_CHARACTERS], second[:MAX_CHARACTERS]
     total = len(first) + len(second)
     if 2 * min(len(first), len(second)) < least * total:
@@ -155,13 +156,13 @@ def has_similarity(first: str, second: str, least: float) -> bool:
 
 
 Pair = tuple[int | None, int | None]
-"""An old and a new line, by their number in the hunk; None where a line has no counterpart."""
+"""The numbers of an old and a new line in the hunk; None for a line without a counterpart."""
 
 ALIGN_LIMIT = 900
-"""The most comparisons that one hunk is worth; beyond it lines are paired in order."""
+"""Maximum comparisons for one hunk; beyond it, lines are paired in order."""
 
 _SIMILAR = 0.4
-"""The share of common words from which two lines count as one line, changed."""
+"""Minimum share of common words with which two lines count as one changed line."""
 
 _WORD = re.compile(r"\w+|[^\w\s]")
 
@@ -172,10 +173,11 @@ def is_paired_in_order(old_count: int, new_count: int) -> bool:
 
 
 def pair_lines(old: Sequence[str], new: Sequence[str]) -> list[Pair]:
-    """Pair the lines of a hunk, in order, so that the most similar ones meet.
+    """Pair the lines of a hunk, in order, so that the most similar ones are together.
 
-    Hunks with as many old as new lines are paired one to one. Others are aligned by the common words of their
-    lines (a longest common subsequence, weighted by similarity), and what is left between two pairs shares rows.
+    Hunks with as many old as new lines are paired one to one. Others are aligned by the common words of their lines
+    (a
+    longest common subsequence, weighted by similarity); the lines between two pairs share rows.
     """
     if is_paired_in_order(len(old), len(new)):
         return _in_order(0, len(old), 0, len(new))
@@ -196,7 +198,7 @@ def are_versions_of_one_line(old: str, new: str) -> bool:
 
 
 def differ_only_in_space(old: str, new: str) -> bool:
-    """Whether two different lines are the same without their whitespace."""
+    """Return whether two different lines are equal without their white space."""
     return old != new and "".join(old.split()) == "".join(new.split())
 
 
@@ -212,7 +214,7 @@ def _in_order(from_old: int, to_old: int, from_new: int, to_new: int) -> list[Pa
 
 
 def _anchors(old: list[set[str]], new: list[set[str]]) -> list[tuple[int, int]]:
-    """The chain of similar lines with the greatest sum of similarities."""
+    """Return the chain of similar lines with the greatest sum of similarities."""
     best = [[0.0] * (len(new) + 1) for _ in range(len(old) + 1)]
     alike = [[_similarity(left, right) for right in new] for left in old]
     for row in range(len(old) - 1, -1, -1):
@@ -234,7 +236,7 @@ def _anchors(old: list[set[str]], new: list[set[str]]) -> list[tuple[int, int]]:
 
 
 def _similarity(left: set[str], right: set[str]) -> float:
-    """The share of common words (Jaccard index), 0 below the threshold."""
+    """Return the share of common words (Jaccard index); 0 below the threshold."""
     smaller, larger = sorted((len(left), len(right)))
     if smaller < _SIMILAR * larger or not larger:
         return 0.0

@@ -1,9 +1,9 @@
-"""Edits of lines: applied to the bytes of a file, and those of two sides merged (diff3).
+"""Edits of lines: apply them to the bytes of a file, and merge those of two sides (diff3).
 
-An edit replaces runs of lines; everything else is untouched. In a merge, two changes that touch or overlap in the
-base form one region. Where both sides made of it the same, it is taken once; otherwise it is a conflict. This is what
-`git merge-file` does, and wherever that merges cleanly the result here is the same. S. Khanna, K. Kunal, B. Pierce,
-"A Formal Investigation of Diff3" (2007), has the theory.
+An edit replaces runs of lines; everything else stays unchanged. In a merge, two changes that touch or overlap in the
+base form one region. If both sides have the same result in it, it is taken once; otherwise it is a conflict. `git
+merge-file` does the same, and wherever that merges cleanly, the result here is equal. The theory is in S. Khanna, K.
+Kunal, B. Pierce, "A Formal Investigation of Diff3" (2007).
 """
 
 from bisect import bisect_right
@@ -17,7 +17,7 @@ from app.proposals.text.document import Document
 
 @dataclass(frozen=True, slots=True)
 class LineEdit:
-    """`document.bodies[start:end]` become `lines`; no line in it that stays is named."""
+    """`document.lines_without_mark[start:end]` become `lines`; no kept line is in the range."""
 
     start: int
     end: int
@@ -29,7 +29,7 @@ class LineEdit:
 
 
 class LineEdits:
-    """Edits of one document, in order of place, no two overlapping."""
+    """Edits of one document, in order of place, without overlaps."""
 
     def __init__(self) -> None:
         self._places: list[tuple[int, int]] = []
@@ -39,7 +39,7 @@ class LineEdits:
         return bool(self._edits)
 
     def has_no_overlap_with(self, changes: Iterable[LineEdit]) -> bool:
-        """Return whether none of these overlaps one in the list."""
+        """Return whether none of these edits overlaps one in the list."""
         for change in changes:
             at = bisect_right(self._places, (change.start, change.end))
             if any(change.overlaps(neighbour) for neighbour in self._edits[max(at - 1, 0) : at + 1]):
@@ -47,13 +47,13 @@ class LineEdits:
         return True
 
     def has_changes_within(self, start: int, end: int) -> bool:
-        """Whether any of them changes a line from `start` to `end` or inserts one between those."""
+        """Return whether an edit changes a line from `start` to `end` or inserts one between them."""
         at = bisect_right(self._places, (start, end))
         around = self._edits[max(at - 1, 0) : at + 1]
         return any(edit.start < end and start < edit.end for edit in around)
 
     def add(self, changes: Iterable[LineEdit]) -> None:
-        """Add edits; of two insertions at one place the later one goes behind."""
+        """Add edits; of two insertions at one place, the later one comes second."""
         for change in changes:
             place = (change.start, change.end)
             at = bisect_right(self._places, place)
@@ -61,7 +61,7 @@ class LineEdits:
             self._edits.insert(at, change)
 
     def apply_to(self, document: Document) -> bytes:
-        """Return the bytes of the document with all edits made."""
+        """Return the bytes of the document with all edits applied."""
         bodies = document.lines_without_mark
         pieces = [document.byte_order_mark]
         at = 0
@@ -79,15 +79,17 @@ class NewLine:
 
     text: str
     ending: str | None = None
-    """Its ending if the edit spells it (`""` for a last line without newline), None for that of its surroundings."""
+    """Its ending if the edit specifies it (`""` for a last line without newline), None for that of its
+    surroundings.
+    """
 
 
 Parts = Sequence[int | NewLine]
-"""What a range of lines becomes: numbers of lines that stay, in order, and new lines between them."""
+"""The new content of a range of lines: numbers of kept lines, in order, and new lines between them."""
 
 
 def split_kept_and_new(document: Document, start: int, end: int, new_texts: Sequence[str]) -> list[int | NewLine]:
-    """The parts that turn the texts of lines `start` to `end` into `new_texts`, with as many lines staying as can."""
+    """Return the parts that turn lines `start` to `end` into `new_texts`, with as many kept lines as possible."""
     parts: list[int | NewLine] = []
     at = 0
     for change in diff_lines(document.line_texts[start:end], new_texts):
@@ -99,7 +101,7 @@ def split_kept_and_new(document: Document, start: int, end: int, new_texts: Sequ
 
 
 def make_line_edits(document: Document, start: int, end: int, parts: Parts) -> list[LineEdit]:
-    """The least runs of lines to replace so that `start` to `end` reads as `parts`."""
+    """Return the smallest runs of lines to replace so that `start` to `end` reads as `parts`."""
     result = []
     at = start
     waiting: list[NewLine] = []
@@ -138,7 +140,7 @@ Line = TypeVar("Line", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class MergeConflict(Generic[Line]):
-    """A region that both sides changed, each in its own way."""
+    """A region that both sides changed differently."""
 
     base_start: int
     """First line of the region in the base, from 0."""
@@ -155,7 +157,7 @@ class MergeConflict(Generic[Line]):
 
 @dataclass(frozen=True, slots=True)
 class MergeResult(Generic[Line]):
-    """The merged lines; where there is a conflict they hold our side, unless theirs was asked for."""
+    """The merged lines; in a conflict they are those of our side, unless theirs was requested."""
 
     lines: tuple[Line, ...]
     conflicts: tuple[MergeConflict[Line], ...]
@@ -170,7 +172,7 @@ def merge_lines(
 ) -> MergeResult[Line]:
     """Merge the changes that `ours` and `theirs` made to `base`. Lines are compared by equality and must be hashable.
 
-    With `favour_theirs` the lines hold their side where there is a conflict.
+    With `favour_theirs`, the lines in a conflict are those of their side.
     """
     ours_changes = diff_lines(base, ours, anchored=False)
     theirs_changes = diff_lines(base, theirs, anchored=False)
@@ -206,7 +208,9 @@ def merge_lines(
 def _regions(
     ours: Sequence[LineChange], theirs: Sequence[LineChange]
 ) -> Iterator[tuple[int, int, list[LineChange], list[LineChange]]]:
-    """Base ranges that hold changes which touch or overlap each other, with the changes of either side in them."""
+    """Yield ranges of the base with changes that touch or overlap each other, and the changes of each side in
+    them.
+    """
     our_next = their_next = 0
     while our_next < len(ours) or their_next < len(theirs):
         our_first, their_first = our_next, their_next

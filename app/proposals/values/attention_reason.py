@@ -1,4 +1,4 @@
-"""Why a file or a hunk deserves attention: the value kept with a proposal, and its wording."""
+"""Why a file or a hunk deserves attention: the value stored with a proposal, and its wording."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -7,19 +7,19 @@ from app.proposals.values.decision_facts import FrozenModel
 from app.text.quantities import format_count
 
 MAX_MARKED_PLACES = 20
-"""Places of one reason that are marked."""
+"""Maximum places that are marked for one reason."""
 _NAMED = 3
-"""Names that one reason tells."""
+"""Maximum names in the text of one reason."""
 
 
 class ReasonKind(StrEnum):
     """Kind of a reason, the gravest first."""
 
     DECEIVES = "deceives"
-    """Characters in the name or in added lines that don't show, or look like others."""
+    """Invisible characters, or characters that look like others, in the name or in added lines."""
     SECRET = "secret"
     UNVERIFIED = "unverified"
-    """The other side of a connection is no longer checked."""
+    """A connection does not verify the other side any more."""
     EXECUTES = "executes"
     SWALLOWED = "swallowed"
     NETWORK = "network"
@@ -28,17 +28,17 @@ class ReasonKind(StrEnum):
     GUARDS = "guards"
     ASSERTS = "asserts"
     OPERATORS = "operators"
-    """Lines that are as before but for an operator."""
+    """Lines that differ from the former ones only in an operator."""
     MODE = "mode"
     AUTOMATION = "automation"
     UNLOCKED = "unlocked"
-    """A lock file without what it locks."""
+    """A lock file changes without the file whose dependencies it locks."""
     INEXACT = "inexact"
     DELETED = "deleted"
     UNHELD = "unheld"
-    """Hunks of which tests showed that nothing notices if they are missing: known only while it is reviewed."""
+    """Hunks without which all tests still pass; known only during the review."""
     UNCOVERED = "uncovered"
-    """Changed lines that no test runs, by the coverage report of a check: known only while it is reviewed."""
+    """Changed lines that no test runs, by the coverage report of a check; known only during the review."""
     UNREAD = "unread"
     """The model edited the file without having read it."""
     READ_BEFORE = "read_before"
@@ -51,41 +51,41 @@ class ReasonKind(StrEnum):
 
     @property
     def is_from_read_history(self) -> bool:
-        """Return whether it is found in what the model had read, so only when it is staged."""
+        """Return whether it comes from what the model had read, which is known only at staging."""
         return self in (ReasonKind.UNREAD, ReasonKind.READ_BEFORE, ReasonKind.UNREAD_USES)
 
     @property
     def is_risk(self) -> bool:
-        """Return whether it moves a file to the front; the others say why a file comes last, folded."""
+        """Return whether it moves a file to the front; other reasons say why a file comes last, folded."""
         return self not in (ReasonKind.LOCK, ReasonKind.GENERATED)
 
 
 class LineReference(FrozenModel):
-    """A changed line, counted in its hunk: so it stays the same line when a re-base moves the hunk."""
+    """A changed line, counted in its hunk: it stays the same line when a re-base moves the hunk."""
 
     hunk: str
-    """Its id."""
+    """Id of the hunk."""
     side: str
     """`old` or `new`."""
     offset: int
-    """Lines below the first of the hunk on that side."""
+    """Distance from the first line of the hunk on that side."""
 
 
 class AttentionReason(FrozenModel):
-    """One reason, for one file."""
+    """A reason for attention, for one file."""
 
     kind: ReasonKind
     path: str
     names: tuple[str, ...] = ()
-    """What was called, removed or touched, by name."""
+    """Names of what is called, removed or touched."""
     count: int = 1
-    """How many there are."""
+    """Number of findings."""
     places: tuple[LineReference, ...] = ()
-    """Where; none for what is true of the file as a whole."""
+    """The lines; empty for a reason about the whole file."""
 
     @property
     def description(self) -> str:
-        """A clause without a subject: `removes 2 tests: test_a, test_b`."""
+        """Return a clause without a subject: `removes 2 tests: test_a, test_b`."""
         return reason_clause(self.kind, self.names, self.count)
 
 

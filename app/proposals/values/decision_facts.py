@@ -1,4 +1,4 @@
-"""Facts about a proposal for logs, records and messages: files in numbers, outcome of hunks, the user's words."""
+"""Facts about a proposal for logs, records and messages: files in numbers, outcomes of hunks, the user's feedback."""
 
 from enum import StrEnum
 from typing import Literal
@@ -10,7 +10,7 @@ from app.text.quantities import format_count
 
 
 class FrozenModel(BaseModel):
-    """Frozen, and strict about unknown fields."""
+    """Base of immutable models that refuse unknown fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
@@ -25,7 +25,7 @@ class FileStat(FrozenModel):
 
 
 class HunkOutcome(FrozenModel):
-    """The outcome of one hunk, in terms that the model can use."""
+    """The outcome of one hunk, for the model."""
 
     path: str
     hunk: str
@@ -34,32 +34,32 @@ class HunkOutcome(FrozenModel):
     landed: bool
     reason: str = ""
     excerpt: str = ""
-    """For a partial decision: the file's text around the place as it is now, numbered."""
+    """After a partial decision: the present text of the file around the place, numbered."""
 
 
 class ExcludedHunks(FrozenModel):
-    """Hunks that a proposal does not ask for."""
+    """Hunks that were left out of a proposal."""
 
     hunks: int
     why: Literal["signed", "waiting", "there"]
-    """They were approved before; they wait in another proposal; the workspace has them already."""
+    """Approved before (`signed`), pending in another proposal (`waiting`), or in the workspace already (`there`)."""
     proposals: tuple[str, ...] = ()
-    """In which they were approved, or wait."""
+    """Ids of the proposals in which they were approved or are pending."""
 
     @property
     def description(self) -> str:
-        """`3 hunks left out: signed in P6, P8`."""
+        """Return for example `3 hunks left out: signed in P6, P8`."""
         return f"{format_count(self.hunks, 'hunk')} left out: {self.reason}"
 
     @property
     def reason(self) -> str:
-        """`signed in P6, P8`."""
+        """Return for example `signed in P6, P8`."""
         verb = {"signed": "signed in", "waiting": "waiting in", "there": "here already"}[self.why]
         return f"{verb} {', '.join(self.proposals)}".strip()
 
     @property
     def sentence(self) -> str:
-        """`3 hunks were signed in P6, P8`."""
+        """Return for example `3 hunks were signed in P6, P8`."""
         verb = {
             "signed": ("was signed in", "were signed in"),
             "waiting": ("waits in", "wait in"),
@@ -69,7 +69,7 @@ class ExcludedHunks(FrozenModel):
 
 
 class LineComment(FrozenModel):
-    """A remark of the user on a line of a diff."""
+    """A comment of the user on a line of a diff."""
 
     path: str
     line: int
@@ -85,35 +85,35 @@ class RecordedCheck(FrozenModel):
 
     name: str
     state: str
-    """`app.automation.check_results.CheckState`."""
+    """A value of `app.automation.check_results.CheckState`."""
     words: str = ""
-    """`3 failed, 0 before`."""
+    """Summary of the result: `3 failed, 0 before`."""
     tree: str = ""
-    """The tree on which it was obtained: the id of a git tree, or in no repository a SHA-256 over all files."""
+    """The tree on which the check ran: the id of a git tree, or outside a repository a SHA-256 over all files."""
     stale: str = ""
-    """Why that was not the tree that the decision left: `before b.py changed`; empty if it was."""
+    """Why the decision left another tree: `before b.py changed`; empty if it did not."""
 
 
 class EvidenceVerdict(StrEnum):
-    """The verdict on one hunk."""
+    """The verdict of tests on one hunk."""
 
     HELD = "held"
     """A test that passes with the whole proposal fails without the hunk, twice."""
     LOAD = "load"
-    """Without the hunk the tests do not load: this says nothing of what it does."""
+    """Without the hunk the tests do not load, which shows nothing about its effect."""
     UNNOTICED = "unnoticed"
-    """Each test that ran passes without the hunk as well."""
+    """Each test that ran also passes without the hunk."""
     RED = "red"
-    """Of a hunk that adds or changes tests: one of them fails without the code of the proposal, twice."""
+    """For a hunk that adds or changes tests: one of them fails without the code of the proposal, twice."""
     GREEN = "green"
-    """They all pass without the code of the proposal, too."""
+    """For a hunk that adds or changes tests: all of them also pass without the code of the proposal."""
     FLAKY = "flaky"
-    """What failed without the hunk passed when it was run again."""
+    """A test that failed without the hunk passed when it was run again."""
     NOT_RUN = "not_run"
 
     @property
     def is_unnoticed_by_tests(self) -> bool:
-        """Return whether no test notices when the hunk is missing, or the code that it tests."""
+        """Return whether no test notices that the hunk, or the code that it tests, is missing."""
         return self in (EvidenceVerdict.UNNOTICED, EvidenceVerdict.GREEN)
 
 
@@ -121,20 +121,20 @@ _TESTS_NAMED = 1
 
 
 class HunkEvidence(FrozenModel):
-    """The evidence of one hunk, as far as tests were run."""
+    """The evidence about one hunk, as far as tests were run."""
 
     path: str
     hunk: int
-    """Its number."""
+    """Number of the hunk."""
     verdict: EvidenceVerdict
     tests: tuple[str, ...] = ()
-    """The ids of the tests that hold it, or are red, a few."""
+    """Ids of a few of the tests that hold it, or are red."""
     count: int = 0
-    """How many there are of them."""
+    """Number of all these tests."""
     together: tuple[int, ...] = ()
-    """The numbers of other hunks that were taken out with it."""
+    """Numbers of other hunks that were removed with it for the run."""
     reason: str = ""
-    """Why it was not run."""
+    """Why it was not run, or is red."""
 
     @property
     def description(self) -> str:
@@ -155,30 +155,30 @@ class HunkEvidence(FrozenModel):
 
 
 class RecordedEvidence(FrozenModel):
-    """The evidence of a proposal's hunks at the time of the decision."""
+    """The evidence about a proposal's hunks at the time of the decision."""
 
     check: str
     """The name of the check whose tests ran."""
     selection: str
-    """Which of its tests ran, in words."""
+    """Description of the tests of the check that ran."""
     tree: str
-    """What they ran on, without what was taken out of it: the id of a git tree, or a SHA-256 over all files."""
+    """The tree on which they ran, before hunks were removed: the id of a git tree, or a SHA-256 over all files."""
     hunks: tuple[HunkEvidence, ...]
 
 
 class CommandCaller(FrozenModel):
-    """How a deciding command was called, as far as its process could see: a trace, no proof."""
+    """How a deciding command was called, as far as its process could see: a hint, not a proof."""
 
     stdin_is_terminal: bool
     stdout_is_terminal: bool
     parent: str = ""
-    """The name of the process that called it; empty where the system does not tell."""
+    """Name of the process that called it; empty if unknown."""
     agent_variables: tuple[str, ...] = ()
-    """The names of variables by which agents mark their shells, of those that were set."""
+    """Names of the variables that were set by which agents mark their shells."""
 
     @property
     def description(self) -> str:
-        """`called by bash without a terminal, CLAUDECODE set`."""
+        """Return for example `called by bash without a terminal, CLAUDECODE set`."""
         both = self.stdin_is_terminal and self.stdout_is_terminal
         neither = not self.stdin_is_terminal and not self.stdout_is_terminal
         piped = "output" if self.stdin_is_terminal else "input"
@@ -189,40 +189,40 @@ class CommandCaller(FrozenModel):
 
 
 class DecisionContext(FrozenModel):
-    """Circumstances of a decision: where it was made, what was unseen, results of checks; as far as known."""
+    """Circumstances of a decision, as far as known: where it was made, what was unseen, results of checks."""
 
     through: str = ""
-    """`app`, `plain review` or `command line`."""
+    """The user interface: `app`, `plain review` or `command line`."""
     unseen_lines: int | None = None
-    """How many of the changed lines that it was about were never on the screen; None where no screen was watched."""
+    """Number of decided changed lines that were never on screen; None if no screen was tracked."""
     unseen_files: tuple[str, ...] = ()
-    """The files of which something was not."""
+    """Files with parts that were never on screen."""
     checks: tuple[RecordedCheck, ...] = ()
     evidence: RecordedEvidence | None = None
-    """What notices if hunks are missing; None where nothing current was known of it."""
+    """Evidence about the hunks; None if there was none for the present revision."""
     caller: CommandCaller | None = None
-    """Of a command that decided; None for the app, and for what earlier versions recorded."""
+    """The caller of a command that decided; None for the app, and in records of earlier versions."""
 
 
 UNKNOWN_CONTEXT = DecisionContext()
-"""Nothing is known of them."""
+"""A context about which nothing is known."""
 
 
 class LastDecision(FrozenModel):
-    """The user's last action on a proposal, kept with it so that it can be recorded even after a failure."""
+    """The user's last action on a proposal, stored with it so that it can be recorded even after a failure."""
 
     number: int
-    """From 1, among all decisions on the proposal."""
+    """Number among all decisions on the proposal, from 1."""
     decision: str
-    """`app.conversation.events.DecisionKind`."""
+    """A value of `app.conversation.events.DecisionKind`."""
     files: tuple[FileStat, ...] = ()
     """The files that it was about."""
     hunks: tuple[str, ...] = ()
-    """Ids of the hunks that it was about, where it was not the whole proposal."""
+    """Ids of the hunks that it was about; empty for the whole proposal."""
     feedback: str = ""
     comments: tuple[LineComment, ...] = ()
     images: tuple[Image, ...] = ()
-    """What the user attached to these words."""
+    """Images that the user attached to the feedback."""
     stale: str = ""
-    """Why it could not be approved, with what its files held, where a stale one was denied; for the model."""
+    """After the denial of a stale proposal: why it could not be approved, and what its files held; for the model."""
     circumstances: DecisionContext = UNKNOWN_CONTEXT

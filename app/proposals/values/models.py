@@ -1,4 +1,4 @@
-"""Proposal, file change, hunk: values that cross to disk, JSON and the screen; and the states of a proposal."""
+"""Proposal, file change, hunk: values for disk, JSON and the screen; and the states of a proposal."""
 
 import stat
 from collections.abc import Collection, Sequence
@@ -28,7 +28,7 @@ class ProposalState(StrEnum):
 
     PENDING = "pending"
     PARTLY_APPROVED = "partly_approved"
-    """Some hunks were applied, others still wait."""
+    """Some hunks were applied, others are pending."""
     APPLIED = "applied"
     DENIED = "denied"
     STALE = "stale"
@@ -38,7 +38,7 @@ class ProposalState(StrEnum):
 
     @property
     def is_pending(self) -> bool:
-        """Whether the user still has something to decide."""
+        """Return whether a decision of the user is still pending."""
         return self in (ProposalState.PENDING, ProposalState.PARTLY_APPROVED, ProposalState.STALE)
 
 
@@ -73,13 +73,13 @@ class MatchLevel(StrEnum):
     ALIGNED = "aligned"
     """Lines aligned: removed lines match, some context lines differ."""
     LINE_HINT = "line_hint"
-    """Several exact places; the model's line number chose."""
+    """Several exact places; the line number that the model gave decided."""
     DOUBTFUL = "doubtful"
-    """Exact text, or none that had to be found, but what the edit says of itself or of its place does not add up."""
+    """Exact text, or an insertion without context, but the edit contradicts itself or its place."""
 
     @property
     def is_exact(self) -> bool:
-        """Whether the place is beyond doubt, so that a bulk approval may include it."""
+        """Return whether the place is certain, so that a bulk approval may include it."""
         return self in (MatchLevel.EXACT, MatchLevel.TRAILING_SPACE)
 
 
@@ -89,16 +89,16 @@ class FileVersion(FrozenModel):
     sha256: str
     size: int
     mode: int = 0o644
-    """Permission bits; of a symbolic link `stat.S_IFLNK` and all of them, and the bytes are where it leads."""
+    """Permission bits; for a symbolic link `stat.S_IFLNK` and all of them, and the bytes are its target."""
 
     @property
     def is_link(self) -> bool:
-        """Whether it is a symbolic link."""
+        """Return whether it is a symbolic link."""
         return stat.S_ISLNK(self.mode)
 
 
 class FileIdentity(FrozenModel):
-    """Identity of a file on disk, whatever its name and content."""
+    """Identity of a file on disk, independent of its name and content."""
 
     device: int
     inode: int
@@ -117,17 +117,17 @@ class Hunk(FrozenModel):
     """A contiguous edit, with no context lines: the smallest unit of a decision."""
 
     id: str
-    """Stable: a hash of the path, the old lines, the new lines, and a count among equals."""
+    """Stable: a hash of the path, the old lines, the new lines, and a count among equal hunks."""
     number: int
-    """From 1, through all files of the proposal, as in `--hunks 1,3`; stable over partial decisions."""
+    """From 1, across all files of the proposal, as in `--hunks 1,3`; stable over partial decisions."""
     old_start: int
-    """First line replaced, from 0; for a pure insertion, the line that it goes before."""
+    """First replaced line, from 0; for a pure insertion, the line before which it goes."""
     old_count: int
     new_start: int
     new_count: int
     state: HunkState = HunkState.PENDING
     part_of: str = ""
-    """The id of the hunk that the user cut into parts, this one among them."""
+    """Id of the hunk from which the user split this part."""
     repeat_of: str = ""
     """The proposal in which the user denied the same hunk before."""
 
@@ -136,38 +136,38 @@ class Conflict(FrozenModel):
     """A place where the disk and the proposal disagree."""
 
     line: int
-    """On disk, from 1."""
+    """Line on disk, from 1."""
     base: tuple[str, ...]
     disk: tuple[str, ...]
     proposed: tuple[str, ...]
 
 
 class DeniedPart(FrozenModel):
-    """Hunks of a file that were denied while others waited, with what makes them pending again."""
+    """Hunks of a file that were denied while others were pending, with the data to make them pending again."""
 
     decision: int
-    """Among all decisions on the proposal, from 1."""
+    """Number among all decisions on the proposal, from 1."""
     hunks: tuple[str, ...]
-    """Their ids."""
+    """Ids of the hunks."""
     before: FileVersion | None
-    """The result with them."""
+    """The result with the hunks."""
     after: FileVersion | None
-    """The result without them; the same where nothing else of the file waited."""
+    """The result without the hunks; equal to `before` if nothing else of the file was pending."""
 
 
 class PartDecision(FrozenModel):
-    """A decision on a change that is already on disk, with what undoes it."""
+    """A decision on a change that is already on disk, with the data to undo it."""
 
     decision: int
-    """Among all decisions on the proposal, from 1."""
+    """Number among all decisions on the proposal, from 1."""
     hunks: tuple[str, ...]
-    """Their ids; none for a change that is decided as a whole."""
+    """Ids of the hunks; empty for a change that is decided as a whole."""
     old_path: str
-    """As the change was before."""
+    """Old path of the change before the decision."""
     base: FileVersion | None
     result: FileVersion | None
     left: FileVersion | None
-    """The base after it."""
+    """The base after the decision."""
 
 
 class FileChange(FrozenModel):
@@ -176,67 +176,70 @@ class FileChange(FrozenModel):
     path: str
     """Workspace-relative, POSIX; the new path of a rename."""
     old_path: str = ""
-    """For a rename."""
+    """The old path of a rename; else empty."""
     op: FileOperation
     base: FileVersion | None
-    """What the disk holds; None for a create."""
+    """The version that an approval replaces; None for a create."""
     result: FileVersion | None
-    """What an approval writes; None for a delete."""
+    """The version that an approval writes; None for a delete."""
     on_disk: bool = False
-    """The disk holds the result already: an approval keeps it and writes nothing, a denial writes the base."""
+    """Whether the disk has the result already: an approval keeps it and writes nothing, a denial writes the base."""
     origin_base: FileVersion | None = None
-    """What the edit was made against; re-bases start from it and `origin_result`, so that they never drift."""
+    """The version to which the edit was made; re-bases start from it and `origin_result`, so that they never
+    drift.
+    """
     origin_result: FileVersion | None = None
-    """What the edit made of `origin_base`; both move on when the user decides on a part."""
+    """The result of the edit of `origin_base`; both change when the user decides on a part."""
     state: HunkState = HunkState.PENDING
-    """Where the file as a whole stands; pending as long as anything in it is."""
+    """State of the file as a whole; pending as long as anything in it is."""
     hunks: tuple[Hunk, ...] = ()
-    """Empty for a binary file, a pure rename or a mode change: decided as a whole. A hunk that makes no difference
+    """Empty for a binary file, a pure rename or a mode change, which are decided as a whole. A hunk without a
+    difference
     between base and result (decided before, or on disk already) marks its place with both counts 0."""
     added: int = 0
     removed: int = 0
     binary: bool = False
     matches: tuple[EditMatch, ...] = ()
     rebased: bool = False
-    """The base was moved by a three-way merge since the model wrote the edit."""
+    """Whether a three-way merge has changed the base since the model wrote the edit."""
     edited: bool = False
-    """The user changed the proposed text."""
+    """Whether the user changed the proposed text."""
     taken_over: bool = False
-    """It comes from a proposal that this one superseded, and was not the work of this session's model alone there."""
+    """Whether it comes from a superseded proposal in which others than this session's model had changed it."""
     already_applied: bool = False
-    """The disk already holds the result."""
+    """Whether the disk already has the result."""
     conflicts: tuple[Conflict, ...] = ()
     stacked_on: tuple[str, ...] = ()
-    """Proposals whose pending edits this one builds on, oldest first; of many the oldest few and the latest."""
+    """Proposals whose pending edits this one builds on, oldest first; of many only the oldest few and the latest."""
     warnings: tuple[str, ...] = ()
-    """What in the name or the added lines could deceive a reader."""
+    """Descriptions of text in the name or the added lines that could deceive a reader."""
     mentions: tuple[str, ...] = ()
-    """What is unusual there, but ordinary in the languages of people."""
+    """Remarks about unusual text there that is normal in human languages."""
     denied: tuple[DeniedPart, ...] = ()
-    """The latest last, as far as they were not taken back."""
+    """Denied parts, the latest last, without undone ones."""
     decisions: tuple[PartDecision, ...] = ()
-    """On a change that is on disk: the latest last, as far as they were not taken back."""
+    """Decisions on a change that is already on disk, the latest last, without undone ones."""
     notes: tuple[str, ...] = ()
-    """Facts worth a line in the review (`CRLF line endings kept`, `not UTF-8`, `follows a symlink to x`)."""
+    """Facts for the review (`CRLF line endings kept`, `not UTF-8`, `follows a symlink to x`)."""
 
     @property
     def stat(self) -> FileStat:
-        """The change in numbers."""
+        """Return the change in numbers."""
         return FileStat(path=self.path, op=self.op, added=self.added, removed=self.removed)
 
     @property
     def disk_version(self) -> FileVersion | None:
-        """Return the version on disk at the path, once it is re-based."""
+        """Return the version on disk at the path, after a re-base."""
         return self.result if self.on_disk else self.base
 
     @property
     def is_inexact(self) -> bool:
-        """Whether any edit was found by a tolerant rung."""
+        """Return whether any edit was found on a tolerant level."""
         return any(not match.rung.is_exact for match in self.matches)
 
     @property
     def involves_link(self) -> bool:
-        """Whether it is, or becomes, a symbolic link: then it is decided as a whole."""
+        """Return whether it is, or becomes, a symbolic link, which is decided as a whole."""
         return any(version is not None and version.is_link for version in (self.base, self.result))
 
     @property
@@ -251,26 +254,26 @@ class Proposal(FrozenModel):
     id: str
     """Short, unique in the workspace: `P7`."""
     workspace: str
-    """Absolute path."""
+    """Absolute path of the workspace."""
     session: str = ""
-    """The session whose model made it; empty for a patch from elsewhere."""
+    """The session whose model made it; empty for a patch of the user."""
     origin: Origin = Origin()
     ignored: tuple[IgnoredPath, ...] = ()
-    """What its commands have written, besides, of what git ignores."""
+    """Files ignored by git that its commands have also written."""
     recipe: CommandRecipe | None = None
-    """The command that made all of it; None if there is no single one."""
+    """The command that made all of its changes; None if there is no single one."""
     created: float
     """Unix time, seconds."""
     summary: str
     state: ProposalState = ProposalState.PENDING
     revision: int = 1
-    """Grows whenever what an approval would write, or can write a part of, has changed."""
+    """Increases whenever the result of an approval, or of one of its parts, changes."""
     files: tuple[FileChange, ...]
-    """By path."""
+    """Sorted by path."""
     reasons: tuple[AttentionReason, ...] = ()
-    """What of it deserves eyes, as it was staged or edited; earlier versions did not look."""
+    """Reasons for attention, found when it was staged or edited; none in proposals of earlier versions."""
     order: tuple[str, ...] = ()
-    """The paths in the order in which they should be read, fixed when it was staged."""
+    """The paths in reading order, fixed when it was staged."""
     reason: str = ""
     """Why it is stale, failed or superseded."""
     supersedes: str = ""
@@ -278,13 +281,13 @@ class Proposal(FrozenModel):
     version: int = 1
     """2 for the first answer to feedback, and so on."""
     feedback: str = ""
-    """What the user wrote with the denial."""
+    """The user's feedback with the denial."""
     reopened: bool = False
-    """It waits since its denial was taken back; to redo that is to deny it again."""
+    """Whether it is pending because its denial was undone; a redo denies it again."""
     last: LastDecision | None = None
-    """What the user did last with it."""
+    """The user's last action on it."""
     left_out: tuple[ExcludedHunks, ...] = ()
-    """Hunks of what it was made of that it does not ask for."""
+    """Hunks of its source that were left out."""
 
     def with_decision(
         self,
@@ -313,7 +316,7 @@ class Proposal(FrozenModel):
 
     @property
     def ignored_files_note(self) -> str:
-        """Return a line about ignored files that were written besides; empty if there were none."""
+        """Return a line about ignored files that its commands have also written; empty if there were none."""
         return describe_ignored_paths(self.ignored)
 
     @property
@@ -328,12 +331,14 @@ class Proposal(FrozenModel):
 
     @property
     def can_be_committed(self) -> bool:
-        """Return whether the proposal's files have no undecided part of it on disk."""
+        """Return whether no undecided part of it is on disk."""
         return not (self.on_disk and self.state.is_pending)
 
     @property
     def has_denied_part(self) -> bool:
-        """Whether hunks of it were decided without a write, while others wait, that can wait again."""
+        """Return whether hunks were decided without a write while others are pending, and can become pending
+        again.
+        """
         return self.state in (ProposalState.PENDING, ProposalState.PARTLY_APPROVED) and any(
             change.denied or change.decisions for change in self.files
         )
@@ -345,7 +350,7 @@ class Proposal(FrozenModel):
 
     @property
     def counted_changes(self) -> tuple[FileChange, ...]:
-        """Return the files that its numbers count: those that wait, else those that were approved, else all."""
+        """Return the files that its numbers count: the pending ones, else the approved ones, else all."""
         for state in (HunkState.PENDING, HunkState.APPLIED):
             if files := tuple(change for change in self.files if change.state is state):
                 return files
@@ -353,34 +358,34 @@ class Proposal(FrozenModel):
 
     @property
     def added(self) -> int:
-        """Lines added in the files in question."""
+        """Return the number of added lines in the counted files."""
         return sum(change.added for change in self.counted_changes)
 
     @property
     def removed(self) -> int:
-        """Lines removed in the files in question."""
+        """Return the number of removed lines in the counted files."""
         return sum(change.removed for change in self.counted_changes)
 
     @property
     def hunks(self) -> tuple[Hunk, ...]:
-        """All hunks, in order."""
+        """Return all hunks, in order."""
         return tuple(hunk for change in self.files for hunk in change.hunks)
 
     @property
     def written_hashes(self) -> dict[str, str]:
-        """Return the edits' own results before any merge: SHA-256 by path, empty for a deleted file."""
+        """Return the results of the edits before any merge: SHA-256 by path, empty for a deleted file."""
         gone = {change.old_path: "" for change in self.files if change.old_path}
         made = {change.path: change.origin_result.sha256 if change.origin_result else "" for change in self.files}
         return gone | made
 
     @property
     def is_written_in_part(self) -> bool:
-        """Whether an approval has written any of it."""
+        """Return whether an approval has written any of it."""
         return HunkState.APPLIED in self._part_states
 
     @property
     def is_denied_in_part(self) -> bool:
-        """Whether nothing of it waits any more, and the user has approved some of it and denied the rest."""
+        """Return whether nothing of it is pending any more, and the user approved some of it and denied the rest."""
         return self.state is ProposalState.APPLIED and HunkState.DENIED in self._part_states
 
     @property
@@ -394,12 +399,12 @@ class FileDiff(FrozenModel):
 
     change: FileChange
     old: tuple[str, ...]
-    """Lines without their ending, undecodable bytes as U+DC80..U+DCFF; not made safe for a terminal."""
+    """Lines without their ending, undecodable bytes as U+DC80..U+DCFF; not escaped for a terminal."""
     new: tuple[str, ...]
     old_final_newline: bool = True
     new_final_newline: bool = True
     reasons: tuple[AttentionReason, ...] = ()
-    """Those of the proposal that are about this file."""
+    """Reasons of the proposal about this file."""
 
     @property
     def is_sorted_last(self) -> bool:
@@ -439,30 +444,30 @@ TRANSITIONS: dict[ProposalState, frozenset[ProposalState]] = {
     ProposalState.DENIED: frozenset({ProposalState.PENDING}),
     ProposalState.SUPERSEDED: frozenset(),
 }
-"""From each state to those that may follow.
+"""The states that may follow each state.
 
 A partly approved proposal becomes pending again when its approved hunks are undone, and applied when the rest is
-approved, denied or superseded. A denied one waits again when the denial is taken back. A stale one returns when the
-disk does. A failed one is where an apply broke off and
-the files were changed by someone else before it could be finished: recovery brings it back to where it was.
+approved, denied or superseded. A denied one becomes pending again when the denial is undone, a stale one when the
+disk changes back. A proposal is failed if an apply broke off and another program changed the files before it was
+finished; recovery restores the state from before.
 """
 
 ON_DISK_TRANSITIONS: dict[ProposalState, frozenset[ProposalState]] = {
     ProposalState.APPLIED: frozenset({ProposalState.PENDING, ProposalState.PARTLY_APPROVED}),
 }
-"""And those of a proposal that was on disk before it was decided on: to take back that it is kept writes nothing."""
+"""Further transitions of a proposal for changes on disk: to undo its approval writes nothing."""
 
 REMAINING: frozenset[ProposalState] = frozenset(
     {ProposalState.PENDING, ProposalState.PARTLY_APPROVED, ProposalState.STALE}
 )
-"""States in which a proposal may change (a re-base, a hunk decided) and stay where it is."""
+"""States that a proposal may keep when it changes (a re-base, a decided hunk)."""
 
 
 def set_state(proposal: Proposal, state: ProposalState, reason: str = "") -> Proposal:
-    """Return the proposal in another state, or in the same one where it may stay.
+    """Return the proposal in another state, or in the same one if it may stay in that.
 
     Raises:
-        InvalidTransition: there is no such transition.
+        InvalidTransition: the transition is not allowed.
     """
     allowed = state in TRANSITIONS[proposal.state] or (state is proposal.state and state in REMAINING)
     if proposal.on_disk and state in ON_DISK_TRANSITIONS.get(proposal.state, ()):
@@ -484,7 +489,7 @@ ON_DISK_WORDS = {
     ProposalState.APPLIED: "kept",
     ProposalState.DENIED: "taken back",
 }
-"""Where a proposal stands that was on disk before it was decided on, where that is called otherwise."""
+"""Words for the states of a proposal for changes on disk, where they differ."""
 
 
 def describe_proposal_state(proposal: Proposal) -> str:
@@ -495,12 +500,12 @@ def describe_proposal_state(proposal: Proposal) -> str:
 
 
 def describe_partial_state(proposal: Proposal, state: str) -> str:
-    """Return the words for a state, or that it applies to a part and the rest was denied."""
+    """Return the words for a state; `in part` is added if the rest was denied."""
     return f"{state} in part" if proposal.is_denied_in_part else state
 
 
 def compute_state(proposal: Proposal) -> ProposalState:
-    """Return the state that follows from the hunks and files of a proposal, re-bases and undos aside."""
+    """Return the state that follows from the hunks and files of a proposal, apart from re-bases and undos."""
     states = {change.state for change in proposal.files} | {hunk.state for hunk in proposal.hunks}
     if HunkState.PENDING in states:
         return ProposalState.PARTLY_APPROVED if HunkState.APPLIED in states else ProposalState.PENDING
@@ -508,7 +513,7 @@ def compute_state(proposal: Proposal) -> ProposalState:
 
 
 _NAMED_FILES = 3
-"""Files that one line names as left out."""
+"""Maximum left out files that one line names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -517,11 +522,11 @@ class EditReport:
 
     files: tuple[FileStat, ...]
     text: str
-    """For the model: the new version of each file, and how a place was found where it was not exact."""
+    """For the model: the new version of each file, and how a place was found if not exactly."""
     summary: str
     """One line for the user."""
     left_out: tuple[str, ...] = ()
-    """Files whose part of a patch was passed over."""
+    """Files whose part of a patch was skipped."""
 
 
 def binary_files_note(paths: Sequence[str]) -> str:
@@ -537,12 +542,12 @@ class DecisionResult:
     """Result of a decision."""
 
     proposal: Proposal
-    """As it stands now."""
+    """The proposal after the decision."""
     files: tuple[FileStat, ...] = ()
     """The files that the decision was about, with the lines that it wrote or discarded."""
     hunks: tuple[HunkOutcome, ...] = ()
-    """Every hunk that was pending, if the decision was not on the whole proposal."""
+    """The outcome of every pending hunk, if the decision was not on the whole proposal."""
     changed: tuple[Proposal, ...] = ()
     """Other proposals that were re-based or turned stale because of it."""
     denial: bool = False
-    """Whether what was undone or redone is a denial."""
+    """Whether a denial was undone or redone."""

@@ -18,32 +18,32 @@ class OriginKind(StrEnum):
     PROGRAM = "program"
     """signoff itself: checks that it suggests, settings that it writes."""
     PATCH = "patch"
-    """A patch that a person staged."""
+    """A patch that the user staged."""
     AGENT = "agent"
     """Another agent, through a hook or an MCP server."""
     DISK = "disk"
-    """What was on disk already."""
+    """Changes that were already on disk."""
     REF = "ref"
     """A commit, a range or a pull request."""
     UNDO = "undo"
-    """Earlier versions stored it."""
+    """Stored by earlier versions only."""
 
 
 class CommandRecipe(FrozenModel):
-    """The command that made all of a proposal, with all that it takes to run it again."""
+    """The command that made all changes of a proposal, with everything that is needed to run it again."""
 
     command: str
-    """The line for the shell."""
+    """The command line for the shell."""
     folder: str
-    """Where it ran, relative to the workspace."""
+    """Folder in which it ran, relative to the workspace."""
     seconds: float
-    """Its time limit."""
+    """Its time limit, in seconds."""
     environment: str
-    """SHA-256 of the variables that it got and of the system."""
+    """SHA-256 of its environment variables and of the system."""
     tree: str = ""
-    """The files that it saw, apart from what git ignores: the id of a git tree, or a SHA-256; empty if unknown."""
+    """The files that it saw, without those that git ignores: the id of a git tree, or a SHA-256; empty if unknown."""
     reproduced: int = 0
-    """The revision of the proposal that a second run has given again, byte for byte; 0 for none."""
+    """The revision of the proposal that a second run has reproduced byte for byte; 0 for none."""
 
 
 _AGENTS = {
@@ -64,44 +64,44 @@ class Origin(FrozenModel):
 
     kind: OriginKind = OriginKind.MODEL
     agent: str = ""
-    """The other agent by its short name: `claude`."""
+    """Short name of the other agent: `claude`."""
     model: str = ""
-    """The model, as its server calls it."""
+    """Name of the model at its server."""
     host: str = ""
-    """Where signoff's own model answered: host and port, and nothing else of the address."""
+    """Host and port of the server of signoff's own model."""
     session: str = ""
-    """The agent's own session."""
+    """Id of the agent's session."""
     prompt: str = ""
-    """The agent's own id of the prompt or turn."""
+    """The agent's id of the prompt or turn."""
     ref: str = ""
     """The commit, range, pull request or patch file, as the user named it."""
 
     @model_validator(mode="before")
     @classmethod
     def _of_earlier_versions(cls, stored: object) -> object:
-        """Read origins that earlier versions stored as the kind alone."""
+        """Accept origins that earlier versions stored as the kind alone."""
         return {"kind": stored} if isinstance(stored, str) else stored
 
     @property
     def label(self) -> str:
-        """A word for lists, by which they are filtered."""
+        """Return the word by which lists show and filter it."""
         if self.kind is OriginKind.AGENT:
             return self.agent or "agent"
         return "signoff" if self.kind in (OriginKind.MODEL, OriginKind.PROGRAM) else self.kind.value
 
     @property
     def name(self) -> str:
-        """Return the shortest name of the author: for signoff's own model its name."""
+        """Return the shortest name of the author; for signoff's own model its name."""
         return self.model if self.kind is OriginKind.MODEL and self.model else self.label
 
     @property
     def agent_name(self) -> str:
-        """The other agent as its users call it."""
+        """Return the name of the other agent that its users know."""
         return _AGENTS.get(self.agent, self.label)
 
     @property
     def description(self) -> str:
-        """Return the whole origin in words, for a separate line."""
+        """Return the whole origin as text, for a separate line."""
         match self.kind:
             case OriginKind.MODEL:
                 return f"signoff's model {self.model}".rstrip()

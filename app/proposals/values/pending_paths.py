@@ -1,4 +1,4 @@
-"""What the pending proposals have put at each path, read from the store lazily."""
+"""The pending content of each path, read from the store when it is needed."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -8,7 +8,9 @@ from threading import RLock
 from app.proposals.values.models import FileChange, FileVersion, HunkState, Proposal, ProposalState
 
 _OLDEST = 4
-"""Of many proposals on one path so many are named, and the latest: what each stores of those below stays small."""
+"""Number of oldest proposals on one path that are named, besides the latest: each stores the ids of those below
+it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,26 +18,26 @@ class PendingPath:
     """A path that a pending proposal has changed."""
 
     version: FileVersion | None
-    """None if the file goes away."""
+    """None if the file is deleted or moved away."""
     by: tuple[str, ...]
-    """Ids of the proposals, oldest first; of many the oldest few, which are to be decided first, and the latest."""
+    """Ids of the proposals, oldest first; of many only the oldest few, to be decided first, and the latest."""
     names: tuple[str, ...] = ()
-    """Every path that the content has been at, oldest first."""
+    """Every path that the content has had, oldest first."""
     authors: frozenset[str] = frozenset()
-    """The sessions whose models made it so; an empty one for a patch from elsewhere or an edit by the user."""
+    """The sessions whose models wrote it; an empty one for a patch or an edit by the user."""
     since: float = 0.0
-    """When the latest of them was staged, as Unix time."""
+    """Unix time when the latest of them was staged."""
 
 
 Related = Callable[[Collection[str] | None], Iterable[Proposal]]
-"""The waiting proposals that have to do with some paths (None: all there are), oldest first."""
+"""Returns the pending proposals that are related to some paths (None: all), oldest first."""
 
 
 class PendingPaths:
     """Pending changes by path; its methods may be called from any thread.
 
     Args:
-        related: Where proposals come from that are not put one by one.
+        related: Returns the proposals to load; None if all are added one by one.
     """
 
     def __init__(self, related: Related | None = None) -> None:
@@ -43,19 +45,19 @@ class PendingPaths:
         self._lock = RLock()
         self._paths: dict[str, PendingPath] = {}
         self._folders: Counter[str] = Counter()
-        """How many pending files lie below a folder."""
+        """Number of pending files below each folder."""
         self._asked: set[str] = set()
         self._put: set[str] = set()
 
     def load(self, paths: Collection[str] | None = None) -> None:
-        """Read the pending proposals at these paths at once; None for all."""
+        """Load the pending proposals at these paths at once; None for all."""
         if self._related is None:
             return
         with self._lock:
             wanted = None if paths is None else set(paths) - self._asked
             if wanted is not None and not wanted:
                 return
-            # What belongs together comes together, so it does not matter which of two groups is put first.
+            # Related proposals are loaded together, so the order of two groups does not matter.
             for proposal in self._related(wanted):
                 self.add_proposal(proposal)
             if wanted is None:
@@ -85,12 +87,12 @@ class PendingPaths:
                 self._set(change.path, _laid_over(lower[change.path], proposal, change))
 
     def get(self, path: str) -> PendingPath | None:
-        """Return the pending content at a path."""
+        """Return the pending content at a path; None if there is none."""
         self.load((path,))
         return self._paths.get(path)
 
     def has_file(self, path: str) -> bool:
-        """Return whether there is a pending file."""
+        """Return whether there is a pending file at a path."""
         pending = self.get(path)
         return pending is not None and pending.version is not None
 
@@ -100,12 +102,12 @@ class PendingPaths:
         return self._folders[folder] > 0
 
     def all(self) -> dict[str, PendingPath]:
-        """Every path with a pending change."""
+        """Return every path with a pending change."""
         self.load()
         return self.loaded_paths()
 
     def loaded_paths(self) -> dict[str, PendingPath]:
-        """Return the paths that were read so far."""
+        """Return the paths that were loaded so far."""
         with self._lock:
             return dict(self._paths)
 
@@ -122,7 +124,7 @@ _NOTHING = PendingPath(None, ())
 
 
 def _laid_over(below: PendingPath, proposal: Proposal, change: FileChange) -> PendingPath:
-    """Return the pending state of a path after a further proposal."""
+    """Return the pending content of a path after a further proposal."""
     names = dict.fromkeys((*below.names, change.old_path or change.path, change.path))
     authors = below.authors | {proposal.sole_author_session(change)}
     return PendingPath(change.result, _and_by(below, proposal), tuple(names), authors, proposal.created)

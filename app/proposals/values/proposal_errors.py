@@ -1,10 +1,11 @@
 """Errors of the proposals engine: decisions that cannot be carried out, and edits that are refused.
 
-A refused edit is the normal answer to an edit that cannot be placed beyond doubt. Its text is for the model: it says
-what was looked for, where it nearly matched, and what to send instead, in at most `MESSAGE_LIMIT` bytes."""
+An edit is refused if its place is not certain. The text is for the model: it says what was searched, where it nearly
+matched, and what to send instead, in at most `MESSAGE_LIMIT` bytes.
+"""
 
 MESSAGE_LIMIT = 2_048
-"""Bytes of UTF-8 in one message."""
+"""Maximum bytes (UTF-8) of one message."""
 
 MAX_PROPOSAL_FILES = 5_000
 """Files of one proposal that a person can review; more are refused."""
@@ -13,7 +14,9 @@ _CUT = "\n[cut]"
 
 
 def shorten_bytes(text: str, limit: int = MESSAGE_LIMIT) -> str:
-    """The text, cut at a character boundary so that it fits into `limit` bytes of UTF-8 with a mark at the end."""
+    """Return the text, cut at a character boundary so that it fits into `limit` bytes of UTF-8 with a mark at its
+    end.
+    """
     data = text.encode("utf-8", "replace")
     if len(data) <= limit:
         return data.decode("utf-8")
@@ -24,8 +27,8 @@ class EditRefused(Exception):
     """An edit that was not made.
 
     Args:
-        fact: Why, for whoever reads it.
-        advice: What only a model can use: the nearest text of the file, how to ask again.
+        fact: Why it was not made, for any reader.
+        advice: Advice for a model only: the nearest text of the file, how to try again.
     """
 
     def __init__(self, fact: str, advice: str = "") -> None:
@@ -40,7 +43,7 @@ class EditRefused(Exception):
 
 
 class NoMatch(EditRefused):
-    """The text to replace is not in the file, not even by a tolerant rung."""
+    """The text to replace is not in the file, not even on a tolerant level."""
 
 
 class AmbiguousMatch(EditRefused):
@@ -48,7 +51,7 @@ class AmbiguousMatch(EditRefused):
 
 
 class AlreadyApplied(EditRefused):
-    """The file already reads as the edit wants it."""
+    """The file already has the result of the edit."""
 
 
 class OverlappingEdits(EditRefused):
@@ -56,7 +59,7 @@ class OverlappingEdits(EditRefused):
 
 
 class NotEditable(EditRefused):
-    """The file can't be edited as text: binary, too large, or the new text can't be written in its encoding."""
+    """The file cannot be edited as text: binary, too large, or the new text cannot be written in its encoding."""
 
 
 class ElidedText(EditRefused):
@@ -68,15 +71,15 @@ class MalformedEdit(EditRefused):
 
 
 class MalformedPatch(EditRefused):
-    """A patch text of which some part can't be understood."""
+    """A patch text of which some part cannot be parsed."""
 
 
 class UnsupportedPatch(EditRefused):
-    """A patch part of a kind that is not taken: binary, combined, symlink, submodule, copy."""
+    """A patch part of an unsupported kind: binary, combined, symlink, submodule, copy."""
 
 
 class ProposalError(Exception):
-    """The proposal is unchanged; the message says why and what to do."""
+    """An operation failed; the proposal is unchanged, and the message says why and what to do."""
 
 
 class UnknownProposal(ProposalError):
@@ -84,15 +87,15 @@ class UnknownProposal(ProposalError):
 
 
 class UnknownHunk(ProposalError):
-    """The proposal has no such hunk, or the hunk is already decided."""
+    """The proposal does not have this hunk, or the hunk is already decided."""
 
 
 class NotPending(ProposalError):
-    """The proposal does not await a decision (any more)."""
+    """The proposal does not await a decision, or not any more."""
 
 
 class StaleProposal(ProposalError):
-    """The disk has moved on in a way that cannot be merged."""
+    """The files have changed and cannot be merged."""
 
 
 class ChangedSinceShown(ProposalError):
@@ -100,23 +103,23 @@ class ChangedSinceShown(ProposalError):
 
 
 class StackedProposal(ProposalError):
-    """The proposal builds on another one that still waits."""
+    """The proposal builds on another one that is still pending."""
 
 
 class NothingToUndo(ProposalError):
-    """The proposal has written nothing that could be taken back (or put back, for a redo)."""
+    """The proposal has written nothing to undo, or nothing was undone that a redo could write."""
 
 
 class UndoConflict(ProposalError):
-    """The files have changed since in the same places."""
+    """The files have changed in the same places since."""
 
 
 class ApplyFailed(ProposalError):
-    """The disk would not take the change set; every file is as it was before."""
+    """The change set could not be written; every file is as it was before."""
 
 
 class RecoveryNeeded(ProposalError):
-    """An apply broke off and could not be taken back at once; `recover` finishes it."""
+    """An apply broke off and could not be rolled back at once; `recover` finishes it."""
 
 
 class NotRecorded(ProposalError):
@@ -124,11 +127,11 @@ class NotRecorded(ProposalError):
 
 
 class CheckFailed(ProposalError):
-    """A check that is run before it is written speaks against it."""
+    """A check that is required before a write has failed."""
 
 
 class TooMuchUnread(ProposalError):
-    """More lines wait unread than the user's reading budget allows; nothing was staged."""
+    """More unread lines are pending than the user's reading budget allows; nothing was staged."""
 
     def __init__(self, lines: int) -> None:
         super().__init__(f"The reviewer has {lines:,} lines to read; stop here, or wait.")
@@ -140,36 +143,36 @@ class WorkspaceBusy(ProposalError):
 
 
 class UnexportablePatch(ProposalError):
-    """The change can't be written as a patch that every reader takes for the same."""
+    """The change cannot be written as a patch that every program reads in the same way."""
 
 
 class NothingStaged(ProposalError):
-    """The edits cancel out: there is nothing to propose."""
+    """There is nothing to propose, for instance because the edits cancel out."""
 
 
 class InvalidTransition(ProposalError):
-    """A proposal cannot go from this state to that."""
+    """A proposal cannot change from the one state to the other."""
 
 
 class MissingContent(ProposalError, KeyError):
-    """The store has lost a content that a proposal needs."""
+    """The store has lost content that a proposal needs."""
 
     def __str__(self) -> str:
-        """The message as it is; a KeyError would quote it."""
+        """Return the message as it is; KeyError would quote it."""
         return str(self.args[0])
 
 
 class DiskFailed(ProposalError):
-    """The disk would not answer; nothing has changed."""
+    """The disk could not be read or written; nothing has changed."""
 
 
 class PatchRefused(ProposalError):
-    """A patch from elsewhere does not fit this workspace."""
+    """A patch is malformed, does not fit this workspace, or was staged before."""
 
 
 class InvalidUserText(ProposalError):
-    """The text that the user gave can't be the proposed content."""
+    """The user's text cannot be the proposed content."""
 
 
 class CommitFailed(ProposalError):
-    """Git would not commit what was applied; the files themselves are written."""
+    """Git did not commit what was applied; the files themselves are written."""

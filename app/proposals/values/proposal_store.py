@@ -15,24 +15,24 @@ class JournalEntry(FrozenModel):
     path: str
     op: FileOperation
     new_path: str = ""
-    """For a rename."""
+    """The new path of a rename; else empty."""
     before: str | None
     after: str | None
     before_mode: int | None = None
     after_mode: int | None = None
     temp: str = ""
-    """A name of our own beside the path: of the prepared file at first, then of what was swapped out."""
+    """Temporary name beside the path: of the prepared file at first, then of the replaced one."""
     found: FileIdentity | None = None
-    """The file that is to be swapped out."""
+    """Identity of the file to replace."""
     made: FileIdentity | None = None
-    """The prepared file; known once the record is prepared."""
+    """Identity of the prepared file; known once the record is prepared."""
 
 
 class JournalRecord(FrozenModel):
     """One apply, undo or redo, written before the first byte of the workspace changes."""
 
     id: int = 0
-    """0 until the store has taken it."""
+    """0 until the store has assigned it."""
     proposal: str
     action: Literal["apply", "undo", "redo"]
     time: float
@@ -43,43 +43,43 @@ class JournalRecord(FrozenModel):
     dropped_folders: tuple[str, ...] = ()
     """Folders to remove once they are empty, children first."""
     folder_modes: dict[str, int] = Field(default_factory=dict)
-    """Permission bits that folders have, or had when they were removed: those with which they come back."""
+    """Permission bits of folders, now or when they were removed: with these they are created again."""
     prepared: bool = True
-    """Whether all new contents are on disk under their temporary names; no path is touched before."""
+    """Whether all new contents are on disk under their temporary names; no path is changed before that."""
     state: Literal["open", "done", "rolled_back", "blocked"] = "open"
     after_proposal: str
-    """The proposal as it stands once the record is done (JSON), so that recovery can finish the bookkeeping."""
+    """The proposal once the record is done (JSON), so that recovery can save it."""
 
 
 class ProposalStore(Protocol):
     """Proposals, blobs and the apply journal of one workspace. Synchronous, safe to call from any thread.
 
-    Every method that writes has its data on disk when it returns (`synchronous=FULL`) and raises
-    `app.storage.StorageError` (or OSError in memory fakes) if it could not.
+    Every method that writes has its data on disk when it returns (`synchronous=FULL`), or raises
+    `app.storage.StorageError` (OSError in memory fakes).
     """
 
     def reserve_proposal_id(self) -> str:
-        """Reserve the next short id (`P7`); never given twice, also not to another process."""
+        """Reserve the next short id (`P7`); it is never given twice, not even to another process."""
         ...
 
     def save_proposal(self, *proposals: Proposal) -> None:
-        """Insert or replace, all or none."""
+        """Insert or replace proposals, all or none."""
         ...
 
     def change_counter(self) -> tuple[int, ...]:
-        """Return a value that changes with each write of a proposal by any process, and at times without one."""
+        """Return a value that changes with each write of a proposal by any process, and sometimes without one."""
         ...
 
     def proposal(self, proposal_id: str) -> Proposal | None:
-        """Return a proposal by its id, case-insensitive."""
+        """Return a proposal by its id, case-insensitive; None if there is none."""
         ...
 
     def proposals(self, *, waiting_only: bool = False) -> Sequence[Proposal]:
-        """Oldest first."""
+        """Return the proposals, oldest first."""
         ...
 
     def pending_on_paths(self, paths: Collection[str], folders: Collection[str] = ()) -> Sequence[Proposal]:
-        """Return waiting proposals that touch one of `paths`, a file below one, or one of `folders`; oldest first."""
+        """Return pending proposals that touch one of `paths`, a file below one, or one of `folders`; oldest first."""
         ...
 
     def decided_on_paths(self, paths: Collection[str]) -> Sequence[Proposal]:
@@ -87,19 +87,21 @@ class ProposalStore(Protocol):
         ...
 
     def put_blobs(self, contents: Iterable[bytes]) -> list[str]:
-        """Keep these bytes in one transaction, return the SHA-256 hex of each; putting the same again is free."""
+        """Store these bytes in one transaction; return the SHA-256 hex of each. Bytes that are stored already cost
+        nothing.
+        """
         ...
 
     def read_blob(self, sha256: str) -> bytes:
-        """Return the bytes; raises KeyError, also for bytes that no longer have this SHA-256."""
+        """Return the bytes; raise KeyError if they are missing or no longer have this SHA-256."""
         ...
 
     def open_journal_record(self, record: JournalRecord) -> JournalRecord:
-        """Write the intent; returns it with its id."""
+        """Write the intent; return the record with its id."""
         ...
 
     def mark_journal_prepared(self, record: JournalRecord) -> None:
-        """Mark an open record as prepared, with the created files."""
+        """Mark an open record as prepared, with the identities of the created files."""
         ...
 
     def close_journal_record(self, record: JournalRecord, proposal: Proposal | None) -> None:
@@ -107,5 +109,5 @@ class ProposalStore(Protocol):
         ...
 
     def journal_records(self, *, proposal: str = "", state: str = "", limit: int = 0) -> Sequence[JournalRecord]:
-        """Records, newest first, filtered; the first `limit` of them, if not 0."""
+        """Return the records, newest first, filtered; only the first `limit` of them, if not 0."""
         ...

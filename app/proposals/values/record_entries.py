@@ -1,8 +1,8 @@
 """The record: one entry for each decision, with the person, the bytes and the kind of decision.
 
-A second kind of entry holds the hash of the event that tells of a decision in a session. Each entry holds the
-SHA-256 of the entry before it, so that none can be changed, dropped or put in between without the next one telling.
-That makes the record tamper-evident, not tamper-proof: who owns the machine can write it anew.
+A second kind of entry holds the hash of the event of a decision in a session. Each entry holds the SHA-256 of the
+entry before it, so the next entry shows if one was changed, removed or inserted. The record is tamper-evident, not
+tamper-proof: the owner of the machine can write all of it again.
 """
 
 import hashlib
@@ -25,10 +25,10 @@ from app.sandbox.captured_changes import IgnoredPath
 from app.text.quantities import format_count
 
 LATEST: Literal[7] = 7
-"""The format in which entries are written."""
+"""The format of new entries."""
 _TREE_DIGITS = 12
 FIRST = ""
-"""What the first entry holds for the one before it."""
+"""Value of `before` in the first entry."""
 
 
 class RecordedFile(FrozenModel):
@@ -36,14 +36,14 @@ class RecordedFile(FrozenModel):
 
     path: str
     base: str = ""
-    """The id of the git blob that was there before; empty for no file."""
+    """Id of the git blob before the decision; empty for no file."""
     result: str = ""
-    """The id of the git blob that was there after."""
+    """Id of the git blob after the decision."""
     base_sha256: str = ""
-    """The same contents as our own store calls them."""
+    """SHA-256 of the same content, its id in signoff's own store."""
     result_sha256: str = ""
     base_mode: str = ""
-    """The permission bits before, octal, of a symbolic link with its type: `644`, `120777`; empty for no file."""
+    """Octal permission bits before, for a symbolic link with its type: `644`, `120777`; empty for no file."""
     result_mode: str = ""
 
 
@@ -64,44 +64,44 @@ class RecordedHunkStates(FrozenModel):
 
 
 class DecisionRecordEntry(FrozenModel):
-    """One decision. Its bytes are hashed as they were first written, never as a later schema would write them."""
+    """One decision. The hash is of the bytes as they were first written, never as a later schema would write them."""
 
     format: Literal[1, 2, 3, 4, 5, 6, 7] = LATEST
-    """Grows with every field that is added, here or in what an entry holds: 1 had no host in the origin, 2 neither
+    """Increases with every field that is added, here or in nested values: 1 had no host in the origin, 2 neither
     `ignored` nor a caller in the circumstances, 3 neither a check's tree nor modes of files, 4 no `state`, `left`,
     `last` nor files in `hunks`, 5 no evidence in the circumstances, 6 no recipe."""
     number: int
-    """From 1, in the workspace."""
+    """Number in the workspace, from 1."""
     before: str
     """SHA-256 of the bytes of the entry before; empty in the first."""
     time: float
     """Unix time, seconds."""
     who: str
-    """The git identity of whoever decided, `NAME <EMAIL>`, or the name of their account."""
+    """The git identity of the person who decided, `NAME <EMAIL>`, or the name of their account."""
     proposal: str
     count: int
-    """The number of the decision, among all on the proposal."""
+    """Number of the decision, among all on the proposal."""
     content: str
-    """SHA-256 over the paths, modes and contents that were proposed, as they stood when this was decided."""
+    """SHA-256 over the proposed paths, modes and contents at the time of the decision."""
     origin: Origin
     ignored: tuple[IgnoredPath, ...] = ()
-    """What the command that proposed it had written, besides and unreviewed, of what git ignores."""
+    """Files ignored by git that the command of the proposal had also written, without a review."""
     recipe: CommandRecipe | None = None
-    """The command that made all of it; `reproduced` is 0 unless a second run gave exactly what was decided on."""
+    """The command that made all changes; `reproduced` is 0 unless a second run gave exactly the decided content."""
     decision: str
     files: tuple[RecordedFile, ...] = ()
     hunks: RecordedHunkStates = RecordedHunkStates()
     edited: tuple[str, ...] = ()
-    """The files in which the user had changed the proposed text."""
+    """Files in which the user had changed the proposed text."""
     words: str = ""
-    """SHA-256 of what the user said with it, if anything; the words themselves are kept apart."""
+    """SHA-256 of the user's feedback with it, if any; the feedback itself is stored separately."""
     circumstances: DecisionContext = UNKNOWN_CONTEXT
     state: str = ""
     """`ProposalState` after the decision."""
     left: str = ""
-    """`proposal_hash` of the proposal after it."""
+    """`proposal_hash` of the proposal after the decision."""
     last: str = ""
-    """`decision_hash` of it, with all that is kept with the proposal."""
+    """`decision_hash` of the decision as it is stored with the proposal."""
 
     @property
     def recipe_description(self) -> str:
@@ -118,41 +118,41 @@ class DecisionRecordEntry(FrozenModel):
 
     @property
     def has_written(self) -> bool:
-        """Whether the user had it written."""
+        """Return whether the decision wrote files."""
         return self.decision in ("approved", "partly_approved", "redone")
 
 
 class RecordingStore(ProposalStore, Protocol):
-    """A store that has recorded the decisions on its proposals."""
+    """A store that also records the decisions on its proposals."""
 
     def entries_on_paths(self, paths: Collection[str]) -> Sequence[DecisionRecordEntry]:
-        """Return the record of all proposals with a decision about one of the paths; oldest first."""
+        """Return the entries of all proposals with a decision about one of the paths; oldest first."""
         ...
 
 
 class EventRecordEntry(FrozenModel):
-    """Record entry for the event of a decision, which its session's log, doors and exports show."""
+    """Record entry for the event of a decision, which the log of its session, doors and exports show."""
 
     format: Literal[5, 6, 7] = LATEST
     kind: Literal["event"] = "event"
     number: int
-    """From 1, in the workspace, among entries of both kinds."""
+    """Number in the workspace, from 1, among entries of both kinds."""
     before: str
     time: float
-    """The event's, Unix time, seconds."""
+    """Unix time of the event, seconds."""
     proposal: str
     count: int
-    """The number of the decision; 0 for an edit of the proposed text, which is none, and for what was not counted."""
+    """Number of the decision; 0 for an edit of the proposed text, which is no decision, and if it was not counted."""
     decision: str
     session: str = ""
-    """The session that it is recorded in."""
+    """The session in which the event is recorded."""
     files: tuple[str, ...] = ()
     origin: Origin | None = None
     words: str = ""
     event: str
     """SHA-256 of the event, without the user's words."""
     earlier: bool = False
-    """It was kept by a version that did not chain it, and was entered when the database was brought up to date."""
+    """Whether an earlier version stored the event without chaining it; a database upgrade added the entry."""
 
 
 def is_on_disk_after(entries: Sequence[DecisionRecordEntry]) -> bool:
@@ -164,14 +164,14 @@ def is_on_disk_after(entries: Sequence[DecisionRecordEntry]) -> bool:
         return True
     if last.state:
         return False
-    # Earlier formats said nothing of files without hunks.
+    # Earlier formats have no states of files without hunks.
     turns = [entry.has_written for entry in entries if entry.has_written or entry.decision in ("undone", "reopened")]
     return bool(turns) and turns[-1]
 
 
 @dataclass(frozen=True, slots=True)
 class ChainLink:
-    """The end of the chain, which the next entry follows."""
+    """The end of the chain, to which the next entry is added."""
 
     number: int = 0
     digest: str = FIRST
@@ -191,7 +191,12 @@ def make_record_entry(
     """Return the record entry of a decision.
 
     Args:
-        blob_id: The id that git gives to a content, by its SHA-256.
+        proposed: The proposal before the decision.
+        decided: The proposal after it.
+        last: The decision.
+        written: The journal entries of the files that it wrote.
+        blob_id: Returns git's id of a content, by its SHA-256.
+        who: The identity of the person who decided.
         after: The end of the chain.
     """
     return DecisionRecordEntry(
@@ -220,7 +225,7 @@ def make_record_entry(
 
 
 def _recorded_recipe(proposed: Proposal) -> CommandRecipe | None:
-    """Return the command of what was decided on; with `reproduced` only if that holds for its present revision."""
+    """Return the command of the decided proposal; `reproduced` is 0 unless it is about the present revision."""
     if proposed.recipe is None or proposed.is_reproduced:
         return proposed.recipe
     return proposed.recipe.model_copy(update={"reproduced": 0})
@@ -232,12 +237,12 @@ def proposal_hash(proposal: Proposal) -> str:
 
 
 def decision_hash(last: LastDecision) -> str:
-    """Return the SHA-256 of the decision that is kept with its proposal."""
+    """Return the SHA-256 of the decision as it is stored with its proposal."""
     return _hash_of(last)
 
 
 def _hash_of(value: FrozenModel, left_out: Collection[str] = ()) -> str:
-    # Fields that a later version adds have defaults, which are left out: the hash stays the same.
+    # Default values are left out, so fields that a later version adds do not change the hash.
     text = value.model_dump_json(exclude=set(left_out), exclude_defaults=True)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -254,13 +259,13 @@ def content_hash(proposal: Proposal) -> str:
 
 
 def feedback_hash(feedback: str, comments: Iterable[LineComment], images: Iterable[Image] = ()) -> str:
-    """Return the SHA-256 of the user's words and images with a decision; empty without any."""
+    """Return the SHA-256 of the user's feedback, comments and images with a decision; empty without any."""
     said = "\0".join((feedback, *(one.model_dump_json() for one in (*comments, *images))))
     return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest() if said else ""
 
 
 def blob_id(data: bytes, algorithm: str = "sha1") -> str:
-    """The id that git gives to a blob of these bytes (https://git-scm.com/book/en/v2/Git-Internals-Git-Objects)."""
+    """Return git's id of a blob with these bytes (https://git-scm.com/book/en/v2/Git-Internals-Git-Objects)."""
     return hashlib.new(algorithm, b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
 
@@ -282,7 +287,7 @@ def _files(written: Iterable[JournalEntry], blob_id: Callable[[str], str]) -> tu
 
 
 def _side(name: str, sha256: str, blob_id: Callable[[str], str], mode: int | None) -> dict[str, str]:
-    """The fields of a recorded file for one of its two versions."""
+    """Return the fields of a recorded file for one of its two versions."""
     if not sha256:
         return {}
     octal = f"{mode:o}" if mode is not None else ""
@@ -290,7 +295,7 @@ def _side(name: str, sha256: str, blob_id: Callable[[str], str], mode: int | Non
 
 
 def _kept(decided: Proposal, last: LastDecision, blob_id: Callable[[str], str]) -> tuple[RecordedFile, ...]:
-    """The files of which a part was kept that was on disk before: the base, and the base with that part."""
+    """Return the files of which a part on disk was kept: the base, and the base with that part."""
     found: list[RecordedFile] = []
     for change in decided.files:
         for part in change.decisions[-1:]:
@@ -307,7 +312,7 @@ def _kept(decided: Proposal, last: LastDecision, blob_id: Callable[[str], str]) 
 
 
 def record_hunk_states(proposal: Proposal) -> RecordedHunkStates:
-    """Return the state of the hunks of a proposal, and of its files without hunks."""
+    """Return the states of a proposal's hunks, and of its files without hunks."""
     numbers: dict[HunkState, list[int]] = {}
     for hunk in proposal.hunks:
         numbers.setdefault(hunk.state, []).append(hunk.number)
