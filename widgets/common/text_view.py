@@ -18,6 +18,26 @@ from textual.strip import Strip
 from app.text.safe_text import escape_unsafe
 
 
+def find_smartcase_matches(text: str, query: str) -> list[int]:
+    """Return the positions of a query in a text, without overlaps; an empty query has none.
+
+    Case matters only if the query has upper-case letters ("smartcase" of vim). A match is as long as the query.
+    """
+    if not query:
+        return []
+    if query == query.lower():
+        if not text.isascii():
+            # The lower case of some letters is longer, which would move the positions.
+            return [match.start() for match in re.finditer(re.escape(query), text, re.IGNORECASE)]
+        text = text.lower()
+    positions: list[int] = []
+    position = text.find(query)
+    while position >= 0:
+        positions.append(position)
+        position = text.find(query, position + len(query))
+    return positions
+
+
 @dataclass(frozen=True, slots=True)
 class TextLine:
     """A line of text, as pieces with one role each."""
@@ -100,7 +120,9 @@ class TextView(ScrollView, can_focus=True):
     def set_query(self, query: str) -> None:
         """Highlight the matches of a query; none if it is empty."""
         self.query_text, self._match = query, None
-        self._matches = [number for number, line in enumerate(self._lines) if next(self._found(line.text), None)]
+        self._matches = [
+            number for number, line in enumerate(self._lines) if find_smartcase_matches(line.text, query)
+        ]
         self.refresh()
 
     def go_to_match(self, by: int) -> tuple[int, int]:
@@ -118,15 +140,6 @@ class TextView(ScrollView, can_focus=True):
             self._match = (self._match + by) % len(self._matches)
         self.go_to_line(self._matches[self._match])
         return self._match + 1, len(self._matches)
-
-    def _found(self, text: str) -> Iterator[tuple[int, int]]:
-        """Yield the ranges of the matches in a line."""
-        query = self.query_text
-        text = text.lower() if query == query.lower() else text
-        at = text.find(query) if query else -1
-        while at >= 0:
-            yield at, at + len(query)
-            at = text.find(query, at + len(query))
 
     @property
     def first_line(self) -> int:
@@ -149,10 +162,10 @@ class TextView(ScrollView, can_focus=True):
 
     def on_resize(self, event: events.Resize) -> None:
         """Wrap the lines for the new width."""
-        line = self.first_line
+        line, width = self.first_line, self._width
         self._wrap()
-        if line:
-            self.go_to_line(line + 2)
+        if self._width != width and 0 < line < len(self._first_rows):
+            self.scroll_to(y=self._first_rows[line], animate=False, force=True)
 
     def _wrap(self) -> None:
         width = max(10, self.scrollable_content_region.width - 2)
@@ -179,7 +192,8 @@ class TextView(ScrollView, can_focus=True):
             base += self.get_component_rich_style(f"text--{line.mark}")
         segments = [Segment("▌" if line.mark else " ", base)]
         position = 0
-        lit = list(self._found(line.text)) if self.query_text else []
+        query = self.query_text
+        lit = [(start, start + len(query)) for start in find_smartcase_matches(line.text, query)]
         match = self.get_component_rich_style("text--match") if lit else base
         for text, role in line.pieces:
             look = base if line.mark or not role else base + self._style(role)

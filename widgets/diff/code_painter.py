@@ -11,6 +11,7 @@ from textual.strip import Strip
 
 from app.proposals.values.models import HunkState
 from app.review.hunk_lines import Side
+from widgets.common.text_view import find_smartcase_matches
 from widgets.diff.diff_rows import LineRow, SourceLine
 from widgets.diff.display_cells import DisplayText
 from widgets.diff.line_marks import suspicious_spans
@@ -265,7 +266,7 @@ class CodePainter:
         if query := self.scene.query:
             current = _CURRENT if self.scene.found == (at.row.file, at.side, at.number) else 0
             low = max(0, first - len(query))
-            for begin in find_occurrences(shown.text[low : last + len(query)], query):
+            for begin in find_smartcase_matches(shown.text[low : last + len(query)], query):
                 mark(low + begin, low + begin + len(query), _MATCH | current)
         if at.selection is not None:
             span = selected_range(at.selection, at.y, self.scene.split, at.side)
@@ -330,15 +331,3 @@ def selected_range(selection: Selection, y: int, split: bool, side: Side) -> tup
         elif is_right_half(end):
             end = -1
     return max(0, start), end if end == -1 else max(0, end)
-
-
-def find_occurrences(text: str, query: str) -> list[int]:
-    """Return the positions of a query in a text; upper-case letters in the query make it case-sensitive."""
-    if query == query.lower():
-        text = text.lower()
-    found: list[int] = []
-    at = text.find(query)
-    while at >= 0:
-        found.append(at)
-        at = text.find(query, at + len(query))
-    return found

@@ -17,7 +17,7 @@ from textual.widgets import Input, Static
 
 from app.proposals.values.models import FileDiff
 from app.review.hunk_lines import Side, side_text
-from widgets.diff.code_painter import find_occurrences
+from widgets.common.text_view import find_smartcase_matches
 from widgets.diff.diff_cursor import DiffCursor, DiffViewAccess
 from widgets.diff.diff_model import DiffModel
 from widgets.diff.diff_rows import LineRow, SourceLine, row_of_line
@@ -155,7 +155,8 @@ def find_matches(
 def _count(diffs: Sequence[FileDiff], found: Sequence[SearchMatch], query: str) -> int:
     """Return the number of occurrences on the matching lines."""
     return sum(
-        len(find_occurrences(side_text(diffs[hit.line.file], hit.line.side)[hit.line.line], query)) for hit in found
+        len(find_smartcase_matches(side_text(diffs[hit.line.file], hit.line.side)[hit.line.line], query))
+        for hit in found
     )
 
 

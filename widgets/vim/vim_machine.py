@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from widgets.vim import vim_machine
 from widgets.vim.motions import (
     MOTIONS,
     TEXT_SEARCHES,
@@ -300,16 +299,19 @@ class VimMachine:
         if command.name in MOTIONS and not command.operator:
             return VimResult(text, self._moved(command, text, at))
         self._column = None
-        extent = SelectionExtent.from_range(self.selected(text, at), text, at) if self.is_visual else None
-        if self.is_visual:
+        selection = self.selected(text, at) if self.is_visual else None
+        extent = SelectionExtent.from_range(selection, text, at) if selection else None
+        if selection:
             new, cursor = self._in_visual(command, text, at)
         elif command.operator:
             new, cursor = self._operate(command, text, at)
         else:
             new, cursor = self._single(command, text, at)
-        if new != text and command.name not in ("u", _REDO, "U") and not self._repeating:
-            self._history.push(text, at)
-        if (new != text or self.mode is VimMode.INSERT) and command.name not in ("u", _REDO, "."):
+        # In visual mode `u` and `U` change the case.
+        steps_through_history = not selection and command.name in ("u", _REDO, "U")
+        if new != text and not steps_through_history and not self._repeating:
+            self._history.push(text, selection.start if selection else at)
+        if (new != text or self.mode is VimMode.INSERT) and not steps_through_history and command.name != ".":
             self._last, self._inserted, self._extent = keys, "", extent
         if self.mode is VimMode.INSERT and not self._repeating:
             self._inserting = new, cursor
@@ -352,16 +354,16 @@ class VimMachine:
     ) -> tuple[str, int]:
         match operator:
             case "d":
-                self.register = vim_machine.yank_range(text, what)
-                return vim_machine.delete_range(text, what)
+                self.register = yank_range(text, what)
+                return delete_range(text, what)
             case "c":
-                self.register = vim_machine.yank_range(text, what)
+                self.register = yank_range(text, what)
                 self.mode = VimMode.INSERT
                 return text[: what.start] + text[what.end :], what.start
             case "y":
-                self.register = vim_machine.yank_range(text, what)
+                self.register = yank_range(text, what)
                 return text, what.start if cursor is None else cursor
-        return vim_machine.shift_lines(text, what, times, right=operator == ">")
+        return shift_lines(text, what, times, right=operator == ">")
 
     def _in_visual(self, command: VimCommand, text: str, at: int) -> tuple[str, int]:
         what, name = self.selected(text, at), command.name
@@ -398,9 +400,9 @@ class VimMachine:
             new = cases[command.name](chosen)
         elif command.name == "J":
             lines = max(2, chosen.count("\n") + 1)
-            return vim_machine.join_lines(text, what.start, lines) or (text, nearest_character(text, what.start))
+            return join_lines(text, what.start, lines) or (text, nearest_character(text, what.start))
         elif command.name in ("p", "P"):
-            register, self.register = self.register, vim_machine.yank_range(text, what)
+            register, self.register = self.register, yank_range(text, what)
             new = register.text if register.whole_lines == what.lines or what.lines else f"\n{register.text}\n"
             left = text[: what.start] + new + text[what.end :]
             last = what.start if register.whole_lines or "\n" in new else what.start + len(new) - 1
@@ -422,13 +424,13 @@ class VimMachine:
             case "v" | "V":
                 self.mode, self.anchor = (VimMode.VISUAL if name == "v" else VimMode.LINES), at
             case "p" | "P" if self.register.text or self.register.whole_lines:
-                return vim_machine.put_register(text, at, self.register, times, after=name == "p")
+                return put_register(text, at, self.register, times, after=name == "p")
             case "J":
-                return self._done(vim_machine.join_lines(text, at, times), text, at)
+                return self._done(join_lines(text, at, times), text, at)
             case "r":
-                return self._done(vim_machine.replace_characters(text, at, command.argument, times), text, at)
+                return self._done(replace_characters(text, at, command.argument, times), text, at)
             case "~":
-                return vim_machine.swap_case(text, at, times)
+                return swap_case(text, at, times)
             case "u" | "ctrl+r":
                 return self._turn_back(text, at, times, forward=name == _REDO)
             case ".":

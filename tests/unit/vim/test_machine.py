@@ -42,6 +42,8 @@ class Typing:
         ("        one", "<<", "    |one"),
         ("one two three", "vec", "| two three"),
         ("one two", "viwU", "|ONE two"),
+        ("one two", "xveUu", "|ne two"),
+        ("ONE TWO", "veuw.", "one |two"),
         ("one two", "diw", "| two"),
         ("abc\ndef", "jllVkyx", "a|b\ndef"),
         ("abc\ndef", "lVjy", "|abc\ndef"),
