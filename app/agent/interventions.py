@@ -31,7 +31,7 @@ DENIALS_BEFORE_ADVICE = 3
 FILES_NAMED = 20
 """Longest list of file names; further files are only counted."""
 _PLACES_NAMED = 6
-"""Most changed places named for one file; further places are only counted."""
+"""Maximum number of changed places named for one file; further places are only counted."""
 
 
 @dataclass(frozen=True, slots=True)

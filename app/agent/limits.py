@@ -34,7 +34,7 @@ _CLOSING_INPUT = 300
 _CLOSING_OUTPUT = 1_000
 """Tokens reserved for the response to the closing request."""
 _LEAST_OUTPUT = 500
-"""Fewest output tokens that must be affordable for a request to be sent."""
+"""Minimum number of output tokens that must be affordable for a request to be sent."""
 _BYTES_PER_TOKEN = 3
 """For a response that is being received; lower than usual to avoid underestimating its cost."""
 NO_PRICE = (

@@ -15,9 +15,9 @@ from app.workspace.secrets import secret_reason
 
 FILE_NAME = "AGENTS.md"
 MAX_GUIDANCE_FILE_BYTES = 32 * 1024
-"""Most bytes of one file that the model gets."""
+"""Maximum number of bytes of one file that the model gets."""
 MAX_GUIDANCE_BYTES = 64 * 1024
-"""Most bytes of all guidance files together."""
+"""Maximum number of bytes of all guidance files together."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,8 +66,8 @@ def format_surroundings(diff: FileDiff, hunk: Hunk | None, lines: int, character
 
     Args:
         hunk: None for the beginning of the file.
-        lines: Most lines on each side of the hunk.
-        characters: Most characters in total; the lines nearest to the hunk come first.
+        lines: Maximum number of lines on each side of the hunk.
+        characters: Maximum number of characters in total; the lines nearest to the hunk come first.
     """
     text = diff.new or diff.old
     start, end = _place(diff, hunk)

@@ -36,7 +36,7 @@ from app.conversation.events import (
 )
 
 _LONGEST = 40
-"""Most characters of a finish reason (chosen by the server) or a tool name (chosen by the model)."""
+"""Maximum number of characters of a finish reason (chosen by the server) or a tool name (chosen by the model)."""
 
 
 def make_move_record(state: LadderState, move: LadderDecision) -> LadderMove:

@@ -39,7 +39,7 @@ _LIMITS: dict[InterventionKind, LimitName] = {
     InterventionKind.STEP_LIMIT: "steps",
 }
 _LONGEST_CALL = 160
-"""Most characters of a call in a message to the model."""
+"""Maximum number of characters of a call in a message to the model."""
 _CUT_REASONS = frozenset({"length", "model_context_window_exceeded"})
 
 

@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 MAX_TODOS = 50
-"""Most items of a list."""
+"""Maximum number of items of a list."""
 
 
 class Todo(BaseModel):

@@ -166,7 +166,7 @@ class Image(BaseModel):
 
 _MAX_NAMED = 20
 _LONGEST_NAME = 200
-"""Most characters of a name; of a longer one, the end is shown."""
+"""Maximum number of characters of a name; of a longer one, the end is shown."""
 
 
 def quote_names(images: Sequence[Image]) -> str:
@@ -190,16 +190,16 @@ def format_bytes(size: int) -> str:
 
 
 _ENCODED = {"anthropic": 5 * 1024 * 1024}
-"""Most base64 bytes of one image, by wire."""
+"""Maximum number of base64 bytes of one image, by wire."""
 _ENCODED_ELSEWHERE = 13 * 1024 * 1024
 MAX_IMAGE_BYTES = _ENCODED_ELSEWHERE // 4 * 3
-"""Most bytes of an image file that any wire accepts."""
+"""Maximum number of bytes of an image file that any wire accepts."""
 MAX_SIDE_PIXELS = 8_000
-"""Most pixels of a side."""
+"""Maximum number of pixels of a side."""
 MAX_IMAGES_IN_MESSAGE = 10
 _MAX_IMAGES_IN_REQUEST = 20
 _REQUEST = 18 * 1024 * 1024
-"""Most base64 bytes of all images in a request."""
+"""Maximum number of base64 bytes of all images in a request."""
 
 
 def image_refusal_reason(image: Image, wire: str) -> str:

@@ -16,7 +16,7 @@ _AFTER = ".,;:!?)]}"
 """Punctuation that may directly follow a path in a sentence."""
 _SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".gif", ".webp"})
 _LONGEST = 4_000
-"""Most characters of a paste that may consist of paths."""
+"""Maximum number of characters of a paste that may consist of paths."""
 
 
 class Mention(NamedTuple):

@@ -30,13 +30,13 @@ from app.llm.wires.wire import Wire
 _SLICE = 0.002
 """Longest time slice in seconds that a response takes of the event loop at once, however much data has arrived."""
 _TURNS = 64
-"""Most iterations of the event loop that other tasks get between slices: twice what a key press needs."""
+"""Maximum number of event loop iterations for other tasks between slices: twice as many as a key press needs."""
 _IDLE = 2
 """An iteration longer than this many times the shortest one means that other tasks had work."""
 _PIECE = 2**13
 """Approximate bytes processed at once; processing them takes half a slice."""
 _PIECES = 64
-"""Most pieces that are buffered; reading them takes a quarter of a slice."""
+"""Maximum number of pieces that are buffered; reading them takes a quarter of a slice."""
 
 
 class BackgroundBodyReader:

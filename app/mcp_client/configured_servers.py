@@ -132,7 +132,7 @@ async def find_write_access(definition: ServerDefinition, sandbox: "Sandbox") ->
 
 
 MAX_FILE_BYTES = 16 * 1024 * 1024
-"""Most bytes of a configuration file; Claude Code stores much other data in its file."""
+"""Maximum number of bytes of a configuration file; Claude Code stores much other data in its file."""
 WORKSPACE_SERVER_FILES = (".mcp.json", ".gemini/settings.json", ".codex/config.toml")
 """Configuration files in a workspace; used only if the user trusts them."""
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
-"""Most bytes of one message: three times the largest file that signoff accepts."""
+"""Maximum number of bytes of one message: three times the largest file that signoff accepts."""
 MAX_BATCH_MESSAGES = 1_000
-"""Most messages in one array, which version 2025-03-26 allowed."""
+"""Maximum number of messages in one array, which version 2025-03-26 allowed."""
 
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS = -32700, -32600, -32601, -32602
 INTERNAL_ERROR = -32603

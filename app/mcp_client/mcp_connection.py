@@ -24,11 +24,11 @@ from app.mcp_client.json_rpc import (
 )
 
 MAX_SERVER_MESSAGE_BYTES = 16 * 1024 * 1024
-"""Most bytes of one message."""
+"""Maximum number of bytes of one message."""
 MAX_UNREQUESTED_BYTES = 4 * 1024 * 1024
-"""Most bytes of unrequested messages between two awaited answers."""
+"""Maximum number of bytes of unrequested messages between two awaited answers."""
 _SHORTEST = 64
-"""Fewest bytes that a message counts as: each message takes time, however short it is."""
+"""Minimum number of bytes that a message counts as: each message takes time, however short it is."""
 _LONG = 256 * 1024
 """Bytes from which a message is parsed on a thread."""
 

@@ -40,7 +40,7 @@ _CLIENT = {"name": "signoff", "title": "signoff", "version": __version__}
 _ROUSED = 2.0
 """Seconds in which an idle server answers a ping."""
 _LONGEST_REASON = 400
-"""Most characters of a reason in a line for the user."""
+"""Maximum number of characters of a reason in a line for the user."""
 _OFF = "it is switched off, or another one has taken its place: what there is comes with the next turn"
 _TOLD = (ConnectionLost, McpServerError, InvalidServer, OSError)
 """Errors whose messages may be shown to the user."""

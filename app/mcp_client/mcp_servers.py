@@ -28,7 +28,7 @@ DEFAULT_CONTEXT_TOKENS = 32_000
 CONTEXT_SHARE_DIVISOR = 10
 """Tool definitions may use at most 1/10 of the context."""
 _MAX_FOUND_TOOLS = 8
-"""Most tools in the result of a search."""
+"""Maximum number of tools in the result of a search."""
 _WORD = re.compile(r"[^\W_]+")
 
 
@@ -157,7 +157,7 @@ SWITCH_KEY_PREFIX = "server:"
 TOOL_LIST_KEY_PREFIX = "server tools:"
 """Prefix of the store's keys for the tools that a server offered in its last run."""
 _MAX_STORED_CHARACTERS = 512 * 1024
-"""Most characters of a stored tool list; longer ones are not stored."""
+"""Maximum number of characters of a stored tool list; longer ones are not stored."""
 
 
 class ServerSettingStore(Protocol):

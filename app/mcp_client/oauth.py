@@ -118,12 +118,12 @@ OriginsByRole = Mapping[str, str]
 ConfirmOrigins = Callable[[OriginsByRole], Awaitable[bool]]
 """Asks the user whether to sign in although the addresses have different origins."""
 MAX_RESPONSE_BYTES = 256 * 1024
-"""Most bytes of one response."""
+"""Maximum number of bytes of one response."""
 SIGN_IN_SECONDS = 300.0
 """Seconds that the user has to sign in."""
 _SECONDS = 20.0
 _LONGEST_WORDS = 500
-"""Most characters of an authorization server's error message."""
+"""Maximum number of characters of an authorization server's error message."""
 _CHALLENGE = re.compile(r'resource_metadata="([^"]{1,2000})"')
 _ADDRESS = re.compile(r"https?://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?([/?][!-\"$-\[\]-~]*)?", re.IGNORECASE)
 """A URL that browsers and this program parse in the same way: ASCII, without user name, backslash and fragment."""

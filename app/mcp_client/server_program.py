@@ -31,7 +31,7 @@ from app.sandbox.sandbox import Sandbox
 
 _CHUNK = 64 * 1024
 MAX_UNREAD_BYTES = 32 * 1024 * 1024
-"""Most buffered bytes that the program has not read yet."""
+"""Maximum number of buffered bytes that the program has not read yet."""
 _ENDING = 5.0
 """Seconds in which a program must end after closing its output."""
 _PAUSE = 0.005

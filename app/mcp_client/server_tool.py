@@ -38,9 +38,9 @@ from app.tools.command.command_result import (
 )
 
 _MAX_PARTS = 2_000
-"""Most parts of one answer that are shown."""
+"""Maximum number of parts of one answer that are shown."""
 _DEEPEST = 100
-"""Most levels of structured content: on separate lines, each level adds an indentation."""
+"""Maximum number of levels of structured content: on separate lines, each level adds an indentation."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,12 +17,12 @@ from app.text.safe_text import strip_unsafe
 from app.tools.command.command_result import PlainTextDecoder
 
 MAX_TOOLS = 1000
-"""Most tools of one server."""
+"""Maximum number of tools of one server."""
 MAX_NAME_CHARACTERS = 64
 """Longest tool name that endpoints accept; allowed are letters, digits, `_` and `-`."""
 _LONGEST_DESCRIPTION = 4_000
 _LARGEST_SCHEMA = 64 * 1024
-"""Most characters of a schema with its references expanded."""
+"""Maximum number of characters of a schema with its references expanded."""
 _DEEPEST = 24
 _FOREIGN = re.compile(r"[^A-Za-z0-9_-]+")
 _DROPPED = frozenset({"$ref", "$schema", "$id", "$comment", "$defs", "definitions", "$anchor", "x-mcp-header"})
@@ -223,9 +223,9 @@ class _Plain:
 
 MAX_LOG_LINES = 400
 MAX_LOG_LINE_CHARACTERS = 500
-"""Most characters of one line."""
+"""Maximum number of characters of one line."""
 _LONGEST_NOTE = 4_000
-"""Most characters of a note of signoff, which may contain an error message of the server."""
+"""Maximum number of characters of a note of signoff, which may contain an error message of the server."""
 
 
 class McpServerLog:

@@ -19,9 +19,9 @@ from app.workspace.paths import Workspace
 from app.workspace.reading import read_file
 
 MAX_MESSAGE_CHARACTERS = 500_000
-"""Most characters of a message: a file can contain many placeholders."""
+"""Maximum number of characters of a message: a file can contain many placeholders."""
 _LONGEST_LINE = 200
-"""Most characters of a description or a hint."""
+"""Maximum number of characters of a description or a hint."""
 
 _NAME = re.compile(r"[^\W\d_][\w-]*(?::[\w-]+)*")
 _SHELL = re.compile(r"(?:^|(?<=\s))!`([^`\n]+)`|^```!", re.MULTILINE)
@@ -162,13 +162,13 @@ def _line(text: str) -> str:
 
 
 MAX_COMMAND_FILE_BYTES = 64 * 1024
-"""Most bytes of one file."""
+"""Maximum number of bytes of one file."""
 MAX_COMMAND_FILES = 300
-"""Most files in one folder, including its subfolders."""
+"""Maximum number of files in one folder, including its subfolders."""
 MAX_COMMAND_FILES_BYTES = 512 * 1024
-"""Most bytes of all files that the user is asked to trust."""
+"""Maximum number of bytes of all files that the user is asked to trust."""
 _LOOKED_AT = 5_000
-"""Most entries of a folder that are searched for command files."""
+"""Maximum number of entries of a folder that are searched for command files."""
 
 OF_WORKSPACE = (".signoff/commands", ".claude/commands")
 """Command folders of a workspace; the first takes precedence if both have a name."""

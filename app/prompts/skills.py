@@ -16,9 +16,9 @@ from app.workspace.reading import read_file
 from app.workspace.secrets import secret_reason
 
 MAX_SKILL_FILE_BYTES = 256 * 1024
-"""Most bytes of one file."""
+"""Maximum number of bytes of one file."""
 MAX_SKILL_FILES = 100
-"""Most files of a skill that are listed."""
+"""Maximum number of files of a skill that are listed."""
 _MAX_LISTED = 2_000
 
 
@@ -110,11 +110,11 @@ FILE_NAME = "SKILL.md"
 OF_WORKSPACE = (".agents/skills", ".claude/skills")
 """Folders of a workspace that contain skills, each skill in its subfolder."""
 MAX_SKILLS = 60
-"""Most skills in the system prompt."""
+"""Maximum number of skills in the system prompt."""
 MAX_DESCRIPTION_CHARACTERS = 400
-"""Most characters of a description in the system prompt."""
+"""Maximum number of characters of a description in the system prompt."""
 _MAX_SEARCHED = 500
-"""Most entries of a folder that are searched for skills."""
+"""Maximum number of entries of a folder that are searched for skills."""
 _NAME = re.compile(r"[^\W_][\w.-]{0,63}")
 
 

@@ -12,7 +12,7 @@ from app.tools.base.contract import Tool, ToolArguments, ToolContext, ToolError,
 from app.workspace.path_rules import WorkspaceError
 
 MAX_SKILL_CHARACTERS = 60_000
-"""Most characters of one result."""
+"""Maximum number of characters of one result."""
 
 
 class ReadSkillArguments(ToolArguments):

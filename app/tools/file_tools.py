@@ -18,15 +18,15 @@ from app.tools.base.targets import (
 )
 
 PAGE_LINES = 800
-"""Most lines in one result."""
+"""Maximum number of lines in one result."""
 PAGE_CHARACTERS = 60_000
-"""Most characters in one result; a page ends before the line that would exceed them."""
+"""Maximum number of characters in one result; a page ends before the line that would exceed them."""
 LINE_CHARACTERS = 2_000
-"""Most characters of one line; the rest is only counted."""
+"""Maximum number of characters of one line; the rest is only counted."""
 
 
 _KEPT_BYTES = 5_000_000
-"""Most bytes of a file whose parsed lines are cached until another file is read."""
+"""Maximum number of bytes of a file whose parsed lines are cached until another file is read."""
 
 
 class ReadFileArguments(ToolArguments):

@@ -314,15 +314,15 @@ MAX_DOCUMENT_BYTES = 16 * 1024 * 1024
 """Largest line, or file that is one JSON document."""
 _MAX_MESSAGES = 100_000
 _MAX_TEXT = 32_000_000
-"""Most imported characters."""
+"""Maximum number of imported characters."""
 _LONGEST_RESULT = 100_000
-"""Most characters of a tool result."""
+"""Maximum number of characters of a tool result."""
 _DEEPEST = 32
-"""Most levels of nesting; deeper values are replaced by null."""
+"""Maximum number of levels of nesting; deeper values are replaced by null."""
 _MAX_VALUES = 5_000_000
-"""Most JSON values in all lines."""
+"""Maximum number of JSON values in all lines."""
 _MAX_CONTAINERS = 1_000_000
-"""Most brackets and braces in a line."""
+"""Maximum number of brackets and braces in a line."""
 _READ = ("role", "content", "tool_calls", "function_call", "reasoning_content", "name", "refusal", "tool_call_id")
 _UNKNOWN = (
     "is no transcript that signoff reads: a session of Claude Code or a rollout of Codex (JSONL), or JSON with a "

@@ -234,7 +234,7 @@ def read_history(events: Sequence[Event], ids: WireIds, kept_characters: int) ->
     """Fold a log into the history to send; accepts any sequence of events, takes linear time.
 
     Args:
-        kept_characters: most characters of user messages from before a compaction that are kept verbatim.
+        kept_characters: maximum number of characters of user messages before a compaction that are kept verbatim.
     """
     reader = HistoryReader(read_omissions(events), ids, kept_characters)
     for position, event in enumerate(events):

@@ -270,7 +270,7 @@ class ItemPlacer:
 
 
 _KEPT_CHARACTERS = 24_000
-"""Most characters of user messages from before a compaction that stay verbatim."""
+"""Maximum number of characters of user messages from before a compaction that stay verbatim."""
 _KEPT_CHARACTERS_PER_TOKEN = 0.8
 """The same relative to the context window (a fifth of it, at four characters per token)."""
 

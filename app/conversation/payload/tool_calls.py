@@ -142,7 +142,7 @@ _STARTED = {None: ENDED_DURING, "aborted": ABORTED_DURING}
 _NOT_STARTED = {None: ENDED_BEFORE, "aborted": ABORTED_BEFORE}
 
 _RAW_LIMIT = 2_000
-"""Most characters of unparsable arguments that are repeated to the model."""
+"""Maximum number of characters of unparsable arguments that are repeated to the model."""
 
 
 @dataclass(slots=True)

@@ -127,7 +127,7 @@ def _output_limit(profile: Profile, failure: Failure, _: Payload) -> Iterator[Co
 
 
 _MAX_TOOLS = 100
-"""Most refused tools that are remembered."""
+"""Maximum number of refused tools that are remembered."""
 _PARTS = "__"
 """Separator between the names of an MCP server and its tool; signoff's own tools don't have it."""
 _SCHEMA = re.compile(r"schema|parameters|propert|function_?declarations|\btools?\W{1,4}\d", re.IGNORECASE)
@@ -225,7 +225,7 @@ def _without(profile: Profile) -> Correction:
 
 
 _MAX_REFUSED_IMAGES = 50
-"""Most refused images that are remembered."""
+"""Maximum number of refused images that are remembered."""
 
 
 _SYSTEM_REFUSED = re.compile(

@@ -31,7 +31,7 @@ _PLACING = frozenset(
 )
 """Names of the corrections that change the placement; excluded, because the check tries the placements itself."""
 _CORRECTIONS = 6
-"""Most corrections tried for one placement."""
+"""Maximum number of corrections tried for one placement."""
 _ABSENT = (404, 405, 501)
 _DEBUG_RENDERS = (0, 12)
 """Ollama's first version whose chat completions support `_debug_render_only`; earlier ones would run the model."""

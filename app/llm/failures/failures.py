@@ -15,9 +15,9 @@ from app.llm.values.endpoint import find_header_fault, find_url_fault, host_and_
 from app.llm.values.requests_and_updates import Endpoint
 
 MAX_LINE = 300
-"""Most characters of a server's message that the user sees."""
+"""Maximum number of characters of a server's message that the user sees."""
 MAX_TEXT = 32 * 2**10
-"""Most characters of a body that are searched."""
+"""Maximum number of characters of a body that are searched."""
 
 _ECHOES = frozenset({"input", "failed_generation"})
 """Fields in which a server repeats the request or the model's output; not part of its message."""
@@ -30,7 +30,7 @@ _TAG = re.compile("<[^<>]*>?")
 _RULE, _AFTER_EXCERPT = "------", "\nError: "
 """Around the excerpt of a template that llama.cpp shows before the error message."""
 _DEEPEST = 8
-"""Most levels of nested errors that are searched for a message."""
+"""Maximum number of levels of nested errors that are searched for a message."""
 
 
 def parse_body(text: str) -> Any:

@@ -85,7 +85,7 @@ class AttemptFailed(Exception):
 
 _BUSY = frozenset({FailureKind.RATE_LIMITED, FailureKind.SERVER_ERROR})
 _LATEST = 5.0
-"""Most seconds added at random to the server's retry time, because other clients wait for the same time."""
+"""Maximum number of seconds added at random to the server's retry time: other clients wait for it too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +93,11 @@ class RetryPolicy:
     """Limits and delays of retries, in seconds."""
 
     attempts: int = 4
-    """Most attempts of a request after broken connections; attempts after profile corrections don't count."""
+    """Maximum number of attempts of a request after broken connections, without those after profile corrections."""
     base: float = 0.5
     """Upper bound of the first delay after a broken connection; doubles with each attempt."""
     busy_attempts: int = 6
-    """Most attempts of a request to a server that is busy."""
+    """Maximum number of attempts of a request to a server that is busy."""
     busy_base: float = 1.5
     cap: float = 20.0
     """Upper bound of every delay that the server did not request."""

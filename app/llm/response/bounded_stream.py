@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from pydantic_core import from_json
 
 DEEPEST = 100
-"""Most levels of nested objects and lists."""
+"""Maximum number of levels of nested objects and lists."""
 
 
 def parse_json(text: str, *, strict: bool = True) -> Any:
@@ -44,21 +44,21 @@ def _is_deeper(value: Any, levels: int) -> bool:
 
 
 MAX_ERROR = 2**20
-"""Most bytes of an error's body."""
+"""Maximum number of bytes of an error's body."""
 MAX_LISTING = 16 * 2**20
-"""Most bytes of the list of models."""
+"""Maximum number of bytes of the list of models."""
 MAX_RENDERED = 2**20
-"""Most bytes of an answer with a rendered prompt of a few hundred words, or its tokens."""
+"""Maximum number of bytes of an answer with a rendered prompt of a few hundred words, or its tokens."""
 MAX_BODY = 256 * 2**20
-"""Most bytes of a streamed body including framing; it is not stored."""
+"""Maximum number of bytes of a streamed body including framing; it is not stored."""
 MAX_EVENT = 8 * 2**20
-"""Most bytes of one event, one line, or data without an event: heartbeats, a page, a document."""
+"""Maximum number of bytes of one event, one line, or data without an event: heartbeats, a page, a document."""
 MAX_RESPONSE = 4 * 2**20
-"""Most characters of text, reasoning, arguments and opaque fields together."""
+"""Maximum number of characters of text, reasoning, arguments and opaque fields together."""
 MAX_CALL = 2 * 2**20
-"""Most characters of the arguments of one call."""
+"""Maximum number of characters of the arguments of one call."""
 MAX_CALLS = 512
-"""Most tool calls of one response."""
+"""Maximum number of tool calls of one response."""
 
 
 class ResponseTooLarge(Exception):

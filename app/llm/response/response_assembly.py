@@ -19,7 +19,7 @@ from app.llm.values.requests_and_updates import (
 from app.llm.wires.wire import OPAQUE_BLOCKS, parse_token_count
 
 EXCERPT = 60
-"""Most characters of the arguments that an error message quotes around the error."""
+"""Maximum number of characters of the arguments that an error message quotes around the error."""
 
 
 def arguments_as_text(arguments: Any) -> str:
@@ -301,7 +301,7 @@ CUT_SHORT = frozenset(
 _ECHOED_LISTS = ("reasoning_details", "thinking_blocks", OPAQUE_BLOCKS)
 _MERGED_TEXTS = ("text", "summary", "thinking")
 _LONGEST_REASON = 100
-"""Most characters of a finish reason."""
+"""Maximum number of characters of a finish reason."""
 _MAX_DOLLARS = 1_000_000
 """Largest plausible cost of one response."""
 

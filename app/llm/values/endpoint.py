@@ -242,7 +242,7 @@ class Profile(BaseModel):
     cache_breakpoints: bool = True
     """Mark how much of the prompt can be cached, if the wire supports it (Anthropic)."""
     output_limit: int | None = None
-    """Most tokens of a response, if the wire requires a limit (Anthropic); None uses a default for the model."""
+    """Maximum number of tokens of a response if the wire requires it (Anthropic); None: the default for the model."""
     finish_optional: bool = False
     """The server never sends a finish reason: a clean end of the stream counts as complete."""
     refused: dict[str, Any] = Field(default_factory=dict)

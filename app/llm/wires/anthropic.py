@@ -179,7 +179,7 @@ _BY_EFFORT = re.compile(r"claude-(?!\d|instant|(?:opus|sonnet|haiku)-4(?:[-.](?:
 _BUDGETS = {"minimal": 1_024, "low": 4_096, "medium": 10_240, "high": 16_384, "xhigh": 24_576, "max": 30_720}
 """Thinking budgets in tokens, by effort."""
 _LEAST = 1_024
-"""Fewest tokens of a thinking budget; a smaller one is an error."""
+"""Minimum number of tokens of a thinking budget; a smaller one is an error."""
 _SHARE = 0.75
 """Largest share of the response limit for thinking, so that the answer fits too."""
 
@@ -215,7 +215,7 @@ WORDS_BEFORE = "The user's own words on it are in the user's message before this
 """Replaces `WORDS_FOLLOW`, because here the user message must come before the system message."""
 _IN_ORDER = "The user's message has the words in the order of these notes."
 _LIMITS = ((r"claude-3-5-", 8_192), (r"claude-3-(?!7)|claude-2|claude-instant", 4_096))
-"""Most tokens of a response by model; `_LIMIT` for all others."""
+"""Maximum number of tokens of a response by model; `_LIMIT` for all others."""
 _LIMIT = 32_000
 _BREAKPOINT = {"type": "ephemeral"}
 

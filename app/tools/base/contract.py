@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 MAX_RESULT_CHARACTERS = 100_000
-"""Most characters of a result that the model gets; tools have lower limits."""
+"""Maximum number of characters of a result that the model gets; tools have lower limits."""
 
 ToolKind = Literal["read", "edit", "ask", "command"]
 """What a call can do: read, stage an edit, ask the user a question, or run a program."""

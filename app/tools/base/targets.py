@@ -20,9 +20,9 @@ from app.workspace.secrets import secret_reason
 
 _P = ParamSpec("_P")
 _MAX_LISTED_FILES = 50
-"""Most files that one result lists."""
+"""Maximum number of files that one result lists."""
 _MAX_NOTE_CHARACTERS = 4_000
-"""Most characters of notes in one result."""
+"""Maximum number of characters of notes in one result."""
 _AWAITING_APPROVAL = "awaiting approval; do not call tools; hand control back"
 """Instruction in a staging result when the turn may not stage more."""
 
@@ -93,7 +93,7 @@ def _stat(report: EditReport) -> str:
 
 
 _LOOKED_THROUGH = 50_000
-"""Most files of the workspace that are searched for a similar name."""
+"""Maximum number of files of the workspace that are searched for a similar name."""
 
 
 def resolve_path(workspace: Workspace, path: str) -> str:

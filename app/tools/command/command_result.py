@@ -40,9 +40,9 @@ TAIL_CHARACTERS = 24_000
 LIVE_INTERVAL_SECONDS = 0.05
 """Seconds between two updates of live output."""
 MAX_LIVE_CHARACTERS = 16_000
-"""Most characters of one update; the start of a longer one is left out."""
+"""Maximum number of characters of one update; the start of a longer one is left out."""
 _LIVE_HELD = 8 * MAX_LIVE_CHARACTERS
-"""Most characters buffered for the next update, even if the event loop is late."""
+"""Maximum number of characters buffered for the next update, even if the event loop is late."""
 
 _SEQUENCE = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # CSI
@@ -53,7 +53,7 @@ _SEQUENCE = re.compile(
 _C1 = re.compile(r"[\x90\x98\x9b\x9d-\x9f]")
 _UNFINISHED = re.compile(r"(?:\x1b|[\x90\x98\x9b\x9d-\x9f])[^\x07\x9c\n]*\Z")
 _HELD_BACK = 500
-"""Most characters at the end of a piece that are held back as a possible start of a sequence."""
+"""Maximum number of characters at the end of a piece that are held back as a possible start of a sequence."""
 
 
 class PlainTextDecoder:
@@ -163,14 +163,14 @@ MAX_UNASKED_FILES = 500
 MAX_UNASKED_BYTES = 20 * 1024 * 1024
 """Above either limit, the user is asked before changes are staged."""
 MAX_CHANGE_BYTES = 250_000_000
-"""Most bytes before and after of all changes of one command, which are in memory at the same time."""
+"""Maximum number of bytes before and after of all changes of one command, which are in memory at the same time."""
 DISCARDED_LABEL = "thrown away, ignored by git"
 LEFT_ON_DISK_LABEL = "left as it is on disk, ignored by git"
 _KEPT = "the command's version is kept in"
 _TOLD = 10
-"""Most names in each list for the model."""
+"""Maximum number of names in each list for the model."""
 _SHOWN = 200
-"""Most names that the question lists."""
+"""Maximum number of names that the question lists."""
 
 
 async def write_back_ignored_and_read_changes(

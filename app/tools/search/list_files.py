@@ -17,7 +17,7 @@ from app.workspace.wildmatch import ignore_rule_regex, parse_ignore_rule
 
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _MAX_EXPANDED_PATTERNS = 64
-"""Most patterns that a pattern with braces may expand to."""
+"""Maximum number of patterns that a pattern with braces may expand to."""
 
 
 def compile_path_matcher(pattern: str) -> Callable[[str], bool]:
@@ -108,7 +108,7 @@ async def run_with_time_limit(work: StoppableWork[Result_co], seconds: float) ->
 
 
 MAX_LISTED_FILES = 500
-"""Most lines in one result."""
+"""Maximum number of lines in one result."""
 LIST_SECONDS = 20.0
 """Time limit; files found until then are the result."""
 

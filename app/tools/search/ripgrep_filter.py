@@ -138,7 +138,7 @@ def _best(texts: list[str]) -> RequiredTexts:
 
 
 _ARGUMENT_BYTES = 96 * 1024
-"""Most bytes of paths in one call; far below the limit of any system."""
+"""Maximum number of bytes of paths in one call; far below the limit of any system."""
 _OPTIONS = (
     "--no-config",
     "--no-ignore",

@@ -211,9 +211,9 @@ def _letter(letter: str, ignore_case: bool) -> bytes:
 
 
 MAX_SHOWN_LINES = 200
-"""Most matching lines in one result."""
+"""Maximum number of matching lines in one result."""
 MAX_LINE_CHARACTERS = 300
-"""Most characters of one line, around its first match."""
+"""Maximum number of characters of one line, around its first match."""
 BATCH_FILES = 2_000
 """Number of files for one call of ripgrep: the first files are searched before the last ones are found."""
 MIN_RIPGREP_FILES = 50
@@ -403,7 +403,7 @@ def _clipped(line: str, column: int) -> str:
 SEARCH_SECONDS = 20.0
 """Time limit; matches found until then are the result."""
 _NAMED = 5
-"""Most files named in a note."""
+"""Maximum number of files named in a note."""
 
 
 class SearchTextArguments(ToolArguments):
