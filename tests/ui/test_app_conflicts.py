@@ -24,7 +24,7 @@ async def stage(run: Running, server: WireServer, *edits: tuple[str, str]) -> No
         server.call(*edit())
     server.say("Have a look.")
     await run.say("change it")
-    await run.see("P1")
+    await run.see(run.proposals[-1].id)
 
 
 async def put(run: Running, text: str, name: str = "greet.py") -> None:
@@ -153,8 +153,12 @@ async def test_a_file_that_changes_again_keeps_the_text_of_the_user(tmp_path: Pa
         assert state_of(run) is ProposalState.PENDING
 
 
-async def test_an_edit_that_turns_stale_is_resolved_with_what_was_written(tmp_path: Path, server: WireServer) -> None:
+async def test_an_edit_keeps_what_was_written_to_disk_meanwhile_or_is_resolved_with_it(
+    tmp_path: Path, server: WireServer
+) -> None:
+    text = "one\f\ntwo\u2028\nthree\x85\n"
     async with running(tmp_path, server) as run:
+        # An edit that turns stale is resolved with what was written.
         await stage(run, server)
         await run.review()
         await run.pilot.press("e")
@@ -171,10 +175,8 @@ async def test_an_edit_that_turns_stale_is_resolved_with_what_was_written(tmp_pa
         await run.review()
         await run.pilot.press("y")
         await run.until(lambda: run.file == f"# mine\n{PROPOSED}", "the user's text on disk")
-
-
-async def test_an_edit_keeps_what_was_written_to_disk_meanwhile(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
+        # An edit keeps what was written to disk meanwhile.
+        await run.pilot.press("f2")
         (run.runtime.workspace.root / "greet.py").write_text(LONG)
         await stage(run, server, ("def greet 2", "def hail 2"))
         await run.review()
@@ -191,6 +193,21 @@ async def test_an_edit_keeps_what_was_written_to_disk_meanwhile(tmp_path: Path, 
         await run.pilot.press("y")
         await run.until(lambda: "end" in run.file, "the edit on disk")
         assert run.file == later.replace("greet 2", "hail 2") + "end"
+        # A form feed survives an edit.
+        await run.pilot.press("f2")
+        (run.runtime.workspace.root / "greet.py").write_text(text)
+        await stage(run, server, ("two", "2"))
+        await run.review()
+        await run.pilot.press("e")
+        await run.screen("EditScreen")
+        await run.pilot.press("ctrl+end")
+        await run.write("end")
+        await run.pilot.press("ctrl+s")
+        await run.screen("Workbench")
+        await run.review()
+        await run.pilot.press("y")
+        await run.until(lambda: "end" in run.file, "the edit on disk")
+        assert run.file == text.replace("two", "2") + "end"
 
 
 async def test_several_files_are_resolved_one_after_the_other(tmp_path: Path, server: WireServer) -> None:
@@ -249,7 +266,7 @@ async def test_vims_keys_write_once_the_user_edits(tmp_path: Path, server: WireS
         await run.told("no conflict left")
 
 
-async def test_r_without_words_sends_the_stale_reason_as_system(tmp_path: Path, server: WireServer) -> None:
+async def test_r_sends_the_stale_reason_as_system_with_words_or_without(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         await make_stale(run, server)
         before = len(server.requests)
@@ -266,11 +283,11 @@ async def test_r_without_words_sends_the_stale_reason_as_system(tmp_path: Path, 
         assert "2\t    return 'Moin ' + name" in told
         assert of_role(asked, "user") == ["change it"], "no word is put into the user's mouth"
         assert run.proposals[0].feedback == ""
-
-
-async def test_words_of_the_user_go_with_the_reason(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server) as run:
-        await make_stale(run, server)
+        # Words of the user go with the reason.
+        await run.settled()
+        await put(run, MINE.replace("Moin", "Servus"))
+        await run.until(lambda: run.proposals[1].state is ProposalState.STALE, "a stale P2")
+        await run.review()
         before = len(server.requests)
         server.say("I see.")
         await run.pilot.press("r")
@@ -278,24 +295,6 @@ async def test_words_of_the_user_go_with_the_reason(tmp_path: Path, server: Wire
         await run.pilot.press("ctrl+s")
         await run.until(lambda: len(server.requests) > before, "the request")
         asked = server.requests[before]
-        assert "P1 was stale and could not be approved" in "\n".join(of_role(asked, "system"))
+        assert "P2 was stale and could not be approved" in "\n".join(of_role(asked, "system"))
         assert of_role(asked, "user") == ["change it", "Keep mine"]
         await run.settled()
-
-
-async def test_a_form_feed_survives_an_edit(tmp_path: Path, server: WireServer) -> None:
-    text = "one\f\ntwo\u2028\nthree\x85\n"
-    async with running(tmp_path, server) as run:
-        (run.runtime.workspace.root / "greet.py").write_text(text)
-        await stage(run, server, ("two", "2"))
-        await run.review()
-        await run.pilot.press("e")
-        await run.screen("EditScreen")
-        await run.pilot.press("ctrl+end")
-        await run.write("end")
-        await run.pilot.press("ctrl+s")
-        await run.screen("Workbench")
-        await run.review()
-        await run.pilot.press("y")
-        await run.until(lambda: "end" in run.file, "the edit on disk")
-        assert run.file == text.replace("two", "2") + "end"

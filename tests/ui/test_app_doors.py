@@ -56,8 +56,15 @@ async def test_a_denial_in_the_app_reaches_its_agent_only(tmp_path: Path, server
         assert not any(isinstance(event, ProposalDecided) for event in run.app.require_session().log.events)
 
 
-async def test_an_agent_gets_the_names_of_images_and_the_user_is_told_so(tmp_path: Path, server: WireServer) -> None:
+async def test_last_words_of_an_agent_are_shown_and_it_gets_the_names_of_images(
+    tmp_path: Path, server: WireServer
+) -> None:
     async with with_a_waiting_call(tmp_path, server) as (run, host, name):
+        root = run.runtime.workspace.root
+        for words in ("I renamed [b]greet[/b].", "It is hail now.", "Look at its callers."):
+            await asyncio.to_thread(set_summary_from_last_message, root, "P1", words)
+            await run.see(f"P1 {words}")
+        # An agent gets the names of images and the user is told so.
         (run.runtime.workspace.root / "shot.png").write_bytes(png())
         await write_feedback(run, "As in @shot.png")
         await run.pilot.press("ctrl+s")
@@ -66,14 +73,6 @@ async def test_an_agent_gets_the_names_of_images_and_the_user_is_told_so(tmp_pat
         await run.until(
             lambda: any("Claude Code gets the name shot.png" in one.message for one in run.app._notifications)
         )
-
-
-async def test_last_words_of_an_agent_are_shown_with_its_proposal(tmp_path: Path, server: WireServer) -> None:
-    async with with_a_waiting_call(tmp_path, server) as (run, _host, _name):
-        root = run.runtime.workspace.root
-        for words in ("I renamed [b]greet[/b].", "It is hail now.", "Look at its callers."):
-            await asyncio.to_thread(set_summary_from_last_message, root, "P1", words)
-            await run.see(f"P1 {words}")
 
 
 @pytest.mark.parametrize("key", ["y", "n"])

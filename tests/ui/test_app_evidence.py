@@ -83,11 +83,11 @@ async def test_a_check_that_says_so_begins_by_itself_once_it_has_passed(tmp_path
 
 
 @pytest.mark.layer
-async def test_no_tests_begin_before_the_user_pauses(
+async def test_no_tests_begin_before_the_user_pauses_and_their_evidence_lasts_until_files_change(
     tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("widgets.common.input_order._QUIET", 3600.0)
-    prepared(tmp_path, NEEDS_HEY)
+    root = prepared(tmp_path, NEEDS_HEY)
     async with running(tmp_path, server, size=(160, 45)) as run:
         await stage(run, server, "'Hey '")
         await run.review()
@@ -97,16 +97,6 @@ async def test_no_tests_begin_before_the_user_pauses(
         assert "held by the check" not in run.text
         await run.pilot.press("E")
         monkeypatch.setattr("widgets.common.input_order._LONGEST_WAIT", 0.1)
-        await run.pilot.press("E")
-        await run.see("held by the check")
-
-
-@pytest.mark.layer
-async def test_evidence_survives_a_restart_and_goes_when_files_change(tmp_path: Path, server: WireServer) -> None:
-    root = prepared(tmp_path, NEEDS_HEY)
-    async with running(tmp_path, server, size=(160, 45)) as run:
-        await stage(run, server, "'Hey '")
-        await run.review()
         await run.pilot.press("E")
         await run.see("held by the check")
         await run.until(lambda: run.runtime.sessions.setting("evidence:P1"), "what is kept")

@@ -45,7 +45,9 @@ def sent(run: Running) -> list[UserMessage]:
     return [event for event in run.app.require_session().log.events if isinstance(event, UserMessage)]
 
 
-async def test_a_named_image_goes_out_and_stands_in_the_chat(folder: Path, server: WireServer) -> None:
+async def test_a_named_image_goes_out_and_stands_in_the_chat_whatever_its_name(
+    folder: Path, server: WireServer
+) -> None:
     server.always(Turn("A wide button."))
     async with running(folder, server) as run:
         put(run, "docs/shot.png")
@@ -56,6 +58,12 @@ async def test_a_named_image_goes_out_and_stands_in_the_chat(folder: Path, serve
         assert request is not None
         shown = format_request_body(reorder_request_body(request.make_body()))
         assert "of base64]" in shown and len(shown) < 40_000
+        # A hostile name is shown as what it is.
+        put(run, "[red]x[/]\u202egnp.png", gif(3, 2))
+        await run.say('See @"[red]x[/]\u202egnp.png"')
+        await run.see(f"▣ [red]x[/]{escape_unsafe(chr(0x202E))}gnp.png  3×2")
+        assert "\u202e" not in run.text
+        assert images(server.last.body)[-1] == ("image/gif", gif(3, 2))
 
 
 async def test_a_dropped_file_becomes_a_name_in_the_text(folder: Path, server: WireServer) -> None:
@@ -133,16 +141,6 @@ REFUSED = {
     "huge.png": "is too large",
     "out.png": "leads out of the workspace",
 }
-
-
-async def test_a_hostile_name_is_shown_as_what_it_is(folder: Path, server: WireServer) -> None:
-    server.always(Turn("I see."))
-    async with running(folder, server) as run:
-        put(run, "[red]x[/]\u202egnp.png", gif(3, 2))
-        await run.say('See @"[red]x[/]\u202egnp.png"')
-        await run.see(f"▣ [red]x[/]{escape_unsafe(chr(0x202E))}gnp.png  3×2")
-        assert "\u202e" not in run.text
-        assert images(server.last.body) == [("image/gif", gif(3, 2))]
 
 
 async def test_a_model_that_takes_none_is_told_so_and_the_user_once(folder: Path, server: WireServer) -> None:

@@ -85,8 +85,8 @@ async def test_streamed_text_appears_by_itself_and_is_final_as_recorded() -> Non
             assert other.shown()[:8] == streamed[:8]
 
 
-async def test_a_call_in_the_making_reasoning_and_a_discarded_attempt_are_shown() -> None:
-    async with chatting(size=SIZE) as (app, _pilot):
+async def test_a_call_in_the_making_reasoning_and_a_discarded_attempt_are_shown_and_the_queue_comes() -> None:
+    async with chatting(size=SIZE) as (app, pilot):
         app.pane.apply_update(ReasoningStreamed("First thought.\nSecond thought."))
         await shows(app, "Thinking  Second thought.")
         app.pane.apply_update(TextStreamed("Half an answ"))
@@ -95,44 +95,51 @@ async def test_a_call_in_the_making_reasoning_and_a_discarded_attempt_are_shown(
         await shows(app, "Discarded")
         app.pane.apply_update(CallStreamed(0, "edit_file", 1234))
         await shows(app, "… Edit · 1,234 characters")
+        # The queue comes with updates.
+        app.pane.apply_update(QueueChanged(("next",)))
+        await pilot.pause()
+        assert "next" in str(app.query_one(QueuedMessages).render())
+        # Failures outside of the log are told.
+        app.pane.show_session([])
+        app.pane.apply_update(SessionFailed("The disk is full."))
+        app.pane.apply_update(SessionFailed("It still is."))
+        await pilot.pause()
+        assert [row for row in app.shown() if row] == ["! The disk is full.", "! It still is."]
 
 
-@pytest.mark.parametrize(
-    "keys, answer",
-    [
-        ("2", "the second"),
-        (("down", "enter"), "the second"),
-        (("up", "enter"), "neither"),
-        ((*"my own", "enter"), "my own"),
-        ((*"v2", "enter"), "v2"),
-    ],
-)
-async def test_a_question_is_answered_by_number_arrow_or_text(keys: tuple[str, ...], answer: str) -> None:
+async def ask_anew(app: ChatApp, pilot: Pilot[None]) -> None:
+    """Ask the question with nothing chosen or written."""
+    app.pane.show_session([])
+    app.pane.show_session(QUESTION)
+    app.said.clear()
+    app.pane.composer.draft = ""
+    await pilot.pause()
+
+
+async def test_a_question_is_answered_by_number_arrow_text_or_mouse() -> None:
     async with chatting(QUESTION, size=SIZE) as (app, pilot):
         app.pane.composer.set_history(["sent before"])
-        await pilot.press(*keys)
-        assert app.said == [ChatPane.QuestionAnswered("c1.0", answer)]
-
-
-async def test_the_chosen_option_stays_whatever_is_recorded_meanwhile() -> None:
-    async with chatting(QUESTION, size=SIZE) as (app, pilot):
+        for keys, answer in (
+            ("2", "the second"),
+            (("down", "enter"), "the second"),
+            (("up", "enter"), "neither"),
+            ((*"my own", "enter"), "my own"),
+            ((*"v2", "enter"), "v2"),
+        ):
+            await ask_anew(app, pilot)
+            await pilot.press(*keys)
+            assert app.said == [ChatPane.QuestionAnswered("c1.0", answer)]
+        await ask_anew(app, pilot)
+        await pilot.mouse_down(app.pane.question_bar, offset=(8, 0))
+        await pilot.mouse_up(app.pane.question_bar, offset=(8, 2))
+        assert app.said == [], "sliding from one option to another answers nothing"
         await pilot.press("down")
         app.pane.apply_update(EventRecorded(Notice(id=3, text="for the user")))
         await pilot.press("enter")
-        assert app.said == [ChatPane.QuestionAnswered("c1.0", "the second")]
-
-
-async def test_a_question_is_answered_by_mouse() -> None:
-    async with chatting(QUESTION, size=SIZE) as (app, pilot):
+        assert app.said == [ChatPane.QuestionAnswered("c1.0", "the second")], "whatever is recorded meanwhile"
+        await ask_anew(app, pilot)
         await pilot.click(app.pane.question_bar, offset=(8, 2))
         assert app.said == [ChatPane.QuestionAnswered("c1.0", "neither")]
-
-
-async def test_sliding_from_one_option_to_another_answers_nothing() -> None:
-    async with chatting(QUESTION, size=SIZE) as (app, pilot):
-        await pilot.mouse_down(app.pane.question_bar, offset=(8, 0))
-        await pilot.mouse_up(app.pane.question_bar, offset=(8, 2))
-        assert app.said == []
 
 
 async def test_a_click_on_the_way_out_interrupts() -> None:
@@ -152,7 +159,7 @@ async def test_a_click_on_the_way_out_interrupts() -> None:
         assert heard == ["escape"]
 
 
-async def test_interrupt_hint_stays_whole_in_a_narrow_status_line() -> None:
+async def test_the_interrupt_hint_stays_whole_and_a_tool_that_waits_is_not_said_to_run() -> None:
     async with chatting(conversation(1), size=(40, 20)) as (app, pilot):
         line = app.query_one(TurnStatusLine)
         app.pane.apply_update(PhaseChanged(SessionPhase.RUNNING, "a_tool_of_a_server.with_a_long_name"))
@@ -160,11 +167,8 @@ async def test_interrupt_hint_stays_whole_in_a_narrow_status_line() -> None:
         said = line.render().plain
         assert said.endswith("… Esc interrupts")
         assert len(said) == line.content_size.width
-
-
-async def test_a_tool_that_waits_for_the_user_is_not_said_to_run() -> None:
-    async with chatting(conversation(1), size=SIZE) as (app, _pilot):
-        line = app.query_one(TurnStatusLine)
+        # A tool that waits for the user is not said to run.
+        await pilot.resize_terminal(*SIZE)
         app.pane.apply_update(PhaseChanged(SessionPhase.RUNNING, "run_command"))
         line.show_permissions(1)
         assert "Needs your permission" in line.render().plain
@@ -199,8 +203,16 @@ async def test_many_options_scroll_with_the_choice_and_leave_room_to_write() -> 
         assert app.said == [ChatPane.QuestionAnswered("c1.0", "option 19")]
 
 
-async def test_an_answered_question_leaves_the_composer_to_messages() -> None:
+async def test_an_answered_question_leaves_the_composer_to_messages_and_another_session_forgets_it() -> None:
     async with chatting(QUESTION, size=SIZE) as (app, pilot):
+        # Opening another session forgets the question.
+        app.pane.show_session([UserMessage(id=1, text="other")])
+        await pilot.pause()
+        assert not app.pane.question_bar.display
+        assert [row for row in app.shown() if row] == ["▌ other"]
+        # An answered question leaves the composer to messages.
+        app.pane.show_session(QUESTION)
+        await pilot.pause()
         assert "1–3" in str(app.pane.composer.editor.placeholder)
         app.pane.apply_update(EventRecorded(Answer(id=3, call="c1.0", text="the first")))
         await pilot.pause()
@@ -208,14 +220,6 @@ async def test_an_answered_question_leaves_the_composer_to_messages() -> None:
         await pilot.press("2", "enter")
         assert app.said == [Composer.Submitted("2")]
         assert any("1. the first" in row for row in app.shown())
-
-
-async def test_opening_another_session_forgets_the_question() -> None:
-    async with chatting(QUESTION, size=SIZE) as (app, pilot):
-        app.pane.show_session([UserMessage(id=1, text="other")])
-        await pilot.pause()
-        assert not app.pane.question_bar.display
-        assert [row for row in app.shown() if row] == ["▌ other"]
 
 
 def long_log(turns: int) -> list[Event]:
@@ -325,20 +329,18 @@ async def test_opened_entry_stays_open_while_a_session_loads() -> None:
         assert app.shown() == opened
 
 
-async def test_a_session_goes_on_at_its_end_while_the_rest_of_it_comes() -> None:
-    async with chatting(size=SIZE) as (app, _pilot):
+async def test_a_session_goes_on_at_its_end_while_the_rest_of_it_comes_unless_another_is_opened() -> None:
+    async with chatting(size=SIZE) as (app, pilot):
         app.pane.show_session(long_log(400))
         app.pane.apply_update(EventRecorded(UserMessage(id=10_000, text="one more")))
         assert len(app.pane.transcript.entries) < 300, "the rest has not come yet"
         assert "▌ one more" in app.shown()
-
-
-async def test_another_session_that_is_opened_meanwhile_is_the_one_that_stays() -> None:
-    async with chatting(size=SIZE) as (app, pilot):
+        # Another session that is opened meanwhile is the one that stays.
         app.pane.show_session(long_log(400))
         app.pane.apply_update(EventRecorded(UserMessage(id=10_000, text="one more")))
         app.pane.show_session([UserMessage(id=1, text="other")])
-        await filled(app, pilot)
+        await until(lambda: not app.pane.has_more_to_show, "the end of the text")
+        await pilot.pause()
         assert [row for row in app.shown() if row] == ["▌ other"]
 
 
@@ -402,39 +404,35 @@ class Clock:
         return self.now
 
 
-@pytest.mark.parametrize(
-    "phase, detail, until, words",
-    [
-        (SessionPhase.REQUESTING, "", 0.0, "Waiting for the model"),
-        (SessionPhase.STREAMING, "", 0.0, "Writing · 25 tokens/s"),
-        (SessionPhase.RUNNING, "read_file", 0.0, "Running tools"),
-        (SessionPhase.RUNNING, "git.status", 0.0, "Running git.status"),
-        (SessionPhase.RETRYING, "rate limited", 1014.0, "Retrying in 10 s · rate limited"),
-        (SessionPhase.RETRYING, "", 0.0, "Retrying · "),
-        (SessionPhase.RETRYING, "", 1309.0, "Retrying at 12:05, in 5:05"),
-        (SessionPhase.RETRYING, "", 1014.0, "/continue tries now"),
-        (SessionPhase.COMPACTING, "", 0.0, "Making room"),
-    ],
-)
-async def test_status_line_names_each_phase_and_the_interrupt_key(
-    phase: SessionPhase, detail: str, until: float, words: str
-) -> None:
+async def test_status_line_names_each_phase_and_the_interrupt_key() -> None:
     clock = Clock()
     app = ChatApp()
     app.pane.status_line = TurnStatusLine(clock, lambda: datetime(2026, 1, 2, 12, 0))
     async with app.run_test(size=SIZE) as pilot:
-        app.pane.apply_update(PhaseChanged(phase, detail, until))
-        app.pane.status_line.add_characters(400)
-        clock.now += 4.0
-        await pilot.pause()
-        shown = app.pane.status_line.render().plain
-        assert words in shown
-        assert "4.0 s" in shown
-        assert shown.endswith("Esc interrupts")
-        assert app.pane.status_line.is_ticking
-        app.pane.apply_update(PhaseChanged(SessionPhase.IDLE))
-        assert app.pane.status_line.render().plain.strip() == ""
-        assert not app.pane.status_line.is_ticking
+        for phase, detail, until, words in (
+            (SessionPhase.REQUESTING, "", 0.0, "Waiting for the model"),
+            (SessionPhase.STREAMING, "", 0.0, "Writing · 25 tokens/s"),
+            (SessionPhase.RUNNING, "read_file", 0.0, "Running tools"),
+            (SessionPhase.RUNNING, "git.status", 0.0, "Running git.status"),
+            (SessionPhase.RETRYING, "rate limited", 1014.0, "Retrying in 10 s · rate limited"),
+            (SessionPhase.RETRYING, "", 0.0, "Retrying · "),
+            (SessionPhase.RETRYING, "", 1309.0, "Retrying at 12:05, in 5:05"),
+            (SessionPhase.RETRYING, "", 1014.0, "/continue tries now"),
+            (SessionPhase.COMPACTING, "", 0.0, "Making room"),
+        ):
+            clock.now = 1000.0
+            app.pane.apply_update(PhaseChanged(phase, detail, until))
+            app.pane.status_line.add_characters(400)
+            clock.now += 4.0
+            await pilot.pause()
+            shown = app.pane.status_line.render().plain
+            assert words in shown
+            assert "4.0 s" in shown
+            assert shown.endswith("Esc interrupts")
+            assert app.pane.status_line.is_ticking
+            app.pane.apply_update(PhaseChanged(SessionPhase.IDLE))
+            assert app.pane.status_line.render().plain.strip() == ""
+            assert not app.pane.status_line.is_ticking
 
 
 class Counted(TurnStatusLine):
@@ -503,14 +501,6 @@ async def test_how_a_turn_ended_is_said_where_its_end_is_out_of_sight(end: TurnE
         assert "Waiting" in app.pane.status_line.render().plain
 
 
-async def test_failures_outside_of_the_log_are_told() -> None:
-    async with chatting(size=SIZE) as (app, pilot):
-        app.pane.apply_update(SessionFailed("The disk is full."))
-        app.pane.apply_update(SessionFailed("It still is."))
-        await pilot.pause()
-        assert [row for row in app.shown() if row] == ["! The disk is full.", "! It still is."]
-
-
 async def test_nothing_ticks_when_nothing_moves() -> None:
     async with chatting(conversation(20), size=SIZE) as (app, _pilot):
         app.pane.apply_update(PhaseChanged(SessionPhase.STREAMING))
@@ -521,13 +511,6 @@ async def test_nothing_ticks_when_nothing_moves() -> None:
         await until(lambda: not app.pane.has_more_to_show, "the end of the text")
         assert not app.pane.status_line.is_ticking
         assert not app.pane.composer.editor.cursor_blink
-
-
-async def test_the_queue_comes_with_updates() -> None:
-    async with chatting(size=SIZE) as (app, pilot):
-        app.pane.apply_update(QueueChanged(("next",)))
-        await pilot.pause()
-        assert "next" in str(app.query_one(QueuedMessages).render())
 
 
 async def test_typing_goes_on_while_text_floods_in() -> None:

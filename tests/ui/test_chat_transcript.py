@@ -154,8 +154,9 @@ async def test_in_an_empty_chat_the_keys_lead_nowhere() -> None:
         assert app.pane.transcript.cursor_entry is not None, "once there is something"
 
 
-async def test_dragging_over_a_card_selects_text_and_opens_nothing() -> None:
+async def test_a_card_leads_to_the_review_and_dragging_over_it_selects_text() -> None:
     async with chatting([staged(1)], size=SIZE) as (app, pilot):
+        # Dragging over a card selects text and opens nothing.
         transcript = app.pane.transcript
         row = next(number for number, text in enumerate(app.shown()) if "P7" in text)
         await pilot.mouse_down(transcript, offset=(4, row))
@@ -167,20 +168,26 @@ async def test_dragging_over_a_card_selects_text_and_opens_nothing() -> None:
         transcript.post_message(click)
         await pilot.pause()
         assert app.screen.get_selected_text() and app.said == []
+        # A card leads to the review.
+        await pilot.click(app.pane.transcript, offset=(8, 2))
+        await pilot.pause()
+        assert app.said == [Transcript.ProposalOpened("P7")]
+        app.pane.transcript.focus()
+        await pilot.press("enter")
+        assert app.said[1:] == [Transcript.ProposalOpened("P7")]
 
 
-async def test_unfolding_by_mouse_keeps_the_focus_in_the_composer() -> None:
+async def test_clicks_into_the_chat_leave_the_keyboard_to_the_composer() -> None:
     async with chatting(conversation(4), size=SIZE) as (app, pilot):
+        # Unfolding by mouse keeps the focus in the composer.
         await pilot.press("a")
         line = next(row for row, text in enumerate(app.shown()) if "Read file" in text)
         await pilot.click(app.pane.transcript, offset=(5, line))
         await pilot.press("b", "c")
         assert app.pane.composer.draft == "abc"
         assert any("result" in row for row in app.shown())
-
-
-async def test_a_click_into_the_chat_takes_the_keyboard_from_elsewhere() -> None:
-    async with chatting(conversation(4), size=SIZE) as (app, pilot):
+        # A click into the chat takes the keyboard from elsewhere.
+        app.pane.composer.draft = ""
         app.set_focus(None)
         await pilot.click(app.pane.transcript, offset=(5, 5))
         await pilot.press("x")
@@ -220,18 +227,6 @@ async def test_a_card_has_an_edge_of_its_own() -> None:
         assert [row[:2] for row in shown[1:]] == ["╭ ", "│ ", "╰ "]
 
 
-@pytest.mark.parametrize("by", ["key", "mouse"])
-async def test_a_card_leads_to_the_review(by: str) -> None:
-    async with chatting([staged(1)], size=SIZE) as (app, pilot):
-        if by == "key":
-            app.pane.transcript.focus()
-            await pilot.press("enter")
-        else:
-            await pilot.click(app.pane.transcript, offset=(8, 2))
-        await pilot.pause()
-        assert app.said == [Transcript.ProposalOpened("P7")]
-
-
 async def test_interventions_can_be_hidden_and_shown_again() -> None:
     log: list[Event] = [
         UserMessage(id=1, text="go"),
@@ -248,17 +243,16 @@ async def test_interventions_can_be_hidden_and_shown_again() -> None:
         assert app.shown() == before
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("word " * 2_000, "the rest of this line"),
-        ("word " * 2_000 + "\nmore" * 4_999, "the rest of this line and 4,999 more lines"),
-        ("word\n" * 30, "11 more lines"),
-    ],
-)
-async def test_folded_message_counts_its_own_hidden_lines(text: str, said: str) -> None:
-    async with chatting([UserMessage(id=1, text=text)], size=SIZE) as (app, _pilot):
-        assert [row for row in app.shown() if row][-1] == f"▌ … {said}"
+async def test_folded_message_counts_its_own_hidden_lines() -> None:
+    async with chatting(size=SIZE) as (app, pilot):
+        for text, said in (
+            ("word " * 2_000, "the rest of this line"),
+            ("word " * 2_000 + "\nmore" * 4_999, "the rest of this line and 4,999 more lines"),
+            ("word\n" * 30, "11 more lines"),
+        ):
+            app.pane.show_session([UserMessage(id=1, text=text)])
+            await pilot.pause()
+            assert [row for row in app.shown() if row][-1] == f"▌ … {said}"
 
 
 async def test_a_huge_message_is_folded_and_opens() -> None:

@@ -37,10 +37,8 @@ async def test_an_at_sign_completes_files() -> None:
         assert app.pane.composer.draft == "look at @tests/test_gate.py "
         assert app.said == []
         assert not app.pane.composer.popup.is_open
-
-
-async def test_completion_by_tab_and_left_by_escape() -> None:
-    async with chatting(files=FILES) as (app, pilot):
+        # Completion by tab and left by escape.
+        app.pane.composer.draft = ""
         await pilot.press(*"@rdme")
         await settled(app, pilot)
         await pilot.press("tab")
@@ -50,6 +48,38 @@ async def test_completion_by_tab_and_left_by_escape() -> None:
         await pilot.press("escape")
         assert not app.pane.composer.popup.is_open
         assert app.pane.composer.draft == "@README.md @ma"
+        # A name with a space is quoted and markup is text.
+        app.pane.composer.draft = ""
+        await pilot.press(*"@a f")
+        await pilot.press("backspace", "backspace", "backspace", *"afile")
+        await settled(app, pilot)
+        await pilot.press("enter")
+        assert app.pane.composer.draft == '@"docs/a file.md" '
+        composer_choices = app.pane.composer
+        composer_choices.draft = ""
+        await pilot.press(*"@x[")
+        await settled(app, pilot)
+        assert choices(app) == ["app/x[/]y.py"]
+        # An at sign inside a word completes nothing.
+        await pilot.press("escape")
+        app.pane.composer.draft = ""
+        await pilot.press(*"me@main")
+        await settled(app, pilot)
+        assert not app.pane.composer.popup.is_open
+        # The list can be used with the mouse.
+        app.pane.composer.draft = ""
+        await pilot.press(*"@gate")
+        await settled(app, pilot)
+        await pilot.click(app.pane.composer.popup, offset=(4, 1))
+        assert app.pane.composer.draft == "@tests/test_gate.py "
+        await pilot.press(*"@gate")
+        await settled(app, pilot)
+        # The cursor has left the name, and the list does not know it yet.
+        app.pane.composer.editor.move_cursor((0, 0))
+        app.pane.composer.accept_clicked_suggestion(
+            CompletionPopup.Chosen(Suggestion("app/agent/gate.py", "app/agent/gate.py"))
+        )
+        assert app.pane.composer.draft == "@tests/test_gate.py @gate"
 
 
 async def test_files_that_are_listed_more_slowly_than_one_types_are_offered_nevertheless() -> None:
@@ -68,77 +98,32 @@ async def test_files_that_are_listed_more_slowly_than_one_types_are_offered_neve
         assert choices(app) == ["app/agent/gate.py", "tests/test_gate.py"]
 
 
-async def test_a_name_with_a_space_is_quoted_and_markup_is_text() -> None:
-    async with chatting(files=FILES) as (app, pilot):
-        await pilot.press(*"@a f")
-        await pilot.press("backspace", "backspace", "backspace", *"afile")
-        await settled(app, pilot)
-        await pilot.press("enter")
-        assert app.pane.composer.draft == '@"docs/a file.md" '
-        composer_choices = app.pane.composer
-        composer_choices.draft = ""
-        await pilot.press(*"@x[")
-        await settled(app, pilot)
-        assert choices(app) == ["app/x[/]y.py"]
-
-
-async def test_an_at_sign_inside_a_word_completes_nothing() -> None:
-    async with chatting(files=FILES) as (app, pilot):
-        await pilot.press(*"me@main")
-        await settled(app, pilot)
-        assert not app.pane.composer.popup.is_open
-
-
-async def test_a_slash_completes_commands() -> None:
-    async with chatting() as (app, pilot):
+async def test_a_slash_completes_commands_and_takes_an_argument() -> None:
+    async with chatting(notifications=True) as (app, pilot):
+        # A slash completes commands.
         await pilot.press("slash")
         assert choices(app) == ["/compact", "/model", "/new"]
         await pilot.press(*"mo", "enter")
         assert app.said == [Composer.CommandEntered("model", "")]
         assert app.pane.composer.is_empty
-
-
-async def test_a_command_is_found_by_a_word_of_its_title_from_its_beginning() -> None:
-    async with chatting() as (app, pilot):
+        # A command takes an argument.
+        app.said.clear()
+        await pilot.press(*"/mo", "tab", *"big one", "enter")
+        assert app.said == [Composer.CommandEntered("model", "big one")]
+        # An unknown command is kept and not sent.
+        app.said.clear()
+        await pilot.press(*"/modle", "enter")
+        assert app.said == []
+        assert app.pane.composer.draft == "/modle"
+        # A path at the start is a message.
+        app.pane.composer.draft = ""
+        await pilot.press(*"/usr/bin is odd", "enter")
+        assert app.said == [Composer.Submitted("/usr/bin is odd")]
+        # A command is found by a word of its title from its beginning.
         await pilot.press(*"/roo")
         assert choices(app) == ["/compact"]
         await pilot.press("backspace", "backspace", "backspace", *"oom")
         assert not app.pane.composer.popup.is_open
-
-
-async def test_a_command_takes_an_argument() -> None:
-    async with chatting() as (app, pilot):
-        await pilot.press(*"/mo", "tab", *"big one", "enter")
-        assert app.said == [Composer.CommandEntered("model", "big one")]
-
-
-async def test_an_unknown_command_is_kept_and_not_sent() -> None:
-    async with chatting(notifications=True) as (app, pilot):
-        await pilot.press(*"/modle", "enter")
-        assert app.said == []
-        assert app.pane.composer.draft == "/modle"
-
-
-async def test_a_path_at_the_start_is_a_message() -> None:
-    async with chatting() as (app, pilot):
-        await pilot.press(*"/usr/bin is odd", "enter")
-        assert app.said == [Composer.Submitted("/usr/bin is odd")]
-
-
-async def test_the_list_can_be_used_with_the_mouse() -> None:
-    async with chatting(files=FILES) as (app, pilot):
-        await pilot.press(*"@gate")
-        await settled(app, pilot)
-        await pilot.click(app.pane.composer.popup, offset=(4, 1))
-        assert app.pane.composer.draft == "@tests/test_gate.py "
-        await pilot.press(*"@gate")
-        await settled(app, pilot)
-        # The cursor has left the name, and the list does not know it yet.
-        app.pane.composer.editor.move_cursor((0, 0))
-        app.pane.composer.accept_clicked_suggestion(
-            CompletionPopup.Chosen(Suggestion("app/agent/gate.py", "app/agent/gate.py"))
-        )
-        assert app.pane.composer.draft == "@tests/test_gate.py @gate"
 
 
 def indexed(paths: Sequence[str]) -> PathIndex:

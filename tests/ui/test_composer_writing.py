@@ -28,29 +28,27 @@ async def paste(app: ChatApp, pilot: Pilot[None], text: str) -> None:
     await pilot.pause()
 
 
-async def test_enter_sends_and_empties() -> None:
+async def test_enter_sends_and_empties_and_keys_follow_the_keymap() -> None:
     async with chatting() as (app, pilot):
         await pilot.press(*"hi", "enter")
         assert app.said == [Composer.Submitted("hi")]
         assert composer(app).is_empty
         await pilot.press("space", "enter")
         assert len(app.said) == 1
-
-
-@pytest.mark.parametrize("key", ["shift+enter", "ctrl+j"])
-async def test_a_new_line_is_not_a_send(key: str) -> None:
-    async with chatting() as (app, pilot):
-        await pilot.press("a", key, "b", "enter")
-        assert app.said == [Composer.Submitted("a\nb")]
-
-
-async def test_keys_follow_the_keymap() -> None:
-    async with chatting() as (app, pilot):
+        # Keys follow the keymap.
+        app.said.clear()
+        composer(app).draft = ""
         app.set_keymap({"composer.send": "ctrl+s", "composer.newline": "enter"})
         await pilot.press("a", "enter", "b")
         assert app.said == []
         await pilot.press("ctrl+s")
         assert app.said == [Composer.Submitted("a\nb")]
+
+
+async def test_a_new_line_is_not_a_send() -> None:
+    async with chatting() as (app, pilot):
+        await pilot.press("a", "shift+enter", "b", "ctrl+j", "c", "enter")
+        assert app.said == [Composer.Submitted("a\nb\nc")]
 
 
 @pytest.mark.parametrize(
@@ -142,9 +140,16 @@ async def test_history_by_arrows_keeps_the_draft() -> None:
         assert composer(app).draft == "first"
         await pilot.press("down", "down", "down")
         assert composer(app).draft == "dra"
+        # The draft is told and can be set.
+        composer(app).draft = ""
+        await pilot.press(*"ab")
+        assert app.drafts[-1] == "ab"
+        composer(app).draft = "kept\nfrom before"
+        await pilot.press("!")
+        assert composer(app).draft == "kept\nfrom before!"
 
 
-async def test_history_search_takes_or_leaves() -> None:
+async def test_history_search_takes_or_leaves_and_sends_nothing_in_vain() -> None:
     async with chatting() as (app, pilot):
         await pilot.press("ctrl+r")
         assert not composer(app).popup.is_open, "nothing was sent yet"
@@ -161,35 +166,22 @@ async def test_history_search_takes_or_leaves() -> None:
         await pilot.press("ctrl+r", "x", "escape")
         assert composer(app).draft == "draft"
         assert not composer(app).popup.is_open
-
-
-async def test_enter_sends_nothing_while_the_history_is_searched_in_vain() -> None:
-    async with chatting() as (app, pilot):
+        # Enter sends nothing while the history is searched in vain.
+        composer(app).draft = ""
         composer(app).set_history(["fix the bug"])
         await pilot.press("ctrl+r", *"nothing like it", "enter")
         assert app.said == []
         assert composer(app).popup.is_open
         await pilot.press("escape")
         assert composer(app).is_empty
-
-
-async def test_a_draft_that_was_never_sent_gives_way_to_what_is_looked_for() -> None:
-    async with chatting() as (app, pilot):
+        # A draft that was never sent gives way to what is looked for.
+        app.drafts.clear()
         composer(app).set_history(["fix the bug", "write a test"])
         await pilot.press(*"something new", "ctrl+r")
         assert composer(app).popup.highlighted_suggestion is not None
         await pilot.press(*"fix", "enter")
         assert composer(app).draft == "fix the bug"
         assert not any(draft == "fix" for draft in app.drafts), "what is looked for is not kept as a draft"
-
-
-async def test_the_draft_is_told_and_can_be_set() -> None:
-    async with chatting() as (app, pilot):
-        await pilot.press(*"ab")
-        assert app.drafts[-1] == "ab"
-        composer(app).draft = "kept\nfrom before"
-        await pilot.press("!")
-        assert composer(app).draft == "kept\nfrom before!"
 
 
 async def test_a_draft_comes_back_folded_as_it_was_left() -> None:
@@ -265,7 +257,7 @@ async def test_the_external_editor_gets_the_whole_draft() -> None:
         assert app.said == [Composer.EditorRequested(BIG)]
 
 
-async def test_queued_messages_are_shown_above() -> None:
+async def test_queued_messages_are_shown_above_and_can_be_wanted_back() -> None:
     async with chatting() as (app, pilot):
         composer(app).set_queued_messages(["next [/] thing", "and\nthen"])
         await pilot.pause()
@@ -280,22 +272,16 @@ async def test_queued_messages_are_shown_above() -> None:
         composer(app).set_queued_messages([])
         await pilot.pause()
         assert not app.query_one(QueuedMessages).display
-
-
-@pytest.mark.parametrize("way", ["key", "mouse"])
-async def test_queued_messages_can_be_wanted_back(way: str) -> None:
-    async with chatting() as (app, pilot):
+        # Queued messages can be wanted back.
         composer(app).set_history(["sent before"])
         composer(app).set_queued_messages(["next thing"])
         await pilot.pause()
-        if way == "mouse":
-            await pilot.click(QueuedMessages)
-        else:
-            await pilot.press("x", "up")
-            assert app.said == [], "with a draft, Up is the history's"
-            await pilot.press("down", "backspace", "up")
+        await pilot.press("x", "up")
+        assert app.said == [], "with a draft, Up is the history's"
+        await pilot.press("down", "backspace", "up")
+        await pilot.click(QueuedMessages)
         await pilot.pause()
-        assert [type(message) for message in app.said] == [QueuedMessages.TakeBackWanted]
+        assert [type(message) for message in app.said] == [QueuedMessages.TakeBackWanted] * 2
 
 
 async def test_a_list_of_commands_has_its_notes_in_a_column() -> None:

@@ -180,18 +180,7 @@ async def test_f6_opens_the_session_whose_model_asks(tmp_path: Path, server: Wir
         await run.see("Which of them?")
 
 
-async def test_f6_names_the_session_that_another_window_has(tmp_path: Path, server: WireServer) -> None:
-    async with running(tmp_path, server, size=(160, 45)) as run:
-        other = run.runtime.sessions.create(model="m")
-        run.runtime.sessions.rename(other.id, "Elsewhere")
-        run.runtime.sessions.append_events(other.id, [Question(call="c1.0", text="Which?")])
-        lock = SessionLock(run.runtime.dirs.session_lock(other.id))
-        lock.acquire()
-        await run.pilot.press("f6")
-        await run.told("The model of “Elsewhere” asks you something, in its own window.")
-
-
-async def test_f6_names_the_session_that_waits_for_a_permission_in_another_window(
+async def test_f6_names_the_session_that_another_window_has_and_what_it_waits_for(
     tmp_path: Path, server: WireServer
 ) -> None:
     async with running(tmp_path, server, size=(160, 45)) as run:
@@ -211,6 +200,14 @@ async def test_f6_names_the_session_that_waits_for_a_permission_in_another_windo
         await run.pilot.press("f6")
         await run.told("Nothing needs you in this workspace.")
         await other.close()
+        # F6 names the session that another window has.
+        asking = run.runtime.sessions.create(model="m")
+        run.runtime.sessions.rename(asking.id, "Elsewhere")
+        run.runtime.sessions.append_events(asking.id, [Question(call="c1.0", text="Which?")])
+        lock = SessionLock(run.runtime.dirs.session_lock(asking.id))
+        lock.acquire()
+        await run.pilot.press("f6")
+        await run.told("The model of “Elsewhere” asks you something, in its own window.")
 
 
 @pytest.mark.parametrize(
