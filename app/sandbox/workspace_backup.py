@@ -416,7 +416,13 @@ def _write_pending(pending: PendingFiles, folder: Path) -> None:
         if place.is_symlink() or (leaf.is_link and _is_leaf(place)):
             place.unlink()
         elif place.is_dir():
-            shutil.rmtree(place)
+            try:
+                for below, _, _ in os.walk(place, topdown=False):
+                    Path(below).rmdir()
+            except OSError as error:
+                # The backup does not contain an ignored file.
+                why = f"a proposal makes the folder {path} a file, and ignored files are in it"
+                raise OSError(error.errno, why) from error
         elif place.exists():
             # Overwrite the file and don't replace it: its hard links and its owner stay.
             with suppress(PermissionError):

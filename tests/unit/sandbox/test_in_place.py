@@ -107,6 +107,24 @@ async def test_an_incomplete_backup_runs_none(root: Path, sandbox: Sandbox, monk
     assert (root / "b.txt").read_text() == "the user's newest\n"
 
 
+async def test_an_ignored_file_in_a_folder_that_is_to_become_a_file_is_kept(root: Path, sandbox: Sandbox) -> None:
+    (root / ".gitignore").write_text("*.log\n")
+    (root / "gone/in/mine.log").write_text("nowhere else\n")
+    before = facts(root)
+    with pytest.raises(OSError, match="makes the folder gone a file, and ignored files are in it"):
+        async with sandbox.open_run({"gone/in/file": None, "gone": FileOrLink(b"a file now\n", 0o644)}):
+            pytest.fail("it ran")
+    assert facts(root) == before
+
+
+async def test_a_folder_of_empty_folders_may_become_a_file(root: Path, sandbox: Sandbox) -> None:
+    (root / "gone/empty/deep").mkdir(parents=True)
+    before = facts(root)
+    async with sandbox.open_run({"gone/in/file": None, "gone": FileOrLink(b"a file now\n", 0o644)}) as run:
+        assert await printed(run, "cat gone") == "a file now\n"
+    assert facts(root) == before
+
+
 @pytest.mark.usefixtures("ordinary_user")
 @pytest.mark.parametrize(
     ("script", "told"),
