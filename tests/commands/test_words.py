@@ -35,9 +35,9 @@ def test_help_lists_every_command() -> None:
     assert {*listed} == {*COMMANDS} == {*(commands.choices or ())}
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "told"),
-    [
+def test_wrong_arguments_are_one_line(signoff: Run) -> None:
+    signoff("stage", stdin=PATCH)
+    for words, code, told in (
         (("run", " ", "--model", "m"), 2, "There is nothing to say"),
         (("run", "hello", "--max-steps", "0", "--model", "m"), 2, "--max-steps takes a number from 1 to 1000"),
         (("run", "hello", "--max-steps", "1001", "--model", "m"), 2, "--max-steps takes a number from 1 to 1000"),
@@ -49,25 +49,23 @@ def test_help_lists_every_command() -> None:
         (("checks", "suggest"), 1, "Nothing was found here to make a check of"),
         (("--theme", "textual-dark", "nowhere"), 2, "nowhere"),
         (("export", "latest"), 2, "There are no sessions here yet"),
-    ],
-)
-def test_wrong_arguments_are_one_line(signoff: Run, words: tuple[str, ...], code: int, told: str) -> None:
-    signoff("stage", stdin=PATCH)
-    assert told in refused(signoff(*words), code)
+    ):
+        assert told in refused(signoff(*words), code)
 
 
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (("run", "hello", "--gate", "every-edit:2"), "give every-edit, chain, or chain:N"),
-        (("run", "hello", "--gate", "chain:0"), "give every-edit, chain, or chain:N"),
-        (("run", "hello", "--gate", "chain:51"), "give every-edit, chain, or chain:N"),
-        (("run", "hello", "--gate", "chain:x"), "give every-edit, chain, or chain:N"),
-    ],
-)
-def test_a_value_that_is_none_is_wrong_usage(signoff: Run, words: tuple[str, ...], told: str) -> None:
-    done = signoff(*words)
-    assert done.returncode == 2 and told in done.stderr.splitlines()[-1]
+def test_the_gate_is_taken_from_the_words_and_another_is_wrong_usage(signoff: Run) -> None:
+    for gate in ("every-edit:2", "chain:0", "chain:51", "chain:x"):
+        done = signoff("run", "hello", "--gate", gate)
+        assert done.returncode == 2 and "give every-edit, chain, or chain:N" in done.stderr.splitlines()[-1]
+    for gate, policy, steps in (
+        ("every-edit", "every-edit", None),
+        ("chain", "chain", None),
+        ("chain:7", "chain", 7),
+    ):
+        found = settings_from_flags(Namespace(gate=gate))
+        assert (found["gate"], found.get("chain_steps")) == (policy, steps)
+        assert "--gate" not in refused(signoff("run", "hello", "--gate", gate), 2)
+    assert settings_from_flags(Namespace(gate=None))["gate"] is None
 
 
 @pytest.mark.parametrize("rate", ["0", "-1", "nan"])
@@ -75,22 +73,6 @@ def test_a_demo_server_writes_at_some_speed(rate: str, capsys: pytest.CaptureFix
     with pytest.raises(SystemExit):
         make_command_parser().parse_args(["demo-server", "--tokens-per-second", rate])
     assert "must be more than 0" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("gate", "flags"),
-    [
-        ("every-edit", ("every-edit", None)),
-        ("chain", ("chain", None)),
-        ("chain:7", ("chain", 7)),
-        (None, (None, None)),
-    ],
-)
-def test_the_gate_is_taken_from_the_words(signoff: Run, gate: str | None, flags: tuple[object, object]) -> None:
-    found = settings_from_flags(Namespace(gate=gate))
-    assert (found["gate"], found.get("chain_steps")) == flags
-    if gate:
-        assert "--gate" not in refused(signoff("run", "hello", "--gate", gate), 2)
 
 
 @pytest.mark.parametrize("more", [[], ["--json"]], ids=["lines", "document"])

@@ -38,20 +38,7 @@ def run(body: str) -> None:
     subprocess.run([sys.executable, "-c", f"{PREPARED}\n{body}"], check=True, timeout=100)
 
 
-def test_garbage_is_collected_at_rest() -> None:
-    run(
-        "async def main():\n"
-        "    garbage_collection.pause_collection()\n"
-        "    garbage_collection.resume_collection()\n"
-        "    node = left_behind()\n"
-        "    allocate()\n"
-        "    assert node() is not None\n"
-        "    assert await rest(lambda: node() is None)\n"
-        "asyncio.run(main())"
-    )
-
-
-def test_results_that_libraries_keep_are_let_go_at_rest() -> None:
+def test_garbage_is_collected_at_rest_and_results_that_libraries_keep_are_let_go() -> None:
     run(
         "from rich.cells import cached_cell_len, cell_len\n"
         "from rich.color import ColorSystem\n"
@@ -73,7 +60,10 @@ def test_results_that_libraries_keep_are_let_go_at_rest() -> None:
         "        cached_cell_len, Style._add, Strip.render_ansi, ANSIToTruecolor.truecolor_style, Region.overlaps\n"
         "    ]\n"
         "    assert all(each.cache_info().currsize for each in caches)\n"
+        "    node = left_behind()\n"
         "    allocate()\n"
+        "    assert node() is not None\n"
+        "    assert await rest(lambda: node() is None)\n"
         "    assert await rest(lambda: not any(each.cache_info().currsize for each in caches))\n"
         "asyncio.run(main())"
     )
@@ -121,9 +111,13 @@ def test_objects_of_the_start_are_never_collected() -> None:
     )
 
 
-@pytest.mark.skipif(
-    sys.platform != "linux" or not hasattr(ctypes.CDLL(None), "mallinfo2"), reason="only glibc keeps free memory"
+ONLY_GLIBC = pytest.mark.skipif(
+    sys.platform != "linux" or not hasattr(ctypes.CDLL(None), "mallinfo2"),
+    reason="only glibc keeps free memory, and has these settings",
 )
+
+
+@ONLY_GLIBC
 def test_free_memory_is_given_back_at_rest() -> None:
     run(
         "def kilobytes():\n"
@@ -144,11 +138,6 @@ def test_free_memory_is_given_back_at_rest() -> None:
         "        await asyncio.sleep(2)\n"
         "asyncio.run(main())"
     )
-
-
-ONLY_GLIBC = pytest.mark.skipif(
-    sys.platform != "linux" or not hasattr(ctypes.CDLL(None), "mallinfo2"), reason="only glibc has these settings"
-)
 
 
 @ONLY_GLIBC

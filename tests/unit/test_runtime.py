@@ -274,7 +274,7 @@ class Screen:
         return self.hears
 
 
-def test_the_screen_is_told_once_and_takes_all_there_is() -> None:
+def test_a_screen_is_told_once_and_again_if_it_did_not_hear() -> None:
     screen = Screen()
     inbox = UpdateBuffer(screen.tell)
     for _ in range(1000):
@@ -285,9 +285,6 @@ def test_the_screen_is_told_once_and_takes_all_there_is() -> None:
     assert list(inbox.take_updates()) == []
     inbox.put(TextStreamed("b"))
     assert screen.told == 2
-
-
-def test_a_screen_that_does_not_hear_is_told_again() -> None:
     screen = Screen()
     inbox = UpdateBuffer(screen.tell)
     screen.hears = False

@@ -27,7 +27,9 @@ def eager(server: WireServer, limit: int = 10) -> None:
     server.model(model)
 
 
-async def test_the_closing_request_says_so_in_its_payload(server: WireServer, tmp_path: Path) -> None:
+async def test_the_closing_request_says_so_in_its_payload_and_a_decision_opens_the_gate(
+    server: WireServer, tmp_path: Path
+) -> None:
     server.behave(OBEYS)
     eager(server)
     async with bench(server, tmp_path) as on:
@@ -44,6 +46,10 @@ async def test_the_closing_request_says_so_in_its_payload(server: WireServer, tm
         assert on.stopped == "staged"
         assert on.file == FILE
         on.check()
+        assert on.session.gate.is_closed
+        await on.session.approve("P1")
+        assert not on.session.gate.is_closed
+        assert [update.closed for update in on.updates if isinstance(update, GateChanged)] == [True, False]
 
 
 @pytest.mark.parametrize("behaviour", [*ENDPOINTS, FAILS_CALLS], ids=lambda behaviour: behaviour.name)
@@ -167,17 +173,6 @@ async def test_all_edits_of_one_response_are_one_proposal(server: WireServer, tm
         await on.session.approve(proposal.id)
         assert on.file == FILE.replace("Hello", "Hi")
         assert (on.root / "new.py").read_text() == "x = 1\n"
-
-
-async def test_a_decision_opens_the_gate(server: WireServer, tmp_path: Path) -> None:
-    server.behave(OBEYS)
-    eager(server)
-    async with bench(server, tmp_path) as on:
-        await on.say("Be less formal")
-        assert on.session.gate.is_closed
-        await on.session.approve("P1")
-        assert not on.session.gate.is_closed
-        assert [update.closed for update in on.updates if isinstance(update, GateChanged)] == [True, False]
 
 
 GATE = "awaiting approval by the user"

@@ -112,7 +112,9 @@ def test_a_damaged_log_loses_nothing_that_the_user_said(events: list[Event], pro
 
 @thorough
 @given(sessions(), profiles, st.data())
-def test_program_words_are_never_sent_as_user(session: Simulation, profile: Profile, data: st.DataObject) -> None:
+def test_program_words_are_never_sent_as_user_and_the_system_prompt_is_first_and_once(
+    session: Simulation, profile: Profile, data: st.DataObject
+) -> None:
     events = session.events[: data.draw(st.integers(0, len(session.events)))]
     messages = project(events, profile, FACTS).messages
     notes: list[str] = []
@@ -131,13 +133,6 @@ def test_program_words_are_never_sent_as_user(session: Simulation, profile: Prof
         else:
             notes += marks(content)
     assert [mark for mark, times in Counter(notes).items() if times > 1] == []
-
-
-@thorough
-@given(sessions(), profiles, st.data())
-def test_the_system_prompt_is_first_and_once(session: Simulation, profile: Profile, data: st.DataObject) -> None:
-    events = session.events[: data.draw(st.integers(0, len(session.events)))]
-    messages = project(events, profile, FACTS).messages
     assert PROMPT in messages[0]["content"]
     assert json.dumps(messages, ensure_ascii=False).count(PROMPT) == 1
     if profile.mid_system != "fold_user":

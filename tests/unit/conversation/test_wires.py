@@ -77,7 +77,9 @@ def without_breakpoints(value: Any) -> Any:
 @each_wire
 @thorough
 @given(session=sessions(), profile=profiles, data=st.data())
-def test_any_prefix_is_valid(wire: WireName, session: Simulation, profile: Profile, data: st.DataObject) -> None:
+def test_any_prefix_is_valid_and_each_text_has_its_role(
+    wire: WireName, session: Simulation, profile: Profile, data: st.DataObject
+) -> None:
     profile = on(wire, profile)
     events = session.events[: data.draw(st.integers(0, len(session.events)))]
     # A model that did not make the opaque blocks is as valid as the one that did.
@@ -87,24 +89,6 @@ def test_any_prefix_is_valid(wire: WireName, session: Simulation, profile: Profi
     if facts.closing and profile.tool_choice_none != "rejected":
         assert body["tool_choice"] in ("none", {"type": "none"})
     assert body["tools"] == body_of([], profile)["tools"]
-
-
-@each_wire
-@thorough
-@given(events=damaged_logs(), profile=profiles)
-def test_a_damaged_log_gives_a_valid_request(wire: WireName, events: list[Event], profile: Profile) -> None:
-    profile = on(wire, profile)
-    body = body_of(events, profile)
-    assert violations(body, profile) == []
-    assert set(said_by_user(events)) <= {mark for _, text in said(body) for mark in marks(text)}
-
-
-@each_wire
-@thorough
-@given(session=sessions(), profile=profiles, data=st.data())
-def test_each_text_has_its_role(wire: WireName, session: Simulation, profile: Profile, data: st.DataObject) -> None:
-    profile = on(wire, profile)
-    events = session.events[: data.draw(st.integers(0, len(session.events)))]
     users: list[str] = []
     notes: list[str] = []
     for role, text in said(body_of(events, profile)):
@@ -125,6 +109,16 @@ def test_each_text_has_its_role(wire: WireName, session: Simulation, profile: Pr
     assert Counter(users) == Counter(said_by_user(events))
     assert [mark for mark, times in Counter(notes).items() if times > 1] == []
     assert notes.count("P0") == 1
+
+
+@each_wire
+@thorough
+@given(events=damaged_logs(), profile=profiles)
+def test_a_damaged_log_gives_a_valid_request(wire: WireName, events: list[Event], profile: Profile) -> None:
+    profile = on(wire, profile)
+    body = body_of(events, profile)
+    assert violations(body, profile) == []
+    assert set(said_by_user(events)) <= {mark for _, text in said(body) for mark in marks(text)}
 
 
 @each_wire

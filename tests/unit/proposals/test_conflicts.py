@@ -179,17 +179,6 @@ def test_resolved_proposal_is_rebased_like_any_other(bench: Make) -> None:
     assert (region.base, region.disk, region.proposed) == (("mine",), ("another",), ("ten",))
 
 
-def test_base_of_a_resolved_proposal_survives_a_restart(bench: Make) -> None:
-    site = bench({"a.txt": "a\n"})
-    site.edit("a.txt", ("a", "b"))
-    site.put(**{"a.txt": "c\n"})
-    resolve(site, site.service.load_file_conflict("P1"), PROPOSED)
-    site.put(**{"a.txt": "d\n"})
-    site.reopened().rebase_pending()
-    (region,) = site.service.load_file_conflict("P1").regions
-    assert (region.base, region.disk, region.proposed) == (("c",), ("d",), ("b",))
-
-
 def test_several_files_come_one_after_the_other_and_the_others_are_rebased(bench: Make) -> None:
     site = bench({"a.txt": "a\n", "b.txt": "b\n", "c.txt": numbered(9)})
     site.write(**{"a.txt": "A\n", "b.txt": "B\n", "c.txt": numbered(9, l2="two")})
@@ -291,7 +280,7 @@ def test_a_text_whose_file_went_meanwhile_is_kept_to_make_it_anew(bench: Make) -
     assert site.read("a.txt") == b"my text\n"
 
 
-def test_nothing_left_is_a_denial_which_saving_is_not(bench: Make) -> None:
+def test_a_stale_line_is_refused_until_resolved_and_its_base_survives_a_restart(bench: Make) -> None:
     site = bench({"a.txt": "a\n"})
     site.edit("a.txt", ("a", "b"))
     site.put(**{"a.txt": "c\n"})
@@ -300,6 +289,16 @@ def test_nothing_left_is_a_denial_which_saving_is_not(bench: Make) -> None:
     with pytest.raises(InvalidUserText, match=r"leaves a\.txt as it is, and nothing of P1 is left; deny it"):
         resolve(site, conflict, DISK)
     assert site.service.get("P1").state is ProposalState.STALE
+    text = conflict.text_with_choices().replace("=======\n", "")
+    assert conflict.unresolved_blocks(text) == []
+    assert conflict.find_stray_marker(text) == 0
+    with pytest.raises(StaleProposal, match="or resolve it in the review"):
+        site.service.approve("P1")
+    resolve(site, site.service.load_file_conflict("P1"), PROPOSED)
+    site.put(**{"a.txt": "d\n"})
+    site.reopened().rebase_pending()
+    (region,) = site.service.load_file_conflict("P1").regions
+    assert (region.base, region.disk, region.proposed) == (("c",), ("d",), ("b",))
 
 
 def test_markers_in_a_file_are_no_conflicts(bench: Make) -> None:
@@ -312,16 +311,6 @@ def test_markers_in_a_file_are_no_conflicts(bench: Make) -> None:
     assert conflict.text_with_choices([PROPOSED]) == f"{shown}y\n{shown}"
     assert conflict.find_stray_marker(conflict.text_with_choices()) >= 0
     assert conflict.find_stray_marker(conflict.text_with_choices([PROPOSED])) == -1
-
-
-def test_a_marker_that_was_left_half_is_found(bench: Make) -> None:
-    site = bench({"a.txt": "a\n"})
-    site.edit("a.txt", ("a", "b"))
-    site.put(**{"a.txt": "c\n"})
-    conflict = site.service.load_file_conflict("P1")
-    text = conflict.text_with_choices().replace("=======\n", "")
-    assert conflict.unresolved_blocks(text) == []
-    assert conflict.find_stray_marker(text) == 0
 
 
 # Kinds of files
@@ -509,14 +498,6 @@ def test_other_encodings_stay(bench: Make, encoding: str) -> None:
     saved = resolve(site, site.service.load_file_conflict("P1"), BOTH)
     site.service.approve("P1", revision=saved.revision)
     assert site.read("a.txt") == spell("mine\ntwo")
-
-
-def test_the_command_for_it_is_named_where_a_stale_one_is_refused(bench: Make) -> None:
-    site = bench({"a.txt": "a\n"})
-    site.edit("a.txt", ("a", "b"))
-    site.put(**{"a.txt": "c\n"})
-    with pytest.raises(StaleProposal, match="or resolve it in the review"):
-        site.service.approve("P1")
 
 
 # What a denial tells

@@ -81,7 +81,7 @@ def failing(store: MemoryStore, *names: str, error: BaseException) -> None:
     store.before_write = fail
 
 
-def test_a_store_that_takes_no_record_is_said_and_nothing_has_changed(bench: Make) -> None:
+def test_a_store_that_takes_no_record_or_no_denial_is_said_and_nothing_has_changed(bench: Make) -> None:
     store = MemoryStore()
     site = bench({"a.txt": "one\n"}, store=store)
     proposal = site.edit("a.txt", ("one", "two"))
@@ -89,6 +89,10 @@ def test_a_store_that_takes_no_record_is_said_and_nothing_has_changed(bench: Mak
     with pytest.raises(ApplyFailed, match="P1 was not applied, nothing has changed: the database is locked"):
         site.service.approve(proposal.id)
     assert site.tree() == {"a.txt": (b"one\n", 0o644)}
+    failing(store, "save_proposal", error=OSError(errno.EIO, os.strerror(errno.EIO)))
+    with pytest.raises(DiskFailed, match="The disk would not answer: input/output error; nothing has changed"):
+        site.service.deny(proposal.id)
+    assert site.service.get(proposal.id).state is ProposalState.PENDING
 
 
 @pytest.mark.parametrize("action", ["approve", "undo"])
@@ -289,16 +293,6 @@ def test_one_leftover_that_can_t_be_removed_keeps_no_other(bench: Make) -> None:
     assert data(site) == {"a.txt": b"two\n", "b.txt": b"two\n"}
 
 
-def test_a_store_that_does_not_answer_a_denial_is_said(bench: Make) -> None:
-    store = MemoryStore()
-    site = bench({"a.txt": "one\n"}, store=store)
-    proposal = site.edit("a.txt", ("one", "two"))
-    failing(store, "save_proposal", error=OSError(errno.EIO, os.strerror(errno.EIO)))
-    with pytest.raises(DiskFailed, match="The disk would not answer: input/output error; nothing has changed"):
-        site.service.deny(proposal.id)
-    assert site.service.get(proposal.id).state is ProposalState.PENDING
-
-
 def test_a_decision_stands_also_if_the_others_can_t_be_re_based_just_then(bench: Make) -> None:
     store = MemoryStore()
     site = bench({"a.txt": numbered(20)}, store=store)
@@ -371,17 +365,14 @@ def test_a_file_that_git_does_not_track_is_not_committed_once_it_is_gone(bench: 
         commit_proposal(site.root, done)
 
 
-def test_without_git_the_files_are_written_and_not_committed(bench: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    site = bench({"a.txt": "one\n"})
-    done = site.service.approve(site.edit("a.txt", ("one", "two")).id).proposal
-    monkeypatch.setenv("PATH", str(site.folder))
-    with pytest.raises(CommitFailed, match="Git is not installed, so nothing was committed"):
-        commit_proposal(site.root, done)
-
-
-def test_a_git_that_does_not_come_to_an_end_is_not_waited_for(bench: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_git_or_with_a_slow_one_the_files_are_written_and_not_committed(
+    bench: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     site = bench({"a.txt": "one\n"})
     done = site.service.approve(site.edit("a.txt", ("one", "two")).id).proposal
     monkeypatch.setattr("app.proposals.decide.commit_trailers._SECONDS", 0.0)
     with pytest.raises(CommitFailed, match="Git took longer than 0 s; the files are written"):
+        commit_proposal(site.root, done)
+    monkeypatch.setenv("PATH", str(site.folder))
+    with pytest.raises(CommitFailed, match="Git is not installed, so nothing was committed"):
         commit_proposal(site.root, done)

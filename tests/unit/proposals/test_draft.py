@@ -89,17 +89,13 @@ def test_an_edit_next_to_an_earlier_one_of_the_same_step(bench: Make) -> None:
     assert site.read("a.txt").decode() == numbered(9, l2="line 2\ninserted", l3="three")
 
 
-def test_the_present_version_or_none_needs_no_words(bench: Make) -> None:
+def test_the_present_version_needs_no_words_and_an_unknown_one_is_told(bench: Make) -> None:
     site = bench({"a.txt": numbered(5)})
     for digits in (0, 12, 64):
         draft = site.service.new_draft("session")
         version = draft.read("a.txt").version[:digits]
         report = draft.edit("a.txt", [Replacement("line 2", "two")], version)
         assert len(report.text.splitlines()) == 1, report.text
-
-
-def test_an_unknown_version_falls_back_to_the_present_and_is_told(bench: Make) -> None:
-    site = bench({"a.txt": numbered(5)})
     draft = site.service.new_draft("session")
     present = draft.read("a.txt").version[:12]
     report = draft.edit("a.txt", [Replacement("line 2", "two")], "0123456789ab")

@@ -116,7 +116,7 @@ def test_git_and_patch_make_of_an_exported_proposal_what_an_approval_does(bench:
     assert site.service.unified_diff(proposal.id).encode("utf-8", "surrogateescape") == exported
 
 
-def test_exported_patch_holds_only_waiting_hunks(bench: Make) -> None:
+def test_exported_patch_holds_only_waiting_hunks_and_is_refused_if_the_record_is_damaged(bench: Make) -> None:
     site = bench({"a.txt": numbered(30)})
     proposal = site.edit("a.txt", ("line 3\n", "three\n"), ("line 25\n", "last\n"))
     site.service.approve(proposal.id, ["1"])
@@ -124,6 +124,11 @@ def test_exported_patch_holds_only_waiting_hunks(bench: Make) -> None:
     assert "+last" in exported
     assert "+three" not in exported
     git(site.root, "apply", "--check", given=exported)
+    (change,) = proposal.files
+    damaged = change.model_copy(update={"hunks": change.hunks[:1]})
+    site.store.save_proposal(proposal.model_copy(update={"files": (damaged,)}))
+    with pytest.raises(UnexportablePatch, match=r"a\.txt reads back as another"):
+        site.service.unified_diff(proposal.id)
 
 
 def test_a_file_that_was_decided_on_is_not_exported_while_others_wait(bench: Make) -> None:
@@ -138,17 +143,6 @@ def test_a_file_that_only_moves_is_said_to_be_the_same(bench: Make) -> None:
     site = bench({"a.txt": numbered(30)})
     proposal = site.service.stage_patch("diff --git a/a.txt b/b.txt\nrename from a.txt\nrename to b.txt\n")
     assert "similarity index 100%\n" in site.service.unified_diff(proposal.id)
-
-
-def test_a_patch_of_a_damaged_record_does_not_go_out(bench: Make) -> None:
-    """Its hunks don't lead from the one content to the other, which the second reader finds."""
-    site = bench({"a.txt": numbered(30)})
-    proposal = site.edit("a.txt", ("line 3\n", "three\n"), ("line 25\n", "last\n"))
-    (change,) = proposal.files
-    damaged = change.model_copy(update={"hunks": change.hunks[:1]})
-    site.store.save_proposal(proposal.model_copy(update={"files": (damaged,)}))
-    with pytest.raises(UnexportablePatch, match=r"a\.txt reads back as another"):
-        site.service.unified_diff(proposal.id)
 
 
 def test_files_that_change_names_with_each_other(bench: Make) -> None:

@@ -307,7 +307,7 @@ def test_the_user_can_edit_the_proposed_text(bench: Make) -> None:
     assert site.read("a.txt").decode() == numbered(20).replace("\n", "\r\n")
 
 
-def test_errors_are_one_line_and_change_nothing(bench: Make) -> None:
+def test_errors_are_one_line_and_change_nothing_nor_does_the_same_text(bench: Make) -> None:
     site = bench({"a.txt": numbered(5)})
     proposal = site.edit("a.txt", ("line 2\n", "two\n"))
     attempts: list[tuple[type[ProposalError], Callable[[], object]]] = [
@@ -330,6 +330,8 @@ def test_errors_are_one_line_and_change_nothing(bench: Make) -> None:
         assert "\n" not in str(caught.value)
     assert site.service.get(proposal.id) == proposal
     assert site.read("a.txt").decode() == numbered(5)
+    assert site.service.replace_proposed_text(proposal.id, "a.txt", numbered(5, l2="two")) == proposal
+    assert site.service.get(proposal.id) == proposal
 
 
 def test_ids_are_found_in_any_case(bench: Make) -> None:
@@ -349,13 +351,6 @@ def test_a_name_that_deceives_is_flagged(bench: Make, op: str) -> None:
         draft.rename("a.txt", "notes\u202etxt.exe")
     [change] = site.service.stage(draft, "A name").files
     assert any("1 bidirectional control" in warning for warning in change.warnings)
-
-
-def test_a_text_that_is_left_as_it_was_changes_nothing(bench: Make) -> None:
-    site = bench({"a.txt": numbered(5)})
-    proposal = site.edit("a.txt", ("line 2\n", "two\n"))
-    assert site.service.replace_proposed_text(proposal.id, "a.txt", numbered(5, l2="two")) == proposal
-    assert site.service.get(proposal.id) == proposal
 
 
 def test_file_without_hunks_can_be_chosen(bench: Make) -> None:
