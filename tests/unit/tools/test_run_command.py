@@ -57,10 +57,19 @@ async def test_gives_output_and_exit_code(allowed: Bench) -> None:
     assert "".join(allowed.live) == "\n".join(rest)
 
 
-async def test_says_when_there_was_no_output(allowed: Bench) -> None:
+async def test_ends_and_outputs_of_each_kind_are_told(allowed: Bench) -> None:
     output = await allowed.call("run_command", command="true")
     assert output.text.endswith("[no output]")
     assert not output.failed
+    assert "[ended by signal SIGSEGV" in (await allowed.call("run_command", command="kill -SEGV $$")).text
+    assert "[ended by signal 35;" in (await allowed.call("run_command", command="kill -35 $$")).text
+    output = await allowed.call("run_command", command="head -c 100000 /dev/urandom")
+    output.text.encode()
+    text = (await allowed.call("run_command", command="seq 1 200000")).text
+    assert len(text) < 40_000
+    assert "\n1\n2\n3\n" in text
+    assert text.endswith("\n199999\n200000\n")
+    assert "newlines left out]" in text
 
 
 async def test_says_how_many_files_wait_and_whether_they_were_put_back(allowed: Bench) -> None:
@@ -77,14 +86,6 @@ async def test_a_folder_that_only_mv_can_rename_is_explained(allowed: Bench) -> 
     assert (
         output.text.count("mv, which copies, can") == output.text.count("cross-device") == output.text.count("\nd\n")
     )
-
-
-async def test_names_the_signal_that_ended_it(allowed: Bench) -> None:
-    assert "[ended by signal SIGSEGV" in (await allowed.call("run_command", command="kill -SEGV $$")).text
-
-
-async def test_a_signal_without_a_name_is_told_by_its_number(allowed: Bench) -> None:
-    assert "[ended by signal 35;" in (await allowed.call("run_command", command="kill -35 $$")).text
 
 
 @pytest.mark.skipif(not shutil.which("bash"), reason="there is no bash")
@@ -140,7 +141,9 @@ async def test_has_no_input_no_terminal_and_no_colours(allowed: Bench) -> None:
     assert text.split("\n")[1:] == ["no tty", "none to ask", "red", ""]
 
 
-async def test_keeps_secrets_of_the_environment(allowed: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_keeps_secrets_of_the_environment_and_runs_no_startup_file(
+    allowed: Bench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "hunter2")
     monkeypatch.setenv("SOME_TOKEN", "hunter2")
     # Where programs of the user listen that act for whoever asks.
@@ -150,26 +153,10 @@ async def test_keeps_secrets_of_the_environment(allowed: Bench, monkeypatch: pyt
     text = (await allowed.call("run_command", command="env")).text
     assert "hunter2" not in text
     assert "LC_ORDINARY=passed on" in text
-
-
-async def test_runs_no_startup_file(allowed: Bench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "startup").write_text("echo evil\n")
     for name in ("BASH_ENV", "ENV"):
         monkeypatch.setenv(name, str(tmp_path / "startup"))
     assert "evil" not in (await allowed.call("run_command", command="echo good")).text
-
-
-async def test_long_output_keeps_both_ends(allowed: Bench) -> None:
-    text = (await allowed.call("run_command", command="seq 1 200000")).text
-    assert len(text) < 40_000
-    assert "\n1\n2\n3\n" in text
-    assert text.endswith("\n199999\n200000\n")
-    assert "newlines left out]" in text
-
-
-async def test_binary_output_does_no_harm(allowed: Bench) -> None:
-    output = await allowed.call("run_command", command="head -c 100000 /dev/urandom")
-    output.text.encode()
 
 
 async def test_a_time_limit_ends_the_whole_tree(allowed: Bench, mark: str) -> None:
@@ -213,11 +200,13 @@ async def test_a_process_may_clean_up(allowed: Bench, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks at /proc")
-@pytest.mark.parametrize("leaves", ["setsid", "env -i setsid", "setsid setsid -f"])
-async def test_a_process_that_left_the_group_is_ended(allowed: Bench, tmp_path: Path, mark: str, leaves: str) -> None:
+async def test_processes_that_left_the_group_are_ended(allowed: Bench, mark: str) -> None:
     begun = allowed.shared / "begun"
-    command = f"{leaves} sh -c 'echo 1 >> {begun}; exec sleep {mark}' & echo 2 >> {begun}; wait; sleep {mark}"
-    await cancelled(allowed, command, begun, 2)
+    leave = " ".join(
+        f"{leaves} sh -c 'echo 1 >> {begun}; exec sleep {mark}' &"
+        for leaves in ("setsid", "env -i setsid", "setsid setsid -f")
+    )
+    await cancelled(allowed, f"{leave} echo 2 >> {begun}; wait; sleep {mark}", begun, 4)
     assert not running(mark)
 
 
@@ -239,19 +228,19 @@ async def test_live_output_comes_while_it_runs(allowed: Bench, tmp_path: Path) -
     assert "".join(allowed.live) == "first\nbetween\nlast\n"
 
 
-@pytest.mark.parametrize(
-    ("folder", "message"), [("..", "leads out"), ("nope", "does not exist"), ("file", "is not a folder")]
-)
-async def test_runs_only_in_folders_of_the_workspace(allowed: Bench, folder: str, message: str) -> None:
+async def test_runs_only_in_folders_of_the_workspace(allowed: Bench) -> None:
     (allowed.workspace.root / "file").touch()
-    with pytest.raises(ToolError, match=message):
-        await allowed.call("run_command", command="true", folder=folder)
+    for folder, message in (("..", "leads out"), ("nope", "does not exist"), ("file", "is not a folder")):
+        with pytest.raises(ToolError, match=message):
+            await allowed.call("run_command", command="true", folder=folder)
     assert allowed.asked == []
 
 
-async def test_a_command_with_a_nul_is_refused(allowed: Bench) -> None:
+async def test_a_command_that_cannot_be_started_is_said_to_be(allowed: Bench) -> None:
     with pytest.raises(ToolError, match="NUL"):
         await allowed.call("run_command", command="a\0b")
+    with pytest.raises(ToolError, match=r"^The command could not be started: Argument list too long\.$"):
+        await allowed.call("run_command", command=f": {'x' * 200_000}")
 
 
 async def test_cancelling_while_the_user_is_asked_runs_nothing(bench: Bench) -> None:
@@ -304,8 +293,3 @@ async def test_a_shell_that_lies_in_the_workspace_is_not_run(
     monkeypatch.chdir(elsewhere)
     monkeypatch.setenv("PATH", f"{allowed.workspace.root}/bin" if path == "inside" else "bin")
     assert "evil" not in (await allowed.call("run_command", command="echo good")).text
-
-
-async def test_a_command_that_is_too_long_to_be_started_is_said_to_be(allowed: Bench) -> None:
-    with pytest.raises(ToolError, match=r"^The command could not be started: Argument list too long\.$"):
-        await allowed.call("run_command", command=f": {'x' * 200_000}")
