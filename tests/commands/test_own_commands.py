@@ -64,24 +64,20 @@ def test_a_command_is_expanded_and_its_model_asked(signoff: Run, server: WireSer
     assert "has 0 commands" not in signoff("run", "/plain").stderr
 
 
-@pytest.mark.parametrize(
-    ("prompt", "code", "said"),
-    [
+def test_an_unknown_command_sends_none_and_text_that_only_begins_with_a_slash_is_a_message(
+    signoff: Run, server: WireServer
+) -> None:
+    for prompt, code, said in (
         ("/ship it", 3, "not trusted"),
         ("/nothing", 2, "A space before it"),
         ("/help", 2, "for the app"),
-    ],
-)
-def test_an_unknown_command_sends_none(signoff: Run, server: WireServer, prompt: str, code: int, said: str) -> None:
-    done = signoff("run", prompt)
-    assert done.returncode == code and said in done.stderr and len(done.stderr.splitlines()) == 1
+    ):
+        done = signoff("run", prompt)
+        assert done.returncode == code and said in done.stderr and len(done.stderr.splitlines()) == 1
     assert server.requests == []
-
-
-@pytest.mark.parametrize("prompt", [" /nothing at all", "/etc/hosts is what?"])
-def test_text_that_only_begins_with_a_slash_is_a_message(signoff: Run, server: WireServer, prompt: str) -> None:
-    assert signoff("run", prompt).returncode == 0
-    assert of_role(server.requests[0], "user") == [prompt]
+    for prompt in (" /nothing at all", "/etc/hosts is what?"):
+        assert signoff("run", prompt).returncode == 0
+        assert of_role(server.last, "user") == [prompt]
 
 
 def test_a_trusted_one_of_the_workspace_runs_and_the_doctor_names_what_cannot(
