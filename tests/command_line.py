@@ -7,26 +7,29 @@ import contextlib
 import gc
 import io
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 from unittest import mock
 
 from app.cli.main import main
+from app.doors.hook.hook_entry import DENIED_EXIT_CODE, run_hook
 from tests.forking import Forking
 
-IN_PROCESSES = {"completion", "hook", "mcp"}
-"""Commands that count time from their start, end the process or change what is kept for the next command."""
+IN_PROCESSES = {"completion", "mcp", "--wait", "--limit"}
+"""Words of commands that count time from their start, end the process or change what is kept for the next command."""
 
 
 def run_command(
     processes: Forking, arguments: Sequence[str], *, folder: Path, environment: Mapping[str, str], stdin: str = ""
 ) -> "subprocess.CompletedProcess[str]":
     """Run a command to its end, as `subprocess.run` does; bytes that are no UTF-8 are surrogates."""
-    if arguments and arguments[0] in IN_PROCESSES:
+    if IN_PROCESSES.intersection(arguments):
         return processes.run(arguments, folder=folder, environment=environment, stdin=stdin)
     with contextlib.ExitStack() as files:
         given, out, err = (files.enter_context(tempfile.TemporaryFile()) for _ in range(3))
@@ -40,10 +43,11 @@ def run_command(
             _stream("stdout", out),
             _stream("stderr", err),
         ):
-            threshold = gc.get_threshold()
+            threshold, on_end = gc.get_threshold(), signal.getsignal(signal.SIGTERM)
             try:
-                code = main(arguments)
+                code = _hook(arguments[1:], err) if arguments[:1] == ("hook",) else main(arguments)
             finally:
+                signal.signal(signal.SIGTERM, on_end)
                 gc.set_threshold(*threshold)
         texts = []
         for written in (out, err):
@@ -59,3 +63,30 @@ def _stream(name: str, file: IO[bytes]) -> Iterator[None]:
         yield
     text.flush()
     text.detach()
+
+
+class _Agent:
+    """Who has called the hook, with what `app.launcher.deadline` makes of its answers."""
+
+    def __init__(self) -> None:
+        self.began = time.monotonic()
+        self.code = DENIED_EXIT_CODE
+
+    def allow_on_failure(self) -> None:
+        self.code = 0
+
+    def answer(self, text: bytes, *, denied: bool = False) -> None:
+        sys.stdout.buffer.write(text)
+        self.code = DENIED_EXIT_CODE if denied else 0
+
+
+def _hook(arguments: Sequence[str], err: IO[bytes]) -> int:
+    """Answer a call of another agent; what is wrong is written past `sys.stderr`."""
+    agent, kept = _Agent(), os.dup(2)
+    os.dup2(err.fileno(), 2)
+    try:
+        run_hook(arguments, agent)
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+    return agent.code
