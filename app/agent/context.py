@@ -34,7 +34,7 @@ from app.llm.values.requests_and_updates import Payload, ResponseCompleted, Toke
 
 
 class ContextTokenCount:
-    """Fold: estimated tokens of the next payload, at constant cost per event."""
+    """Fold over the estimated tokens of the next payload, at constant cost per event."""
 
     def __init__(self, meter: TokenMeter) -> None:
         self._meter = meter

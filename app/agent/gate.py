@@ -78,7 +78,7 @@ class GatePolicy:
 
 
 class Gate:
-    """Fold: the gate of a session. Attach it to the log."""
+    """Fold over the gate of a session; attach it to the log."""
 
     def __init__(self, policy: GatePolicy) -> None:
         self.policy = policy

@@ -69,7 +69,7 @@ class LimitUse:
     name: LimitName
     share: float
     description: str
-    """`$1.60 of the cost limit of $2.00`."""
+    """Text for the user, e.g. `$1.60 of the cost limit of $2.00`."""
     key: str
     """Identifies the limit and its value: the user and the model are warned once for each key."""
 

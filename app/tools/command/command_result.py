@@ -349,17 +349,17 @@ def format_paths(label: str, names: Sequence[str]) -> str:
 PLATFORM: str = sys.platform
 
 IN_PLACE_NOTE = "[ran directly on the files; staged edits were written there for it; all of that was put back]"
-"""For the model."""
+"""Note for the model."""
 GIT_NOTE = "[.git can't be written by commands: commits, and all else that git keeps there, are the user's]"
-"""For the model."""
+"""Note for the model."""
 
 FOLDER_RENAME_NOTE = "[rename(2) can't move a folder that was there before: mv, which copies, can]"
-"""For the model: rename(2) of a lower folder fails on overlays that an unprivileged user can mount."""
+"""Note for the model: rename(2) of a lower folder fails on overlays that an unprivileged user can mount."""
 
 SOCKETS_NOTE = "[Unix sockets are out of reach for commands here; command_sockets in config.toml opens them]"
-"""For the model."""
+"""Note for the model."""
 TERMINALS_NOTE = "[there are no pseudo-terminals for commands here]"
-"""For the model."""
+"""Note for the model."""
 
 _GIT_REFUSED = re.compile(r"\.git(?:/[^\n]{0,200})?'?: (?:Read-only file system|Permission denied)")
 _DENIED = re.compile(r"[Pp]ermission denied|EACCES")
