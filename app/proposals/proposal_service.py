@@ -120,7 +120,7 @@ class ProposalService:
         """
         from app.proposals.decide.workspace_versions import make_proposal_versions
 
-        # Use a content store of its own: contents that exist only for a check must not be saved.
+        # Use a separate content store: contents that exist only for a check must not be saved.
         contents, disk = ContentStore(self._store), self._reader
         return make_proposal_versions(self._store, contents, disk, self._proposals.get_pending(proposal_id), hunks)
 

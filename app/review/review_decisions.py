@@ -74,7 +74,7 @@ class ReviewDecisions:
         words: ReviewFeedback,
         images: "tuple[Image, ...]" = (),
     ) -> DecisionResult:
-        """Deny these hunks; None for all pending ones. A denial that writes to disk needs the shown `revision`."""
+        """Deny these hunks; None for all pending ones. `revision` is checked if the denial writes to disk."""
         context = self._context(proposal_id)
         return await self._service().deny(
             proposal_id, hunks, words.feedback, words.comments, revision, context, images

@@ -396,7 +396,7 @@ class ReviewState:
         self._index()
 
     def _index(self) -> None:
-        """Build the indexes: thousands of proposals may wait, and every key looks up some of them."""
+        """Build the indexes: thousands of proposals may wait, and every key press looks up some of them."""
         self._listed = {item.id: item for item in (*self.waiting, *self.recent)}
         self._positions = {item.id: position for position, item in enumerate(self.waiting)}
 

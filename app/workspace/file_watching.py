@@ -30,7 +30,7 @@ def start_watch(paths: Collection[Path]) -> "RustNotify":
     from watchfiles._rust_notify import RustNotify
 
     watch = RustNotify([str(path) for path in paths], False, _kernel_is_silent(), _POLL_MS, False, True)
-    # RustNotify ignores a missing path and never reports it, as it does for one that it may not watch.
+    # RustNotify ignores a missing path, as it does a path without permission, and never reports it.
     if gone := next((path for path in paths if not os.path.lexists(path)), None):
         watch.close()
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(gone))

@@ -26,7 +26,7 @@ _REPOSITORIES = {
     ".bzr": "Bazaar",
     ".sl": "Sapling",
 }
-"""Folders of version control systems, whose commands run what is written there."""
+"""Folders of version control systems, whose commands may run programs that the files there name."""
 _DEVICE = re.compile(r"(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9\u00b9\u00b2\u00b3])", re.IGNORECASE)
 _NEVER = re.compile(r'[<>"|?*]')
 _SHORT_NAME = re.compile(r"(\.?(?:git|hg|svn|jj|bzr|sl))~[0-9]+")

@@ -108,7 +108,7 @@ class WalkedFile:
 class Workspace:
     """The folder that the user opened.
 
-    Every method that takes a path raises `UnsafePath` for one that a tool must not touch, and `OSError` for errors of
+    Every method that takes a path raises `UnsafePath` if no tool may touch it, and `OSError` for errors of
     the
     system.
 

@@ -53,7 +53,7 @@ class UndoRedoSimulation:
     filesystem: Filesystem
     contents: ContentStore
     before: dict[str, FileVersion | None] = field(default_factory=dict)
-    """What is on disk, for each path that was read."""
+    """The version on disk of each path that was read."""
     after: dict[str, FileVersion | None] = field(default_factory=dict)
 
     def run(self, steps: Iterable[UndoRedoStep]) -> list[Transition]:

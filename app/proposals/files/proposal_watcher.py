@@ -66,7 +66,7 @@ class ProposalWatcher:
                             else paths
                         ):
                             yield touched
-                        # Also watch anew if a folder was created or removed: nearer to the files, or further up.
+                        # Also restart if a folder was created or removed: nearer to the files, or further up.
                         if self._changed.is_set() or self._folders() != folders:
                             break
 

@@ -152,7 +152,7 @@ def make_replacement_edits(index: TextIndex, place: TextOccurrence, old: str, ne
 def _closing(index: TextIndex, start: int, end: int, new_texts: list[str]) -> list[LineEdit]:
     """Return the edit that adds the missing newline to the last line of the file.
 
-    This is a case of its own: otherwise an empty line of the file could match the empty text after that newline.
+    A plain diff could match an empty line of the file with the empty text after that newline.
     """
     document = index.document
     parts = split_kept_and_new(document, start, end, new_texts)

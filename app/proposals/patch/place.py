@@ -468,7 +468,7 @@ class _Placer:
         return choice, doubt
 
     def _insert(self, hunk: PatchHunk) -> EditMatch:
-        """Place a hunk that only inserts lines and shows none of the file."""
+        """Place a hunk that only inserts lines and shows no line of the file."""
         document = self._index.document
         lines = len(document.lines_without_mark)
         rung, note = MatchLevel.EXACT, ""

@@ -133,7 +133,7 @@ def manifest_of_lock_file(path: str) -> str | None:
 def is_generated(path: str, before: Sequence[str]) -> bool:
     """Return whether a program writes the file, by its name or by a mark in its text before the change.
 
-    The text after the change does not count: its author could otherwise prevent that the user looks at the file.
+    The text after the change does not count: otherwise its author could hide the file from the review.
     """
     return _GENERATED.search(path) is not None or any(map(_SAYS_GENERATED.search, before[:_HEAD]))
 

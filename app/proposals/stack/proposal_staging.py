@@ -115,7 +115,7 @@ def stage_draft(
 def replace_command_changes(
     proposals: LockedProposals, proposal: Proposal, draft: Draft, recipe: CommandRecipe
 ) -> Proposal:
-    """Return the next revision of a command's pending proposal, with the changes of a draft instead of its own.
+    """Return the next revision of a command's pending proposal, with a draft's changes in place of the former ones.
 
     Args:
         draft: What the command has made of the present files, without the proposal.
