@@ -141,11 +141,10 @@ async def test_showing_a_pane_does_not_restyle_its_content(
     assert max(styled) < 30, "of some fifty"
 
 
-@pytest.mark.parametrize("width", [110, 200])
 async def test_the_review_has_two_thirds_wherever_the_focus_is(
-    tmp_path: Path, server: WireServer, width: int, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with running(tmp_path, server, size=(width, 40)) as run:
+    async with running(tmp_path, server, size=(110, 40)) as run:
         laid_out: list[int] = []
         lay_out = EntrySlot.lay_out
 
@@ -156,15 +155,19 @@ async def test_the_review_has_two_thirds_wherever_the_focus_is(
         server.turn(calls=[edit()])
         server.say("Staged. " + "These words take several rows in each of the widths. " * 9)
         await with_proposal(run)
-        both = widths(run)
-        assert both[1] == pytest.approx(width * 2 / 3, abs=1)
-        assert sum(both) == width - 1
         monkeypatch.setattr(EntrySlot, "lay_out", counted)
-        for key in ("f2", "x", "f4", "f2", "f3"):
-            await run.pilot.press(key)
+        for width in (110, 200):
+            await run.pilot.resize_terminal(width, 40)
             await run.painted()
-            assert widths(run) == both
-        assert laid_out == [], "no text of the chat wraps anew"
+            both = widths(run)
+            assert both[1] == pytest.approx(width * 2 / 3, abs=1)
+            assert sum(both) == width - 1
+            laid_out.clear()
+            for key in ("f2", "x", "f4", "f2", "f3"):
+                await run.pilot.press(key)
+                await run.painted()
+                assert widths(run) == both
+            assert laid_out == [], "no text of the chat wraps anew"
 
 
 def chat_has(run: Running, width: int) -> bool:

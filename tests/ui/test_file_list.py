@@ -36,9 +36,15 @@ async def test_many_files_are_listed_and_few_are_not() -> None:
             assert not app.query_one(FileList).render_line(count).text.strip(), "below the last"
 
 
-async def test_the_list_leaves_most_of_a_small_screen_to_the_diff() -> None:
-    async with reviewing(of_files(30), size=(80, 24)) as (app, _pilot):
+async def test_the_list_leaves_most_of_a_small_screen_to_the_diff_and_no_denied_file_is_unseen() -> None:
+    value, diffs = of_files(30)
+    async with reviewing((value, diffs), size=(80, 24)) as (app, pilot):
         assert 0 < 3 * len(listed(app)) <= app.review.view.size.height
+        # Denied files are not unseen.
+        assert any("unseen" in line for line in listed(app))
+        app.put(value.model_copy(update={"state": ProposalState.DENIED}))
+        await pilot.pause()
+        assert listed(app) and not any("unseen" in line for line in listed(app))
 
 
 async def test_file_list_shows_operation_and_seen_state_of_each_file() -> None:
@@ -61,8 +67,9 @@ async def test_file_list_shows_operation_and_seen_state_of_each_file() -> None:
         assert listed(app)[2].endswith("✓")
 
 
-async def test_keys_of_the_list_move_the_diff_and_enter_goes_on_there() -> None:
+async def test_keys_and_clicks_of_the_list_move_the_diff() -> None:
     async with reviewing(of_files(5)) as (app, pilot):
+        # Keys of the list move the diff and enter goes on there.
         await pilot.press("F")
         assert app.query_one(FileList).has_focus
         await pilot.press("j", "j", "j", "k")
@@ -71,6 +78,10 @@ async def test_keys_of_the_list_move_the_diff_and_enter_goes_on_there() -> None:
         await pilot.press("enter")
         assert app.review.view.has_focus
         assert app.review.view.cursor.file_index == 2
+        # A click leads to the file.
+        await click_on(pilot, "file_03")
+        assert app.review.view.cursor.file_index == 3
+        assert app.review.view.has_focus
 
 
 async def test_the_line_of_the_current_file_is_kept_in_sight() -> None:
@@ -78,13 +89,6 @@ async def test_the_line_of_the_current_file_is_kept_in_sight() -> None:
         await pilot.press(*["right_curly_bracket"] * 20)
         current = f"file_{app.review.view.cursor.file_index:02}"
         assert any(line.startswith("›") and current in line for line in listed(app))
-
-
-async def test_a_click_leads_to_the_file() -> None:
-    async with reviewing(of_files(5)) as (app, pilot):
-        await click_on(pilot, "file_03")
-        assert app.review.view.cursor.file_index == 3
-        assert app.review.view.has_focus
 
 
 async def test_file_list_stays_hidden_or_shown_as_the_user_chose() -> None:
@@ -116,12 +120,3 @@ async def test_decision_keys_work_from_the_list_too() -> None:
         await pilot.press("F")
         await pilot.press("y")
         assert app.posted == [review_messages.Approve("P1", 1, None)]
-
-
-async def test_denied_files_are_not_unseen() -> None:
-    value, diffs = of_files(30)
-    async with reviewing((value, diffs), size=(80, 24)) as (app, pilot):
-        assert any("unseen" in line for line in listed(app))
-        app.put(value.model_copy(update={"state": ProposalState.DENIED}))
-        await pilot.pause()
-        assert listed(app) and not any("unseen" in line for line in listed(app))

@@ -60,22 +60,9 @@ async def test_a_chip_decides_where_the_button_goes_down_and_up_again() -> None:
         assert app.posted == [review_messages.Deny("P1")]
 
 
-async def test_dragging_between_hunk_marks_excludes_none() -> None:
+async def test_what_is_dragged_over_is_selected_and_what_is_pressed_and_let_go_is_meant() -> None:
     async with reviewing(retry_proposal(), size=SIZE) as (app, pilot):
-        view = app.review.view
-        first, second = (
-            view.layout_rows.first_line_of_row(number) for number in view.layout_rows.landmarks.hunks[:2]
-        )
-        top = view.region.offset
-        await slide(pilot, top + Offset(0, first), top + Offset(0, second))
-        assert not app.review.state.chosen.left_out.get("P1")
-        # A hand that trembles on the mark itself still means it.
-        await slide(pilot, top + Offset(1, second), top + Offset(0, second))
-        assert len(app.review.state.chosen.left_out["P1"]) == 1
-
-
-async def test_dragging_from_line_numbers_selects_the_whole_first_line() -> None:
-    async with reviewing(retry_proposal(), size=SIZE) as (app, pilot):
+        # Dragging from line numbers selects the whole first line.
         view = app.review.view
         y = view.layout_rows.first_line_of_row(view.layout_rows.landmarks.hunks[0])
         top = view.region.offset
@@ -84,6 +71,41 @@ async def test_dragging_from_line_numbers_selects_the_whole_first_line() -> None
             assert app.screen.get_selected_text() == "import logging\nimport time"[: 16 + until], column
         await slide(pilot, top + Offset(view.model.render_context.gutter, y), top + Offset(4, y + 1))
         assert app.screen.get_selected_text() == "import logging"
+        # Dragging between hunk marks excludes none.
+        app.screen.clear_selection()
+        await ready(pilot)
+        first, second = (
+            view.layout_rows.first_line_of_row(number) for number in view.layout_rows.landmarks.hunks[:2]
+        )
+        await slide(pilot, top + Offset(0, first), top + Offset(0, second))
+        assert not app.review.state.chosen.left_out.get("P1")
+        # A hand that trembles on the mark itself still means it.
+        await slide(pilot, top + Offset(1, second), top + Offset(0, second))
+        assert len(app.review.state.chosen.left_out["P1"]) == 1
+        # A key hint is pressed where the button goes down and up again.
+        await ready(pilot)
+        await pilot.click(offset=place(app, "request changes"))
+        field = app.query_one("#feedback")
+        hints = field.query_one("HintLine")
+        close = place(app, "close, the draft")
+        send = hints.region.offset + Offset(1, 0)
+        assert field.has_class("shown")
+        await slide(pilot, send, close)
+        await slide(pilot, close, send)
+        assert field.has_class("shown") and app.posted == []
+        await slide(pilot, close, close, button=2)
+        assert field.has_class("shown")
+        await slide(pilot, close, close)
+        assert not field.has_class("shown")
+        # A click on a comment opens it again.
+        await ready(pilot)
+        await pilot.press("right_square_bracket", "c", *"why", "ctrl+s")
+        comment = app.query_one("#comment", WritingField)
+        assert not comment.is_open
+        await slide(pilot, spot := place(app, "why"), spot)
+        assert comment.is_open
+        await pilot.press("exclamation_mark", "ctrl+s")
+        assert [remark.text for remark in app.review.state.review_drafts.remarks["P1"]] == ["why!"]
 
 
 async def test_dragging_from_right_line_numbers_selects_the_right_half() -> None:
@@ -160,34 +182,6 @@ def colours(widget: Widget, line: int, text: str) -> tuple[Color | None, Color |
     (segment,) = [segment for segment in strip if re.search(text, segment.text)][:1]
     assert segment.style is not None
     return segment.style.color, segment.style.bgcolor
-
-
-async def test_a_key_hint_is_pressed_where_the_button_goes_down_and_up_again() -> None:
-    async with reviewing(retry_proposal(), size=SIZE) as (app, pilot):
-        await pilot.click(offset=place(app, "request changes"))
-        field = app.query_one("#feedback")
-        hints = field.query_one("HintLine")
-        close = place(app, "close, the draft")
-        send = hints.region.offset + Offset(1, 0)
-        assert field.has_class("shown")
-        await slide(pilot, send, close)
-        await slide(pilot, close, send)
-        assert field.has_class("shown") and app.posted == []
-        await slide(pilot, close, close, button=2)
-        assert field.has_class("shown")
-        await slide(pilot, close, close)
-        assert not field.has_class("shown")
-
-
-async def test_a_click_on_a_comment_opens_it_again() -> None:
-    async with reviewing(retry_proposal(), size=SIZE) as (app, pilot):
-        await pilot.press("right_square_bracket", "c", *"why", "ctrl+s")
-        field = app.query_one("#comment", WritingField)
-        assert not field.is_open
-        await slide(pilot, spot := place(app, "why"), spot)
-        assert field.is_open
-        await pilot.press("exclamation_mark", "ctrl+s")
-        assert [remark.text for remark in app.review.state.review_drafts.remarks["P1"]] == ["why!"]
 
 
 async def test_words_about_a_dead_key_go_when_the_field_opens() -> None:

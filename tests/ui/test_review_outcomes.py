@@ -21,14 +21,6 @@ async def click_on(pilot: Pilot[None], text: str) -> None:
     raise AssertionError(f"{text!r} is not on the screen:\n{app.text()}")
 
 
-async def test_a_click_on_a_chip_decides_from_wherever_the_focus_is() -> None:
-    async with reviewing(small()) as (app, pilot):
-        app.query_one("#composer").focus()
-        await pilot.pause()
-        await click_on(pilot, " y  approve")
-        assert app.posted == [review_messages.Approve("P1", 1, None)]
-
-
 async def test_a_click_on_a_chip_is_as_dead_as_its_key() -> None:
     async with reviewing(small()) as (app, pilot):
         app.put(small(revision=2)[0])
@@ -40,11 +32,17 @@ async def test_a_click_on_a_chip_is_as_dead_as_its_key() -> None:
         assert app.posted == [review_messages.Deny("P1")]
 
 
-async def test_words_beside_the_chips_decide_nothing() -> None:
+async def test_a_chip_decides_from_wherever_the_focus_is_and_words_beside_it_do_not() -> None:
     async with reviewing(small(summary="approve me")) as (app, pilot):
+        # Words beside the chips decide nothing.
         await click_on(pilot, "approve me")
         await click_on(pilot, "1 file")
         assert app.posted == []
+        # A click on a chip decides from wherever the focus is.
+        app.query_one("#composer").focus()
+        await pilot.pause()
+        await click_on(pilot, " y  approve")
+        assert app.posted == [review_messages.Approve("P1", 1, None)]
 
 
 async def test_a_question_is_answered_by_a_click() -> None:
@@ -78,13 +76,13 @@ async def test_escape_is_not_the_reviews_while_nothing_is_asked() -> None:
 
 
 async def test_a_sentence_that_was_meant_for_the_chat_decides_nothing() -> None:
-    for words in ("Give the number a name", "make it shorter, and say why", "hm, no"):
-        async with reviewing(small()) as (app, pilot):
+    async with reviewing(small()) as (app, pilot):
+        for words in ("Give the number a name", "make it shorter, and say why", "hm, no"):
             await pilot.press(*("space" if key == " " else key for key in words.replace(",", "")))
             assert app.posted == [], words
             await app.pass_grace()
-            await pilot.press("n")
-            assert app.posted == [review_messages.Deny("P1")]
+        await pilot.press("n")
+        assert app.posted == [review_messages.Deny("P1")]
 
 
 async def test_denial_outcome_goes_when_the_model_answers() -> None:

@@ -26,20 +26,40 @@ def allowed(span: PermissionDuration, form: CommandForm | None = None) -> Permis
 COMMAND = PermissionRequest("command", "Run a command", "pytest -q tests", ".")
 
 
-async def test_focus_change_without_new_words_lays_out_nothing() -> None:
+async def test_words_that_are_not_sent_decide_nothing_and_are_kept() -> None:
     async with reviewing(small()) as (app, pilot):
+        # Focus change without new words lays out nothing.
         laid_out: list[object] = []
         app.screen.screen_layout_refresh_signal.subscribe(app.review, laid_out.append, immediate=True)
         await pilot.press("shift+tab")
         assert app.focused is not app.review.view and not laid_out
+        # Empty feedback is not sent.
+        await ready(pilot)
+        await pilot.press("r", "ctrl+s")
+        assert app.posted == []
+        # A draft of a comment survives escape.
+        await pilot.press("escape")
+        await ready(pilot)
+        await pilot.press("c", "a", "y", "escape", "c")
+        assert isinstance(app.focused, TextArea)
+        assert app.focused.text == "ay"
+        assert app.posted == []
+        # Feedback text decides nothing and escape keeps it.
+        await pilot.press("escape")
+        await ready(pilot)
+        await pilot.press("r", "y", "n", "Y", "N", "space", "ctrl+j", "u", "escape")
+        assert app.posted == []
+        await app.pass_grace()
+        await pilot.press("r")
+        assert isinstance(app.focused, TextArea)
+        assert app.focused.text == "ynYN \nu"
 
 
-@pytest.mark.parametrize("new_line", ["ctrl+j", "shift+enter"])
-async def test_feedback_goes_with_the_denial_whole(new_line: str) -> None:
+async def test_feedback_goes_with_the_denial_whole() -> None:
     async with reviewing(small()) as (app, pilot):
         await pilot.press("r")
-        await pilot.press(*"no", new_line, *"yes", "enter")
-        assert app.posted == [review_messages.Deny("P1", None, ReviewFeedback("no\nyes"))]
+        await pilot.press(*"no", "ctrl+j", *"yes", "shift+enter", *"so", "enter")
+        assert app.posted == [review_messages.Deny("P1", None, ReviewFeedback("no\nyes\nso"))]
         assert app.focused is app.review.view
 
 
@@ -99,24 +119,15 @@ async def test_a_command_longer_than_the_pane_has_to_be_seen_whole_and_the_key_t
         assert app.posted == [review_messages.PermissionAnswered("c1", allowed(PermissionDuration.ONCE))]
 
 
-async def test_feedback_text_decides_nothing_and_escape_keeps_it() -> None:
+async def test_a_comment_can_be_changed_and_taken_back_and_is_sent_with_a_quote() -> None:
     async with reviewing(small()) as (app, pilot):
-        await pilot.press("r", "y", "n", "Y", "N", "space", "ctrl+j", "u", "escape")
-        assert app.posted == []
-        await app.pass_grace()
-        await pilot.press("r")
-        assert isinstance(app.focused, TextArea)
-        assert app.focused.text == "ynYN \nu"
-
-
-async def test_empty_feedback_is_not_sent() -> None:
-    async with reviewing(small()) as (app, pilot):
-        await pilot.press("r", "ctrl+s")
-        assert app.posted == []
-
-
-async def test_comments_are_shown_under_their_line_and_sent_with_a_quote() -> None:
-    async with reviewing(small()) as (app, pilot):
+        await pilot.press("c", "a", "ctrl+s")
+        await pilot.press("c", "b", "ctrl+s")
+        assert [remark.text for remark in app.review.state.review_drafts.remarks["P1"]] == ["ab"]
+        await pilot.press("c", "backspace", "backspace", "ctrl+s")
+        assert app.review.state.review_drafts.remarks["P1"] == []
+        # Comments are shown under their line and sent with a quote.
+        await ready(pilot)
         await pilot.press("j", "c")
         await pilot.press(*"why", "ctrl+s")
         assert "▌ why" in app.text()
@@ -128,32 +139,48 @@ async def test_comments_are_shown_under_their_line_and_sent_with_a_quote() -> No
         assert app.posted == [review_messages.Deny("P1", None, ReviewFeedback(comments=(expected,)))]
 
 
-async def test_a_comment_can_be_changed_and_taken_back() -> None:
-    async with reviewing(small()) as (app, pilot):
-        await pilot.press("c", "a", "ctrl+s")
-        await pilot.press("c", "b", "ctrl+s")
-        assert [remark.text for remark in app.review.state.review_drafts.remarks["P1"]] == ["ab"]
-        await pilot.press("c", "backspace", "backspace", "ctrl+s")
-        assert app.review.state.review_drafts.remarks["P1"] == []
-
-
-async def test_a_draft_of_a_comment_survives_escape() -> None:
-    async with reviewing(small()) as (app, pilot):
-        await pilot.press("c", "a", "y", "escape", "c")
-        assert isinstance(app.focused, TextArea)
-        assert app.focused.text == "ay"
-        assert app.posted == []
-
-
-async def test_a_command_is_shown_whole_and_allowed_once() -> None:
+async def test_a_command_is_shown_whole_and_allowed_once_or_by_its_form_and_is_dead_to_keys_while_it_is_new() -> None:
     app = ReviewApp()
     async with app.run_test(size=BIG) as pilot:
+        # A command is shown whole and allowed once.
         app.review.add_permission_request("c1", COMMAND)
         await ready(pilot)
         assert "pytest -q tests" in app.text()
         await pilot.press("y")
         assert app.posted == [review_messages.PermissionAnswered("c1", PermissionAnswer(allowed=True))]
         assert app.review.state.permission_request is None
+        # The form goes from the widest to the very command.
+        app.posted.clear()
+        app.review.add_permission_request("c1", COMMAND)
+        await ready(pilot)
+        await pilot.press("less_than_sign", *["greater_than_sign"] * 9)
+        assert "Or just this command" in app.text() and app.text().count("pytest -q tests") == 1
+        await pilot.press("a")
+        assert app.posted == [], "what it would allow has just changed"
+        await app.pass_grace()
+        await pilot.press("a")
+        form = CommandForm(("pytest", "-q", "tests"), open=False)
+        assert app.posted == [review_messages.PermissionAnswered("c1", allowed(PermissionDuration.SESSION, form))]
+        # A command that does more is allowed as it is and never for good.
+        app.posted.clear()
+        app.review.add_permission_request(
+            "c1", PermissionRequest("command", "Run a command", "pytest | tee log", ".")
+        )
+        await ready(pilot)
+        assert "it has a |" in app.text()
+        await pilot.press("A", "greater_than_sign")
+        assert app.posted == []
+        await app.pass_grace()
+        await pilot.press("a")
+        assert app.posted == [review_messages.PermissionAnswered("c1", allowed(PermissionDuration.SESSION))]
+        # A command is dead to keys while it is new.
+        app.posted.clear()
+        app.review.view.focus()
+        await pilot.pause()
+        await app.pass_grace()
+        app.review.add_permission_request("c1", COMMAND)
+        await pilot.press("y", "a", "n")
+        assert app.posted == []
 
 
 async def test_a_command_can_be_allowed_by_its_form_for_the_session_or_the_project() -> None:
@@ -180,47 +207,6 @@ async def test_a_command_can_be_allowed_by_its_form_for_the_session_or_the_proje
             ),
             review_messages.PermissionAnswered("c3", PermissionAnswer(allowed=False, feedback="no")),
         ]
-
-
-async def test_the_form_goes_from_the_widest_to_the_very_command() -> None:
-    app = ReviewApp()
-    async with app.run_test(size=BIG) as pilot:
-        app.review.add_permission_request("c1", COMMAND)
-        await ready(pilot)
-        await pilot.press("less_than_sign", *["greater_than_sign"] * 9)
-        assert "Or just this command" in app.text() and app.text().count("pytest -q tests") == 1
-        await pilot.press("a")
-        assert app.posted == [], "what it would allow has just changed"
-        await app.pass_grace()
-        await pilot.press("a")
-        form = CommandForm(("pytest", "-q", "tests"), open=False)
-        assert app.posted == [review_messages.PermissionAnswered("c1", allowed(PermissionDuration.SESSION, form))]
-
-
-async def test_a_command_that_does_more_is_allowed_as_it_is_and_never_for_good() -> None:
-    app = ReviewApp()
-    async with app.run_test(size=BIG) as pilot:
-        app.review.add_permission_request(
-            "c1", PermissionRequest("command", "Run a command", "pytest | tee log", ".")
-        )
-        await ready(pilot)
-        assert "it has a |" in app.text()
-        await pilot.press("A", "greater_than_sign")
-        assert app.posted == []
-        await app.pass_grace()
-        await pilot.press("a")
-        assert app.posted == [review_messages.PermissionAnswered("c1", allowed(PermissionDuration.SESSION))]
-
-
-async def test_a_command_is_dead_to_keys_while_it_is_new() -> None:
-    app = ReviewApp()
-    async with app.run_test(size=BIG) as pilot:
-        app.review.view.focus()
-        await pilot.pause()
-        await app.pass_grace()
-        app.review.add_permission_request("c1", COMMAND)
-        await pilot.press("y", "a", "n")
-        assert app.posted == []
 
 
 async def test_comments_on_the_version_before_can_be_ticked_off() -> None:
