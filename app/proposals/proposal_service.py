@@ -168,8 +168,7 @@ class ProposalService:
         Args:
             summary: One line; empty for the model's own words.
             answers: Proposals, denied or pending, whose feedback this one may answer, the likeliest first: it
-                supersedes
-                the first one whose files it touches.
+                supersedes the first one whose files it touches.
 
         Raises:
             NothingStaged: the edits cancel out.
@@ -401,8 +400,7 @@ class ProposalService:
         """Write a proposal, or a part of it, to disk: exactly what was shown, or nothing.
 
         A proposal on top of another pending one can be approved first if it is independent of it: if its hunks fit
-        the
-        disk with their context as shown. The other one is then re-based.
+        the disk with their context as shown. The other one is then re-based.
 
         Args:
             hunks: Ids or numbers of hunks, or paths of files; None for all that is pending.
@@ -469,8 +467,7 @@ class ProposalService:
         """Undo what a proposal has written: byte for byte, or merged if the files have changed since.
 
         A partly approved proposal becomes pending again as a whole, and so does a denied one. If hunks were denied
-        last
-        while others are pending, only these become pending again.
+        last while others are pending, only these become pending again.
 
         Raises:
             NothingToUndo: it has written nothing, was undone already, or the proposal that supersedes it is pending.

@@ -108,8 +108,7 @@ class WalkedFile:
 class Workspace:
     """The folder that the user opened.
 
-    Every method that takes a path raises `UnsafePath` if no tool may touch it, and `OSError` for errors of
-    the
+    Every method that takes a path raises `UnsafePath` if no tool may touch it, and `OSError` for errors of the
     system.
 
     Args:
@@ -148,8 +147,7 @@ class Workspace:
         """Return the normalised, workspace-relative POSIX path for the model's text; `.` is the root.
 
         The file need not exist. An absolute path is accepted if it lies inside the workspace. A link is accepted if
-        it
-        ends inside; the result contains the link, not its target.
+        it ends inside; the result contains the link, not its target.
 
         Raises:
             UnsafePath: The message is one line that says why.
@@ -228,10 +226,8 @@ class Workspace:
         """Yield all files in a folder that no ignore rule excludes, as sorted paths with links on the way resolved.
 
         Ignore rules apply to what is in `under`, not to `under` itself; if it is a file, only that file is yielded.
-        Links
-        to folders are not entered, and names that `normalize_path` would refuse are left out. Once `is_cancelled`,
-        which is
-        called at every entry of a folder, returns True, the walk ends.
+        Links to folders are not entered, and names that `normalize_path` would refuse are left out. Once
+        `is_cancelled`, which is called at every entry of a folder, returns True, the walk ends.
 
         Raises:
             FileNotFoundError: There is no such folder.
@@ -275,8 +271,8 @@ class Workspace:
     def open_parent(self, relative: str) -> Iterator[OpenedPath]:
         """Yield the real parent folder of `relative`, held open: the base of every read and write.
 
-        Inside the `with` block, a link that another process creates cannot redirect
-        `os.open(place.name, flags | os.O_NOFOLLOW, dir_fd=place.folder)` and similar calls.
+        Inside the `with` block, a link that another process creates cannot redirect `os.open` and similar calls with
+        `place.name`, `dir_fd=place.folder` and `O_NOFOLLOW`.
         """
         walked = _Walk(self, relative)
         try:

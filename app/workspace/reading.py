@@ -28,8 +28,7 @@ def read_file(
 
     Raises:
         OSError: From the system; ELOOP for a link, EISDIR for a folder, EINVAL for any other file that is not
-            regular,
-            EFBIG for a file over the limit.
+            regular, EFBIG for a file over the limit.
     """
     # Not through `_opened`: in a search of very many small files a context manager is noticeably slower.
     descriptor = os.open(name, _OPEN, dir_fd=folder)

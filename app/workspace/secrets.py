@@ -244,8 +244,7 @@ def secret_reason(path: str, content: bytes | None = None) -> str:
 
     Args:
         content: The bytes, if they are known. They tell settings with a token from others, certificates from keys,
-            and
-            show a private key in any file. If they are unknown, a possible secret counts as one.
+            and show a private key in any file. If they are unknown, a possible secret counts as one.
     """
     if (reason := secret_path_reason(path)) and not (content is not None and _is_public(content)):
         return reason

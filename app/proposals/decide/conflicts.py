@@ -31,8 +31,7 @@ def replace_result_text(contents: ContentStore, proposal: Proposal, path: str, t
 
     Raises:
         InvalidUserText: the file is not in the proposal, is not text or is already on disk, the text cannot be
-            encoded,
-            or the change would be empty.
+            encoded, or the change would be empty.
     """
     change = next((each for each in proposal.files if each.path == path and is_undecided(each)), None)
     if change is None or change.result is None or change.binary or change.involves_link:

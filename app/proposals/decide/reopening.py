@@ -47,8 +47,7 @@ def versions_without_proposal(
     """Return the content that each file would have without this proposal's writes, as far back as the journal goes.
 
     If nothing else has changed the file, this is its content before the first write. Otherwise the writes are merged
-    out
-    of the change's present base, which includes the pending edits that the proposal builds on.
+    out of the change's present base, which includes the pending edits that the proposal builds on.
 
     Args:
         records: All journal records of the proposal, newest first.

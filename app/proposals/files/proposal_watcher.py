@@ -46,8 +46,7 @@ class ProposalWatcher:
         """Yield the paths that may have changed, after each change, until closed.
 
         When `watch` changes the set of paths, all of them are yielded once as soon as the new watch has started,
-        because
-        earlier changes were not watched.
+        because earlier changes were not watched.
         """
         while True:
             self._changed.clear()

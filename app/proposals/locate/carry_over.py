@@ -19,8 +19,7 @@ def encode_content(document: Document, text: str) -> bytes:
     """Return the bytes of `text` as a new content of the document.
 
     Unchanged lines keep their bytes; new ones get the encoding and the line endings of their surroundings. `text`
-    decides
-    whether the result ends in a newline. Raises EditRefused (NotEditable) if the encoding cannot represent a
+    decides whether the result ends in a newline. Raises EditRefused (NotEditable) if the encoding cannot represent a
     character.
     """
     if document.is_binary or not document.data:
@@ -127,8 +126,7 @@ def _position(place: BlockPlace, at: int, removed: Set[int]) -> int:
     """Return the line of the file before which an insertion goes that is before line `at` of the block.
 
     The position is known if the new line replaces a neighbour (`removed`, lines of the block), or if both neighbours
-    are
-    found. A neighbour that is only similar to the file's line does not count.
+    are found. A neighbour that is only similar to the file's line does not count.
 
     Raises:
         NoMatch: the position is not known.

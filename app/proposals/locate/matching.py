@@ -118,8 +118,7 @@ def make_replacement_edits(index: TextIndex, place: TextOccurrence, old: str, ne
     """Return the line edits that replace `old` by `new` at a place.
 
     If `old` reaches to the end of a line and only one of the texts ends with a newline, that is taken as an
-    oversight:
-    lines are neither joined nor split.
+    oversight: lines are neither joined nor split.
     """
     document = index.document
     first_offset = index.offsets[place.first]
@@ -444,10 +443,8 @@ def apply_replacements(
     """Apply several edits to one file, all or none.
 
     Each edit is searched in the document as given, so that line numbers and counts of places match what the model
-    read.
-    An edit that is not found there, or that changes the same lines as an earlier one, is searched in the text after
-    the
-    earlier edits, and only exactly; later edits continue from that text.
+    read. An edit that is not found there, or that changes the same lines as an earlier one, is searched in the text
+    after the earlier edits, and only exactly; later edits continue from that text.
 
     Returns:
         The new bytes, and one or more matches for each edit, in order.

@@ -38,8 +38,7 @@ def quote_name(path: str) -> str:
     bytes.
 
     Characters beyond ASCII stay as they are (`core.quotePath=false`); git and patch read both forms. A path that
-    contains
-    a space and `b/` is quoted too, its spaces as octal, because readers split a `diff --git` line there.
+    contains a space and `b/` is quoted too, its spaces as octal, because readers split a `diff --git` line there.
     """
     splits = " b/" in path
     if not splits and not any(
@@ -152,10 +151,8 @@ def strip_prefixes(
     """Return the names of the `---` and `+++` lines without the prefixes that the diff put before them.
 
     A `diff --git` line with the same name twice was written without prefixes. Otherwise a prefix is removed only if
-    the
-    two names differ in nothing but their first folder: a folder called `a` stays. Beside `/dev/null`, it is removed
-    if it
-    is git's own or one of the `known`, which other files of the patch have.
+    the two names differ in nothing but their first folder: a folder called `a` stays. Beside `/dev/null`, it is
+    removed if it is git's own or one of the `known`, which other files of the patch have.
     """
     old, new = _tidy(old), _tidy(new)
     prefixes = find_prefixes(old, new, git_names)

@@ -28,16 +28,13 @@ class PatchHunk:
     """Whether its last line is inserted and ends with the patch text, without newline: the line may be cut off."""
     short: bool = False
     """Whether the patch text ends with it, and it has fewer inserted lines than it states: they were removed, or, if
-    it
-    is at the end of the file, the text may be cut off before them."""
+    it is at the end of the file, the text may be cut off before them."""
     stated_end: int | None = None
     """Its last line in the file, from 1, by its header, if the patch text ends with it and it has fewer old lines
-    than
-    the header states: lines may be lost, the counts wrong, or the text cut off."""
+    than the header states: lines may be lost, the counts wrong, or the text cut off."""
     unnumbered: bool = False
     """Whether its format has no line numbers: a line that it names must exist, and a hunk that shows no place belongs
-    at
-    the end of the file."""
+    at the end of the file."""
 
     @property
     def old_side(self) -> list[EditScriptLine]:

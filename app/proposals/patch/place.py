@@ -431,8 +431,8 @@ class _Placer:
         """Return whether a hunk that lacks old lines certainly lost the first ones: `git apply --recount` accepts it.
 
         A hunk that was cut off begins at its stated line; one that lost its first lines ends at its stated end. Git
-        places
-        such a hunk if it has less context above than below, or ends with the file, and does not begin at line 1.
+        places such a hunk if it has less context above than below, or ends with the file, and does not begin at its
+        first line.
         """
         if self._on_made or hunk.old_start == 1 or place.end != (hunk.stated_end or 0) + self._progress.drift:
             return False

@@ -17,16 +17,14 @@ class PrefilteredPattern:
     """A regular expression that is tried only where one of its literals occurs.
 
     It finds the same matches as `re`, in texts of any length. Python tries an expression that begins with a word
-    boundary
-    or a look-behind at every character, which takes up to 0.3 s for a megabyte, and a minified file is one line.
-    `str.find` takes a hundredth of that.
+    boundary or a look-behind at every character, which takes up to 0.3 s for a megabyte, and a minified file is one
+    line. `str.find` takes a hundredth of that.
 
     Args:
         starts: Literals; every match begins with one of them.
         line_starts: Literals; every other match begins at the start of a line and contains one of them.
         ignore_case: Whether `starts` are in lower case and stand for every case of ASCII letters; the expression
-            itself
-            marks with `(?ai:…)` where case is ignored.
+            itself marks with `(?ai:…)` where case is ignored.
     """
 
     def __init__(
@@ -193,8 +191,7 @@ class ChangedLine(NamedTuple):
 
 class LexingBudget:
     """Limits the text that is lexed for one proposal, so that staging a change of a whole repository takes a second
-    at
-    most.
+    at most.
     """
 
     def __init__(self) -> None:
@@ -343,8 +340,7 @@ def order_for_review(files: Sequence[EditedFile], reasons: Sequence[AttentionRea
     """Return the paths in the order in which the user should read them.
 
     Files with reasons come first, the gravest first; then definitions before their uses, each test after the code
-    that it
-    tests, then prose; lock files and generated files come last. Files of equal rank are sorted by path.
+    that it tests, then prose; lock files and generated files come last. Files of equal rank are sorted by path.
     """
     gravity: dict[str, int] = {}
     last: set[str] = set()

@@ -25,8 +25,7 @@ class FileReads:
     """The versions that it read, and those that its earlier edits made (SHA-256 hex)."""
     pages: tuple[tuple[str, str], ...] = ()
     """Each version that it read, with a text about the lines: `lines 1-40 of 90`. With an empty version, the text
-    says
-    how else the file is known."""
+    says how else the file is known."""
     texts: frozenset[str] = frozenset()
     """The lines that it was shown, stripped."""
     written: frozenset[str] = frozenset()

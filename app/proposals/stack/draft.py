@@ -291,8 +291,7 @@ class Draft:
 
         Args:
             version: What the model had read (SHA-256 hex, or its first digits). The places are searched in that
-                content,
-                if it is still known, and the edit is then merged into the present file.
+                content, if it is still known, and the edit is then merged into the present file.
         """
         with self._lock:
             overlay = self._overlay()

@@ -2,8 +2,7 @@
 
 A part is a hunk like any other: it has an id, a number and a state, and is written, denied and reported separately.
 Its lines are contiguous in both texts, and old and new lines follow each other as they are paired side by side. So
-any
-choice of parts gives a text that the review has shown.
+any choice of parts gives a text that the review has shown.
 """
 
 from collections.abc import Collection, Iterator
@@ -98,8 +97,7 @@ def _cut(base: Document, result: Document, hunk: Hunk, lines: SelectedLines) -> 
 
 def _steps(base: Document, result: Document, hunk: Hunk, lines: SelectedLines) -> Iterator[tuple[bool, bool]]:
     """Yield the lines of a hunk in the order in which a partial choice writes them: whether a line is a removed one,
-    and
-    whether it was selected.
+    and whether it was selected.
     """
     old = [(True, line in lines.old) for line in range(hunk.old_start, hunk.old_start + hunk.old_count)]
     new = [(False, line in lines.new) for line in range(hunk.new_start, hunk.new_start + hunk.new_count)]

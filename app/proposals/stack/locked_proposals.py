@@ -210,8 +210,7 @@ class LockedProposals:
         """Re-base pending proposals, oldest first, each on those before it; save and return the changed ones.
 
         With `paths`, only proposals that are related to these are re-based; the others are independent of them. While
-        a
-        command runs directly on the files, nothing is re-based.
+        a command runs directly on the files, nothing is re-based.
         """
         if self._in_use():
             return []

@@ -133,8 +133,7 @@ def make_file_changes(contents: ContentStore, draft_files: Mapping[str, DraftFil
     """Return the changes of a draft, by path, compared with its bases.
 
     Edits that cancel out are left out. A file that disappears and whose content appears at a free path is a rename;
-    moves
-    in a cycle, or onto a path that had a file, are changes of content.
+    moves in a cycle, or onto a path that had a file, are changes of content.
 
     Raises:
         NothingStaged: nothing is left.

@@ -44,10 +44,8 @@ def rebase_proposal(overlay: Overlay, proposal: Proposal) -> Proposal:
     """Return the proposal re-based onto `overlay`, which has the disk and all older pending proposals.
 
     Returns the same object if nothing is different; a higher revision if an approval would write something else; a
-    stale
-    proposal, with the reason and the conflicting lines, if a change does not fit. New contents are added to the
-    overlay's
-    `contents`, not yet saved.
+    stale proposal, with the reason and the conflicting lines, if a change does not fit. New contents are added to the
+    overlay's `contents`, not yet saved.
     """
     if proposal.on_disk:
         # A change on disk is below all pending proposals.

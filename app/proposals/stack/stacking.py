@@ -132,10 +132,8 @@ class StackCache:
     """Caches the stacks of one workspace from one staging to the next.
 
     A re-base depends only on the stored proposals and on what was read from disk. So it is valid for as long as the
-    store
-    has had no other write and the disk is unchanged. Used under the lock of the workspace, except `pending_paths`,
-    which
-    any thread may call.
+    store has had no other write and the disk is unchanged. Used under the lock of the workspace, except
+    `pending_paths`, which any thread may call.
     """
 
     def __init__(

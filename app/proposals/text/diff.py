@@ -260,8 +260,7 @@ def _middle(  # noqa: PLR0912, PLR0915 - two mirrored sweeps over shared arrays;
     budget: StepBudget,
 ) -> tuple[int, int] | None:
     """Return a point on a shortest path through the box where the searches from both corners meet; None if the budget
-    is
-    spent.
+    is spent.
 
     `forward[d]` and `backward[d]` hold the furthest old position reached on diagonal d = old - new; Python's negative
     indices give each diagonal its own cell.
@@ -392,8 +391,7 @@ def diff_lines(old: Sequence[Hashable], new: Sequence[Hashable], *, anchored: bo
     """Return the changes that turn `old` into `new`, in order, with at least one equal line between any two.
 
     With `anchored=False`, the shortest script for the whole is searched first, as `git merge-file` does; anchors are
-    used
-    only if that takes too long. A diff with anchors is easier to read; one without gives the same merges as git.
+    used only if that takes too long. A diff with anchors is easier to read; one without gives the same merges as git.
     """
     if not isinstance(old, list):
         old = list(old)
@@ -434,8 +432,7 @@ def _unanchored(
     """Set the flags by one shortest script for the whole; return False if the budget was not enough.
 
     Lines are counted in the whole files, with the trimmed ends: the number of occurrences decides whether a line is
-    worth
-    comparing.
+    worth comparing.
     """
     old_ids, new_ids, numbers = _numbered(old, new)
     old_counts, new_counts = (Counter(map(numbers.get, lines, repeat(-1))) for lines in whole)
@@ -458,8 +455,7 @@ def _numbered(old: list[Hashable], new: list[Hashable]) -> tuple[list[int], list
 
 def _often(lines: int) -> int:
     """Return the number of occurrences from which a line is frequent: about the square root of the number of lines,
-    as a
-    power of two (as in xdiff).
+    as a power of two (as in xdiff).
     """
     return min(1 << ((lines.bit_length() + 1) // 2), 1024)
 

@@ -70,8 +70,7 @@ class Document:
     data: bytes
     verbatim: bool = False
     """Whether to treat text as a patch made from these bytes does: a UTF-8 byte order mark is the first character,
-    and
-    new characters are UTF-8 whatever the rest of the file is."""
+    and new characters are UTF-8 whatever the rest of the file is."""
 
     @cached_property
     def encoding(self) -> Encoding:
@@ -196,8 +195,7 @@ class Document:
         """Return the lines for a reader, without endings and byte order mark, undecodable bytes as U+DC80..U+DCFF.
 
         With `show_returns`, the carriage return of a CRLF ending stays at the end of its line, so that a diff between
-        two
-        styles of endings shows a difference.
+        two styles of endings shows a difference.
         """
         if not show_returns:
             return self.line_texts
@@ -228,8 +226,7 @@ class Document:
         """Return the bytes of `text` in this file's encoding, without an ending; raise NotEditable if it has none.
 
         In a file that is not valid UTF-8, only ASCII and characters that the file already has in UTF-8 are accepted:
-        others
-        might mix two encodings.
+        others might mix two encodings.
         """
         try:
             if self.is_utf16:
@@ -279,8 +276,7 @@ def display_both_texts(old: Document, new: Document) -> tuple[tuple[str, ...], t
     """Return both texts as display lines; lines with different bytes also look different where possible.
 
     Carriage returns are shown unless both documents have the same single style of endings; a byte order mark that
-    only
-    one of them has is shown as U+FEFF.
+    only one of them has is shown as U+FEFF.
     """
     styles = {ending for document in (old, new) for ending, count in document.eol_counts.items() if count}
     show_returns = len(styles) > 1

@@ -156,8 +156,7 @@ def _terminated(lines: list[bytes]) -> list[bytes]:
 
 def format_hunk_header(hunk: Hunk) -> str:
     """Return the hunk's place as a unified diff without context writes it (POSIX diff -u: an empty range names the
-    line
-    before it).
+    line before it).
     """
     return f"@@ -{_range(hunk.old_start, hunk.old_count)} +{_range(hunk.new_start, hunk.new_count)} @@"
 
@@ -207,8 +206,7 @@ class _Shifts:
         """Return the hunk without lines, as a mark at its place.
 
         A denied hunk is not in the result, so its place in the base is known. Any other hunk is in both sides now, so
-        its
-        place in the result is known.
+        its place in the result is known.
         """
         if hunk.state is HunkState.DENIED:
             old = hunk.old_start

@@ -58,8 +58,7 @@ def changed_words(old_line: str, new_line: str) -> tuple[Ranges, Ranges]:
     """Return the character ranges removed from `old_line` and added in `new_line`.
 
     Equal ends are cut off at token boundaries, then tokens (words, runs of space, single marks) are compared. Two
-    ranges
-    with only space between them are joined, because a reader sees them as one.
+    ranges with only space between them are joined, because a reader sees them as one.
     """
     head, tail = common_prefix_and_suffix(old_line, new_line)
     if max(len(old_line), len(new_line)) > MAX_CHARACTERS:
@@ -176,8 +175,7 @@ def pair_lines(old: Sequence[str], new: Sequence[str]) -> list[Pair]:
     """Pair the lines of a hunk, in order, so that the most similar ones are together.
 
     Hunks with as many old as new lines are paired one to one. Others are aligned by the common words of their lines
-    (a
-    longest common subsequence, weighted by similarity); the lines between two pairs share rows.
+    (a longest common subsequence, weighted by similarity); the lines between two pairs share rows.
     """
     if is_paired_in_order(len(old), len(new)):
         return _in_order(0, len(old), 0, len(new))

@@ -194,8 +194,7 @@ class FileChange(FrozenModel):
     """State of the file as a whole; pending as long as anything in it is."""
     hunks: tuple[Hunk, ...] = ()
     """Empty for a binary file, a pure rename or a mode change, which are decided as a whole. A hunk without a
-    difference
-    between base and result (decided before, or on disk already) marks its place with both counts 0."""
+    difference between base and result (decided before, or on disk already) marks its place with both counts 0."""
     added: int = 0
     removed: int = 0
     binary: bool = False
