@@ -528,7 +528,8 @@ def _range(borrowed: BorrowedRepository, words: str) -> tuple[str, str]:
         upstream = borrowed.resolve_object_id("HEAD@{upstream}")
         words = f"{upstream}..HEAD" if upstream else "HEAD"
     first, dots, last = words.partition("..")
-    tip = borrowed.resolve_object_id((last.removeprefix(".") or "HEAD") if dots else first)
+    last = last.removeprefix(".")
+    tip = borrowed.resolve_object_id((last or "HEAD") if dots else first)
     if not tip:
         raise GitFailed(f"There is no commit {(last if dots else first)!r} here.")
     if not dots:

@@ -273,7 +273,7 @@ class CheckResult:
 def _difference(before: WorkspaceTree | None, now: WorkspaceTree) -> str:
     """Return the difference in words: `before b.py changed`."""
     if before is not None and before.commit != now.commit:
-        return f"before HEAD moved to {now.commit[:7]}"
+        return f"before HEAD moved to {now.commit[:7] or 'a branch without commits'}"
     changed = now.paths_changed_since(before) if before is not None else []
     if not changed:
         return "before the files changed"

@@ -118,7 +118,6 @@ _OWN = (
     "app.llm.bounded_bodies",
     "app.llm.capabilities.corrections",
     "app.llm.failures.classification",
-    "app.llm.failures.classification",
 )
 """Modules of signoff that clients and failures need; importing them must not block the event loop."""
 

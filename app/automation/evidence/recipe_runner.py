@@ -28,14 +28,6 @@ class CommandNotRepeatable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
-    """The changes of one run."""
-
-    code: int
-    changes: Sequence[PathChange]
-
-
-@dataclass(frozen=True, slots=True)
 class RecipeRunner:
     """Runs the commands of pending proposals again, one at a time and after all checks.
 
@@ -65,14 +57,14 @@ class RecipeRunner:
         below = await asyncio.to_thread(self.service.overlay_of_older_proposals, proposal_id)
         tree = await asyncio.to_thread(self.tree_id, below)
 
-        async def run(sandbox: Sandbox, root: Path) -> _Run:
+        async def run(sandbox: Sandbox, root: Path) -> Sequence[PathChange]:
             return await _run(sandbox, root, recipe, below)
 
         environment = environment_digest(os.environ, self.checks.sandbox.permissions.variables)
-        ran = await self.checks.run_at_low_priority(run)
+        changes = await self.checks.run_at_low_priority(run)
         if await asyncio.to_thread(self.tree_id, below) != tree:
             raise CommandNotRepeatable("files changed while the command ran; run it again")
-        got = {each.path: _result(each) for each in ran.changes}
+        got = {each.path: _result(each) for each in changes}
         wanted = _results_of(proposal)
         differing = tuple(sorted(path for path in {*got, *wanted} if got.get(path, ...) != wanted.get(path, ...)))
         found = ReproductionResult(
@@ -85,7 +77,7 @@ class RecipeRunner:
             return replace(found, outcome="differs")
         moved = recipe.model_copy(update={"tree": tree, "environment": environment, "reproduced": 0})
         after = await asyncio.to_thread(
-            self.service.replace_command_changes, proposal_id, proposal.revision, ran.changes, moved
+            self.service.replace_command_changes, proposal_id, proposal.revision, changes, moved
         )
         return replace(found, outcome="replaced", revision=after.revision, recipe=moved)
 
@@ -101,7 +93,8 @@ def _recipe_of(proposal: Proposal) -> CommandRecipe:
     return proposal.recipe
 
 
-async def _run(sandbox: Sandbox, root: Path, recipe: CommandRecipe, below: PendingFiles) -> _Run:
+async def _run(sandbox: Sandbox, root: Path, recipe: CommandRecipe, below: PendingFiles) -> Sequence[PathChange]:
+    """Run the command on a new layer; return its changes. Raises CommandNotRepeatable."""
     if reason := await checks_unavailable_reason(sandbox):
         raise CommandNotRepeatable(reason.replace("checks need", "running it again needs"))
     program = [*command_shell(root), recipe.command]
@@ -116,7 +109,7 @@ async def _run(sandbox: Sandbox, root: Path, recipe: CommandRecipe, below: Pendi
         raise CommandNotRepeatable(f"the command could not be started: {error}") from error
     if left_out:
         raise CommandNotRepeatable(f"{left_out[0]}")
-    return _Run(ended.code, changes)
+    return changes
 
 
 def _result(change: PathChange) -> tuple[str, int] | None:

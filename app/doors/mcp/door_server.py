@@ -485,10 +485,14 @@ class DoorServer:
 
         def run() -> None:
             given = {} if arguments is None else arguments
-            if isinstance(given, dict):
-                text, failed = self._tools().call(tool, given, caller, running)
-            else:
+            if not isinstance(given, dict):
                 text, failed = f"Nothing ran: the arguments of {tool} are one JSON object.", True
+            else:
+                try:
+                    text, failed = self._tools().call(tool, given, caller, running)
+                except Exception as error:
+                    # The tools could not be loaded: signoff may have been removed or updated meanwhile.
+                    text, failed = f"signoff can't do it, and nothing was staged or written: {error}", True
             with self._lock:
                 del self._running[name]
                 self._threads.discard(threading.current_thread())

@@ -256,6 +256,17 @@ def test_a_defect_is_told_to_the_agent_and_to_the_user(host: Host, monkeypatch: 
     assert host.said[-1] == "propose_edit failed: ZeroDivisionError: by nothing"
 
 
+def test_a_call_is_answered_although_the_tools_cannot_be_loaded(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> None:
+        raise ModuleNotFoundError("No module named 'app.doors'")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(host.server, "_load", missing)
+        text, failed = host.edit("a.txt", "line 3\n", "x\n")
+    assert failed and "nothing was staged or written: No module named" in text
+    assert not host.edit("a.txt", "line 3\n", "x\n")[1], "the next call loads them again"
+
+
 def test_a_cancelled_call_stages_nothing(host: Host, user: OpenWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
     entered, go, draft_files = threading.Event(), threading.Event(), proposal_tools.add_files_to_draft
 
