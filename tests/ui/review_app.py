@@ -141,9 +141,9 @@ async def ready(pilot: Pilot[None]) -> ReviewApp:
 
 @asynccontextmanager
 async def reviewing(
-    *items: tuple[Proposal, Sequence[FileDiff]], size: tuple[int, int] = BIG
+    *items: tuple[Proposal, Sequence[FileDiff]], app: ReviewApp | None = None, size: tuple[int, int] = BIG
 ) -> AsyncIterator[tuple[ReviewApp, Pilot[None]]]:
-    """An app with these proposals, in which the keys of the diff work."""
-    app = ReviewApp(*items)
+    """An app with these proposals, or the one that is given, in which the keys of the diff work."""
+    app = app or ReviewApp(*items)
     async with app.run_test(size=size) as pilot:
         yield await ready(pilot), pilot

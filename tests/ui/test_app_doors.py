@@ -12,7 +12,7 @@ from app.conversation.events import ProposalDecided
 from app.doors.hook.delivery import set_summary_from_last_message
 from app.proposals.values.models import ProposalState
 from app.proposals.values.origin import Origin, OriginKind
-from tests.ui.review_app import BIG, ReviewApp, ready, reviewing
+from tests.ui.review_app import ReviewApp, ready, reviewing
 from tests.ui.review_states import Item
 from tests.ui.running_app import Running, running
 from tests.ui.test_app_aftermath import write_feedback
@@ -114,9 +114,7 @@ def mixed() -> ReviewApp:
 
 
 async def test_the_list_and_the_head_of_the_diff_say_whose_it_is() -> None:
-    app = mixed()
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(app=mixed()) as (app, pilot):
         rows = [line for line in app.text().splitlines() if "+" in line and "●" in line]
         assert ["claude" in row for row in rows] == [True, False, True]
         assert "signoff" in rows[1]
@@ -133,9 +131,7 @@ async def test_rows_are_not_told_apart_where_all_are_signoffs_own() -> None:
 
 
 async def test_filtered_out_proposals_are_not_decided() -> None:
-    app = mixed()
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(app=mixed()) as (app, pilot):
         await pilot.press("O")
         assert list(app.review.approval_pane.queue.items) == ["P1", "P3"]
         assert "only claude: 1 more" in app.text()
@@ -148,9 +144,7 @@ async def test_filtered_out_proposals_are_not_decided() -> None:
 
 
 async def test_the_key_goes_round_the_origins_and_back_to_all() -> None:
-    app = mixed()
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(app=mixed()) as (app, pilot):
         seen = []
         for _ in range(3):
             await pilot.press("O")
@@ -159,9 +153,7 @@ async def test_the_key_goes_round_the_origins_and_back_to_all() -> None:
 
 
 async def test_once_nothing_waits_of_the_origin_all_are_listed_again() -> None:
-    app = mixed()
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(app=mixed()) as (app, pilot):
         await pilot.press("O", "O")
         assert app.review.state.listed_keys == ["P2"]
         gone = of("P2", Origin(model="qwen3"), state=ProposalState.APPLIED)[0]

@@ -9,7 +9,7 @@ from textual.selection import Selection
 from textual.strip import Strip
 from textual.widgets import Input
 
-from tests.ui.review_app import ReviewApp, ready
+from tests.ui.review_app import ReviewApp, ready, reviewing
 from tests.ui.review_states import hostile, kinds
 from tests.ui.sample_diffs import blocks, file_diff, many_lines, proposal, retry_proposal
 from tests.waiting import until
@@ -35,17 +35,14 @@ async def test_narrow_is_unified_and_wide_stands_side_by_side() -> None:
 
 
 async def test_side_by_side_pairs_similar_lines_on_one_row() -> None:
-    app = ReviewApp(retry_proposal())
-    async with app.run_test(size=(160, 60)) as pilot:
-        await opened(pilot)
+    async with reviewing(retry_proposal(), size=(160, 60)) as (app, _pilot):
         (line,) = [line for line in app.text().splitlines() if "time.sleep(attempt)" in line]
         assert "time.sleep(2**attempt)" in line
 
 
 async def test_the_cursor_stays_on_its_line_through_every_change_of_layout() -> None:
-    app = ReviewApp(retry_proposal())
-    async with app.run_test(size=(120, 30)) as pilot:
-        view = await opened(pilot)
+    async with reviewing(retry_proposal(), size=(120, 30)) as (app, pilot):
+        view = app.review.view
         await pilot.press(*["right_square_bracket"] * 3, "j", "j")
         row = view.cursor.row
         assert isinstance(row, LineRow)
@@ -60,9 +57,8 @@ async def test_the_cursor_stays_on_its_line_through_every_change_of_layout() -> 
 
 async def test_moves_out_of_sight_lead_where_they_lead_in_sight() -> None:
     diffs = many_lines(400)
-    app = ReviewApp((proposal("P1", diffs), diffs))
-    async with app.run_test(size=(100, 40)) as pilot:
-        view = await opened(pilot)
+    async with reviewing((proposal("P1", diffs), diffs), size=(100, 40)) as (app, pilot):
+        view = app.review.view
         for row in (150, 399):
             view.cursor.move_to_top()
             view.cursor.move_to(row)
@@ -82,9 +78,8 @@ async def test_a_block_that_was_moved_and_changed_says_where_it_was_and_what_cha
     others = [f"line {number} stays" for number in range(8)]
     changed = [line.replace("net * rate", "net * rate / 100") for line in block]
     diffs = [file_diff("a.py", "\n".join([*block, *others, ""]), "\n".join([*others, *changed, ""]))]
-    app = ReviewApp((proposal("P1", diffs), diffs))
-    async with app.run_test(size=(120, 40)) as pilot:
-        view = await opened(pilot)
+    async with reviewing((proposal("P1", diffs), diffs), size=(120, 40)) as (app, pilot):
+        view = app.review.view
         (line,) = [line for line in app.text().splitlines() if "/ 100" in line]
         assert "«+ " in line
         (line,) = [line for line in app.text().splitlines() if "net * rate" in line and "/ 100" not in line]
@@ -102,9 +97,8 @@ async def test_a_block_that_was_moved_and_changed_says_where_it_was_and_what_cha
 async def test_a_rename_with_edits_shows_the_edits() -> None:
     text = "".join(f"line {number}\n" for number in range(30))
     diffs = [file_diff("new/b.py", text, text.replace("line 20\n", "line twenty\n"), old_path="old/a.py")]
-    app = ReviewApp((proposal("P1", diffs), diffs))
-    async with app.run_test(size=(120, 30)) as pilot:
-        view = await opened(pilot)
+    async with reviewing((proposal("P1", diffs), diffs), size=(120, 30)) as (app, _pilot):
+        view = app.review.view
         text = app.text()
         assert "old/a.py → new/b.py" in text and "renamed" in text
         assert "line 20" in text and "line twenty" in text
@@ -112,9 +106,8 @@ async def test_a_rename_with_edits_shows_the_edits() -> None:
 
 
 async def test_a_click_opens_a_fold_and_closes_a_file() -> None:
-    app = ReviewApp(retry_proposal())
-    async with app.run_test(size=(100, 70)) as pilot:
-        view = await opened(pilot)
+    async with reviewing(retry_proposal(), size=(100, 70)) as (app, pilot):
+        view = app.review.view
         rows = view.layout_rows.row_count
         fold = next(number for number in range(rows) if isinstance(view.layout_rows.row_at(number), FoldRow))
         await pilot.click("DiffView", offset=(20, view.layout_rows.first_line_of_row(fold) - view.scroll_offset.y))
@@ -131,9 +124,8 @@ async def test_a_click_opens_a_fold_and_closes_a_file() -> None:
 
 
 async def test_moving_by_hunks_and_files() -> None:
-    app = ReviewApp(retry_proposal())
-    async with app.run_test(size=(100, 24)) as pilot:
-        view = await opened(pilot)
+    async with reviewing(retry_proposal(), size=(100, 24)) as (app, pilot):
+        view = app.review.view
         numbers = []
         for _ in range(6):
             hunk = view.cursor.hunk
@@ -154,9 +146,7 @@ async def test_moving_by_hunks_and_files() -> None:
 async def test_wrapping_shows_the_whole_of_a_long_line() -> None:
     long = "value = " + " + ".join(f"part_{number}" for number in range(60))
     diffs = [file_diff("a.py", "x\n", f"{long}\n")]
-    app = ReviewApp((proposal("P1", diffs), diffs))
-    async with app.run_test(size=(80, 40)) as pilot:
-        await opened(pilot)
+    async with reviewing((proposal("P1", diffs), diffs), size=(80, 40)) as (app, pilot):
         assert "part_59" not in app.text()
         await pilot.press("w")
         assert "part_59" in app.text()
@@ -165,9 +155,7 @@ async def test_wrapping_shows_the_whole_of_a_long_line() -> None:
 async def test_long_lines_scroll_to_the_side_and_line_numbers_stay() -> None:
     long = "start " + "." * 100 + " end"
     diffs = [file_diff("a.py", "x\n", f"{long}\n")]
-    app = ReviewApp((proposal("P1", diffs), diffs))
-    async with app.run_test(size=(80, 30)) as pilot:
-        await opened(pilot)
+    async with reviewing((proposal("P1", diffs), diffs), size=(80, 30)) as (app, pilot):
         await pilot.press(*["l"] * 6)
         shown = next(line for line in app.text().splitlines() if " end" in line)
         assert "1 + " in shown
@@ -179,9 +167,8 @@ async def test_search_counts_jumps_into_folds_and_ends() -> None:
     old[150] = "needle in a fold"
     new = ["a new needle", *old]
     diffs = [file_diff("a.txt", "\n".join(old), "\n".join(new))]
-    app = ReviewApp((proposal("P1", diffs), diffs))
-    async with app.run_test(size=(100, 30)) as pilot:
-        view = await opened(pilot)
+    async with reviewing((proposal("P1", diffs), diffs), size=(100, 30)) as (app, pilot):
+        view = app.review.view
         await pilot.press("slash", *"needle", "enter")
         assert view.search.matches == 2
         assert app.focused is view
@@ -200,9 +187,8 @@ async def test_a_search_begins_at_the_cursor_and_says_which_match_is_shown() -> 
     for number in (10, 50, 90):
         new[number] = f"a needle {number}"
     diffs = [file_diff("a.txt", "\n".join(old), "\n".join(new)), file_diff("b.txt", "needle\n", "a\nneedle\n")]
-    app = ReviewApp((proposal("P1", diffs), diffs))
-    async with app.run_test(size=(100, 30)) as pilot:
-        view = await opened(pilot)
+    async with reviewing((proposal("P1", diffs), diffs), size=(100, 30)) as (app, pilot):
+        view = app.review.view
         await pilot.press("right_square_bracket", "j", "j", "j")
         await pilot.press("slash", *"needle")
         assert "Search" in app.text() and "Esc ends" in app.text()
@@ -221,9 +207,7 @@ async def test_search_term_and_count_stay_whole_in_narrow_panes() -> None:
     path = "packages/server/src/handlers/connections.py"
     text = "".join(f"the RETRIES of number {number}\n" for number in range(12))
     diffs = [file_diff(path, "x\n", text), file_diff("b.txt", "a\n", "b\n")]
-    app = ReviewApp((proposal("P1", diffs), diffs))
-    async with app.run_test(size=(60, 20)) as pilot:
-        await opened(pilot)
+    async with reviewing((proposal("P1", diffs), diffs), size=(60, 20)) as (app, pilot):
         assert path in app.text()
         await pilot.press("slash", *"RETRIES of number", "enter")
         head = app.text().splitlines()[0]
@@ -238,9 +222,8 @@ async def test_a_file_comes_to_the_top_with_its_head(hunks: int) -> None:
     old = "\n".join(f"line {number}" for number in range(10 * hunks))
     new = "\n".join(f"line {number}{'x' if number % 10 == 5 else ''}" for number in range(10 * hunks))
     diffs = [file_diff(f"{name}.txt", old, new) for name in ("a", "b", "c", "d", "e", "f")]
-    app = ReviewApp((proposal("P1", diffs), diffs))
-    async with app.run_test(size=(100, 30)) as pilot:
-        view = await opened(pilot)
+    async with reviewing((proposal("P1", diffs), diffs), size=(100, 30)) as (app, pilot):
+        view = app.review.view
         for file in (1, 2):
             await pilot.press("right_curly_bracket")
             assert view.cursor.file_index == file
@@ -257,9 +240,8 @@ async def searched(pilot: Pilot[None], view: DiffView) -> None:
 
 async def test_a_large_change_is_searched_beside_the_keys_and_the_last_of_several_searches_counts() -> None:
     diffs = blocks(60_000)
-    app = ReviewApp((proposal("P1", diffs), diffs))
-    async with app.run_test(size=(100, 40)) as pilot:
-        view = await opened(pilot)
+    async with reviewing((proposal("P1", diffs), diffs), size=(100, 40)) as (app, pilot):
+        view = app.review.view
         await pilot.press("slash", *"value_5999", "enter")
         assert view.has_focus
         await searched(pilot, view)
@@ -284,18 +266,14 @@ async def test_a_large_change_is_searched_beside_the_keys_and_the_last_of_severa
 
 
 async def test_the_search_line_takes_keys_that_would_decide() -> None:
-    app = ReviewApp(retry_proposal())
-    async with app.run_test(size=(100, 30)) as pilot:
-        await opened(pilot)
+    async with reviewing(retry_proposal(), size=(100, 30)) as (app, pilot):
         await pilot.press("slash", *"ynYNu")
         assert app.posted == []
         assert isinstance(app.focused, Input) and app.focused.value == "ynYNu"
 
 
 async def test_nothing_of_a_hostile_file_reaches_the_terminal_raw() -> None:
-    app = ReviewApp(hostile())
-    async with app.run_test(size=(100, 40)) as pilot:
-        await opened(pilot)
+    async with reviewing(hostile(), size=(100, 40)) as (app, pilot):
         for key in ("v", "w", "Z"):
             text = app.text()
             assert not set(text) & set("\x1b\x9b\u202e\u2066\u200b"), key
@@ -306,9 +284,8 @@ async def test_nothing_of_a_hostile_file_reaches_the_terminal_raw() -> None:
 
 async def test_wide_characters_do_not_shift_the_right_half() -> None:
     diffs = [file_diff("a.txt", "日本語\tx\nabc\n", "日本語\ty\nabc\n")]
-    app = ReviewApp((proposal("P1", diffs), diffs))
-    async with app.run_test(size=(160, 30)) as pilot:
-        view = await opened(pilot)
+    async with reviewing((proposal("P1", diffs), diffs), size=(160, 30)) as (app, _pilot):
+        view = app.review.view
         for y in range(view.size.height):
             strip = view.render_line(y)
             assert strip.cell_length == view.size.width
@@ -316,9 +293,8 @@ async def test_wide_characters_do_not_shift_the_right_half() -> None:
 
 
 async def test_every_line_is_as_wide_as_the_view() -> None:
-    app = ReviewApp(kinds())
-    async with app.run_test(size=(97, 50)) as pilot:
-        view = await opened(pilot)
+    async with reviewing(kinds(), size=(97, 50)) as (app, pilot):
+        view = app.review.view
         for key in "vwvw":
             await pilot.press(key)
             widths = {sum(segment.cell_length for segment in view.render_line(y)) for y in range(view.size.height)}
@@ -326,9 +302,8 @@ async def test_every_line_is_as_wide_as_the_view() -> None:
 
 
 async def test_copying_gives_source_without_numbers_and_signs_and_a_fold_opens_where_it_is() -> None:
-    app = ReviewApp(retry_proposal())
-    async with app.run_test(size=(100, 60)) as pilot:
-        view = await opened(pilot)
+    async with reviewing(retry_proposal(), size=(100, 60)) as (app, pilot):
+        view = app.review.view
         first = view.layout_rows.first_line_of_row(view.layout_rows.landmarks.hunks[0])
         selection = Selection(Offset(0, first), Offset(6, first + 2))
         assert view.get_selection(selection) == ("import logging\nimport time\nfrom u", "\n")
@@ -356,9 +331,8 @@ async def test_copying_gives_source_without_numbers_and_signs_and_a_fold_opens_w
 
 async def test_the_map_jumps_to_where_it_is_clicked() -> None:
     diffs = blocks(3_000)
-    app = ReviewApp((proposal("P1", diffs), diffs))
-    async with app.run_test(size=(100, 40)) as pilot:
-        view = await opened(pilot)
+    async with reviewing((proposal("P1", diffs), diffs), size=(100, 40)) as (app, pilot):
+        view = app.review.view
         height = app.query_one(MiniMap).size.height
         await pilot.click(MiniMap, offset=(0, height - 1))
         assert view.scroll_offset.y > view.max_scroll_y * 0.9
@@ -366,18 +340,16 @@ async def test_the_map_jumps_to_where_it_is_clicked() -> None:
 
 async def test_a_large_change_is_walked_through_without_being_built() -> None:
     diffs = many_lines(200_000)
-    app = ReviewApp((proposal("P1", diffs), diffs))
-    async with app.run_test(size=(100, 40)) as pilot:
-        view = await opened(pilot)
+    async with reviewing((proposal("P1", diffs), diffs), size=(100, 40)) as (app, pilot):
+        view = app.review.view
         await pilot.press("G")
         assert "value_199999 = 199999 * 2" in app.text()
         assert len(view.layout_rows.segments) < 10
 
 
 async def test_lines_are_kept_while_the_focus_moves_and_drawn_anew_in_other_colours() -> None:
-    app = ReviewApp(kinds())
-    async with app.run_test(size=(100, 40)) as pilot:
-        view = await opened(pilot)
+    async with reviewing(kinds(), size=(100, 40)) as (app, pilot):
+        view = app.review.view
         frame = FrameState(0, view.size.width, view.size.height, -1, "", range(0), None)
 
         def drawn() -> list[Strip]:
@@ -402,9 +374,7 @@ async def test_lines_are_kept_while_the_focus_moves_and_drawn_anew_in_other_colo
 
 
 async def test_the_splitter_drags() -> None:
-    app = ReviewApp(*(retry_proposal(f"P{number}") for number in range(1, 20)))
-    async with app.run_test(size=(100, 40)) as pilot:
-        await opened(pilot)
+    async with reviewing(*(retry_proposal(f"P{number}") for number in range(1, 20)), size=(100, 40)) as (app, pilot):
         before, rows = app.review.approval_pane.size.height, app.review.approval_pane.queue.size.height
         await pilot.mouse_down("Splitter", offset=(10, 0))
         await pilot.hover("DiffView", offset=(10, 8))
@@ -415,9 +385,8 @@ async def test_the_splitter_drags() -> None:
 
 async def test_a_jump_to_what_is_not_laid_out_yet_arrives() -> None:
     diffs = blocks(120_000)
-    app = ReviewApp((proposal("P1", diffs), diffs))
-    async with app.run_test(size=(100, 40)) as pilot:
-        view = await opened(pilot)
+    async with reviewing((proposal("P1", diffs), diffs), size=(100, 40)) as (app, pilot):
+        view = app.review.view
         hunks = diffs[0].change.hunks
         view.relayout()
         assert not view.layout_rows.complete
@@ -447,9 +416,8 @@ async def test_a_jump_to_what_is_not_laid_out_yet_arrives() -> None:
 async def test_look_alike_letters_are_marked_far_out_in_a_very_long_line() -> None:
     line = "x = f(y);" * 1_000 + "p\u0430ssword = 1;" + "x = f(y);" * 1_000
     diffs = [file_diff("a.js", "old\n", f"{line}\n")]
-    app = ReviewApp((proposal("P1", diffs), diffs))
-    async with app.run_test(size=(100, 30)) as pilot:
-        view = await opened(pilot)
+    async with reviewing((proposal("P1", diffs), diffs), size=(100, 30)) as (app, pilot):
+        view = app.review.view
         view.cursor.move_to(view.layout_rows.landmarks.hunks[0] + 1)
         view.scroll_to(x=9_000 - 10, animate=False, immediate=True)
         await pilot.pause()

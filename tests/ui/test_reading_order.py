@@ -4,7 +4,7 @@ from textual.pilot import Pilot
 
 from app.proposals.values.models import FileDiff, Proposal
 from tests.attention.commits import as_proposal
-from tests.ui.review_app import ReviewApp
+from tests.ui.review_app import ReviewApp, reviewing
 from tests.ui.sample_diffs import file_diff
 from widgets.diff.diff_layout import DiffLayout
 from widgets.diff.diff_pane import MiniMap, minimap_cells, rows_needing_attention
@@ -52,9 +52,7 @@ def shown(app: ReviewApp) -> list[str]:
 
 
 async def test_files_are_ordered_by_attention_and_a_key_orders_by_path() -> None:
-    app = ReviewApp(item())
-    async with app.run_test(size=(120, 50)) as pilot:
-        await opened(pilot)
+    async with reviewing(item(), size=(120, 50)) as (app, pilot):
         assert shown(app) == BY_NEED
         lines = listed(app)
         assert "~ ! zz.py" in lines[0] and "adds eval, which runs code" in lines[0]
@@ -79,18 +77,14 @@ async def test_files_are_ordered_by_attention_and_a_key_orders_by_path() -> None
 
 async def test_the_order_of_choice_holds_for_the_next_proposal_and_decides_nothing() -> None:
     first, second = item(), item(id="P2", created=1.0)
-    app = ReviewApp(first, second)
-    async with app.run_test(size=(120, 50)) as pilot:
-        await opened(pilot)
+    async with reviewing(first, second, size=(120, 50)) as (app, pilot):
         await pilot.press("P", "J")
         assert app.review.state.current == "P2" and shown(app) == sorted(FILES)
         assert not app.posted
 
 
 async def test_lock_files_are_folded_and_count_as_unseen_until_they_are_opened() -> None:
-    app = ReviewApp(item())
-    async with app.run_test(size=(120, 60)) as pilot:
-        await opened(pilot)
+    async with reviewing(item(), size=(120, 60)) as (app, pilot):
         view = app.review.view
         last = len(FILES) - 1
         assert view.model.fold_state.collapsed == {last}
@@ -105,32 +99,27 @@ async def test_lock_files_are_folded_and_count_as_unseen_until_they_are_opened()
 async def test_a_lock_file_alone_is_not_folded() -> None:
     (proposal, diffs) = item()
     alone = [diff for diff in diffs if diff.change.path == "uv.lock"]
-    app = ReviewApp((proposal.model_copy(update={"files": (alone[0].change,)}), alone))
-    async with app.run_test(size=(120, 30)) as pilot:
-        await opened(pilot)
+    async with reviewing((proposal.model_copy(update={"files": (alone[0].change,)}), alone), size=(120, 30)) as (
+        app,
+        _pilot,
+    ):
         assert not app.review.view.model.fold_state.collapsed
 
 
 async def test_computed_facts_stand_apart_from_the_models_summary() -> None:
-    app = ReviewApp(item())
-    async with app.run_test(size=(120, 50)) as pilot:
-        await opened(pilot)
+    async with reviewing(item(), size=(120, 50)) as (app, _pilot):
         lines = [line.strip(" !▐▌█") for line in app.text().split("\n")]
         assert "+4 -7 in 5 files, adds eval, which runs code, removes 1 test" in lines
         assert app.text().count("Read the tides") == 1
 
 
 async def test_proposal_without_stored_order_is_shown_by_path() -> None:
-    app = ReviewApp(item(order=(), reasons=()))
-    async with app.run_test(size=(120, 50)) as pilot:
-        await opened(pilot)
+    async with reviewing(item(order=(), reasons=()), size=(120, 50)) as (app, _pilot):
         assert shown(app) == sorted(FILES)
 
 
 async def test_the_minimap_marks_the_hunk() -> None:
-    app = ReviewApp(item())
-    async with app.run_test(size=(120, 50)) as pilot:
-        await opened(pilot)
+    async with reviewing(item(), size=(120, 50)) as (app, pilot):
         view, minimap = app.review.view, app.query_one(MiniMap)
         first, second = list(rows_needing_attention(view.layout_rows, view.diffs))
         assert view.layout_rows.landmarks.hunk_keys[:2] == [(0, 0), (1, 0)]

@@ -130,9 +130,7 @@ async def test_dragging_from_right_line_numbers_selects_the_right_half() -> None
 async def test_a_double_click_selects_the_word_and_a_triple_click_the_line() -> None:
     long = "value = call(" + ", ".join(f"argument_{number}" for number in range(30)) + ")"
     diffs = [file_diff("a.py", "pass\n", f"pass\n    {long}\n")]
-    app = ReviewApp((proposal("P1", diffs), diffs))
-    async with app.run_test(size=SIZE) as pilot:
-        await ready(pilot)
+    async with reviewing((proposal("P1", diffs), diffs), size=SIZE) as (app, pilot):
         for keys in ((), ("v",), ("v", "w")):
             await pilot.press(*keys)
             app.screen.clear_selection()

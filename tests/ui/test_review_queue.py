@@ -5,7 +5,7 @@ from textual.content import Content
 
 from app.proposals.values.models import Proposal, ProposalState
 from app.review.review_state import ReviewState
-from tests.ui.review_app import BIG, ReviewApp, ready
+from tests.ui.review_app import BIG, ReviewApp, ready, reviewing
 from tests.ui.sample_diffs import stale
 from tests.ui.test_review_decisions import small
 from tests.ui.test_review_outcomes import click_on
@@ -44,9 +44,7 @@ async def test_keys_do_nothing_without_proposals() -> None:
 
 
 async def test_decided_proposals_are_one_line_that_opens_and_closes_by_key_and_click() -> None:
-    app = with_history()
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(app=with_history()) as (app, pilot):
         assert listed(app) == ["P15", "P16", "decided"]
         assert "▸ 14 decided" in app.text()
         app.review.approval_pane.queue.focus()
@@ -74,9 +72,7 @@ async def test_the_fold_opens_at_once_where_it_is_all_there_is() -> None:
 
 
 async def test_a_key_on_the_fold_decides_what_is_shown() -> None:
-    app = with_history(waiting=1)
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(app=with_history(waiting=1)) as (app, pilot):
         app.review.approval_pane.queue.focus()
         await pilot.press("j")
         await app.pass_grace()
@@ -86,9 +82,7 @@ async def test_a_key_on_the_fold_decides_what_is_shown() -> None:
 
 async def test_in_a_small_terminal_the_diff_keeps_its_room() -> None:
     """The sizes are what tabs, status bar and footer leave of 80x24 and 60x20, with this test's two lines below."""
-    app = with_history(waiting=3)
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(app=with_history(waiting=3)) as (app, pilot):
         for width, height in ((80, 21), (60, 17)):
             await pilot.resize_terminal(width, height + 2)
             assert app.review.diff_pane.size.height >= height * 2 / 3
@@ -96,9 +90,7 @@ async def test_in_a_small_terminal_the_diff_keeps_its_room() -> None:
 
 
 async def test_keys_are_offered_whole_or_not_at_all() -> None:
-    app = with_history(waiting=1, decided=0)
-    async with app.run_test(size=(40, 24)) as pilot:
-        await ready(pilot)
+    async with reviewing(app=with_history(waiting=1, decided=0), size=(40, 24)) as (app, pilot):
         for width in (*range(40, 100, 6), 110):
             await pilot.resize_terminal(width, 24)
             (line,) = [line for line in app.text().split("\n") if "approve" in line and "deny" in line]
@@ -107,9 +99,7 @@ async def test_keys_are_offered_whole_or_not_at_all() -> None:
 
 
 async def test_outcome_of_a_decision_is_shown_once() -> None:
-    app = with_history(waiting=1, decided=0)
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(app=with_history(waiting=1, decided=0)) as (app, pilot):
         app.put(small("P1", state=ProposalState.APPLIED)[0])
         app.review.show_outcome("P1 written: a.py. u undoes it.")
         await pilot.pause()
@@ -128,9 +118,7 @@ async def test_only_visible_lines_of_thousands_are_made_and_a_click_picks_the_on
         return proposal_row(state, proposal)
 
     monkeypatch.setattr(approval_pane, "proposal_row", counting)
-    app = thousands()
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(app=thousands()) as (app, pilot):
         app.review.approval_pane.queue.focus()
         rows = app.review.approval_pane.queue.size.height
         assert "1 of 5000 waiting" in app.text() and "P2 " in app.text()
@@ -158,9 +146,7 @@ async def test_only_visible_lines_of_thousands_are_made_and_a_click_picks_the_on
 
 
 async def test_a_new_proposal_is_shown_instead_of_a_stale_one_unless_somebody_looks_at_that() -> None:
-    app = with_history(waiting=1, decided=0)
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(app=with_history(waiting=1, decided=0)) as (app, pilot):
         app.query_one("#composer").focus()
         await pilot.pause()
         app.put(stale(app.proposals["P1"], "a.py changed on disk"))
@@ -182,9 +168,7 @@ async def test_a_new_proposal_is_shown_instead_of_a_stale_one_unless_somebody_lo
 
 
 async def test_undo_without_a_recent_decision_says_how_to_undo_an_earlier_one() -> None:
-    app = with_history(waiting=1, decided=1)
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(app=with_history(waiting=1, decided=1)) as (app, pilot):
         await pilot.press("u")
         assert "show it first: J leads there" in app.text() and app.posted == []
         app.review.approval_pane.queue.focus()

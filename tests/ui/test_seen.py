@@ -11,7 +11,7 @@ from textual.widgets import Static
 
 from app.proposals.values.models import FileDiff, FileOperation, ProposalState
 from app.review.review_state import UnseenParts
-from tests.ui.review_app import BIG, ReviewApp, ready, reviewing
+from tests.ui.review_app import BIG, ReviewApp, reviewing
 from tests.ui.sample_diffs import file_diff, many_lines, proposal, retry_proposal
 from tests.waiting import until
 from widgets.diff.diff_rows import NoteRow
@@ -53,9 +53,7 @@ def rewrite(count: int) -> list[FileDiff]:
 
 @pytest.mark.parametrize("size", [(60, 20), (160, 40)])
 async def test_a_glance_at_a_large_hunk_is_not_a_look_at_it_and_reading_it_by_pages_is(size: tuple[int, int]) -> None:
-    app = of(rewrite(150))
-    async with app.run_test(size=size) as pilot:
-        await ready(pilot)
+    async with reviewing(app=of(rewrite(150)), size=size) as (app, pilot):
         missing = unseen(app)
         assert missing.total == 300 and 0 < missing.lines < 300
         await pilot.press("y")
@@ -87,18 +85,19 @@ async def test_a_glance_at_a_large_hunk_is_not_a_look_at_it_and_reading_it_by_pa
 async def test_pages_are_enough_in_every_layout(keys: list[str], width: int) -> None:
     old = [f"line {number}" for number in range(160)]
     new = [f"{line} changed" if number % 25 < 9 else line for number, line in enumerate(old)]
-    app = of([file_diff("a.py", "\n".join(old), "\n".join(new)), *many_lines(60)])
-    async with app.run_test(size=(width, 20)) as pilot:
-        await ready(pilot)
+    async with reviewing(
+        app=of([file_diff("a.py", "\n".join(old), "\n".join(new)), *many_lines(60)]), size=(width, 20)
+    ) as (app, pilot):
         await pilot.press(*keys, "g")
         await page_to_the_end(pilot, app)
         assert not unseen(app)
 
 
 async def test_columns_that_were_not_drawn_are_not_seen_and_the_edge_says_that_there_is_more() -> None:
-    app = of([file_diff("a.py", "a = 1\nb = 2\n", f"a = 1\n{EVIL}\n")])
-    async with app.run_test(size=(100, 30)) as pilot:
-        await ready(pilot)
+    async with reviewing(app=of([file_diff("a.py", "a = 1\nb = 2\n", f"a = 1\n{EVIL}\n")]), size=(100, 30)) as (
+        app,
+        pilot,
+    ):
         assert "os.system" not in app.text()
         line = next(line for line in app.text().splitlines() if "b = 3" in line)
         assert line.rstrip("▐ ").endswith("→"), line
@@ -114,9 +113,7 @@ async def test_columns_that_were_not_drawn_are_not_seen_and_the_edge_says_that_t
 
 
 async def test_wrapped_the_same_line_is_seen_at_once() -> None:
-    app = of([file_diff("a.py", "b = 2\n", f"{EVIL}\n")])
-    async with app.run_test(size=(100, 30)) as pilot:
-        await ready(pilot)
+    async with reviewing(app=of([file_diff("a.py", "b = 2\n", f"{EVIL}\n")]), size=(100, 30)) as (app, pilot):
         await pilot.press("w")
         assert "os.system('evil')" in app.text()
         assert not unseen(app)
@@ -125,9 +122,9 @@ async def test_wrapped_the_same_line_is_seen_at_once() -> None:
 @pytest.mark.parametrize("keys", [[], ["w"], ["v"], ["v", "w"]])
 async def test_a_line_of_half_a_megabyte_is_shown_around_its_change(keys: list[str]) -> None:
     start, end = "x = [" + "1, " * 80_000, "2, " * 80_000 + "]"
-    app = of([file_diff("a.py", f"{start}7777, {end}\n", f"{start}8888, {end}\n")])
-    async with app.run_test(size=(100, 30)) as pilot:
-        await ready(pilot)
+    async with reviewing(
+        app=of([file_diff("a.py", f"{start}7777, {end}\n", f"{start}8888, {end}\n")]), size=(100, 30)
+    ) as (app, pilot):
         await pilot.press(*keys)
         text = app.text()
         assert "7777" in text and "8888" in text
@@ -137,9 +134,10 @@ async def test_a_line_of_half_a_megabyte_is_shown_around_its_change(keys: list[s
 
 async def test_hidden_part_of_a_line_can_be_opened_and_closed() -> None:
     start, end = "begin " + "a" * 900, "z" * 900 + " finish"
-    app = of([file_diff("a.py", f"{start} 1 {end}\n", f"{start} 2 {end}\n")])
-    async with app.run_test(size=(100, 40)) as pilot:
-        await ready(pilot)
+    async with reviewing(app=of([file_diff("a.py", f"{start} 1 {end}\n", f"{start} 2 {end}\n")]), size=(100, 40)) as (
+        app,
+        pilot,
+    ):
         await pilot.press("w")
         folded = app.text()
         assert "unchanged⋯" in folded and "finish" not in folded
@@ -150,9 +148,7 @@ async def test_hidden_part_of_a_line_can_be_opened_and_closed() -> None:
 
 
 async def test_a_row_taller_than_the_pane_is_paged_through() -> None:
-    app = of([file_diff("a.py", None, "word " * 2_000 + "\n")])
-    async with app.run_test(size=(60, 20)) as pilot:
-        await ready(pilot)
+    async with reviewing(app=of([file_diff("a.py", None, "word " * 2_000 + "\n")]), size=(60, 20)) as (app, pilot):
         await pilot.press("w", "g")
         await page_to_the_end(pilot, app)
         assert not unseen(app)
@@ -160,9 +156,7 @@ async def test_a_row_taller_than_the_pane_is_paged_through() -> None:
 
 async def test_the_file_list_and_the_position_name_what_is_left_and_a_key_leads_there() -> None:
     diffs = [*rewrite(60), file_diff("b.py", "a\n", "b\n", first=2), file_diff("c.py", "a\n", "b\n", first=3)]
-    app = of(diffs)
-    async with app.run_test(size=(90, 30)) as pilot:
-        await ready(pilot)
+    async with reviewing(app=of(diffs), size=(90, 30)) as (app, pilot):
         files, view = app.query_one(FileList), app.review.view
         missing = unseen(app).lines - 4
         assert f"{missing} of 120 unseen" in files.render_line(0).text
@@ -181,9 +175,7 @@ async def test_the_file_list_and_the_position_name_what_is_left_and_a_key_leads_
 
 
 async def test_a_file_that_is_closed_shows_nothing_and_the_key_opens_it() -> None:
-    app = of([file_diff("a.py", "1\n", "2\n"), *rewrite(30)])
-    async with app.run_test(size=(80, 12)) as pilot:
-        await ready(pilot)
+    async with reviewing(app=of([file_diff("a.py", "1\n", "2\n"), *rewrite(30)]), size=(80, 12)) as (app, pilot):
         await pilot.press("right_curly_bracket", "enter", "G")
         missing = unseen(app).lines
         assert missing > 50
@@ -198,9 +190,7 @@ async def test_behind_a_dialog_nothing_is_seen_until_it_closes() -> None:
         def compose(self):  # type: ignore[no-untyped-def]
             yield Static("dialog")
 
-    app = of(rewrite(20))
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(app=of(rewrite(20))) as (app, pilot):
         diffs = rewrite(21)
         await app.push_screen(Dialog())
         app.put(proposal("P1", diffs, revision=2), diffs)
@@ -233,9 +223,7 @@ async def test_a_re_base_is_told_after_it_was_shown_and_what_it_changed_is_unsee
     first, second = (
         [file_diff("a.py", f"{top}1\n2\n", f"{top}1\nx{top}\n", rebased=bool(top))] for top in ("", "0\n")
     )
-    app = of(first)
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(app=of(first)) as (app, pilot):
         assert "re-based since" not in app.text()
         app.put(proposal("P1", second, revision=2), second)
         await pilot.pause()
@@ -271,18 +259,14 @@ async def test_all_and_a_part_are_asked_about_alike() -> None:
 
 async def test_a_mode_change_is_seen_with_the_head_of_its_file() -> None:
     far = file_diff("run.sh", "a\n", "a\n", op=FileOperation.MODE)
-    app = of([*rewrite(60), far])
-    async with app.run_test(size=(90, 24)) as pilot:
-        await ready(pilot)
+    async with reviewing(app=of([*rewrite(60), far]), size=(90, 24)) as (app, pilot):
         assert "run.sh" in unseen(app).paths
         await pilot.press("G")
         assert unseen(app).paths == ("big.py",)
 
 
 async def test_from_the_approvals_too_the_key_beside_what_is_unseen_leads_there() -> None:
-    app = of(rewrite(150))
-    async with app.run_test(size=(100, 24)) as pilot:
-        await ready(pilot)
+    async with reviewing(app=of(rewrite(150)), size=(100, 24)) as (app, pilot):
         for way in ("key", "click"):
             app.review.query_one(ReviewQueue).focus()
             await pilot.pause()
@@ -299,9 +283,7 @@ async def test_from_the_approvals_too_the_key_beside_what_is_unseen_leads_there(
 
 async def test_in_16_colours_the_question_stands_out_and_can_be_read() -> None:
     diffs = rewrite(150)
-    app = ReviewApp((proposal("P1", diffs), diffs))
-    async with app.run_test(size=(100, 30)) as pilot:
-        await ready(pilot)
+    async with reviewing((proposal("P1", diffs), diffs), size=(100, 30)) as (app, pilot):
         await pilot.press("y")
         question = app.review.approval_pane.query_one("#question")
         for theme in ("ansi-dark", "ansi-light"):

@@ -3,7 +3,7 @@
 import pytest
 
 from app.proposals.values.models import FileDiff
-from tests.ui.review_app import BIG, ReviewApp, ready
+from tests.ui.review_app import ReviewApp, ready, reviewing
 from tests.ui.sample_diffs import blocks, file_diff, proposal
 from tests.waiting import until
 from widgets.diff.diff_arrangement import DiffComment
@@ -72,9 +72,7 @@ async def test_the_key_leaves_it_out_and_counts_it_and_what_is_looked_for_brings
 
 
 async def test_hidden_white_space_hunks_count_as_unseen_and_are_asked_about() -> None:
-    app = of(formatted())
-    async with app.run_test(size=(100, 60)) as pilot:
-        await ready(pilot)
+    async with reviewing(app=of(formatted()), size=(100, 60)) as (app, pilot):
         state = app.review.state
         assert state.unseen_parts(app.proposals["P1"]).lines == 32
         await pilot.press("y")
@@ -115,9 +113,7 @@ async def test_a_hunk_of_white_space_alone_is_one_row_that_is_taken_out_and_open
 
 async def test_indentation_that_has_meaning_stays_and_says_so() -> None:
     old = "if a:\n    b = 1   \n    c()\n"
-    app = of(file_diff("a.py", old, "if a:\n    b = 1\nc()\n"))
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(app=of(file_diff("a.py", old, "if a:\n    b = 1\nc()\n"))) as (app, _pilot):
         text = app.text()
         assert "1 line changes in indentation alone, which has meaning in Python: shown" in text
         assert "1 line differs in white space only" in text
@@ -126,17 +122,13 @@ async def test_indentation_that_has_meaning_stays_and_says_so() -> None:
 
 
 async def test_in_an_unknown_language_indentation_stays() -> None:
-    app = of(file_diff("notes", "  a\n", "a\n"))
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(app=of(file_diff("notes", "  a\n", "a\n"))) as (app, _pilot):
         assert "in indentation alone, which may have meaning here: shown" in app.text()
 
 
 async def test_words_are_compared_with_the_line_that_they_were() -> None:
     old = "a( 1 );\nvalue = first + 2;\nother();\n"
-    app = of(file_diff("a.c", old, "new();\na(1);\nvalue = second + 2;\n"))
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(app=of(file_diff("a.c", old, "new();\na(1);\nvalue = second + 2;\n"))) as (app, _pilot):
         marks, diff = app.review.view.model.render_context.marks, app.diffs["P1"][0]
         assert len(diff.change.hunks) == 1
         assert marks.changed_words(0, 0, "new", 2) == (((8, 14),), False)
@@ -145,8 +137,6 @@ async def test_words_are_compared_with_the_line_that_they_were() -> None:
 async def test_a_large_change_is_looked_through_beside_the_event_loop() -> None:
     diff = blocks(6_000)[0]
     lines = [f"{line} " if number % 60 < 10 else line for number, line in enumerate(diff.old)]
-    app = of(diff.model_copy(update={"new": tuple(lines)}))
-    async with app.run_test(size=BIG) as pilot:
-        await ready(pilot)
+    async with reviewing(app=of(diff.model_copy(update={"new": tuple(lines)}))) as (app, _pilot):
         await until(lambda: "white space off: 1,000 lines" in app.text(), "the count")
         assert "hunk 3: 10 lines differ in white space only" in app.text()
