@@ -25,9 +25,15 @@ from app.ui.context.slash_commands import BadArgument
 BY_ID = {action.id: action for action in ACTIONS}
 
 
-def test_the_standard_keys_are_taken_as_they_are() -> None:
+def test_standard_and_free_keys_are_taken() -> None:
     assert validate_keymap({}) == {}
     assert validate_keymap({action.id: action.keys for action in ACTIONS if action.keys})
+    keymap = validate_keymap({"review.approve": "ctrl+y"})
+    assert effective_keys(BY_ID["review.approve"], keymap) == ("ctrl+y",)
+    assert effective_keys(BY_ID["review.deny"], keymap) == ("n",)
+    assert [(action.id, keys) for action, keys in user_added_bindings(validate_keymap({"app.settings": "f9"}))] == [
+        ("app.settings", "f9")
+    ]
 
 
 @pytest.mark.parametrize("sign", string.punctuation)
@@ -41,12 +47,6 @@ def test_a_sign_reaches_textual_by_its_name() -> None:
     assert validate_keymap({"review.approve": "ctrl+y, |"}) == {"review.approve": "ctrl+y,vertical_line"}
     with pytest.raises(KeymapError, match=r"are both on '\)'"):
         validate_keymap({"review.approve": ")"})
-
-
-def test_a_free_key_is_taken() -> None:
-    keymap = validate_keymap({"review.approve": "ctrl+y"})
-    assert effective_keys(BY_ID["review.approve"], keymap) == ("ctrl+y",)
-    assert effective_keys(BY_ID["review.deny"], keymap) == ("n",)
 
 
 @pytest.mark.parametrize(
@@ -135,12 +135,6 @@ def test_no_accepted_keymap_puts_approve_and_deny_on_one_key(keymap: dict[str, s
             assert not keys[first] & keys[second]
 
 
-def test_actions_without_a_standard_key_can_get_one() -> None:
-    assert [(action.id, keys) for action, keys in user_added_bindings(validate_keymap({"app.settings": "f9"}))] == [
-        ("app.settings", "f9")
-    ]
-
-
 @pytest.mark.parametrize(
     ("key", "name"),
     [
@@ -158,24 +152,15 @@ def test_keys_are_named_as_people_know_them(key: str, name: str) -> None:
     assert key_name(key) == name
 
 
-def test_ids_and_commands_are_unique() -> None:
+def test_actions_have_names_help_and_ids_of_their_own() -> None:
     ids = [action.id for action in ACTIONS]
     commands = [action.command for action in ACTIONS if action.command]
     assert len(set(ids)) == len(ids)
     assert len(set(commands)) == len(commands)
-
-
-def test_no_decision_works_before_the_focused_widget_sees_the_key() -> None:
     assert not [action.id for action in ACTIONS if action.priority and not action.id.startswith("app.")]
-
-
-def test_every_binding_can_be_remapped_by_its_id() -> None:
     assert all(
         binding.id for binding in make_bindings("app", "review", "diff", "files", "approval", "chat", "composer")
     )
-
-
-def test_every_command_says_what_it_does() -> None:
     assert all(action.help.endswith(".") for action in ACTIONS if action.command)
 
 

@@ -182,14 +182,12 @@ class TestFilesChanged:
         assert told is not None
         assert "(different now: lines gone at the top, lines 3-5, line 40, lines gone after line 77)" in told.text
 
-    def test_many_places_are_counted(self) -> None:
+    def test_many_places_and_files_are_counted(self) -> None:
         told = files_changed_note(
             {"a.py": FileChangedSinceRead("2", tuple(LineSpan(at, at + 1) for at in range(0, 100, 2)))}
         )
         assert told is not None
         assert "line 11, 44 more places)" in told.text and "line 13" not in told.text
-
-    def test_many_files_are_counted(self) -> None:
         told = files_changed_note({f"{n}.py": FileChangedSinceRead("2") for n in range(50)})
         assert told is not None
         assert "and 30 more files" in told.text
@@ -210,10 +208,12 @@ def after(*events: Event) -> UnansweredDenials:
     return feedback
 
 
-def test_a_closing_request_does_not_deliver_it() -> None:
+def test_a_denial_is_delivered_with_its_comments_by_an_open_request() -> None:
     assert after(DENIED).undelivered
     assert after(DENIED, RequestSent(closing=True)).undelivered
     assert not after(DENIED, RequestSent(closing=True), RequestSent()).undelivered
+    comment = LineComment(path="a", line=1, side="new", quote="+x", text="Why?")
+    assert after(ProposalDecided(proposal="P1", decision=DecisionKind.DENIED, comments=(comment,))).undelivered
 
 
 @pytest.mark.parametrize("decision", [DecisionKind.APPROVED, DecisionKind.PARTLY_APPROVED])
@@ -228,30 +228,16 @@ def test_a_decision_without_words_asks_for_nothing(decision: DecisionKind) -> No
     assert not after(ProposalDecided(proposal="P1", decision=decision)).undelivered
 
 
-def test_line_comments_are_feedback() -> None:
-    comment = LineComment(path="a", line=1, side="new", quote="+x", text="Why?")
-    assert after(ProposalDecided(proposal="P1", decision=DecisionKind.DENIED, comments=(comment,))).undelivered
-
-
-def test_denial_is_answered_only_by_the_proposal_that_revises_it() -> None:
+def test_denial_is_answered_only_by_the_proposal_that_revises_it_or_a_new_subject() -> None:
     assert after(DENIED, RequestSent()).unanswered == ("P1",)
     assert after(DENIED, RequestSent(), staged("P2")).unanswered == ("P1",)
     assert after(DENIED, RequestSent(), staged("P3", supersedes="P1")).unanswered == ()
-
-
-def test_the_latest_unanswered_denial_comes_first() -> None:
     other = ProposalDecided(proposal="P2", decision=DecisionKind.DENIED, feedback="Neither.")
     assert after(DENIED, other).unanswered == ("P2", "P1")
     assert after(DENIED, other, DENIED).unanswered == ("P1", "P2")
-
-
-def test_reopened_denial_is_delivered_but_needs_no_answer() -> None:
     reopened = ProposalDecided(proposal="P1", decision=DecisionKind.REOPENED)
     assert after(DENIED, reopened).undelivered
     assert after(DENIED, RequestSent(), reopened).unanswered == ()
-
-
-def test_a_new_message_is_a_new_subject_once_the_feedback_was_delivered() -> None:
     assert after(DENIED, RequestSent(), TurnStarted(cause="message")).unanswered == ()
     assert after(DENIED, RequestSent(), TurnStarted(cause="answer")).unanswered == ("P1",)
     assert after(DENIED, TurnStarted(cause="message")).unanswered == ("P1",)

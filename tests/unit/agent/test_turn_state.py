@@ -112,10 +112,15 @@ def test_repeats_are_counted_per_call_until_something_changes() -> None:
     assert turn.repeats == 1
 
 
-def test_steps_without_effect_are_counted_in_a_row() -> None:
+def test_steps_without_effect_and_nudges_are_counted_in_a_row_and_results_once() -> None:
     failing = (*step(1, CallOutcome.ERROR), *step(2, CallOutcome.INVALID))
     assert after(*failing).fruitless_steps == 2
     assert after(*failing, *step(3)).fruitless_steps == 0
+    turn = after(*step(1, CallOutcome.ERROR), done("c1.0", CallOutcome.ERROR), done("c9.9"))
+    assert (turn.fruitless_steps, turn.last) == (1, LastStep.RESULTS)
+    empty = (AssistantMessage(), nudge_instruction(InterventionKind.EMPTY_RESPONSE))
+    assert after(*empty).nudges[InterventionKind.EMPTY_RESPONSE] == 1
+    assert after(*empty, *step(2)).nudges[InterventionKind.EMPTY_RESPONSE] == 0
 
 
 def test_turn_without_progress_is_described_by_its_calls() -> None:
@@ -130,11 +135,6 @@ def test_turn_without_progress_is_described_by_its_calls() -> None:
     assert "was step 2: read_file" in told.description
     turn.apply(START)
     assert turn.progress(50).effect == ""
-
-
-def test_a_result_that_comes_twice_counts_once() -> None:
-    turn = after(*step(1, CallOutcome.ERROR), done("c1.0", CallOutcome.ERROR), done("c9.9"))
-    assert (turn.fruitless_steps, turn.last) == (1, LastStep.RESULTS)
 
 
 def test_no_room_for_an_answer_is_over_once_room_is_made_which_a_response_ends() -> None:
@@ -152,12 +152,6 @@ def test_no_room_for_an_answer_is_over_once_room_is_made_which_a_response_ends()
     assert (turn.last, turn.compacted) == (LastStep.USER, True)
     turn.apply(no_room)
     assert (turn.last, turn.compacted) == (LastStep.NO_ROOM, True)
-
-
-def test_nudges_count_in_a_row() -> None:
-    empty = (AssistantMessage(), nudge_instruction(InterventionKind.EMPTY_RESPONSE))
-    assert after(*empty).nudges[InterventionKind.EMPTY_RESPONSE] == 1
-    assert after(*empty, *step(2)).nudges[InterventionKind.EMPTY_RESPONSE] == 0
 
 
 def test_discarded_attempts_number_the_responses_but_change_nothing_else() -> None:

@@ -108,21 +108,19 @@ class TestMissingResults:
         sent = messages(*HELLO, *closed, *later, TurnStarted(cause="message"))
         assert contents(sent, "tool") == ["content", missing.ENDED_BEFORE]
 
-    def test_a_truncated_response_and_a_malformed_call_say_so(self) -> None:
+    def test_a_truncated_response_and_a_malformed_or_endless_call_say_so(self) -> None:
         assert contents(messages(*HELLO, response(call(), state="truncated")), "tool") == [missing.TRUNCATED]
         broken = call(arguments=None, raw_arguments='{"pa', invalid="Unterminated string")
         (text,) = contents(messages(*HELLO, response(broken)), "tool")
         assert "Unterminated string" in text
         assert '{"pa' in text
+        broken = call(arguments=None, raw_arguments='{"path": "' + "x" * 50_000, invalid="Unterminated string")
+        (text,) = contents(messages(*HELLO, response(broken)), "tool")
+        assert text.endswith("xxx… (50010 characters)") and len(text) < 2_500
 
     def test_a_result_without_text_says_so(self) -> None:
         empty = done("c1.0", " \n")
         assert contents(messages(*HELLO, response(call()), empty), "tool") == [missing.NO_OUTPUT]
-
-    def test_arguments_without_end_are_shown_by_their_beginning(self) -> None:
-        broken = call(arguments=None, raw_arguments='{"path": "' + "x" * 50_000, invalid="Unterminated string")
-        (text,) = contents(messages(*HELLO, response(broken)), "tool")
-        assert text.endswith("xxx… (50010 characters)") and len(text) < 2_500
 
     def test_calls_after_a_question_were_not_run(self) -> None:
         asked = Question(call="c1.0", text="which?")
@@ -145,29 +143,23 @@ class TestQuestions:
         assert shape(sent) == "system user assistant tool"
         assert contents(sent, "tool") == ["the left one"]
 
-    def test_a_message_instead_of_an_answer(self) -> None:
+    def test_a_message_instead_of_an_answer_also_after_a_crash(self) -> None:
         sent = messages(*self.ASKED, TurnStarted(cause="message"), UserMessage(text="never mind"))
         assert contents(sent, "tool") == [missing.ANSWERED_OTHERWISE]
         assert contents(sent, "user") == ["hello", "never mind"]
-
-    def test_a_message_instead_of_an_answer_after_a_crash(self) -> None:
         sent = messages(*self.ASKED[:-1], UserMessage(text="never mind"), TurnStarted(cause="message"))
         assert contents(sent, "tool") == [missing.ANSWERED_OTHERWISE]
 
-    def test_an_empty_answer_is_still_an_answer(self) -> None:
+    def test_answers_are_told_though_empty_or_several_or_to_nothing(self) -> None:
         assert contents(messages(*self.ASKED, Answer(call="c1.0", text=" ")), "tool") == [missing.EMPTY_ANSWER]
-
-    def test_two_answers_are_both_told(self) -> None:
         answers = (Answer(call="c1.0", text="left"), Answer(call="c1.0", text="no, right"))
         assert contents(messages(*self.ASKED, *answers), "tool") == ["left\n\nno, right"]
+        assert contents(messages(*HELLO, Answer(call="c9.9", text="yes")), "user") == ["hello\n\nyes"]
 
     def test_an_answer_to_a_question_that_was_cut_away_is_not_lost(self) -> None:
         compacted = Compacted(upto=5, summary="s", method="summary")
         sent = messages(*self.ASKED, compacted, Answer(call="c1.0", text="left"))
         assert contents(sent, "user") == ["hello", "left"]
-
-    def test_an_answer_to_nothing_is_not_lost(self) -> None:
-        assert contents(messages(*HELLO, Answer(call="c9.9", text="yes")), "user") == ["hello\n\nyes"]
 
 
 class TestClosingRequest:
@@ -182,10 +174,12 @@ class TestClosingRequest:
         assert payload.tool_choice == "none"
         assert payload.tools is FACTS.tools
 
-    def test_closing_note_is_last(self) -> None:
+    def test_closing_note_is_last_while_its_request_is_repeated(self) -> None:
         other = Intervention(kind=InterventionKind.NO_PROGRESS, text="stuck", scope="request")
         fact = Intervention(kind=InterventionKind.FACT, text="fact")
         assert messages(*self.LOG, other, fact)[-1]["content"] == STOP.text
+        repeated = (RequestSent(closing=True), response(text="half", state="discarded"))
+        assert messages(*self.LOG, *repeated)[-1]["content"] == STOP.text
 
     @pytest.mark.parametrize(
         "after",
@@ -198,10 +192,6 @@ class TestClosingRequest:
     def test_closing_note_is_gone_in_the_next_request(self, after: Event) -> None:
         assert STOP.text not in str(messages(*self.LOG, RequestSent(closing=True), after))
 
-    def test_closing_note_stays_while_its_request_is_repeated(self) -> None:
-        repeated = (RequestSent(closing=True), response(text="half", state="discarded"))
-        assert messages(*self.LOG, *repeated)[-1]["content"] == STOP.text
-
     def test_the_field_is_left_out_where_the_server_rejects_it(self) -> None:
         payload = project(
             self.LOG, Profile(tool_choice_none="rejected"), PayloadInputs("prompt", FACTS.tools, closing=True)
@@ -209,12 +199,10 @@ class TestClosingRequest:
         assert payload.tool_choice is None
         assert payload.tools is FACTS.tools
 
-    def test_folded_it_is_in_the_first_system_message(self) -> None:
+    def test_folded_it_is_in_the_first_system_message_or_a_marked_block(self) -> None:
         sent = messages(*self.LOG, profile=Profile(mid_system="fold_first"))
         assert shape(sent) == "system user assistant tool tool"
         assert STOP.text in sent[0]["content"]
-
-    def test_without_any_system_role_it_is_a_marked_block(self) -> None:
         sent = messages(*self.LOG, profile=Profile(mid_system="fold_user"))
         assert shape(sent) == "user assistant tool tool user"
         assert sent[-1]["content"].startswith("<signoff-note>\nWritten by the program signoff, not by the user:")
@@ -349,10 +337,8 @@ class TestCompaction:
             assert "s3" in sent[1]["content"]
             assert "covered" not in str(sent)
 
-    def test_a_cut_without_a_summary_says_so(self) -> None:
+    def test_a_cut_says_whether_there_is_a_summary(self) -> None:
         assert "left out to make room" in self.log(7, summary="")[1]["content"]
-
-    def test_a_cut_after_a_summary_keeps_the_summary(self) -> None:
         summarised = Compacted(upto=2, summary="we fixed it", method="summary")
         cut = Compacted(upto=3, summary="", method="truncation")
         sent = messages(*HELLO, response(text="covered"), summarised, cut, response(text="new"))
@@ -471,7 +457,7 @@ class TestProfiles:
     def test_developer_role(self) -> None:
         assert messages(*self.LOG, profile=Profile(developer_role=True))[0]["role"] == "developer"
 
-    def test_reasoning_goes_back_to_the_same_model_only(self) -> None:
+    def test_extras_and_reasoning_go_back_to_the_same_model_only(self) -> None:
         same = Profile(reasoning_echo="same_model")
         assert messages(*self.LOG, profile=same, facts=self.SAME)[2]["reasoning_details"] == [1]
         assert "reasoning_details" not in messages(*self.LOG, profile=same)[2]
@@ -479,6 +465,11 @@ class TestProfiles:
         required = Profile(reasoning_echo="required_on_calls")
         assert messages(*self.LOG, profile=required, facts=self.SAME)[2]["reasoning_content"] == "hm"
         assert messages(*self.LOG, profile=required)[2]["reasoning_content"] == ""
+        log = (*HELLO, response(call(extras={"extra_content": 1}), endpoint="e", model="m"))
+        echo = Profile(call_extras_echo=True)
+        assert messages(*log, profile=echo, facts=self.SAME)[2]["tool_calls"][0]["extra_content"] == 1
+        assert "extra_content" not in messages(*log, profile=echo)[2]["tool_calls"][0]
+        assert "extra_content" not in messages(*log, facts=self.SAME)[2]["tool_calls"][0]
 
     def test_opaque_fields_cannot_replace_a_messages_own(self) -> None:
         log = (
@@ -487,13 +478,6 @@ class TestProfiles:
         )
         sent = messages(*log, profile=Profile(reasoning_echo="same_model"), facts=self.SAME)
         assert sent[-1] == {"role": "assistant", "content": "hi", "kept": 1}
-
-    def test_call_extras_go_back_to_the_same_model_only(self) -> None:
-        log = (*HELLO, response(call(extras={"extra_content": 1}), endpoint="e", model="m"))
-        echo = Profile(call_extras_echo=True)
-        assert messages(*log, profile=echo, facts=self.SAME)[2]["tool_calls"][0]["extra_content"] == 1
-        assert "extra_content" not in messages(*log, profile=echo)[2]["tool_calls"][0]
-        assert "extra_content" not in messages(*log, facts=self.SAME)[2]["tool_calls"][0]
 
     def test_a_note_between_two_turns_of_the_model_is_a_turn_of_its_own_where_folded(self) -> None:
         log = (*HELLO, response(text="hi"), TurnEnded(stopped="answer"), TurnStarted(cause="continue"))

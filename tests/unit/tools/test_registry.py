@@ -64,10 +64,6 @@ def test_schemas_are_the_plain_core_that_every_server_takes(tool: dict[str, Any]
                 assert part.get("description"), f"{name} needs a description"
 
 
-def test_an_argument_named_like_a_dropped_keyword_would_survive() -> None:
-    assert "pattern" in TOOLS.schemas[2]["function"]["parameters"]["properties"]
-
-
 def test_schemas_are_the_same_bytes_in_every_process() -> None:
     code = "import json; from tests.unit.tools.memory_draft import nowhere; print(json.dumps(nowhere().schemas))"
     seeds = [
@@ -79,18 +75,16 @@ def test_schemas_are_the_same_bytes_in_every_process() -> None:
     assert seeds[0] == seeds[1] == json.dumps(TOOLS.schemas) + "\n"
 
 
-def test_two_tools_of_one_name_are_a_defect() -> None:
-    tool = TOOLS.get_tool("read_file")
-    assert tool is not None
-    with pytest.raises(ValueError, match="same name"):
-        ToolSet([tool, tool])
-
-
-def test_get_knows_only_its_tools() -> None:
+def test_each_tool_is_known_once_and_by_its_name() -> None:
     assert TOOLS.get_tool("read_file") is not None
     assert TOOLS.get_tool("rm") is None
     with pytest.raises(ToolError, match=r"no tool 'rm'.*read_file"):
         TOOLS.parse_arguments("rm", {})
+    tool = TOOLS.get_tool("read_file")
+    assert tool is not None
+    with pytest.raises(ValueError, match="same name"):
+        ToolSet([tool, tool])
+    assert "pattern" in TOOLS.schemas[2]["function"]["parameters"]["properties"]
 
 
 @pytest.mark.parametrize(
