@@ -300,21 +300,18 @@ def test_an_image_without_pixels_is_damaged(size: tuple[int, int]) -> None:
         read_image_format(gif(*size))
 
 
-def test_a_png_begins_with_its_header() -> None:
+def test_damaged_formats_are_told_and_bytes_between_jpeg_segments_are_none() -> None:
     with pytest.raises(NotAnImage, match="damaged"):
         read_image_format(png(300, 200).replace(b"IHDR", b"tEXt"))
+    frame = b"\xc0\0\x11\x08\0\x14\0\x1e" + bytes(10)
+    assert read_image_format(b"\xff\xd8\xff\xe0\0\2\xff" + frame + b"\xff\xd9")[1:] == (30, 20)
+    with pytest.raises(NotAnImage, match="damaged"):
+        read_image_format(b"\xff\xd8\xff\xe0\0\2" + frame + b"\xff\xd9")
 
 
 @pytest.mark.parametrize(("size", "said"), [(999, "999 bytes"), (214_400, "214 KB"), (3_900_000, "3.9 MB")])
 def test_a_size_is_said_for_people(size: int, said: str) -> None:
     assert format_bytes(size) == said
-
-
-def test_bytes_between_jpeg_segments_are_no_segment() -> None:
-    frame = b"\xc0\0\x11\x08\0\x14\0\x1e" + bytes(10)
-    assert read_image_format(b"\xff\xd8\xff\xe0\0\2\xff" + frame + b"\xff\xd9")[1:] == (30, 20)
-    with pytest.raises(NotAnImage, match="damaged"):
-        read_image_format(b"\xff\xd8\xff\xe0\0\2" + frame + b"\xff\xd9")
 
 
 @given(

@@ -65,12 +65,10 @@ def changed(source: str, before: str, after: str) -> str:
 
 
 class TestExact:
-    def test_a_part_of_a_line(self) -> None:
+    def test_parts_of_a_line_and_whole_lines(self) -> None:
         result, match = edit(SOURCE, "handle.read()", "handle.read().strip()")
         assert result == changed(SOURCE, "handle.read()", "handle.read().strip()")
         assert (match.rung, match.line) == (MatchLevel.EXACT, 8)
-
-    def test_whole_lines(self) -> None:
         result, match = edit(SOURCE, "import os\nimport sys\n", "import sys\n")
         assert result == changed(SOURCE, "import os\n", "")
         assert match.rung is MatchLevel.EXACT
@@ -92,10 +90,8 @@ class TestExact:
     def test_a_newline_at_one_end_joins_no_lines(self, old: str, new: str, expected: str) -> None:
         assert edit("a\nb\nc\n", old, new)[0] == expected
 
-    def test_removing_a_stripped_line_removes_its_indentation(self) -> None:
+    def test_removing_a_part_of_a_line_keeps_or_removes_it(self) -> None:
         assert edit("if x:\n    foo()\n    bar()\n", "bar()", "")[0] == "if x:\n    foo()\n"
-
-    def test_removing_a_trailing_comment_keeps_the_line(self) -> None:
         assert edit("a = 1  # one\nb = 2\n", "  # one\n", "")[0] == "a = 1\nb = 2\n"
 
     def test_a_word_is_not_found_inside_a_longer_one(self) -> None:
@@ -198,45 +194,31 @@ class TestLikePlaces:
 
 
 class TestEndings:
-    def test_new_lines_are_given_the_files_endings(self) -> None:
+    def test_new_lines_are_given_the_files_endings_and_others_keep_theirs(self) -> None:
         data, _ = apply(b"a\r\nb\r\nc\r\n", Replacement("a\nb\n", "a\nx\ny\n"))
         assert data == b"a\r\nx\r\ny\r\nc\r\n"
-
-    def test_untouched_lines_of_a_mixed_file_keep_theirs(self) -> None:
         data, _ = apply(b"a\r\nb\nc\r\n", Replacement("b", "x"))
         assert data == b"a\r\nx\nc\r\n"
 
-    def test_the_missing_final_newline_stays_missing(self) -> None:
+    def test_the_missing_final_newline_stays_missing_unless_it_is_asked_for(self) -> None:
         assert apply(b"a\nb", Replacement("b", "x"))[0] == b"a\nx"
         assert apply(b"a\nb", Replacement("b\n", "b\nc\n"))[0] == b"a\nb\nc"
         assert apply(b"a\r\nb", Replacement("b", "b\nc"))[0] == b"a\r\nb\r\nc"
-
-    def test_the_final_newline_can_be_asked_for(self) -> None:
         assert apply(b"a\nb", Replacement("b", "b\n"))[0] == b"a\nb\n"
         assert apply(b"a\nb\r\nc", Replacement("c", "c\n"))[0] == b"a\nb\r\nc\r\n"
-
-    def test_lines_that_go_together_with_the_end_leave_no_empty_one(self) -> None:
         assert apply(b"x\n\na", Replacement("\na", "bc\n\n"))[0] == b"x\nbc\n"
 
-    def test_a_byte_order_mark_stays_in_front(self) -> None:
+    def test_other_encodings_keep_their_bytes(self) -> None:
         mark = b"\xef\xbb\xbf"
         assert apply(mark + b"a\nb\n", Replacement("a\n", "x\na\n"))[0] == mark + b"x\na\nb\n"
         assert apply(mark + b"a\nb\n", Replacement("a\n", ""))[0] == mark + b"b\n"
-
-    def test_utf16(self) -> None:
         data = b"\xff\xfe" + "zwei ß\r\nдва\r\n".encode("utf-16-le")
         result, _ = apply(data, Replacement("ß", "ss"))
         assert result == b"\xff\xfe" + "zwei ss\r\nдва\r\n".encode("utf-16-le")
-
-    def test_latin1_lines_that_stay_keep_their_bytes(self) -> None:
         assert apply(b"caf\xe9\nb\n", Replacement("b", "c"))[0] == b"caf\xe9\nc\n"
         with pytest.raises(NotEditable):
             apply(b"caf\xe9\nb\n", Replacement("b", "ß"))
-
-    def test_a_form_feed_is_no_line_end(self) -> None:
         assert apply("a\x0cb\u2028c\nd\n", Replacement("b\u2028c", "x"))[0] == b"a\x0cx\nd\n"
-
-    def test_a_binary_file_is_refused(self) -> None:
         with pytest.raises(NotEditable, match="binary"):
             apply(b"a\0b", Replacement("a", "b"))
 
@@ -260,17 +242,13 @@ class TestTolerantRungs:
             "            data = handle.read()\n            data = data.strip()\n",
         )
 
-    def test_indentation_is_taken_away(self) -> None:
+    def test_indentation_is_taken_away_and_spaces_become_the_tabs_of_the_file(self) -> None:
         result, match = edit("if a:\n  b\nc\n", "    if a:\n      b\n", "    if a:\n      x\n")
         assert (result, match.rung) == ("if a:\n  x\nc\n", MatchLevel.INDENTATION)
-
-    def test_spaces_become_the_tabs_of_the_file(self) -> None:
         result, match = edit(
             "f {\n\tif a {\n\t\tb\n\t}\n}\n", "    if a {\n        b\n", "    if a {\n        b\n        c\n"
         )
         assert (result, match.rung) == ("f {\n\tif a {\n\t\tb\n\t\tc\n\t}\n}\n", MatchLevel.INDENTATION)
-
-    def test_uneven_indentation_is_no_match(self) -> None:
         with pytest.raises(NoMatch):
             edit("if a:\n    b\n    c\n", "if a:\n  b\n   c\n", "if a:\n  b\n")
 
@@ -336,11 +314,9 @@ class TestTolerantRungs:
         with pytest.raises(NoMatch, match="neither exactly nor"):
             edit(source, head + removed + tail, head + tail.replace("four", "4"))
 
-    def test_two_tolerant_places_are_refused(self) -> None:
+    def test_tolerant_places_are_not_chosen_among(self) -> None:
         with pytest.raises(AmbiguousMatch, match="lines 1, 3"):
             edit("a \nb\na \nb\n", "a\nb", "x\nb")
-
-    def test_a_later_rung_never_decides_between_places_of_an_earlier(self) -> None:
         with pytest.raises(AmbiguousMatch):
             edit("  a\n  b\n\n  a\n  b\n\n a\n b\n", "a\nb\n", "x\nb\n")
 
@@ -371,22 +347,16 @@ class TestTolerantRungs:
 
 
 class TestAlreadyApplied:
-    def test_the_new_text_is_there_and_the_old_is_not(self) -> None:
+    def test_new_text_that_is_there_is_not_made_twice(self) -> None:
         with pytest.raises(AlreadyApplied, match="line 1"):
             edit("import ast\nimport sys\n", "import os\nimport sys\n", "import ast\nimport sys\n")
+        with pytest.raises(AlreadyApplied, match="line 2"):
+            edit(SOURCE, "import os\n", "import os\nimport sys\n")
 
     def test_one_line_that_stands_somewhere_says_nothing(self) -> None:
         with pytest.raises(NoMatch):
             edit(SOURCE, "nothing_like_it()", "        return data")
-
-    def test_an_insertion_is_not_made_twice(self) -> None:
-        with pytest.raises(AlreadyApplied, match="line 2"):
-            edit(SOURCE, "import os\n", "import os\nimport sys\n")
-
-    def test_one_line_that_stands_somewhere_else_too_is_no_sign_of_it(self) -> None:
         assert edit("a \nb\nx\n", "a\nb", "x")[0] == "x\nx\n"
-
-    def test_another_blank_line_may_be_inserted(self) -> None:
         assert edit("a\n\nb\n", "b", "\nb")[0] == "a\n\n\nb\n"
 
 
@@ -402,18 +372,18 @@ class TestMalformed:
         with pytest.raises(MalformedEdit, match="both empty"):
             edit("", "", "")
 
-    def test_a_call_without_edits(self) -> None:
+    def test_a_call_changes_something(self) -> None:
         with pytest.raises(MalformedEdit, match="no edit in the call"):
             apply("a\n")
+        with pytest.raises(MalformedEdit, match="same"):
+            edit("a\n", "a", "a")
+        with pytest.raises(NoMatch, match="only blank lines"):
+            edit("a\n\nb\n", "\n\n\n\n", "\n")
 
     def test_half_of_a_character(self) -> None:
         with pytest.raises(NotEditable, match="half of a surrogate pair"):
             edit("a\n", "a", "\ud83d")
         assert apply(b"caf\xe9\nx\n", Replacement("x", "\udce9"))[0] == b"caf\xe9\n\xe9\n"
-
-    def test_no_change(self) -> None:
-        with pytest.raises(MalformedEdit, match="same"):
-            edit("a\n", "a", "a")
 
     def test_elided_old(self) -> None:
         with pytest.raises(ElidedText, match=r"'\.\.\.'"):
@@ -439,18 +409,6 @@ class TestMalformed:
     @pytest.mark.parametrize("line", ["    ...", "x = [...]", "# and so on ...", "# the rest is easy", "..."])
     def test_comment_that_is_no_elision_is_kept(self, line: str) -> None:
         assert edit(SOURCE, "import os\n", f"import ast\n{line}\n")[0].startswith(f"import ast\n{line}\n")
-
-    def test_blank_lines_alone_are_no_place(self) -> None:
-        with pytest.raises(NoMatch, match="only blank lines"):
-            edit("a\n\nb\n", "\n\n\n\n", "\n")
-
-    def test_half_of_a_surrogate_pair_has_no_bytes(self) -> None:
-        with pytest.raises(NotEditable, match="half of a surrogate pair"):
-            edit("a\n", "a", "\ud83d")
-
-    def test_a_call_without_an_edit(self) -> None:
-        with pytest.raises(MalformedEdit, match="no edit in the call"):
-            apply("a\n")
 
 
 class TestSeveralEdits:

@@ -98,16 +98,13 @@ def test_a_line_that_a_hunk_names_is_held_to(named: str, match: str, tolerantly:
         apply(source, BEGIN.format(f"@@ {named}\n{lines}+        pass\n"))
 
 
-def test_a_heading_in_a_unified_diff_may_be_the_authors_own_words() -> None:
+def test_a_heading_in_a_unified_diff_may_be_the_authors_own_words_or_in_the_hunk() -> None:
     body = "-class A:\n+class C:\n"
     data, matches = apply(SOURCE, hunk(body, "@@ rename the first class"))
     assert data.decode() == SOURCE.replace("class A", "class C")
     assert matches[0].rung is MatchLevel.DOUBTFUL
     with pytest.raises(NoMatch, match="not below"):
         apply(SOURCE, hunk(body, "@@ class B:"))
-
-
-def test_a_heading_in_a_unified_diff_may_be_in_the_hunk_itself() -> None:
     body = " \n class B:\n-    def run(self):\n+    def go(self):\n"
     data, (match,) = apply(SOURCE, hunk(body, "@@ class B:"))
     assert data.decode() == SOURCE.replace("class B:\n    def run", "class B:\n    def go")
@@ -170,10 +167,12 @@ def test_a_line_without_newline_is_joined_to_none() -> None:
     assert apply(b"", created)[0] == b"a\nb\n"
 
 
-def test_an_insertion_is_not_made_twice() -> None:
+def test_what_is_there_already_is_not_made_again() -> None:
     one = "@@ -2,2 +2,3 @@\n work\n+more\n end\n"
     with pytest.raises(MalformedPatch, match="the same as a hunk before it"):
         apply("begin\nwork\nend\n", f"--- a/x\n+++ b/x\n{one}{one}")
+    with pytest.raises(AlreadyApplied):
+        apply("a\nx\nc\n", hunk(" a\n-b\n+x\n c\n"))
 
 
 @pytest.mark.parametrize("header", ["@@ -1,0 +1 @@", "@@ -0,0 +2 @@", "@@ -1,0 +9 @@"])
@@ -334,13 +333,17 @@ def test_a_list_between_hunks_is_no_part_of_them(following: str) -> None:
     assert [len(part.lines) for file in files for part in file.hunks] == [2, 2]
 
 
-def test_hunks_come_in_order() -> None:
+def test_hunks_come_in_order_unless_they_name_their_places() -> None:
     two = "@@\n-class A:\n+class C:\n@@\n         start()\n-        return 1\n+        return 2\n"
     with pytest.raises(AmbiguousMatch, match="Hunk 2 of 2"):
         apply(SOURCE, "--- a/x\n+++ b/x\n" + two)
     later = "@@\n-class B:\n+class C:\n@@\n         start()\n-        return 1\n+        return 2\n"
     data, _ = apply(SOURCE, "--- a/x\n+++ b/x\n" + later)
     assert data.decode() == SOURCE.replace("B", "C")[:-2] + "2\n"
+    one, other = (f"@@ class {name}:\n         start()\n-        return 1\n+        return {name}\n" for name in "AB")
+    data, matches = apply(SOURCE, f"--- a/x\n+++ b/x\n{other}{one}")
+    assert data.decode() == SOURCE.replace("1", "A", 1).replace("1", "B")
+    assert all(match.rung is MatchLevel.EXACT for match in matches)
 
 
 @pytest.mark.parametrize("trailing", ["", " "])
@@ -381,13 +384,6 @@ def test_lines_that_others_are_like_but_for_white_space_are_in_doubt(body: str, 
     elif not certain:
         assert match.rung is MatchLevel.DOUBTFUL
         assert match.note == "the lines from line 2 differ from it in white space alone"
-
-
-def test_hunks_that_name_their_places_are_exact_in_any_order() -> None:
-    one, other = (f"@@ class {name}:\n         start()\n-        return 1\n+        return {name}\n" for name in "AB")
-    data, matches = apply(SOURCE, f"--- a/x\n+++ b/x\n{other}{one}")
-    assert data.decode() == SOURCE.replace("1", "A", 1).replace("1", "B")
-    assert all(match.rung is MatchLevel.EXACT for match in matches)
 
 
 def test_a_hunk_on_what_an_earlier_one_made() -> None:
@@ -442,11 +438,6 @@ def test_tolerant_rungs_keep_the_files_lines() -> None:
     data, matches = apply("  a  \n  b\n  c\n", hunk(" a\n-b\n+x\n c\n"))
     assert data == b"  a  \n  x\n  c\n"
     assert matches[0].rung is MatchLevel.INDENTATION
-
-
-def test_already_applied() -> None:
-    with pytest.raises(AlreadyApplied):
-        apply("a\nx\nc\n", hunk(" a\n-b\n+x\n c\n"))
 
 
 def test_a_creation_never_overwrites() -> None:

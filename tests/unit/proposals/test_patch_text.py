@@ -113,12 +113,9 @@ def test_possible_change_is_never_read_as_surrounding_text(text: str) -> None:
     assert sum(file.removed for file in files) == PLAIN.count("\n-") + 1
 
 
-def test_a_line_without_mark_between_two_hunks_leaves_a_doubt() -> None:
+def test_a_line_without_mark_or_a_list_after_a_patch_leaves_a_doubt() -> None:
     (file,) = scan_patch(PLAIN.replace("+x = 2\n y = 1\n", " y = 1\n+x = \n2\n"))
     assert [hunk.doubt for hunk in file.hunks] == ["line 9 of the patch, which follows it, has no mark", ""]
-
-
-def test_a_list_after_a_patch_leaves_a_doubt() -> None:
     (file,) = scan_patch(PLAIN + LIST)
     assert [bool(hunk.doubt) for hunk in file.hunks] == [False, True]
 
@@ -172,10 +169,13 @@ def test_a_damaged_header_is_refused(text: str, match: str) -> None:
         scan_patch(text)
 
 
-def test_colours_get_a_hint() -> None:
+def test_colours_get_a_hint_and_a_context_line_without_its_space_is_named() -> None:
     coloured = "".join(f"\x1b[1m{line}\x1b[m\n" for line in PLAIN.splitlines())
     with pytest.raises(MalformedPatch, match="--no-color"):
         scan_patch(coloured)
+    text = PLAIN.replace(" y = 1\n", "y = 1\n+z = 1\n")
+    with pytest.raises(MalformedPatch, match=r"Line 9: .* follows line 8, which has no mark"):
+        scan_patch(text)
 
 
 @pytest.mark.parametrize("header", ["@@ -{n},2 +1,2 @@", "@@ -1,2 +1,{n} @@"])
@@ -214,23 +214,11 @@ def test_every_change_mark_comes_out_or_the_patch_is_refused(lines: list[str]) -
     assert sum(file.added + file.removed for file in files) >= marks
 
 
-def test_a_context_line_without_its_space_is_named() -> None:
-    text = PLAIN.replace(" y = 1\n", "y = 1\n+z = 1\n")
-    with pytest.raises(MalformedPatch, match=r"Line 9: .* follows line 8, which has no mark"):
-        scan_patch(text)
-
-
-def test_a_hunk_without_header_line() -> None:
+def test_bodies_count_and_headers_hint() -> None:
     assert bodies(scan_patch("--- a/x\n+++ b/x\n-a\n+b\n")) == [["-a", "+b"]]
-
-
-def test_changed_lines_that_look_like_headers() -> None:
     text = "--- a/q.sql\n+++ b/q.sql\n@@ -1,3 +1,3 @@\n a\n--- old\n+++ new\n b\n@@ -9 +9 @@\n-x\n+y\n"
     (file,) = scan_patch(text)
     assert bodies([file]) == [[" a", "--- old", "+++ new", " b"], ["-x", "+y"]]
-
-
-def test_a_count_that_swallows_the_next_header_is_not_believed() -> None:
     text = "--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n-a\n+b\n--- a/y\n+++ b/y\n@@ -1 +1 @@\n-c\n+d\n"
     assert [file.path for file in scan_patch(text)] == ["x", "y"]
 
@@ -359,10 +347,12 @@ def test_a_lone_file_that_comes_or_goes_is_named_without_the_prefix(prefixes: st
     ]
 
 
-def test_the_other_sides_prefix_is_no_folder() -> None:
+def test_the_other_sides_prefix_and_other_names_are_no_folders() -> None:
     made = "--- /dev/null\n+++ a/b/x\n@@ -0,0 +1 @@\n+b\n"
     assert [file.path for file in scan_patch(PLAIN + made)] == ["app.py", "b/x"]
     assert [file.path for file in scan_patch(made)] == ["a/b/x"]
+    (moved, created) = scan_patch("--- x\n+++ y\n@@ -1 +1 @@\n-a\n+b\n--- /dev/null\n+++ y/z\n@@ -0,0 +1 @@\n+c\n")
+    assert (moved.path, created.path) == ("y", "y/z")
 
 
 @pytest.mark.parametrize("gap", ["\t", "  "])
@@ -496,11 +486,6 @@ def test_a_change_may_be_the_last_of_a_text(text: str, body: list[str]) -> None:
 def test_a_change_after_a_deletion_belongs_to_no_file() -> None:
     with pytest.raises(MalformedPatch, match=r"Line 3: the change '-line' belongs to no file"):
         scan_patch("*** Begin Patch\n*** Delete File: old.txt\n-line\n*** End Patch\n")
-
-
-def test_files_of_other_names_are_no_prefixes() -> None:
-    (moved, made) = scan_patch("--- x\n+++ y\n@@ -1 +1 @@\n-a\n+b\n--- /dev/null\n+++ y/z\n@@ -0,0 +1 @@\n+c\n")
-    assert (moved.path, made.path) == ("y", "y/z")
 
 
 def test_a_text_of_more_than_is_read_is_refused() -> None:

@@ -17,15 +17,12 @@ def put(bench: Bench, path: str, content: str | bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-async def test_numbers_lines_and_gives_the_version(bench: Bench) -> None:
+async def test_numbers_lines_and_gives_the_version_by_the_normalised_path(bench: Bench) -> None:
     version = put(bench, "src/a.py", "one\n\ttwo\n")
     output = await bench.call("read_file", path="src/a.py")
     assert output.text == f"src/a.py (version {version[:12]}, 2 lines)\n1\tone\n2\t\ttwo"
     assert output.reads == {"src/a.py": version}
     assert output.summary == "2 lines"
-
-
-async def test_reads_by_the_normalised_path(bench: Bench) -> None:
     version = put(bench, "src/a.py", "x\n")
     output = await bench.call("read_file", path=f"{bench.workspace.root}/./src//a.py")
     assert output.reads == {"src/a.py": version}
@@ -58,11 +55,19 @@ async def test_every_line_is_reachable_by_following_the_pages(bench: Bench, monk
     assert seen == lines
 
 
-async def test_cuts_a_huge_line_and_says_so(bench: Bench) -> None:
+async def test_huge_lines_undecodable_bytes_and_binary_files_are_bounded(bench: Bench) -> None:
     put(bench, "min.js", "a" * 1_000_000)
     text = (await bench.call("read_file", path="min.js")).text
     assert len(text) < 3000
     assert "998,000 more characters" in text
+    put(bench, "latin", b"caf\xe9\n")
+    text = (await bench.call("read_file", path="latin")).text
+    text.encode()
+    assert r"caf\udce9" in text
+    put(bench, "x.bin", b"\x7fELF\0\0\x01")
+    output = await bench.call("read_file", path="x.bin")
+    assert "binary file" in output.text
+    assert "ELF" not in output.text
 
 
 @pytest.mark.parametrize(
@@ -81,20 +86,6 @@ async def test_says_what_is_odd_about_a_file(bench: Bench, content: bytes, note:
     assert note in (await bench.call("read_file", path="odd")).text
 
 
-async def test_undecodable_bytes_can_be_sent_and_stored(bench: Bench) -> None:
-    put(bench, "latin", b"caf\xe9\n")
-    text = (await bench.call("read_file", path="latin")).text
-    text.encode()
-    assert r"caf\udce9" in text
-
-
-async def test_does_not_show_binary_files(bench: Bench) -> None:
-    put(bench, "x.bin", b"\x7fELF\0\0\x01")
-    output = await bench.call("read_file", path="x.bin")
-    assert "binary file" in output.text
-    assert "ELF" not in output.text
-
-
 async def test_shows_pending_edits_and_says_so(bench: Bench) -> None:
     put(bench, "a.py", "old\n")
     bench.draft.held["a.py"] = b"new\n"
@@ -107,17 +98,18 @@ async def test_shows_pending_edits_and_says_so(bench: Bench) -> None:
     assert "1\tmade up" in (await bench.call("read_file", path="added.py")).text
 
 
-async def test_a_file_that_a_pending_edit_deletes_is_gone(bench: Bench) -> None:
+async def test_files_that_are_gone_missing_or_too_large_say_so(bench: Bench) -> None:
     put(bench, "a.py", "old\n")
     bench.draft.held["a.py"] = None
     with pytest.raises(ToolError, match="a staged edit deletes or renames it"):
         await bench.call("read_file", path="a.py")
-
-
-async def test_suggests_names_for_a_missing_file(bench: Bench) -> None:
     put(bench, "src/deep/settings.py", "")
     with pytest.raises(ToolError, match=r"does not exist\. Similar names: src/deep/settings.py"):
         await bench.call("read_file", path="setting.py")
+    put(bench, "big", b"x\n" * 100)
+    bench.workspace.read_limit = 100
+    with pytest.raises(ToolError, match="the limit is 100"):
+        await bench.call("read_file", path="big")
 
 
 @pytest.mark.parametrize(
@@ -133,13 +125,6 @@ async def test_refusals_say_what_is_wrong(bench: Bench, arguments: dict[str, obj
     put(bench, "src/a.py", "1\n2\n")
     with pytest.raises(ToolError, match=message):
         await bench.call("read_file", **arguments)
-
-
-async def test_a_file_over_the_limit_is_refused(bench: Bench) -> None:
-    put(bench, "big", b"x\n" * 100)
-    bench.workspace.read_limit = 100
-    with pytest.raises(ToolError, match="the limit is 100"):
-        await bench.call("read_file", path="big")
 
 
 @pytest.mark.parametrize(
