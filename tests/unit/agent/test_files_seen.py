@@ -50,13 +50,10 @@ def test_an_edit_stands_beside_what_was_read_until_it_is_decided_on() -> None:
     assert known(read("1"), staged("P1", "2"), decided("P1", DecisionKind.DENIED)) == ("1",)
 
 
-def test_an_answer_to_feedback_takes_the_place_of_what_it_answers() -> None:
+def test_an_answer_or_a_stacked_edit_leaves_both_versions_known() -> None:
     answered = (read("1"), staged("P1", "2"), decided("P1", DecisionKind.DENIED), staged("P2", "3", supersedes="P1"))
     assert known(*answered) == ("1", "3")
     assert known(*answered, decided("P2", DecisionKind.APPROVED)) == ("3",)
-
-
-def test_edit_stacked_on_a_denied_one_leaves_both_versions_known() -> None:
     stacked = (read("1"), staged("P1", "2"), staged("P2", "3"), decided("P2", DecisionKind.APPROVED))
     assert known(*stacked) == ("3",)
     assert known(*stacked, decided("P1", DecisionKind.DENIED)) == ("1", "3")
@@ -67,20 +64,11 @@ def test_a_read_makes_all_before_it_old_unless_something_waits() -> None:
     assert known(read("1"), staged("P1", "2"), read("3"), decided("P1", DecisionKind.DENIED)) == ("1", "3")
 
 
-def test_reported_file_changes_are_known() -> None:
-    told = Intervention(kind=InterventionKind.FILES_CHANGED, text="", files={"a.py": ""})
-    assert known(read("1"), told) == ("",)
-
-
-def test_command_result_of_an_unread_file_is_not_known() -> None:
+def test_what_is_not_known_is_not_guessed_and_versions_are_bounded() -> None:
     assert known(staged("P1", "2", by=OriginKind.COMMAND)) == ()
     assert known(staged("P1", "2")) == ("2",)
     assert known(staged("P1", "2"), decided("P1", DecisionKind.DENIED)) == ()
-
-
-def test_an_edit_of_which_an_older_log_does_not_tell_the_version_is_not_guessed() -> None:
     assert known(read("1"), staged("P1", None)) == ()
-
-
-def test_the_versions_of_one_file_are_bounded() -> None:
     assert len(known(read("0"), *(staged(f"P{number}", str(number)) for number in range(1, 100)))) == 12
+    told = Intervention(kind=InterventionKind.FILES_CHANGED, text="", files={"a.py": ""})
+    assert known(read("1"), told) == ("",)

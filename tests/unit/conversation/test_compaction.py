@@ -107,14 +107,11 @@ def test_room_is_needed_shortly_before_the_window_is_full(used: int, window: int
     assert (make_context_budget(used, window) is not None) is needed
 
 
-def test_a_forced_budget_asks_for_less_than_is_used_whatever_the_window() -> None:
+def test_a_budget_asks_for_less_than_is_used_and_nothing_while_there_is_room() -> None:
     for window in (None, 1_000, 1_000_000):
         budget = make_context_budget(10_000, window, forced=True)
         assert budget is not None
         assert budget.target < 10_000
-
-
-def test_nothing_is_planned_while_there_is_room() -> None:
     log = Log()
     log.turn("hello", "x" * 8_000)
     assert plan_compaction(log.events, ContextBudget(100, 200, None)) is None

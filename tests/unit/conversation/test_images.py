@@ -101,14 +101,11 @@ def test_unsent_image_is_named_by_the_program_with_the_reason(
     assert not [text for role, text in said(body) if role == "user" and "shot.png" in text]
 
 
-def test_a_request_takes_the_newest_of_very_many() -> None:
+def test_a_request_takes_the_newest_of_very_many_and_large_ones_where_they_fit() -> None:
     many = tuple(image(f"{number}.png") for number in range(25))
     body = body_of(numbered(*(UserMessage(text="look", images=(one,)) for one in many)))
     assert len(images(body)) == 20
     assert '"4.png"' in told(body) and '"5.png"' not in told(body) and "so many images" in told(body)
-
-
-def test_a_large_one_goes_where_the_wire_takes_it() -> None:
     events = numbered(UserMessage(text="?", images=(image(size=6_000_000),)))
     assert len(images(body_of(events, "responses"))) == 1
     assert images(body_of(events, "anthropic")) == [] and "too large" in told(body_of(events, "anthropic"))
@@ -161,13 +158,10 @@ def budget(used: int, target: int, window: int | None = 100_000) -> ContextBudge
     return ContextBudget(used, target, window)
 
 
-def test_the_oldest_image_goes_first_and_only_as_many_as_have_to() -> None:
+def test_the_oldest_image_goes_first_and_an_unseen_one_last() -> None:
     assert isinstance(step := plan_compaction(SEEN, budget(60_000, 59_000)), PruneStep) and step.images == (1,)
     pruned = [*SEEN, Pruned(id=6, images=(1,))]
     assert isinstance(step := plan_compaction(pruned, budget(60_000, 59_000)), PruneStep) and step.images == (3,)
-
-
-def test_unseen_image_is_pruned_last() -> None:
     pruned = [*SEEN, Pruned(id=6, images=(1, 3))]
     assert plan_compaction(pruned, budget(6_000, 5_000, 100_000), summarise=False) is None
     assert plan_compaction(pruned, budget(6_000, 5_000, None), summarise=False) is None

@@ -85,44 +85,26 @@ def test_a_dangling_call_gets_a_result_wherever_it_is(position: int) -> None:
     assert results_of(repair(messages)) == [NO_RESULT]
 
 
-def test_a_partly_answered_batch_is_completed_in_call_order() -> None:
+def test_results_belong_to_the_calls_of_the_response_before_them() -> None:
     repaired = repair([user("go"), calls("a", "b", "c"), result("c", "three"), user("and?"), result("a", "one")])
     assert results_of(repaired) == ["one", NO_RESULT, "three"]
-
-
-def test_orphans_are_dropped_and_the_last_duplicate_wins() -> None:
     repaired = repair([user("go"), result("z", "orphan"), calls("a"), result("a", "first"), result("a", "second")])
     assert results_of(repaired) == ["second"]
-
-
-def test_a_result_with_an_unknown_id_answers_no_open_call() -> None:
     assert results_of(repair([user("go"), calls("a"), result("z", "orphan")])) == [NO_RESULT]
-
-
-def test_reused_ids_belong_to_the_response_before_them() -> None:
     repaired = repair([user("go"), calls("a"), result("a", "one"), calls("a"), result("a", "two")])
     assert results_of(repaired) == ["one", "two"]
     ids = [call["id"] for message in repaired for call in message.get("tool_calls", ())]
     assert ids[0] == "a"
     assert len(set(ids)) == 2
-
-
-def test_the_same_id_twice_in_one_response_takes_two_results() -> None:
     repaired = repair([user("go"), calls("a", "a"), result("a", "one"), result("a", "two")])
     assert results_of(repaired) == ["one", "two"]
-
-
-def test_missing_ids_are_matched_in_order() -> None:
     repaired = repair([user("go"), calls("", ""), {"role": "tool", "content": "one"}, result("", "two")])
     assert results_of(repaired) == ["one", "two"]
 
 
-def test_stale_and_repeated_prompts_leave_one() -> None:
+def test_prompts_and_messages_are_joined_and_empty_responses_vanish() -> None:
     prompt = {"role": "system", "content": "prompt"}
     assert repair([prompt, user("a"), prompt, prompt, user("b")]) == [prompt, user("a\n\nb")]
-
-
-def test_empty_responses_vanish_and_runs_of_user_messages_are_joined() -> None:
     empty = {"role": "assistant", "content": ""}
     assert repair([user("a"), empty, user("b"), {"role": "assistant"}, user("c")]) == [user("a\n\nb\n\nc")]
 

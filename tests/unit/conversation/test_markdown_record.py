@@ -28,10 +28,12 @@ EVENTS_OF_THE_PROGRAM: list[Event] = [
 ]
 
 
-def test_record_shows_source_and_audience_of_program_messages() -> None:
+def test_record_and_json_show_source_and_audience_of_program_messages() -> None:
     record = export_markdown("Title", "model", EVENTS_OF_THE_PROGRAM, {})
     assert "> signoff → model (fact): P1 was undone." in record
     assert "> signoff → you: The profile was corrected." in record
+    said = [json.loads(EVENT_JSON.dump_json(event)) for event in EVENTS_OF_THE_PROGRAM]
+    assert [(one["source"], one["audience"]) for one in said] == [("program", "both"), ("program", "user")]
 
 
 def test_record_quotes_the_users_words_on_a_denied_call() -> None:
@@ -50,11 +52,6 @@ def test_a_call_is_named_with_what_it_is_about(arguments: dict[str, Any] | None,
     result = ToolResult(call="c1.0", outcome=CallOutcome.OK, text="x", summary="done")
     record = export_markdown("Title", "model", [AssistantMessage(calls=(call,)), result], {})
     assert f"- a_tool{target}: ok, done" in record.splitlines()
-
-
-def test_the_json_of_an_event_names_them_too() -> None:
-    said = [json.loads(EVENT_JSON.dump_json(event)) for event in EVENTS_OF_THE_PROGRAM]
-    assert [(one["source"], one["audience"]) for one in said] == [("program", "both"), ("program", "user")]
 
 
 @pytest.mark.parametrize(

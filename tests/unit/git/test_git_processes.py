@@ -148,14 +148,11 @@ async def test_a_missing_temp_folder_is_named(environment: dict[str, str], monke
     assert printed.output == "" and printed.problem.startswith("`cat` could not be run (")
 
 
-def test_without_git_it_says_what_else_there_is(tmp_path: Path) -> None:
+def test_git_that_is_missing_or_cannot_start_says_why(tmp_path: Path) -> None:
     (tmp_path / "git").write_text("#!/bin/sh\n")
     (tmp_path / "git").chmod(0o755)
     with pytest.raises(GitFailed, match="Git is not installed; install it, or stage a diff"):
         run_git(tmp_path, ["version"], {"PATH": "."})
-
-
-def test_git_that_cannot_start_says_why(tmp_path: Path) -> None:
     with pytest.raises(GitFailed, match=r"Git can't be run \(No such file or directory\)"):
         run_git(tmp_path / "gone", ["version"], os.environ)
 

@@ -81,16 +81,13 @@ def test_only_line_feeds_cut_lines() -> None:
     assert split_text("a\r\nb\u2028c\n") == ["a", "b\u2028c"]
 
 
-def test_a_nul_early_on_makes_a_file_binary_and_uneditable() -> None:
+def test_binary_files_and_too_many_lines_are_not_edited() -> None:
     document = Document(b"ab\0cd\n")
     assert document.is_binary
     with pytest.raises(NotEditable, match="binary"):
         document.check_editable()
     assert not Document(b"x" * 9000 + b"\0").is_binary
     assert Document("ab\n".encode("utf-32")).is_binary
-
-
-def test_too_many_lines_are_refused_clearly() -> None:
     with pytest.raises(NotEditable, match="lines"):
         Document(b"\n" * (MAX_LINES + 1)).check_editable()
 
@@ -175,20 +172,11 @@ def spans(now: list[str], *known: list[str]) -> tuple[LineSpan, ...]:
     return lines_in_no_version([diff_lines(version, now) for version in known])
 
 
-def test_lines_that_came_went_and_changed() -> None:
+def test_lines_in_no_version_are_new() -> None:
     assert spans(list("aXcdfgY"), list("abcdefg")) == (LineSpan(1, 2), LineSpan(4, 4), LineSpan(6, 7))
-
-
-def test_lines_of_either_version_are_not_new() -> None:
     assert spans(list("aXcde"), list("abcde"), list("aXcYe")) == ()
     assert spans(list("aXcdZ"), list("abcde"), list("aXcYe")) == (LineSpan(4, 5),)
-
-
-def test_a_line_that_is_gone_from_both_is() -> None:
     assert spans(list("aXde"), list("abcde"), list("aXcde")) == (LineSpan(2, 2),)
-
-
-def test_no_version_says_nothing() -> None:
     assert lines_in_no_version([]) == ()
 
 

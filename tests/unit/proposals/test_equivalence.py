@@ -34,14 +34,11 @@ def test_common_length_is_the_table_s(first: str, second: str) -> None:
     assert common_subsequence_length(first, second) == longest_common(first, second)
 
 
-def test_alike() -> None:
+def test_spacing_and_likeness() -> None:
     assert has_similarity("return value", "return values", 0.8)
     assert not has_similarity("return value", "raise error", 0.8)
     assert has_similarity("", "", 0.8)
     assert not has_similarity("", "x", 0.8)
-
-
-def test_folded() -> None:
     assert fold_spacing("  a –  “b”\u00a0c\t") == 'a - "b" c'
     assert strip_trailing_space("a\u00a0 \t") == "a\u00a0"
 
@@ -74,11 +71,12 @@ def test_tabs_and_spaces(ours: list[str], theirs: list[str], line: str, expected
     assert shift.apply(line) == expected
 
 
-def test_no_one_shift() -> None:
+def test_lines_without_one_shift() -> None:
     assert find_indent_shift([("", "  "), (" ", "")], 4) == IndentShift()
     assert find_indent_shift([("a", "  a"), ("b", "   b")], 4) is None
     assert IndentShift("  ", removed=True).apply(" x") is None
     assert IndentShift("  ", removed=True).apply("") == ""
+    assert find_indent_shift([("", "    "), ("  ", "")], 4) == IndentShift()
 
 
 @pytest.mark.parametrize(
@@ -106,10 +104,6 @@ def test_the_files_unit(text: str, unit: int) -> None:
 )
 def test_blank_lines_and_tabs_say_nothing_of_the_unit(lines: list[str], unit: int) -> None:
     assert indentation_unit(lines) == unit
-
-
-def test_blank_lines_are_shifted_by_nothing() -> None:
-    assert find_indent_shift([("", "    "), ("  ", "")], 4) == IndentShift()
 
 
 OTHERS = "other\n" * 9

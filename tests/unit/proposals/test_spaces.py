@@ -124,19 +124,13 @@ def cut(line: str, ranges: Ranges) -> list[str]:
     return [line[start:end] for start, end in ranges]
 
 
-def test_a_changed_word_is_marked_whole() -> None:
+def test_changed_words_are_marked_whole_and_as_one_range() -> None:
     old, new = "return load(path)", "return load(name)"
     gone, added = changed_words(old, new)
     assert (cut(old, gone), cut(new, added)) == (["path"], ["name"])
-
-
-def test_a_longer_word_is_not_marked_in_part() -> None:
     old, new = "value = counter", "value = counters"
     gone, added = changed_words(old, new)
     assert (cut(old, gone), cut(new, added)) == (["counter"], ["counters"])
-
-
-def test_words_with_only_space_between_are_one_range() -> None:
     old, new = "x", "x one two"
     assert changed_words(old, new) == ([], [(1, 9)])
 
