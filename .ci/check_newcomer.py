@@ -1,7 +1,8 @@
-"""Runs the README's own commands as a stranger would: a new home, the system's Python, odd letters in every path.
+"""Run the commands of the README as a new user: new home folder, system Python, unusual letters in every path.
 
-By hand, before a release: `python3 .ci/check_newcomer.py [PYTHON]`. As root it tries root, with a `/usr/local` of its
-own, and the ordinary `nobody`; else the user who calls. The machine's settings for package indexes are kept.
+By hand, before a release: `python3 .ci/check_newcomer.py [PYTHON]`. If root runs it, it tries root, with an empty
+`/usr/local`, and the ordinary user `nobody`; otherwise the current user. The machine's settings for package indexes
+are used.
 """
 
 import os
@@ -18,15 +19,25 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-_KEPT = ("PIP_INDEX", "PIP_EXTRA", "PIP_FIND", "PIP_CERT", "UV_INDEX", "UV_DEFAULT", "UV_EXTRA", "UV_FIND", "SSL_")
-_PATIENCE = 900
-"""Seconds for one command, downloads included."""
+_PACKAGE_INDEX_VARIABLES = (
+    "PIP_INDEX",
+    "PIP_EXTRA",
+    "PIP_FIND",
+    "PIP_CERT",
+    "UV_INDEX",
+    "UV_DEFAULT",
+    "UV_EXTRA",
+    "UV_FIND",
+    "SSL_",
+)
+_MAX_SECONDS = 900
+"""Maximum number of seconds for one command, including downloads."""
 _GREETING = b"The model proposes"
 _CTRL_Q = b"\x11"
 
 
 def main(python: str) -> None:
-    """Raise on the first command that does not do what the README says."""
+    """Exit with an error at the first command that does not work as the README says."""
     commands = readme_commands()
     for user in ("root", "nobody") if os.geteuid() == 0 else ("",):
         with tempfile.TemporaryDirectory(prefix="signoff newcomer Zoë ") as name:
@@ -42,41 +53,41 @@ def main(python: str) -> None:
                     shutil.chown(path, user)
             for command in commands:
                 print(f"== {user or 'this user'}: {command}", flush=True)
-                act(as_user(user, command), clone, environment(folder, home))
-    print("A newcomer gets in.")
+                run_in_terminal(as_user(user, command), clone, environment(folder, home))
+    print("All commands of the README work.")
 
 
 def readme_commands() -> list[str]:
-    """What the README has a newcomer type, the demo first; of the tests, the few that need no minutes."""
+    """Return the README's commands for new users, the demo first; of the tests only a quick folder."""
     blocks = re.findall(r"```sh\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
     demo, tests = blocks[:2]
     return [demo.strip(), f"{tests.strip()} -n0 -q tests/hygiene"]
 
 
 def environment(folder: Path, home: Path) -> dict[str, str]:
-    """Nothing of the caller's but where packages come from."""
-    kept = {name: value for name, value in os.environ.items() if name.startswith(_KEPT)}
+    """Return the environment: only the package index settings of the caller are passed on."""
+    index_settings = {name: value for name, value in os.environ.items() if name.startswith(_PACKAGE_INDEX_VARIABLES)}
     path = f"{folder / 'bin'}:/usr/local/bin:/usr/bin:/bin"
-    return {**kept, "HOME": str(home), "PATH": path, "LANG": "C.UTF-8", "TERM": "xterm-256color"}
+    return {**index_settings, "HOME": str(home), "PATH": path, "LANG": "C.UTF-8", "TERM": "xterm-256color"}
 
 
 def as_user(user: str, command: str) -> list[str]:
-    """The command line that runs `command` as `user`; root's in a mount namespace where /usr/local is its own."""
+    """Return the command that runs `command` as `user`; for root, in a mount namespace with an empty `/usr/local`."""
     shell = ["sh", "-c", command]
     if user == "root":
         return ["unshare", "-m", "sh", "-c", f"mount -t tmpfs none /usr/local && {shlex.join(shell)}"]
     return ["setpriv", f"--reuid={user}", "--regid=nogroup", "--clear-groups", *shell] if user else shell
 
 
-def act(command: list[str], folder: Path, variables: dict[str, str]) -> None:
-    """Run `command` on a terminal, leave the app with Ctrl+Q once it greets, and have it end well."""
+def run_in_terminal(command: list[str], folder: Path, variables: dict[str, str]) -> None:
+    """Run `command` in a terminal and press Ctrl+Q when the app shows its greeting; exit if it fails."""
     child, terminal = pty.fork()
     if child == 0:
         os.chdir(folder)
         os.execvpe(command[0], command, variables)
-    seen, until = b"", time.monotonic() + _PATIENCE
+    seen, deadline = b"", time.monotonic() + _MAX_SECONDS
     greeted = False
-    while time.monotonic() < until:
+    while time.monotonic() < deadline:
         if not select.select([terminal], [], [], 1)[0]:
             continue
         try:

@@ -1,7 +1,7 @@
-"""Builds the wheel and uses it as a stranger would: in an empty environment, inside a project with its own `app`.
+"""Build the wheel and use it as a new user would: in an empty environment, in a project that has a package `app`.
 
-Checks that the wheel brings one import name, that `signoff --version` works, and that a headless turn with the
-demo model stages a proposal which can then be approved.
+Checks that the wheel has one import name, that `signoff --version` works, and that a headless turn with the demo
+model stages a proposal that can be approved.
 """
 
 import json
@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def main() -> None:
-    """Raise on the first thing that is wrong."""
+    """Raise at the first error."""
     with tempfile.TemporaryDirectory(prefix="signoff-wheel-") as name:
         folder = Path(name)
         run("uv", "build", "--quiet", "--wheel", "--out-dir", str(folder / "dist"), str(ROOT))
@@ -40,11 +40,11 @@ def main() -> None:
         assert turn["stopped"] == "staged", turn
         run(*command, "approve", turn["proposals"][0], cwd=project, environment=environment)
         assert "minutes=50" in (project / "tideline" / "moon.py").read_text()
-    print("The wheel is sound.")
+    print("The wheel works.")
 
 
 def check_names(wheel: Path) -> None:
-    """The wheel's only top-level name is `signoff`, and everything that the app reads is inside."""
+    """Check that `signoff` is the only top-level name, and that all data files of the app are included."""
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
     tops = {name.split("/")[0] for name in names if ".dist-info/" not in name}
@@ -61,7 +61,7 @@ def check_names(wheel: Path) -> None:
 
 
 def install(wheel: Path, folder: Path) -> list[str]:
-    """An empty environment with the wheel in it; returns the command."""
+    """Create an environment that contains only the wheel; return the command."""
     venv.create(folder)
     python = folder / "bin" / "python"
     run("uv", "pip", "install", "--quiet", "--python", str(python), str(wheel))
@@ -69,7 +69,7 @@ def install(wheel: Path, folder: Path) -> list[str]:
 
 
 def hostile_project(folder: Path) -> Path:
-    """The demo's sample, with packages of its own that have the names of ours."""
+    """Create the sample project of the demo, with packages that have the same names as ours."""
     sample = ROOT / "app" / "demo" / "sample_files"
     shutil.copytree(sample, folder, copy_function=lambda file, copy: shutil.copy(file, copy.removesuffix(".txt")))
     for package in ("app", "widgets", "themes"):
@@ -79,7 +79,7 @@ def hostile_project(folder: Path) -> Path:
 
 
 def run(*command: str, cwd: Path | None = None, environment: Mapping[str, str] | None = None) -> str:
-    """Run a command; its standard output."""
+    """Run a command and return its standard output."""
     done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")

@@ -1,9 +1,9 @@
-"""Figures of the code: files, lines, names used twice, circles of imports, and what the tests cost.
+"""Print figures of the code: files, lines, duplicate names, import cycles, and the time of the tests.
 
-`uv run python .ci/measure.py` counts; `--since REVISION` also prints what the figures were then. `--times` runs each
-folder of tests by itself and prints its wall and processor time; `--times tests/ui` that one alone, `--times tests`
-all of them as one run. Before and after, it prints how fast the machine is: some are twice as fast in one hour as in
-the next.
+`uv run python .ci/measure.py` counts; `--since REVISION` also prints the figures of that revision. `--times` runs
+each folder of tests and prints its wall and CPU time; `--times tests/ui` runs one folder, `--times tests` runs all of
+them together. Before and after, it prints how fast the machine is, because the speed of some machines varies by a
+factor of two.
 """
 
 import ast
@@ -40,59 +40,59 @@ def lines_of_code(text: str) -> int:
 
 
 def figures(root: Path) -> dict[str, str]:
-    """Return what is counted in a checkout, by the name of the figure."""
+    """Return the figures of a checkout, by name."""
     texts = {path: path.read_text(encoding="utf-8") for path in sorted(root.rglob("*.py"))}
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     for parts in (("app",), ("widgets",), ("app", "widgets"), ("tests",)):
         own = [text for path, text in texts.items() if path.relative_to(root).parts[0] in parts]
         total, code = sum(len(text.splitlines()) for text in own), sum(map(lines_of_code, own))
-        found[" + ".join(parts)] = f"{len(own)} files, {total:,} lines, {code:,} of code"
+        result[" + ".join(parts)] = f"{len(own)} files, {total:,} lines, {code:,} of code"
     product = {path: text for path, text in texts.items() if path.relative_to(root).parts[0] in ("app", "widgets")}
     trees = {path: ast.parse(text) for path, text in product.items()}
-    found["files over 300 lines"] = str(sum(len(text.splitlines()) > 300 for text in product.values()))
+    result["files over 300 lines"] = str(sum(len(text.splitlines()) > 300 for text in product.values()))
     classes = Counter(
         node.name
         for tree in trees.values()
         for node in tree.body
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
     )
-    found["class names used twice"] = str(sum(count > 1 for count in classes.values()))
+    result["class names used twice"] = str(sum(count > 1 for count in classes.values()))
     files = Counter(path.name for path in product if not path.name.startswith("__"))
-    found["file names used twice"] = str(sum(count > 1 for count in files.values()))
+    result["file names used twice"] = str(sum(count > 1 for count in files.values()))
     modules = {_module(path.relative_to(root)): tree for path, tree in trees.items()}
     arrows = {name: _imported(tree) & modules.keys() - {name} for name, tree in modules.items()}
-    found["imports between modules"] = str(sum(map(len, arrows.values())))
-    found["modules in a circle"] = str(len(in_circles(arrows)))
+    result["imports between modules"] = str(sum(map(len, arrows.values())))
+    result["modules in a circle"] = str(len(nodes_in_cycles(arrows)))
     folders: dict[str, set[str]] = {}
     packages = {_module(path.relative_to(root)) for path in product if path.name == "__init__.py"}
     for name, targets in arrows.items():
         here = name if name in packages else name.rpartition(".")[0]
         there = {target if target in packages else target.rpartition(".")[0] for target in targets}
         folders.setdefault(here, set()).update(there - {here})
-    found["folders in a circle"] = str(len(in_circles(folders)))
+    result["folders in a circle"] = str(len(nodes_in_cycles(folders)))
     count, place = longest_arguments(trees, root)
-    found["most arguments of a constructor"] = f"{count}, {place}"
-    return found
+    result["most arguments of a constructor"] = f"{count}, {place}"
+    return result
 
 
-def in_circles(arrows: dict[str, set[str]]) -> set[str]:
-    """Return the nodes of a directed graph from which a way leads back to them."""
-    found = set()
+def nodes_in_cycles(arrows: dict[str, set[str]]) -> set[str]:
+    """Return the nodes of a directed graph that are part of a cycle."""
+    cycle_nodes = set()
     for start in arrows:
         seen: set[str] = set()
-        ahead = list(arrows[start])
-        while ahead:
-            node = ahead.pop()
+        queue = list(arrows[start])
+        while queue:
+            node = queue.pop()
             if node not in seen:
                 seen.add(node)
-                ahead += arrows.get(node, ())
+                queue += arrows.get(node, ())
         if start in seen:
-            found.add(start)
-    return found
+            cycle_nodes.add(start)
+    return cycle_nodes
 
 
 def longest_arguments(trees: dict[Path, ast.Module], root: Path) -> tuple[int, str]:
-    """Return how many arguments the constructor with the most has, `self` left out, and where it is."""
+    """Return the maximum number of constructor arguments, without `self`, and where it is."""
     return max(
         (
             len(node.args.posonlyargs + node.args.args + node.args.kwonlyargs) - 1,
@@ -111,14 +111,13 @@ def _module(path: Path) -> str:
 
 
 def _imported(tree: ast.Module) -> set[str]:
-    found: set[str] = set()
+    names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found.update(alias.name for alias in node.names)
+            names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
-            names = {f"{node.module}.{alias.name}" for alias in node.names}
-            found |= names | {node.module}
-    return found
+            names |= {f"{node.module}.{alias.name}" for alias in node.names} | {node.module}
+    return names
 
 
 def figures_at(revision: str) -> dict[str, str]:
@@ -140,15 +139,15 @@ def own_figures() -> dict[str, str]:
 
 
 def print_figures(before: dict[str, str]) -> None:
-    """Print the figures of this checkout, with those before where there are any."""
+    """Print the figures of this checkout and, if given, the earlier ones."""
     for name, value in own_figures().items():
         print(f"{name:34} {value}" + (f"  (was {before[name]})" if before else ""))
 
 
 def times(folders: list[str]) -> None:
-    """Run each folder of tests, and print what it cost."""
+    """Run each folder of tests and print its time."""
     tests = {path.relative_to(ROOT).parts[1] for path in (ROOT / "tests").rglob("test_*.py")}
-    print(f"a fixed piece of work takes {yardstick():.2f} s here")
+    print(f"reference work takes {yardstick():.2f} s before the tests")
     for folder in folders or [f"tests/{name}" for name in sorted(tests - {"benchmarks"})]:
         began, before = time.monotonic(), os.times()
         command = [sys.executable, "-m", "pytest", "-q", folder]
@@ -157,11 +156,11 @@ def times(folders: list[str]) -> None:
         used = after.children_user + after.children_system - before.children_user - before.children_system
         result = (done.stdout.strip() or done.stderr.strip()).rpartition("\n")[2]
         print(f"{folder:18} {time.monotonic() - began:6.0f} s {used:6.0f} s of processor  {result[:80]}", flush=True)
-    print(f"a fixed piece of work takes {yardstick():.2f} s now")
+    print(f"reference work takes {yardstick():.2f} s after the tests")
 
 
 def yardstick() -> float:
-    """Seconds of the same work each time, on every core at once: times compare where these are alike."""
+    """Return the seconds of a fixed amount of work on every core; compare times only if these are similar."""
     work = "sum(number * number for number in range(5_000_000))"
     began = time.monotonic()
     for process in [subprocess.Popen([sys.executable, "-c", work]) for _ in range(os.cpu_count() or 1)]:

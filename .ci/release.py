@@ -1,8 +1,8 @@
-"""Makes a release: `python3 .ci/release.py VERSION [--tested]`, in a clean clone of the main branch.
+"""Make a release: `python3 .ci/release.py VERSION [--tested]`, in a clean clone of the main branch.
 
-Runs `.ci/run`, the marathon tests and `check_newcomer.py`, unless `--tested` says that they have passed. Then writes
-the version and the date of the changelog's section, builds wheel and sdist into `dist/`, tries both through `uvx`,
-and only then commits and tags. It pushes and publishes nothing: its last lines say how.
+Runs `.ci/run`, the marathon tests and `check_newcomer.py`, unless `--tested` says that they have passed. Then it
+writes the version and the date of the changelog's section, builds wheel and sdist into `dist/`, tries both with
+`uvx`, and finally commits and tags. It does not push or publish: its last lines show the commands for this.
 """
 
 import argparse
@@ -22,21 +22,23 @@ DIST = ROOT / "dist"
 
 
 def main() -> None:
-    """Make the release, or leave the two files as they were."""
+    """Make the release; after an error, restore the version file and the changelog."""
     parser = argparse.ArgumentParser(
         description="Make a release: version, changelog, wheel, sdist, trial, commit, tag."
     )
-    parser.add_argument("version", metavar="VERSION", help="such as 0.3.0; the changelog has a section of this name")
+    parser.add_argument(
+        "version", metavar="VERSION", help="for example 0.3.0; the changelog must have a section with this name"
+    )
     parser.add_argument("--tested", action="store_true", help="skip the tests, which have passed on this commit")
-    given = parser.parse_args()
-    version: str = given.version
+    options = parser.parse_args()
+    version: str = options.version
     if not re.fullmatch(r"\d+\.\d+\.\d+", version):
-        parser.error("VERSION has three numbers, such as 0.3.0")
+        parser.error("VERSION must have three numbers, for example 0.3.0")
     if output("git", "status", "--porcelain"):
         sys.exit("The work tree has changes: commit them first.")
     if output("git", "tag", "--list", f"v{version}"):
-        sys.exit(f"The tag v{version} is there already.")
-    if not given.tested:
+        sys.exit(f"The tag v{version} already exists.")
+    if not options.tested:
         run(".ci/run")
         run("uv", "run", "pytest", "-m", "marathon")
         run("python3", ".ci/check_newcomer.py")
@@ -84,7 +86,7 @@ def build(version: str) -> None:
 
 
 def try_out(archive: Path, version: str) -> None:
-    """Run the archive through `uvx` as a stranger would: its version, and a turn of the demo model."""
+    """Run the archive with `uvx` as a new user would: `--version`, and a turn of the demo model."""
     with tempfile.TemporaryDirectory(prefix="signoff-release-") as name:
         folder = Path(name)
         sample = ROOT / "app" / "demo" / "sample_files"
@@ -93,24 +95,24 @@ def try_out(archive: Path, version: str) -> None:
         )
         variables = {**os.environ, "SIGNOFF_HOME": str(folder / "home")}
         command = ("uvx", "--isolated", "--from", str(archive), "signoff")
-        said = output(*command, "--version", cwd=folder / "work", environment=variables).strip()
-        if said != f"signoff {version}":
-            sys.exit(f"{archive.name} calls itself {said!r}.")
+        reported = output(*command, "--version", cwd=folder / "work", environment=variables).strip()
+        if reported != f"signoff {version}":
+            sys.exit(f"{archive.name} reports the version {reported!r}.")
         turn = ("run", "--demo", "--json", "fix the failing tests")
         staged = output(*command, *turn, cwd=folder / "work", environment=variables)
         if '"stopped": "staged"' not in staged:
             sys.exit(f"{archive.name} staged nothing:\n{staged}")
-    print(f"{archive.name} works through uvx.")
+    print(f"{archive.name} works with uvx.")
 
 
 def run(*command: str) -> None:
-    """Run a command in the repository; end with its output if it fails."""
+    """Run a command in the repository; exit if it fails."""
     if code := subprocess.run(command, cwd=ROOT, check=False).returncode:
         sys.exit(f"{' '.join(command)} ended with {code}.")
 
 
 def output(*command: str, cwd: Path = ROOT, environment: dict[str, str] | None = None) -> str:
-    """Return the standard output of a command."""
+    """Run a command and return its standard output; exit if it fails."""
     done = subprocess.run(command, cwd=cwd, env=environment, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         sys.exit(f"{' '.join(command)} ended with {done.returncode}.")

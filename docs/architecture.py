@@ -1,8 +1,8 @@
-"""Draws the packages of the code and the way of one edit: `uv run python docs/architecture.py`.
+"""Draw the packages of the code and the steps of one edit: `uv run python docs/architecture.py`.
 
 Writes docs/packages.svg, docs/edit.svg and the table in docs/architecture.md. A package is a folder with modules. The
-packages and their imports are read from the source, the description of a package is the beginning of its docstring,
-and the steps come from docs/edit.md. A test fails if the files are out of date.
+packages and their imports are read from the source, the description of a package is the first sentence of its
+docstring, and the steps come from docs/edit.md. A test fails if the files are out of date.
 """
 
 import ast
@@ -69,16 +69,16 @@ def description(path: Path) -> str:
 
 
 def package_imports(packages: Iterable[str]) -> dict[str, set[str]]:
-    """Return for each package the others that its modules import."""
-    found: dict[str, set[str]] = {package: set() for package in packages}
-    for package in found:
+    """Return for each package the other packages that its modules import."""
+    imports: dict[str, set[str]] = {package: set() for package in packages}
+    for package in imports:
         for path in (ROOT / package).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 names = [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
                 names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-                found[package] |= {"/".join(name.split(".")[:2]) for name in names}
-        found[package] &= found.keys() - {package}
-    return found
+                imports[package] |= {"/".join(name.split(".")[:2]) for name in names}
+        imports[package] &= imports.keys() - {package}
+    return imports
 
 
 def levels(imports: Mapping[str, set[str]]) -> list[list[str]]:
@@ -110,8 +110,8 @@ def direct_imports(package: str, imports: Mapping[str, set[str]]) -> list[str]:
                 rest.append(other)
         return seen
 
-    brought = {far for other in imports[package] for far in reached(other)}
-    return sorted(imports[package] - brought) or sorted(imports[package])
+    indirect = {far for other in imports[package] for far in reached(other)}
+    return sorted(imports[package] - indirect) or sorted(imports[package])
 
 
 def package_table(packages: Mapping[str, str], imports: Mapping[str, set[str]]) -> str:
@@ -129,7 +129,7 @@ def package_table(packages: Mapping[str, str], imports: Mapping[str, set[str]]) 
 
 
 def draw_packages(packages: Mapping[str, str], rows: Sequence[Sequence[str]]) -> str:
-    """Return the picture of the packages: a level above all that it imports from."""
+    """Return the picture of the packages: each level above the levels that it imports from."""
     width = _GAP + _COLUMNS * (_BOX[0] + _GAP)
     drawn: list[str] = []
     top = 0
@@ -146,7 +146,7 @@ def draw_packages(packages: Mapping[str, str], rows: Sequence[Sequence[str]]) ->
 
 
 def box(x: int, y: int, package: str, words: str) -> str:
-    """Return one package's box with its name and at most three lines of its description."""
+    """Return the box of a package with its name and at most three lines of its description."""
     lines = textwrap.wrap(words, 29, max_lines=3, placeholder=" …")
     parts = [
         f'<rect class="package" x="{x}" y="{y}" width="{_BOX[0]}" height="{_BOX[1]}" rx="5"/>',
@@ -161,19 +161,19 @@ def box(x: int, y: int, package: str, words: str) -> str:
 
 def steps(page: str) -> list[tuple[str, str]]:
     """Return name and package of each numbered step of docs/edit.md, in order."""
-    found = []
+    named_steps = []
     for text in re.findall(r"(?ms)^\d+\. (.*?)(?=^\d+\. |^#|\Z)", page):
         path = re.search(r"\(`((?:app|widgets)/[\w/]+\.py)`\)", text)
         assert path, f"this step names no file: {text}"
         bold = re.search(r"\*\*(.*?)\*\*", text)
         name = re.search(r"`([^`]+)`", text[bold.end() :] if bold else text)
         assert name
-        found.append((name[1], "/".join(path[1].split("/")[:2])))
-    return found
+        named_steps.append((name[1], "/".join(path[1].split("/")[:2])))
+    return named_steps
 
 
 def draw_edit(page: str) -> str:
-    """Return the picture of one edit's way: a row for each step, a column for each package."""
+    """Return the picture of one edit: a row for each step, a column for each package."""
     way = steps(page)
     packages = list(dict.fromkeys(package for _, package in way))
     left, step, high, top = 250, 104, 26, 46

@@ -1,6 +1,7 @@
-"""Makes docs/agents.svg, a moving picture of three agents and one reader: `uv run python docs/moving_picture.py`.
+"""Make docs/agents.svg, an animation of three agents and one reviewer: `uv run python docs/moving_picture.py`.
 
-The agents are scripted. Their calls go through `signoff hook`, as those of real ones do; each frame shows the app.
+The agents are scripted. Their calls go through `signoff hook`, like the calls of real agents; each frame shows the
+app.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ from app.ui.startup import WorkspaceWithOptions
 
 HERE = Path(__file__).resolve().parent
 SECONDS = 4
-"""Seconds for which each frame is shown."""
+"""Duration of each frame in seconds."""
 COLUMNS, ROWS = 110, 30
 EDITS = (
     (
@@ -51,13 +52,13 @@ EDITS = (
 
 
 def propose_edits(root: Path) -> None:
-    """Have each agent propose its edit and end its turn, through its hook."""
+    """Let each agent propose its edit and end its turn, through its hook."""
     for name, tool, arguments, words in EDITS:
         before, after = ("BeforeTool", "AfterAgent") if name == "gemini" else ("PreToolUse", "Stop")
         common = {"session_id": f"{name}-1", "cwd": str(root), "prompt_id": "1"}
         _call_hook(name, {**common, "hook_event_name": before, "tool_name": tool, "tool_input": arguments})
-        said = {"last_assistant_message": words, "prompt_response": words}
-        _call_hook(name, {**common, "hook_event_name": after, **said})
+        last_message = {"last_assistant_message": words, "prompt_response": words}
+        _call_hook(name, {**common, "hook_event_name": after, **last_message})
 
 
 def _call_hook(agent: str, payload: dict[str, object]) -> None:
@@ -66,7 +67,7 @@ def _call_hook(agent: str, payload: dict[str, object]) -> None:
 
 
 def animate(frames: list[str]) -> str:
-    """Return one SVG that shows the frames one after the other, again and again; without motion, the first."""
+    """Return an SVG that shows the frames in a loop; the first frame if the reader prefers reduced motion."""
     width, height = re.findall(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', frames[0])[0]
     share = 100 / len(frames)
     style = (
@@ -75,7 +76,7 @@ def animate(frames: list[str]) -> str:
         "step-end infinite } .frame:first-of-type { visibility: visible } "
         "@media (prefers-reduced-motion: reduce) { .frame { animation: none } }"
     )
-    # The fonts come from elsewhere, which a picture on GitHub can't load.
+    # The fonts are loaded from a URL, which a picture on GitHub can't do.
     plain = [re.sub(r"@font-face \{.*?\}\s*", "", frame, flags=re.DOTALL) for frame in frames]
     parts = [
         f'<g class="frame" style="animation-delay: {number * SECONDS}s">{frame}</g>'

@@ -1,6 +1,6 @@
-"""Writes the reference tables of docs/configuration.md and docs/command-line.md: `uv run python docs/reference.py`.
+"""Write the reference tables of docs/configuration.md and docs/command-line.md: `uv run python docs/reference.py`.
 
-The tables come from the settings models and the argument parser; a test says when the pages are out of date.
+The tables come from the settings models and the argument parser; a test fails if the pages are out of date.
 """
 
 import argparse
@@ -28,16 +28,18 @@ _TABLES = {
     "models": '[models."NAME"]',
     "price": "[price]",
 }
-"""How a setting whose values are tables is written in TOML; any other is named by its key."""
+"""TOML headings of settings whose values are tables; other settings use their key."""
 
 
 def pages() -> dict[Path, str]:
     """Return the text that each page should have."""
-    made = {"configuration.md": configuration(), "command-line.md": command_line()}
-    return {HERE / name: filled((HERE / name).read_text(encoding="utf-8"), text) for name, text in made.items()}
+    texts = {"configuration.md": configuration(), "command-line.md": command_line()}
+    return {
+        HERE / name: with_generated((HERE / name).read_text(encoding="utf-8"), text) for name, text in texts.items()
+    }
 
 
-def filled(page: str, generated: str) -> str:
+def with_generated(page: str, generated: str) -> str:
     """Return `page` with `generated` between its markers."""
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)
@@ -45,7 +47,7 @@ def filled(page: str, generated: str) -> str:
 
 
 def configuration() -> str:
-    """Return the tables of all settings, of the tables among them, and of the environment."""
+    """Return the tables of all settings, of their nested tables, and of the environment variables."""
     parts = ["## Settings", settings_table(Settings), "## What a workspace may set"]
     parts += [
         f"Before you trust its file: {names(UNTRUSTED_KEYS)}. `gate` only to `every-edit`; `ignored` never to "
@@ -61,7 +63,7 @@ def configuration() -> str:
 
 
 def names(keys: Iterable[str]) -> str:
-    """Return the keys in alphabetical order, as a sentence lists them."""
+    """Return the keys in alphabetical order, separated by commas."""
     return ", ".join(f"`{key}`" for key in sorted(keys))
 
 
@@ -79,13 +81,13 @@ def field_descriptions(model: type[BaseModel]) -> dict[str, str]:
     """Return the string literal below each field in the source of a model."""
     (definition,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
     assert isinstance(definition, ast.ClassDef)
-    found = {}
+    descriptions = {}
     for node, below in zip(definition.body, definition.body[1:], strict=False):
         if not (isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)):
             continue
         if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
-            found[node.target.id] = " ".join(str(below.value.value).split())
-    return found
+            descriptions[node.target.id] = " ".join(str(below.value.value).split())
+    return descriptions
 
 
 def models_in(annotation: Any) -> Iterator[type[BaseModel]]:
@@ -97,7 +99,7 @@ def models_in(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 def values_of(annotation: Any) -> str:
-    """Return the kind of value in TOML's words, or the texts that are possible."""
+    """Return the type of a value in TOML's terms, or its possible texts."""
     origin, inner = get_origin(annotation), get_args(annotation)
     if origin is Literal:
         return ", ".join(f'`"{value}"`' for value in inner)
@@ -108,13 +110,13 @@ def values_of(annotation: Any) -> str:
     if origin is dict or any(models_in(annotation)):
         return "tables" if origin is dict and any(models_in(annotation)) else "table"
     if inner:
-        return " or ".join(values_of(one) for one in inner if one is not type(None))
+        return " or ".join(values_of(option) for option in inner if option is not type(None))
     kinds = {bool: "`true` or `false`", int: "whole number", float: "number", str: "text", SecretStr: "text"}
     return kinds.get(annotation, "any")
 
 
 def default_of(field: Any) -> str:
-    """Return the default of a field as TOML, empty where nothing is set."""
+    """Return the default of a field in TOML; empty if it has none."""
     value = field.default
     if field.is_required():
         return "required"
@@ -140,7 +142,7 @@ def command_line() -> str:
 
 
 def arguments_of(parser: argparse.ArgumentParser, common: tuple[str, ...] = ("json", "workspace")) -> list[str]:
-    """Return the table of a parser's arguments, without those of most commands; empty if there are no others."""
+    """Return the table of a parser's arguments, without the common ones; empty if there are no others."""
     rows = []
     for action in parser._actions:
         if action.dest in ("help", *common) or action.help == argparse.SUPPRESS:
@@ -150,7 +152,7 @@ def arguments_of(parser: argparse.ArgumentParser, common: tuple[str, ...] = ("js
 
 
 def spelling(action: argparse.Action) -> str:
-    """Return how an argument is written, its choices included."""
+    """Return the syntax of an argument, including its choices."""
     metavar = action.metavar if isinstance(action.metavar, str) else None
     value = metavar or ("{" + ",".join(map(str, action.choices)) + "}" if action.choices else action.dest.upper())
     repeated = {"*": f"[{value} …]", "+": f"{value} …", "?": f"[{value}]", 0: ""}
@@ -164,7 +166,7 @@ def choices_of(action: argparse.Action) -> str:
 
 
 def markdown_table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    """Return a table; a bar in a cell is escaped."""
+    """Return a Markdown table; escape vertical bars in cells."""
     lines = [head, tuple("---" for _ in head), *rows]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 

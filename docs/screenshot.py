@@ -1,4 +1,4 @@
-"""Makes docs/screenshot.svg from the demo: `uv run python docs/screenshot.py [THEME [COLUMNSxROWS [FILE]]]`."""
+"""Make docs/screenshot.svg from the demo: `uv run python docs/screenshot.py [THEME [COLUMNSxROWS [FILE]]]`."""
 
 import asyncio
 import os
@@ -16,7 +16,7 @@ HERE = Path(__file__).resolve().parent
 
 
 async def main(theme: str = "signoff-dark", size: str = "160x45", file: str = str(HERE / "screenshot.svg")) -> None:
-    """Ask the demo model for its fix, and take the picture when it has handed back."""
+    """Ask the demo model for its fix, and take the screenshot when its turn has ended."""
     columns, rows = (int(part) for part in size.split("x"))
     with tempfile.TemporaryDirectory() as folder:
         os.environ.update(SIGNOFF_HOME=f"{folder}/home", TERM="xterm-256color", COLORTERM="truecolor")

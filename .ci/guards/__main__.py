@@ -1,10 +1,10 @@
-"""Takes guards out of the program, one at a time, and says of which no test notices.
+"""Disable guards of the program one at a time, and report the guards whose absence no test notices.
 
-A guard is a condition after which a block is left (`if …: return`, `raise`, `continue`, `break`), or an exception
-that is caught. By hand, before a release: `uv run python .ci/guards PLACE` copies what is committed to PLACE, with an
-environment of its own, runs the tests once to see which of them get behind which guard (ten minutes on an idle
-machine; PLACE keeps it for the next time), and then, for a hundred guards drawn by lot, those tests without it. One
-that stays unnoticed gets a test, or goes, if nothing is different without it.
+A guard is a condition after which a block ends (`if …: return`, `raise`, `continue`, `break`), or an exception that
+is caught. By hand, before a release: `uv run python .ci/guards PLACE` copies the committed files to PLACE with a
+separate environment. It runs the tests once to record which tests reach which guard (ten minutes on an idle machine;
+PLACE keeps the result). Then it runs those tests for a random sample of a hundred guards, each time with one guard
+disabled. If no test notices, add a test, or remove the guard if it has no effect.
 """
 
 import argparse
@@ -20,14 +20,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-LEFT_OUT = ("app/launcher/", "app/sandbox/sandbox_init.py", "app/tools/search/regex_worker.py")
-"""What is copied, or run by a Python that knows nothing of the environment."""
-NOT_THE_PROGRAMS = ("TYPE_CHECKING", "__name__", "sys.platform", "sys.version")
+EXCLUDED = ("app/launcher/", "app/sandbox/sandbox_init.py", "app/tools/search/regex_worker.py")
+"""Files that are copied elsewhere, or run by a Python without this environment."""
+EXCLUDED_CONDITIONS = ("TYPE_CHECKING", "__name__", "sys.platform", "sys.version")
 
 
 @dataclass(frozen=True)
 class Guard:
-    """A guard, and the bytes of the file from which on it is switched."""
+    """A guard, and the range of bytes in the file that the switch replaces."""
 
     number: int
     file: str
@@ -36,56 +36,58 @@ class Guard:
     end: int
     source: str
     switch: str
-    """What is called with its number and, where it catches something, with what that is."""
+    """Name of the function that is called with the number and, for caught exceptions, with their types."""
 
     def switched(self, text: bytes) -> bytes:
-        """What stands in place of these bytes."""
+        """Return the replacement for these bytes."""
         if self.switch == "__guard__":
             return b"(%b) and __guard__(%d)" % (text, self.number)
         return b"%s%b(%d, %b)" % (b"*" * (self.switch == "__suppressed__"), self.switch.encode(), self.number, text)
 
 
 def main() -> None:
-    """Draw the guards, and say how many were noticed."""
+    """Choose guards, disable each, and print how many the tests noticed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("place", type=Path)
-    parser.add_argument("folders", nargs="*", default=["app", "widgets"], help="only what is below these")
-    parser.add_argument("--count", type=int, default=100, help="how many; 0 for all (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="another lot draws others (default: %(default)s)")
+    parser.add_argument("folders", nargs="*", default=["app", "widgets"], help="only guards in these folders")
+    parser.add_argument("--count", type=int, default=100, help="number of guards; 0 for all (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the random sample (default: %(default)s)")
     parser.add_argument(
-        "--seconds", type=float, default=60, help="what the tests of one may take together (default: %(default)s)"
+        "--seconds", type=float, default=60, help="maximum duration of the tests of one guard (default: %(default)s)"
     )
-    asked = parser.parse_intermixed_args()
-    place = asked.place.resolve()
+    options = parser.parse_intermixed_args()
+    place = options.place.resolve()
     guards = prepare(place)
-    kept = place / "reached.json"
-    if not kept.exists():
-        print("Running the tests, to see which guards they reach…", flush=True)
-        pytest(place, "-q", GUARDS_KEEP=str(kept))
-    reached = json.loads(kept.read_text(encoding="utf-8"))
-    chosen = [guard for guard in guards if guard.file.startswith(tuple(asked.folders))]
-    random.Random(asked.seed).shuffle(chosen)
-    chosen = chosen[: asked.count or None]
+    reached_file = place / "reached.json"
+    if not reached_file.exists():
+        print("Running the tests to record which guards they reach…", flush=True)
+        pytest(place, "-q", GUARDS_KEEP=str(reached_file))
+    reached = json.loads(reached_file.read_text(encoding="utf-8"))
+    chosen = [guard for guard in guards if guard.file.startswith(tuple(options.folders))]
+    random.Random(options.seed).shuffle(chosen)
+    chosen = chosen[: options.count or None]
     results, todo = place / "results.jsonl", place / "todo.json"
     results.unlink(missing_ok=True)
     todo.write_text(
-        json.dumps({**reached, "guards": list(map(asdict, chosen)), "most": asked.seconds, "results": str(results)})
+        json.dumps({**reached, "guards": list(map(asdict, chosen)), "most": options.seconds, "results": str(results)})
     )
     pytest(place, "-q", "-s", GUARDS_OUT=str(todo))
-    found = list(map(json.loads, results.read_text(encoding="utf-8").splitlines()))
-    noticed = sum(bool(one["noticed"]) for one in found)
-    print(f"{noticed} of {len(found)} guards are noticed when they are out: {noticed / len(found):.0%}")
+    outcomes = list(map(json.loads, results.read_text(encoding="utf-8").splitlines()))
+    noticed = sum(bool(outcome["noticed"]) for outcome in outcomes)
+    print(f"{noticed} of {len(outcomes)} disabled guards are noticed: {noticed / len(outcomes):.0%}")
 
 
 def prepare(place: Path) -> list[Guard]:
-    """Copy what is committed, with its environment and a switch at each guard, unless it is there; the guards."""
+    """Copy the committed files with an environment and a switch at each guard, unless the copy exists; return the
+    guards.
+    """
     commit = run(ROOT, "git", "rev-parse", "HEAD").strip()
     tree, listed = place / "tree", place / "guards.json"
     if listed.exists():
-        of = json.loads(listed.read_text(encoding="utf-8"))
-        if of["commit"] == commit:
-            return [Guard(**each) for each in of["guards"]]
-        sys.exit(f"{place} is of another commit: name another folder, or take this one away.")
+        stored = json.loads(listed.read_text(encoding="utf-8"))
+        if stored["commit"] == commit:
+            return [Guard(**fields) for fields in stored["guards"]]
+        sys.exit(f"{place} holds another commit: name another folder or remove this one.")
     place.mkdir(parents=True, exist_ok=True)
     run(ROOT, "git", "clone", "--quiet", "--no-hardlinks", str(ROOT), str(tree))
     run(tree, "git", "checkout", "--quiet", commit)
@@ -95,13 +97,13 @@ def prepare(place: Path) -> list[Guard]:
         shutil.copy(Path(__file__).with_name(f"{module}.py"), packages)
     (packages / "guard_switches").mkdir()
     (packages / "guard_switches" / "reached").touch()
-    # A test may be somebody else than root for a while.
+    # A test may run as another user for a while.
     (packages / "guard_switches" / "reached").chmod(0o666)
     (packages / "guard_switches.pth").write_text("import guard_switches\n")
     guards: list[Guard] = []
     for path in sorted([*tree.glob("app/**/*.py"), *tree.glob("widgets/**/*.py")]):
         file = path.relative_to(tree).as_posix()
-        if not file.startswith(LEFT_OUT):
+        if not file.startswith(EXCLUDED):
             text = path.read_bytes()
             new = list(guards_of(file, text, len(guards) + 1))
             for guard in sorted(new, key=lambda guard: guard.start, reverse=True):
@@ -113,7 +115,7 @@ def prepare(place: Path) -> list[Guard]:
 
 
 def guards_of(file: str, text: bytes, number: int) -> Iterator[Guard]:
-    """The guards of a file, numbered from `number` on."""
+    """Yield the guards of a file, numbered from `number`."""
     starts = [0]
     for line in text.split(b"\n"):
         starts.append(starts[-1] + len(line) + 1)
@@ -130,7 +132,7 @@ def guards_of(file: str, text: bytes, number: int) -> Iterator[Guard]:
         start = starts[first.lineno - 1] + first.col_offset
         end = starts[(last.end_lineno or 1) - 1] + (last.end_col_offset or 0)
         source = text[start:end].decode()
-        if not any(word in source for word in NOT_THE_PROGRAMS):
+        if not any(word in source for word in EXCLUDED_CONDITIONS):
             yield Guard(number, file, first.lineno, start, end, source, switch)
             number += 1
 
@@ -144,7 +146,7 @@ def pytest(place: Path, *options: str, **environment: str) -> None:
 
 
 def run(folder: Path, *command: str) -> str:
-    """What a command prints."""
+    """Return the standard output of a command."""
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout
 
 

@@ -1,4 +1,4 @@
-"""What pytest does in the copy: note what each test reaches, then take guards out in processes of their own."""
+"""Pytest plugin in the copy: record which guards each test reaches, or disable guards in forked processes."""
 
 import contextlib
 import json
@@ -14,31 +14,32 @@ import guard_switches
 import pytest
 from _pytest.runner import runtestprotocol
 
-PATIENCE = 5.0
-"""In units of what the tests of a guard took with all guards in, after some seconds to begin with: if they take more,
-something waits for what never comes, and the guard counts as noticed."""
-_BEGINNING = 10.0
+MAX_SLOWDOWN = 5.0
+"""Maximum duration, as a multiple of the time with all guards enabled. If tests take longer, one of them waits
+forever, and the guard counts as noticed.
+"""
+_EXTRA_SECONDS = 10.0
 
 _seconds: Counter[str] = Counter()
 _failed: set[str] = set()
 
 
 def pytest_runtest_logstart(nodeid: str) -> None:
-    """Say to all processes which test runs."""
+    """Tell all processes which test runs."""
     guard_switches.forget()
     Path(guard_switches.TEST).write_text(nodeid, encoding="utf-8")
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Keep what a test took, and whether it can be used."""
+    """Record the duration of a test, and whether it passed."""
     _seconds[report.nodeid] += report.duration
     if not report.passed:
         _failed.add(report.nodeid)
 
 
 def pytest_sessionfinish() -> None:
-    """Keep which tests reach each guard, the quickest and most special first."""
-    if not (kept := os.environ.get("GUARDS_KEEP")):
+    """Write which tests reach each guard, the fastest and most specific first."""
+    if not (reached_file := os.environ.get("GUARDS_KEEP")):
         return
     reached: defaultdict[int, set[str]] = defaultdict(set)
     breadth: Counter[str] = Counter()
@@ -51,25 +52,25 @@ def pytest_sessionfinish() -> None:
         number: sorted(tests, key=lambda test: breadth[test] * (0.15 + _seconds[test]))
         for number, tests in reached.items()
     }
-    Path(kept).write_text(json.dumps({"order": order, "seconds": _seconds}), encoding="utf-8")
+    Path(reached_file).write_text(json.dumps({"order": order, "seconds": _seconds}), encoding="utf-8")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> bool | None:
-    """Run what there is to run for each guard that is to go."""
+    """Run the tests of each guard that is to be disabled."""
     if not (todo := os.environ.get("GUARDS_OUT")):
         return None
-    asked = json.loads(Path(todo).read_text(encoding="utf-8"))
+    task = json.loads(Path(todo).read_text(encoding="utf-8"))
     items = {item.nodeid: item for item in session.items}
-    with Path(asked["results"]).open("a", encoding="utf-8") as results:
-        for guard in asked["guards"]:
+    with Path(task["results"]).open("a", encoding="utf-8") as results:
+        for guard in task["guards"]:
             chosen: list[pytest.Item] = []
-            left = asked["most"]
-            for test in asked["order"].get(str(guard["number"]), ()):
-                if test in items and left > 0:
+            seconds_left = task["most"]
+            for test in task["order"].get(str(guard["number"]), ()):
+                if test in items and seconds_left > 0:
                     chosen.append(items[test])
-                    left -= asked["seconds"][test]
-            limit = _BEGINNING + PATIENCE * (asked["most"] - left)
+                    seconds_left -= task["seconds"][test]
+            limit = _EXTRA_SECONDS + MAX_SLOWDOWN * (task["most"] - seconds_left)
             noticed = _noticed(chosen, guard["number"], limit) if chosen else ""
             print(json.dumps({**guard, "noticed": noticed}), file=results, flush=True)
             where, what = f"{guard['file']}:{guard['line']}", " ".join(guard["source"].split())[:70]
@@ -79,7 +80,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
 
 
 def _noticed(items: Sequence[pytest.Item], number: int, limit: float) -> str:
-    """The test that fails without a guard, in a process of its own; empty if none does."""
+    """Return the test that fails without a guard, run in a forked process; empty if none does."""
     Path(guard_switches.OUT).write_text(str(number), encoding="utf-8")
     reader, writer = os.pipe()
     sys.stdout.flush()
@@ -107,10 +108,10 @@ def _noticed(items: Sequence[pytest.Item], number: int, limit: float) -> str:
 
 
 def _outcome(child: int, reader: int, limit: float) -> str:
-    """What became of the tests of a guard, that may take so many seconds."""
-    ending = os.pidfd_open(child)
-    ended = bool(select.select([ending], [], [], limit)[0])
-    os.close(ending)
+    """Return the result of a guard's tests; kill them after `limit` seconds."""
+    process_fd = os.pidfd_open(child)
+    ended = bool(select.select([process_fd], [], [], limit)[0])
+    os.close(process_fd)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(child, signal.SIGKILL)
     _, status = os.waitpid(child, 0)
@@ -118,8 +119,8 @@ def _outcome(child: int, reader: int, limit: float) -> str:
         return f"nothing ended within {limit:.0f} s"
     os.set_blocking(reader, False)
     try:
-        said = os.read(reader, 10_000).decode()
+        result = os.read(reader, 10_000).decode()
     except BlockingIOError:
-        said = ""
+        result = ""
     code = os.waitstatus_to_exitcode(status)
-    return said or (f"the process ended with {code}" if code else "")
+    return result or (f"the process ended with {code}" if code else "")

@@ -1,7 +1,7 @@
-"""The switches at the guards: with one number each, which is told where it is reached, or is out.
+"""The switches at the guards: each has a number, and records that a test reaches it, or disables its guard.
 
-Imported whenever Python starts in the copy's environment, so it needs next to nothing. What is said lies beside it,
-since a test may start a process with an environment of its own.
+Every Python in the copy's environment imports this module, therefore it imports almost nothing. Its data lies in
+files beside it, because a test may start a process with another environment.
 """
 
 import builtins
@@ -16,7 +16,7 @@ os.register_at_fork(after_in_child=_seen.clear)
 
 
 def read(path: str) -> str:
-    """What a file says; nothing if there is none, or none that can be read."""
+    """Return the text of a file; empty if it does not exist or cannot be read."""
     try:
         with open(path, encoding="utf-8") as file:  # noqa: PTH123
             return file.read()
@@ -25,33 +25,33 @@ def read(path: str) -> str:
 
 
 out = int(read(OUT) or 0)
-"""The guard that is out; 0 while all are in, and it is noted which test reaches which."""
+"""Number of the disabled guard; 0 while all are enabled and recorded."""
 
 
-def forget() -> None:
-    """Note anew what is reached."""
+def reset() -> None:
+    """Clear the record of reached guards."""
     _seen.clear()
 
 
-def _reach(number: int) -> bool:
+def _is_enabled(number: int) -> bool:
     if not out and number not in _seen:
         _seen.add(number)
         try:
             with open(REACHED, "a", encoding="utf-8") as file:  # noqa: PTH123
                 file.write(f"{number}\t{read(TEST)}\n")
         except OSError:
-            pass  # In a namespace without this folder, say.
+            pass  # For example in a namespace without this folder.
     return number != out
 
 
 def _caught(number: int, kinds: Any) -> Any:
-    return kinds if _reach(number) else ()
+    return kinds if _is_enabled(number) else ()
 
 
 def _suppressed(number: int, *kinds: Any) -> Any:
-    return kinds if _reach(number) else ()
+    return kinds if _is_enabled(number) else ()
 
 
-builtins.__guard__ = _reach  # type: ignore[attr-defined]
+builtins.__guard__ = _is_enabled  # type: ignore[attr-defined]
 builtins.__caught__ = _caught  # type: ignore[attr-defined]
 builtins.__suppressed__ = _suppressed  # type: ignore[attr-defined]
