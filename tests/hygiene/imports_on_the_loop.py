@@ -1,7 +1,7 @@
-"""A program: starts the app over a folder and prints what was imported on the event loop after the first picture.
+"""A program: starts the app in a folder and prints the modules that the event loop imports after the first frame.
 
-A message is typed and sent. The app is without a screen, and its endpoint cannot be reached: it gets as far as to try
-again.
+It types a message and sends it. The app has no screen, and its endpoint cannot be reached: the turn ends with a
+retry.
 """
 
 import asyncio
@@ -17,27 +17,27 @@ from app.ui.app import SignoffApp
 from app.ui.startup import WorkspaceWithOptions
 from tests.waiting import until
 
-AT_REST = ("app.mcp_client.configured_servers", "watchfiles")
-"""What is loaded at last, each on a thread of its own, if the user does nothing."""
-FOR_A_TURN = (
+LOADED_WHEN_IDLE = ("app.mcp_client.configured_servers", "watchfiles")
+"""Modules that threads load last, one after the other, if the user does nothing."""
+LOADED_FOR_A_TURN = (
     *("openai._client", "httpcore2", "markdown_it", "app.ui.review_side", "pygments.lexers.python"),
     "app.sandbox.sandbox",
 )
-"""The same once the user writes."""
+"""Modules that threads load when the user begins to write."""
 
 
-async def imported_on_the_loop(folder: Path) -> list[str]:
-    """Modules, in the order in which they were asked for."""
-    found: list[str] = []
-    watched = False
+async def imports_on_the_loop(folder: Path) -> list[str]:
+    """Return the modules in import order."""
+    imported: list[str] = []
+    is_recording = False
 
     def note(event: str, arguments: tuple[object, ...]) -> None:
-        if watched and event == "import" and threading.current_thread() is threading.main_thread():
-            found.append(str(arguments[0]))
+        if is_recording and event == "import" and threading.current_thread() is threading.main_thread():
+            imported.append(str(arguments[0]))
 
     async def opener() -> WorkspaceWithOptions:
-        nonlocal watched
-        watched = True
+        nonlocal is_recording
+        is_recording = True
         return await open_workspace_for_app(
             AppArguments(str(folder), base_url="https://127.0.0.1:9/v1", model="none"), stack
         )
@@ -46,17 +46,17 @@ async def imported_on_the_loop(folder: Path) -> list[str]:
     app = SignoffApp(opener, folder / "log")
     async with AsyncExitStack() as stack, app.run_test() as pilot:
         await app.wait_until_open()
-        await until(lambda: set(AT_REST) <= set(sys.modules), "what is loaded last")
-        assert not (early := set(FOR_A_TURN) & set(sys.modules)), early
+        await until(lambda: set(LOADED_WHEN_IDLE) <= set(sys.modules), "the modules that are loaded last")
+        assert not (early := set(LOADED_FOR_A_TURN) & set(sys.modules)), early
         await pilot.press("h")
-        await until(lambda: set(FOR_A_TURN) <= set(sys.modules), "what a turn needs")
+        await until(lambda: set(LOADED_FOR_A_TURN) <= set(sys.modules), "the modules of a turn")
         await pilot.press("enter")
         session = app.require_session()
-        await until(lambda: session.phase is SessionPhase.RETRYING, "another try")
+        await until(lambda: session.phase is SessionPhase.RETRYING, "a retry")
         await pilot.pause(0)
-        watched = False
-    return found
+        is_recording = False
+    return imported
 
 
 if __name__ == "__main__":
-    print(*asyncio.run(imported_on_the_loop(Path(sys.argv[1]))))
+    print(*asyncio.run(imports_on_the_loop(Path(sys.argv[1]))))

@@ -1,4 +1,4 @@
-"""The arrows between the layers, and what may not be loaded before it is needed."""
+"""Rules for imports: the layers, and modules that must not be loaded before they are needed."""
 
 import ast
 import functools
@@ -35,9 +35,9 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("app.ui",),
     ("app.cli",),
 )
-"""From the ground up: a package imports only from those below it, and those beside it know nothing of each other."""
-_SPEAK_OF_KEYS = ("app.keys",)
-UI_FREE = {"app.cli", *(package for layer in LAYERS[:10] for package in layer)} - set(_SPEAK_OF_KEYS)
+"""From the bottom up: a package imports only from lower layers, and not from packages of its layer."""
+_USES_RICH = ("app.keys",)
+UI_FREE = {"app.cli", *(package for layer in LAYERS[:10] for package in layer)} - set(_USES_RICH)
 
 
 def python_files(*folders: str) -> list[Path]:
@@ -45,7 +45,7 @@ def python_files(*folders: str) -> list[Path]:
 
 
 def statements(node: ast.AST) -> Iterator[ast.AST]:
-    """All that stand in it, however deep; what they are made of is most of a file, and imports nothing."""
+    """Yield all nested statements; expressions are skipped, because they are most of a file and import nothing."""
     for part in ("body", "orelse", "finalbody", "handlers", "cases"):
         for inner in getattr(node, part, ()):
             yield inner
@@ -54,7 +54,7 @@ def statements(node: ast.AST) -> Iterator[ast.AST]:
 
 @functools.cache
 def imported(path: Path) -> frozenset[str]:
-    """What a file imports, wherever the import stands; read once, for all the tests that ask."""
+    """Return the imports of a file, at any place in it; cached for all tests."""
     found: set[str] = set()
     for node in statements(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -69,8 +69,8 @@ def top(module: str) -> str:
     return module.partition(".")[0]
 
 
-def room_of(module: str) -> str:
-    """The package of `LAYERS` that a module lies in, empty for a foreign one."""
+def layer_package(module: str) -> str:
+    """Return the package of `LAYERS` that contains a module; empty for a foreign module."""
     packages = (package for layer in LAYERS for package in layer)
     return next((package for package in packages if f"{module}.".startswith(f"{package}.")), "")
 
@@ -80,30 +80,30 @@ def module_of(path: Path) -> str:
 
 
 def sources() -> dict[str, Path]:
-    """Every module but the launcher, which goes by itself."""
+    """Return every module by name, without the launcher, which is independent."""
     paths = [path for path in python_files("app", "widgets") if "launcher" not in path.parts]
     return {module_of(path): path for path in paths}
 
 
-def test_every_module_has_its_room() -> None:
-    assert [module for module in sources() if not room_of(module) and module not in ("app", "widgets")] == []
+def test_every_module_belongs_to_a_layer() -> None:
+    assert [module for module in sources() if not layer_package(module) and module not in ("app", "widgets")] == []
 
 
 def test_packages_import_only_from_those_below_them() -> None:
-    """Whatever the import looks like and wherever it stands, also for types alone."""
+    """Also for imports inside functions and for type checking."""
     height = {package: number for number, layer in enumerate(LAYERS) for package in layer}
     upward = {
         f"{module} -> {target}"
         for module, path in sources().items()
         for target in imported(path)
-        if (here := room_of(module)) and (there := room_of(target)) and here != there
+        if (here := layer_package(module)) and (there := layer_package(target)) and here != there
         if height[there] >= height[here]
     }
     assert not upward
 
 
-def test_no_modules_import_each_other_in_a_circle() -> None:
-    """Wherever the import stands, also for types alone; `from app.agent import turn` is one of `app.agent.turn`."""
+def test_modules_have_no_import_cycle() -> None:
+    """For imports inside functions and for type checking; `from app.agent import turn` imports `app.agent.turn`."""
     known = sources()
     arrows = {
         module: {target for target in imported(path) if target in known and target != module}
@@ -112,20 +112,20 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
     TopologicalSorter(arrows).prepare()
 
 
-def test_folders_of_a_room_import_each_other_in_no_circle() -> None:
-    """So each package has storeys: whoever changes a folder knows which others can notice."""
+def test_folders_of_a_package_have_no_import_cycle() -> None:
+    """Then each package has levels: an author of a folder knows which folders depend on it."""
     arrows: dict[str, set[str]] = {}
     known = sources()
     for module, path in known.items():
         folder = path.parent.relative_to(ROOT).as_posix()
         for target in imported(path) & known.keys():
             other = known[target].parent.relative_to(ROOT).as_posix()
-            if folder != other and room_of(module) == room_of(target):
+            if folder != other and layer_package(module) == layer_package(target):
                 arrows.setdefault(folder, set()).add(other)
     TopologicalSorter(arrows).prepare()
 
 
-def test_a_public_class_name_stands_for_one_class() -> None:
+def test_public_class_names_are_unique() -> None:
     places: dict[str, list[str]] = {}
     for path in python_files("app", "widgets"):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
@@ -134,15 +134,15 @@ def test_a_public_class_name_stands_for_one_class() -> None:
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
 
 
-def test_a_file_name_stands_for_one_file() -> None:
+def test_file_names_are_unique() -> None:
     paths = python_files("app", "widgets")
     names = [path.name for path in paths if path.name not in ("__init__.py", "__main__.py")]
     assert sorted({name for name in names if names.count(name) > 1}) == []
 
 
-def test_the_core_knows_neither_textual_nor_widgets() -> None:
+def test_core_imports_neither_textual_nor_widgets() -> None:
     forbidden = {"textual", "widgets", "rich"}
-    free = [path for module, path in sources().items() if room_of(module) in UI_FREE]
+    free = [path for module, path in sources().items() if layer_package(module) in UI_FREE]
     assert not [path for path in free if {top(module) for module in imported(path)} & forbidden]
 
 
@@ -172,7 +172,7 @@ def all_modules_after(code: str) -> set[str]:
     return set(done.stdout.split())
 
 
-def test_whatever_is_imported_is_declared() -> None:
+def test_every_imported_distribution_is_declared() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     declared = {re.split(r"[<>=]", dependency)[0] for dependency in project["dependencies"]}
     holders = packages_distributions()
@@ -182,24 +182,24 @@ def test_whatever_is_imported_is_declared() -> None:
             assert declared & named, f"{path}: {name}"
 
 
-def test_the_version_needs_no_heavy_import() -> None:
+def test_version_option_imports_no_heavy_module() -> None:
     code = "from app.cli.main import main\ntry: main(['--version'])\nexcept SystemExit: pass"
     assert not modules_after(code) & {"textual", "pydantic", "openai", "rich", "sqlite3", "watchfiles"}
 
 
-def test_nothing_of_servers_is_loaded_before_a_file_names_one() -> None:
+def test_mcp_client_is_not_loaded_without_configured_servers() -> None:
     loaded = "import app.runtime.session_host, app.cli.headless_run, app.ui.controllers.app_commands, sys"
     client = {name for name in all_modules_after(loaded) if name.startswith("app.mcp_client.")}
     assert client <= {"app.mcp_client.json_rpc"}
 
 
-def test_the_command_line_needs_no_textual() -> None:
+def test_command_line_imports_no_textual() -> None:
     loaded = modules_after("import app.cli.headless_run, app.cli.stage_show_push, app.cli.sessions_search_export")
     assert not loaded & {"textual", "openai", "watchfiles", "httpx2"}
 
 
-def test_nothing_is_loaded_before_the_first_paint_that_it_does_not_need() -> None:
-    """Each of them costs a hundredth of the way there, or more."""
+def test_only_required_modules_are_loaded_before_first_paint() -> None:
+    """Each of these modules takes at least a hundredth of the time to the first paint."""
     loaded = all_modules_after("import app.cli.main, app.cli.open_app, app.ui.app, app.runtime.shutdown")
     heavy = {"openai", "watchfiles", "httpx2", "tree_sitter", "tomlkit", "unidiff", "git", "pydantic", "sqlite3"}
     assert not {top(name) for name in loaded} & (heavy | {"argparse", "shlex"})
@@ -217,14 +217,14 @@ def test_nothing_is_loaded_before_the_first_paint_that_it_does_not_need() -> Non
 
 
 MODULES_BEFORE_THE_FIRST_PAINT = 75
-"""Of our own. One more is a third of a millisecond, and where nothing is compiled yet several."""
+"""Maximum number of our modules. One more takes a third of a millisecond, and several without bytecode."""
 
 
-def test_no_words_are_what_the_parser_makes_of_none() -> None:
+def test_default_arguments_equal_parsed_empty_arguments() -> None:
     assert AppArguments(**vars(make_app_parser().parse_args([]))) == AppArguments()
 
 
-def test_a_session_in_which_nothing_waits_loads_no_review_and_nothing_that_stages() -> None:
+def test_session_without_proposals_loads_no_review_and_no_staging() -> None:
     loaded = all_modules_after(
         "from app.ui.startup import import_chat_modules, import_session_modules\n"
         "import_chat_modules(); import_session_modules()\n"
@@ -243,7 +243,7 @@ def test_a_session_in_which_nothing_waits_loads_no_review_and_nothing_that_stage
     }
 
 
-def test_where_nothing_was_ever_decided_no_record_and_no_search_is_loaded() -> None:
+def test_stores_load_no_record_and_no_search_modules() -> None:
     loaded = all_modules_after(
         "import app.storage.sqlite_proposal_store, app.storage.session_store, app.storage.captured_edit_store"
     )
@@ -254,20 +254,20 @@ def test_where_nothing_was_ever_decided_no_record_and_no_search_is_loaded() -> N
         "app.storage.pruning",
         "app.storage.session_search",
     }
-    assert not loaded & later and not {name for name in loaded if room_of(name) == "app.git"}
+    assert not loaded & later and not {name for name in loaded if layer_package(name) == "app.git"}
 
 
-def test_where_commands_run_is_loaded_once_one_does() -> None:
+def test_sandbox_is_not_loaded_before_a_command_runs() -> None:
     loaded = all_modules_after(
         "from app.ui.startup import import_session_modules\nimport_session_modules()\n"
         "from app.tools.tool_registry import make_standard_tools\n"
         "assert 'run_command' in make_standard_tools(lambda: None).names"
     )
     needed = {"app.sandbox", "app.sandbox.captured_changes", "app.sandbox.process", "app.sandbox.confinement"}
-    assert {name for name in loaded if room_of(name) == "app.sandbox"} <= needed
+    assert {name for name in loaded if layer_package(name) == "app.sandbox"} <= needed
 
 
-def test_to_watch_files_loads_no_other_event_loop(tmp_path: Path) -> None:
+def test_file_watching_loads_no_other_event_loop(tmp_path: Path) -> None:
     code = (
         "import asyncio\nfrom pathlib import Path\nfrom app.workspace.file_watching import watch_changes\n"
         f"async def watch():\n    changes = watch_changes([Path({str(tmp_path)!r})], quiet_ms=1)\n"
@@ -279,8 +279,8 @@ def test_to_watch_files_loads_no_other_event_loop(tmp_path: Path) -> None:
     assert not {name for name in all_modules_after(code) if name.startswith("anyio._backends")}
 
 
-def test_nothing_is_imported_on_the_event_loop_after_the_first_picture(tmp_path: Path) -> None:
-    """A key that is typed meanwhile would wait for it. What a turn needs is loaded with the first key."""
+def test_event_loop_imports_nothing_after_first_frame(tmp_path: Path) -> None:
+    """An import would delay a key that the user types meanwhile. The first key loads what a turn needs."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.hygiene.imports_on_the_loop", str(tmp_path)],
         cwd=ROOT,
@@ -292,8 +292,8 @@ def test_nothing_is_imported_on_the_event_loop_after_the_first_picture(tmp_path:
     assert set(done.stdout.split()) <= {"concurrent.futures.thread"}, "by asyncio, for its first thread"
 
 
-def test_models_that_nothing_was_given_to_yet_are_not_built() -> None:
-    """Each takes pydantic a quarter of a millisecond; parts of the settings are built with the whole."""
+def test_unused_pydantic_models_are_not_built() -> None:
+    """pydantic takes a quarter of a millisecond for each; settings models are part of `Settings`."""
     code = (
         "from app.config import config_tables, settings\n"
         "from app.tools.tool_registry import make_standard_tools\n"
@@ -306,8 +306,8 @@ def test_models_that_nothing_was_given_to_yet_are_not_built() -> None:
     assert "pydantic" in modules_after(code)
 
 
-def test_to_load_a_session_reads_no_source_code() -> None:
-    """As pydantic would for `Field(default_factory=list)`: the signature of `list` takes it 20 ms."""
+def test_session_modules_tokenize_no_source_code() -> None:
+    """pydantic would tokenize source code for `Field(default_factory=list)`: the signature of `list` takes 20 ms."""
     code = (
         "import tokenize\n"
         "def refuse(*_): raise AssertionError\n"
@@ -328,12 +328,12 @@ def test_no_private_name_of_textual_is_used() -> None:
     assert not offenders
 
 
-def test_files_are_named_for_what_they_do() -> None:
-    drawers = {"utils", "util", "helpers", "helper", "misc", "common", "manager"}
-    assert not [path for path in python_files("app", "widgets") if path.stem in drawers]
+def test_file_names_are_specific() -> None:
+    vague_names = {"utils", "util", "helpers", "helper", "misc", "common", "manager"}
+    assert not [path for path in python_files("app", "widgets") if path.stem in vague_names]
 
 
-def test_what_agents_call_before_each_tool_loads_little(tmp_path: Path) -> None:
+def test_hook_before_tool_calls_loads_few_modules(tmp_path: Path) -> None:
     call = {
         "session_id": "s",
         "cwd": str(tmp_path),
@@ -354,8 +354,8 @@ def test_what_agents_call_before_each_tool_loads_little(tmp_path: Path) -> None:
     assert (tmp_path / "home").is_dir()
 
 
-def test_no_plugins_of_pydantic_are_searched(tmp_path: Path) -> None:
-    """It would read the metadata of every installed package."""
+def test_pydantic_plugins_are_not_searched(tmp_path: Path) -> None:
+    """pydantic would read the metadata of every installed package."""
     code = (
         "import importlib.metadata\n"
         "def refuse(*_, **__): raise AssertionError\n"

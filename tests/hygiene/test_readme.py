@@ -1,4 +1,4 @@
-"""What README and docs promise is so: the configuration loads, keys, commands, links and names exist."""
+"""Check README and docs against the program: configuration, keys, commands, links and names."""
 
 import ast
 import json
@@ -33,7 +33,7 @@ def read(name: str) -> str:
 OTHER_AGENTS = read("docs/other-agents.md")
 
 
-def test_the_example_configuration_is_taken_as_it_is_and_names_every_setting() -> None:
+def test_example_configuration_is_valid_and_names_every_setting() -> None:
     (block,) = re.findall(r"```toml\n(.*?)```", read("docs/configuration.md"), re.DOTALL)
     values = tomllib.loads(block)
     settings = Settings.model_validate(values)
@@ -48,7 +48,7 @@ def test_examples_of_settings_load(page: Path) -> None:
         assert model.model_validate(tomllib.loads(block))
 
 
-def test_settings_for_other_agents_load_and_start_what_there_is() -> None:
+def test_settings_for_other_agents_load_and_start_existing_commands() -> None:
     blocks = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", OTHER_AGENTS, re.DOTALL)]
     blocks += [tomllib.loads(block) for block in re.findall(r"```text\n(.*?)```", OTHER_AGENTS, re.DOTALL)]
     started = [words.split() for words in re.findall(r"claude mcp add signoff -- ([\w -]+)`", OTHER_AGENTS)]
@@ -61,13 +61,13 @@ def test_settings_for_other_agents_load_and_start_what_there_is() -> None:
         make_command_parser().parse_args(words.replace("FOLDER", ".").split())
 
 
-def test_the_slash_commands_are_all_there_are() -> None:
+def test_docs_list_all_slash_commands() -> None:
     (listed,) = re.findall(r"Slash commands: .*?(?=\n\n)", read("docs/reviewing.md"), re.DOTALL)
     assert set(re.findall(r"`/(\w+)`", listed)) == set(COMMANDS)
 
 
 @pytest.mark.parametrize("page", [*READMES, ROOT / "docs/reviewing.md"], ids=lambda page: page.name)
-def test_keys_do_something_where_it_says(page: Path) -> None:
+def test_documented_keys_are_bound(page: Path) -> None:
     known = {key_name(key.strip()) for action in ACTIONS for key in action.keys.split(",") if key.strip()}
     known |= {"Escape", "Up", "Down", "PageUp", "PageDown", "@", "/"}
     known |= {key_name(binding.key) for binding in ConflictScreen.BINDINGS if isinstance(binding, Binding)}
@@ -79,14 +79,14 @@ def test_keys_do_something_where_it_says(page: Path) -> None:
             assert key in known, key
 
 
-def test_the_themes_exist() -> None:
+def test_documented_themes_exist() -> None:
     text = "".join(page.read_text(encoding="utf-8") for page in ROOT.glob("docs/*.md"))
     named = set(re.findall(r"signoff-(?:dark|light|contrast|blue-orange)", text))
     assert named == {path.stem for path in OWN_THEMES_FOLDER.glob("*.toml")}
 
 
 @pytest.mark.parametrize("readme", READMES, ids=lambda page: page.name)
-def test_the_first_commands_work_where_the_system_keeps_pip_out_and_path_lacks_uv(readme: Path) -> None:
+def test_first_commands_work_with_externally_managed_python_and_without_uv_in_path(readme: Path) -> None:
     demo, tests = re.findall(r"```sh\n(.*?)\n```", readme.read_text(encoding="utf-8"), re.DOTALL)[:2]
     uv = "PIP_BREAK_SYSTEM_PACKAGES=1 python3 -m pip install uv && python3 -m uv run "
     assert [demo, tests] == [f"{uv}--no-dev signoff --demo", f"{uv}pytest"]
@@ -105,19 +105,19 @@ def test_both_readmes_have_the_same_commands_links_and_tables() -> None:
 
 
 def slug(heading: str) -> str:
-    """Return the anchor that a heading gets."""
+    """Return the anchor of a heading."""
     return re.sub(r"\s+", "-", re.sub(r"[^\w\s-]", "", heading).strip().lower())
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_lead_somewhere_that_the_source_distribution_holds(page: Path) -> None:
+def test_link_targets_exist_and_are_in_the_source_distribution(page: Path) -> None:
     build = tomllib.loads(read("pyproject.toml"))["tool"]["hatch"]["build"]
-    held = [ROOT / name.lstrip("/") for name in build["targets"]["sdist"]["include"]]
+    included = [ROOT / name.lstrip("/") for name in build["targets"]["sdist"]["include"]]
     for link in re.findall(r"\]\((?!https?:)([^)]+)", page.read_text(encoding="utf-8")):
         file, _, anchor = link.partition("#")
         target = (page.parent / file).resolve() if file else page
         assert target.exists(), link
-        assert any(target.is_relative_to(folder) for folder in held), link
+        assert any(target.is_relative_to(folder) for folder in included), link
         if anchor:
             headings = re.findall(r"(?m)^#+ (.*)$", target.read_text(encoding="utf-8"))
             assert anchor in map(slug, headings), link
@@ -128,17 +128,17 @@ def test_every_page_is_in_the_navigation_of_the_site() -> None:
     assert set(re.findall(r"[\w-]+\.md", str(config["nav"]))) == {page.name for page in ROOT.glob("docs/*.md")}
 
 
-def test_the_reference_tables_are_those_of_the_settings_and_the_parser() -> None:
+def test_reference_tables_are_up_to_date() -> None:
     for path, text in runpy.run_path(str(ROOT / "docs/reference.py"))["pages"]().items():
         assert path.read_text(encoding="utf-8") == text, f"{path.name}: run `uv run python docs/reference.py`"
 
 
-def test_the_pictures_and_the_table_of_packages_are_up_to_date() -> None:
+def test_architecture_pictures_and_package_table_are_up_to_date() -> None:
     for path, text in runpy.run_path(str(ROOT / "docs/architecture.py"))["files"]().items():
         assert path.read_text(encoding="utf-8") == text, f"{path.name}: run `uv run python docs/architecture.py`"
 
 
-def test_each_station_of_an_edit_is_defined_in_the_file_that_is_named_with_it() -> None:
+def test_each_step_of_an_edit_is_defined_in_its_documented_file() -> None:
     for name, path in re.findall(r"`([\w.]+)`\s+\(`((?:app|widgets)/[\w/]+\.py)`\)", read("docs/edit.md")):
         nodes = ast.walk(ast.parse(read(path)))
         defined = {
@@ -148,7 +148,7 @@ def test_each_station_of_an_edit_is_defined_in_the_file_that_is_named_with_it() 
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_files_of_the_repository_that_a_page_names_exist(page: Path) -> None:
+def test_repository_files_named_in_pages_exist(page: Path) -> None:
     if page.name == "CHANGELOG.md":
         return
     for path in re.findall(r"`((?:app|widgets|tests|docs|\.ci)/[\w./-]+)`", page.read_text(encoding="utf-8")):
@@ -160,11 +160,11 @@ def test_the_architecture_names_every_folder_of_tests() -> None:
     assert set(re.findall(r"(?m)^\| `(tests/\w+)` \|", read("docs/architecture.md"))) == folders
 
 
-def test_what_to_try_first_is_the_same_everywhere_and_the_demo_model_knows_it() -> None:
+def test_first_demo_request_is_the_same_on_all_pages_and_is_recognised() -> None:
     pages = [*PAGES, *ROOT.glob("docs/*.py"), *ROOT.glob("app/**/*.py"), *ROOT.glob("app/**/*.toml")]
-    tried = {
+    requests = {
         request.lower()
         for page in pages
         for request in re.findall(r"(?i)\bfix the failing \w+", page.read_text(encoding="utf-8"))
     }
-    assert [read_intent(request).kind for request in tried] == ["fix"]
+    assert [read_intent(request).kind for request in requests] == ["fix"]

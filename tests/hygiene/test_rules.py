@@ -1,4 +1,4 @@
-"""Rules of the source: one door for reading, widgets' names, and what refusals say to whom."""
+"""Rules of the source: workspace files are opened in one place, widget names are unique, errors address the user."""
 
 import ast
 import importlib
@@ -22,7 +22,7 @@ from app.ui.app import SignoffApp
 from app.ui.startup import WorkspaceWithOptions
 
 ROOT = Path(__file__).resolve().parents[2]
-OPENS_OTHER_FILES = {
+ALLOWED_OPENS = {
     "app/attestation/signed_statement.py": "git's allowed signers, which the user names",
     "app/attestation/commit_verification.py": "the policy that the user names",
     "app/agent/trace.py": "the file of --debug",
@@ -66,38 +66,40 @@ OPENS_OTHER_FILES = {
     "app/workspace/paths.py": "folders",
     "app/workspace/reading.py": "the door itself",
 }
-OPENING = {"open", "fdopen", "read_text", "read_bytes"}
+OPEN_FUNCTIONS = {"open", "fdopen", "read_text", "read_bytes"}
 
 
-def may_open(text: str) -> bool:
-    """Whether it is worth to look closer."""
-    return any(f"{name}(" in text for name in OPENING)
+def mentions_open(text: str) -> bool:
+    """Return whether the text mentions one of these functions; faster than parsing it."""
+    return any(f"{name}(" in text for name in OPEN_FUNCTIONS)
 
 
-def opens(node: ast.AST) -> bool:
-    """Whether this is a call that may open a file."""
+def is_open_call(node: ast.AST) -> bool:
+    """Return whether this is a call that may open a file."""
     if not isinstance(node, ast.Call):
         return False
     called = node.func
     name = called.id if isinstance(called, ast.Name) else called.attr if isinstance(called, ast.Attribute) else ""
-    return name in OPENING
+    return name in OPEN_FUNCTIONS
 
 
-def test_files_of_a_workspace_are_opened_in_one_place() -> None:
-    found = {
+def test_workspace_files_are_opened_in_one_place() -> None:
+    opening_modules = {
         path.relative_to(ROOT).as_posix()
         for path in (ROOT / "app").rglob("*.py")
-        if may_open(text := path.read_text(encoding="utf-8"))
-        if any(opens(node) for node in ast.walk(ast.parse(text)))
+        if mentions_open(text := path.read_text(encoding="utf-8"))
+        if any(is_open_call(node) for node in ast.walk(ast.parse(text)))
     }
-    assert found <= set(OPENS_OTHER_FILES), "read through app.workspace.reading, or say here why not"
+    assert opening_modules <= set(ALLOWED_OPENS), (
+        "read through app.workspace.reading, or add the reason to ALLOWED_OPENS"
+    )
 
 
-def classes_of(kind: type[DOMNode]) -> Iterator[type[DOMNode]]:
-    """A class and all that are derived from it."""
+def class_and_subclasses(kind: type[DOMNode]) -> Iterator[type[DOMNode]]:
+    """Yield a class and all its subclasses."""
     yield kind
     for derived in kind.__subclasses__():
-        yield from classes_of(derived)
+        yield from class_and_subclasses(derived)
 
 
 def import_product() -> None:
@@ -112,7 +114,7 @@ def test_every_type_selector_in_css_names_a_class() -> None:
     import_product()
     for name in textual.widgets.__all__:  # type: ignore[attr-defined]
         getattr(textual.widgets, name)
-    kinds = list(classes_of(DOMNode))
+    kinds = list(class_and_subclasses(DOMNode))
     variables = tokenize_values(SignoffApp(_no_workspace, Path()).get_css_variables())
     sources = {
         f"{kind.__module__}.{kind.__name__}": css
@@ -138,10 +140,10 @@ async def _no_workspace() -> WorkspaceWithOptions:
     raise AssertionError("no workspace is opened")
 
 
-def test_every_widget_has_a_name_of_its_own() -> None:
+def test_widget_names_are_unique() -> None:
     import_product()
     places: dict[str, set[str]] = defaultdict(set)
-    for kind in classes_of(Widget):
+    for kind in class_and_subclasses(Widget):
         if kind.__module__.split(".")[0] in ("app", "widgets"):
             places[kind.__name__].add(kind.__module__)
     for name in textual.widgets.__all__:  # type: ignore[attr-defined]
@@ -151,27 +153,29 @@ def test_every_widget_has_a_name_of_its_own() -> None:
     assert not shared
 
 
-KINDS = {name for name, kind in vars(proposal_errors).items() if isinstance(kind, type)}
-FOR_A_MODEL = re.compile(r"\b(list_files|read_file|write_file|edit_file|Give|[Rr]ead (it|the file) again)\b")
+ERROR_NAMES = {name for name, kind in vars(proposal_errors).items() if isinstance(kind, type)}
+MODEL_INSTRUCTION = re.compile(r"\b(list_files|read_file|write_file|edit_file|Give|[Rr]ead (it|the file) again)\b")
 
 
-def facts(tree: ast.AST) -> list[str]:
-    """The constant text of the first argument of every refusal that is raised."""
+def error_texts(tree: ast.AST) -> list[str]:
+    """Return the constant text of the first argument of every proposal error that is raised."""
     calls = [node.exc for node in ast.walk(tree) if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call)]
     return [
         "".join(str(part.value) for part in ast.walk(call.args[0]) if isinstance(part, ast.Constant))
         for call in calls
-        if isinstance(call.func, ast.Name) and call.func.id in KINDS and call.args
+        if isinstance(call.func, ast.Name) and call.func.id in ERROR_NAMES and call.args
     ]
 
 
-def test_no_fact_tells_a_person_what_a_model_should_do() -> None:
-    found = {
-        path.name: facts(ast.parse(path.read_text(encoding="utf-8")))
+def test_proposal_errors_contain_no_instructions_for_a_model() -> None:
+    texts_by_file = {
+        path.name: error_texts(ast.parse(path.read_text(encoding="utf-8")))
         for path in (ROOT / "app/proposals").rglob("*.py")
     }
-    assert sum(map(len, found.values())) > 30
+    assert sum(map(len, texts_by_file.values())) > 30
     offenders = {
-        name: bad for name, all_ in found.items() if (bad := [one for one in all_ if FOR_A_MODEL.search(one)])
+        name: bad
+        for name, texts in texts_by_file.items()
+        if (bad := [text for text in texts if MODEL_INSTRUCTION.search(text)])
     }
     assert not offenders
