@@ -1,4 +1,4 @@
-"""The tests. Whatever the environment says, what they import is kept compiled, from the first import on."""
+"""The test suite. Python caches the bytecode of its modules even if the environment disables the cache."""
 
 import sys
 

@@ -1,6 +1,6 @@
-"""Runs commands of `signoff` in this process, which takes a tenth of the time of one of their own.
+"""Run `signoff` commands in this process, which takes a tenth of the time of a new process.
 
-A command has its own streams, folder and environment, and ends with its exit code.
+Each command has separate streams, a separate folder and environment, and returns an exit code.
 """
 
 import contextlib
@@ -21,38 +21,38 @@ from app.cli.main import main
 from app.doors.hook.hook_entry import DENIED_EXIT_CODE, run_hook
 from tests.forking import Forking
 
-IN_PROCESSES = {"completion", "mcp", "--wait", "--limit"}
-"""Words of commands that count time from their start, end the process or change what is kept for the next command."""
+FORKED_COMMANDS = {"completion", "mcp", "--wait", "--limit"}
+"""Words of commands that measure time from their start, end the process or change global state; they are forked."""
 
 
 def run_command(
     processes: Forking, arguments: Sequence[str], *, folder: Path, environment: Mapping[str, str], stdin: str = ""
 ) -> "subprocess.CompletedProcess[str]":
-    """Run a command to its end, as `subprocess.run` does; bytes that are no UTF-8 are surrogates."""
-    if IN_PROCESSES.intersection(arguments):
+    """Run a command until it exits, like `subprocess.run`; bytes that are not UTF-8 become surrogates."""
+    if FORKED_COMMANDS.intersection(arguments):
         return processes.run(arguments, folder=folder, environment=environment, stdin=stdin)
     with contextlib.ExitStack() as files:
-        given, out, err = (files.enter_context(tempfile.TemporaryFile()) for _ in range(3))
-        given.write(stdin.encode("utf-8", "surrogateescape"))
-        given.seek(0)
+        input_file, out, err = (files.enter_context(tempfile.TemporaryFile()) for _ in range(3))
+        input_file.write(stdin.encode("utf-8", "surrogateescape"))
+        input_file.seek(0)
         with (
             contextlib.chdir(folder),
             mock.patch.dict(os.environ, environment, clear=True),
             mock.patch.object(sys, "argv", ["signoff", *arguments]),
-            _stream("stdin", given),
+            _stream("stdin", input_file),
             _stream("stdout", out),
             _stream("stderr", err),
         ):
-            threshold, on_end = gc.get_threshold(), signal.getsignal(signal.SIGTERM)
+            threshold, sigterm_handler = gc.get_threshold(), signal.getsignal(signal.SIGTERM)
             try:
-                code = _hook(arguments[1:], err) if arguments[:1] == ("hook",) else main(arguments)
+                code = _run_hook(arguments[1:], err) if arguments[:1] == ("hook",) else main(arguments)
             finally:
-                signal.signal(signal.SIGTERM, on_end)
+                signal.signal(signal.SIGTERM, sigterm_handler)
                 gc.set_threshold(*threshold)
         texts = []
-        for written in (out, err):
-            written.seek(0)
-            texts.append(written.read().decode("utf-8", "surrogateescape"))
+        for output_file in (out, err):
+            output_file.seek(0)
+            texts.append(output_file.read().decode("utf-8", "surrogateescape"))
     return subprocess.CompletedProcess(list(arguments), int(code), *texts)
 
 
@@ -65,8 +65,8 @@ def _stream(name: str, file: IO[bytes]) -> Iterator[None]:
     text.detach()
 
 
-class _Agent:
-    """Who has called the hook, with what `app.launcher.deadline` makes of its answers."""
+class _HookAgent:
+    """The caller of the hook; it derives the exit code from the answers like `app.launcher.deadline`."""
 
     def __init__(self) -> None:
         self.began = time.monotonic()
@@ -80,13 +80,13 @@ class _Agent:
         self.code = DENIED_EXIT_CODE if denied else 0
 
 
-def _hook(arguments: Sequence[str], err: IO[bytes]) -> int:
-    """Answer a call of another agent; what is wrong is written past `sys.stderr`."""
-    agent, kept = _Agent(), os.dup(2)
+def _run_hook(arguments: Sequence[str], err: IO[bytes]) -> int:
+    """Answer a call of another agent; redirect file descriptor 2, because the hook reports errors there."""
+    agent, saved_stderr = _HookAgent(), os.dup(2)
     os.dup2(err.fileno(), 2)
     try:
         run_hook(arguments, agent)
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
+        os.dup2(saved_stderr, 2)
+        os.close(saved_stderr)
     return agent.code

@@ -1,4 +1,4 @@
-"""Each test that opens a workspace makes a database: the schema's history is gone through once, and copied."""
+"""Tests that open a workspace need a database: run all schema migrations once, then copy the result."""
 
 import contextlib
 import os
@@ -15,8 +15,8 @@ _migrations = _database.MIGRATIONS
 
 
 @cache
-def _empty() -> bytes:
-    """A database as the program makes one that is missing."""
+def _empty_database() -> bytes:
+    """Return the bytes of a new database with the current schema."""
     with tempfile.TemporaryDirectory(prefix="signoff-tests-") as folder:
         path = Path(folder, "db")
         _make_private(path)
@@ -24,20 +24,20 @@ def _empty() -> bytes:
         return path.read_bytes()
 
 
-def _copied_once_made(path: Path) -> None:
-    """Make a file that only its owner can read, which holds an empty database if it is new."""
+def _make_private_copy(path: Path) -> None:
+    """Create a file that only its owner can read; a new file holds an empty database."""
     if _database.MIGRATIONS is _migrations and not path.exists():
         with contextlib.suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             with tempfile.NamedTemporaryFile(dir=path.parent) as file:
-                file.write(_empty())
+                file.write(_empty_database())
                 file.flush()
-                # Others may be making it, too: whoever is first has made a whole one.
+                # Other processes may create it too: the first link wins, and its file is complete.
                 os.link(file.name, path)
     _make_private(path)
 
 
 def copy_new_databases() -> None:
-    """Have a database that is missing made as a copy of one that is made now."""
-    _empty()
-    _database._make_private = _copied_once_made
+    """Patch the program to create a missing database as a copy of one that is created now."""
+    _empty_database()
+    _database._make_private = _make_private_copy

@@ -1,16 +1,16 @@
-"""How much of what could be tried is tried: the profile of a run says how many examples a property has."""
+"""Scale the number of examples and steps to the hypothesis profile of the run."""
 
 from hypothesis import settings
 
 STANDARD = 40
-"""Examples of a property in CI; a quarter in an ordinary run, five while somebody works, 120 at length."""
+"""Examples of a property in CI; an ordinary run has a quarter of them, `quick` has five, `soak` has 120."""
 
 
-def at_most(count: int) -> int:
-    """So many examples in CI, where one of them takes long, and in the other profiles in proportion."""
+def scale_examples(count: int) -> int:
+    """Return the number of examples in this profile for a slow test that has `count` examples in CI."""
     return max(2, count * settings().max_examples // STANDARD)
 
 
-def every(distance: int) -> int:
-    """How far what is tried of a long row lies apart: this far in CI, and in the other profiles in proportion."""
+def scale_step(distance: int) -> int:
+    """Return the step width in this profile for a test that tries scale_step `distance`th step in CI."""
     return max(1, distance * STANDARD // settings().max_examples)

@@ -1,9 +1,9 @@
-"""Runs `signoff` in processes that are forked from one that has imported the program.
+"""Run `signoff` in processes that are forked from a process that has imported the program.
 
-Each is a process like one that a shell starts, with its own streams, folder, environment and exit, and where it has a
-screen, its own session and terminal. It is only spared what takes nine tenths of the time of a short command, and two
-thirds of the app's start: to start Python and to import. What depends on the start itself (a reader that leaves,
-signals, how the streams are encoded, a shell's job control) is tested with processes that are started.
+Each child is like a process that a shell starts: it has separate streams, folder, environment and exit code, and with
+a screen a separate session and terminal. A fork only skips the start of Python and the imports, which take nine
+tenths of the time of a short command and two thirds of the app's start. Tests that depend on the start (a reader that
+closes the pipe, signals, stream encodings, job control of a shell) start real processes.
 """
 
 import atexit
@@ -28,63 +28,63 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-WITH_A_SCREEN = ("app.ui", "app.cli.open_app", "widgets")
-"""What a command without a screen never imports."""
-WHEN_NEEDED = ("openai", "httpcore2", "anyio._backends._asyncio", "watchfiles")
-"""What most commands import only in the course of their work."""
-READ_AT_IMPORT = {
+UI_PACKAGES = ("app.ui", "app.cli.open_app", "widgets")
+"""Packages that a command without a screen never imports."""
+LATE_MODULES = ("openai", "httpcore2", "anyio._backends._asyncio", "watchfiles")
+"""Modules that most commands import only while they run."""
+TEXTUAL_ENVIRONMENT = {
     "TEXTUAL_ANIMATIONS": "none",
-    # The emulator takes longer to read a picture than signoff to paint it.
+    # The terminal emulator needs more time to read a frame than signoff needs to paint it.
     "TEXTUAL_FPS": "8",
 }
-"""What Textual reads of the environment when it is imported."""
-NUMBER = struct.Struct("i")
+"""Variables that Textual reads when it is imported."""
+INT_FORMAT = struct.Struct("i")
 
 
-class Forked:
-    """A process that goes on, as `subprocess.Popen` has it."""
+class ForkedProcess:
+    """A running process with the interface of `subprocess.Popen`."""
 
     def __init__(self, report: int) -> None:
         self._report = report
-        self.pid = self._next()
+        self.pid = self._read_int()
         self.returncode: int | None = None
 
     def poll(self) -> int | None:
-        """The exit code, None while it runs."""
+        """Return the exit code; None while the process runs."""
         if self.returncode is None and select.select([self._report], [], [], 0)[0]:
             self.wait()
         return self.returncode
 
     def wait(self) -> int:
-        """The exit code, once there is one."""
+        """Wait for the process and return its exit code."""
         if self.returncode is None:
-            self.returncode = self._next()
+            self.returncode = self._read_int()
             os.close(self._report)
         return self.returncode
 
     def kill(self) -> None:
-        """Have it end at once, if it has not ended."""
+        """Kill the process if it still runs."""
         if self.poll() is None:
             os.kill(self.pid, signal.SIGKILL)
 
-    def _next(self) -> int:
-        """The next of the two numbers that are told of it."""
-        (number,) = NUMBER.unpack(os.read(self._report, NUMBER.size))
+    def _read_int(self) -> int:
+        """Read the next of the two numbers on the report pipe: the process id, then the exit code."""
+        (number,) = INT_FORMAT.unpack(os.read(self._report, INT_FORMAT.size))
         return int(number)
 
 
 class Forking:
-    """A process that has imported the program, asked through a socket to fork and run it."""
+    """A process that has imported the program; a request on its socket makes it fork and run the program."""
 
     def __init__(self, control: socket.socket) -> None:
         self._control = control
         self._answers = control.makefile("r")
-        self._one_at_a_time = threading.Lock()
+        self._lock = threading.Lock()
 
     def run(
         self, arguments: Sequence[str], *, folder: Path, environment: Mapping[str, str], stdin: str = ""
     ) -> "subprocess.CompletedProcess[str]":
-        """Run the command to its end, as `subprocess.run` does; bytes that are no UTF-8 are surrogates."""
+        """Run a command until it exits, like `subprocess.run`; bytes that are not UTF-8 become surrogates."""
         with contextlib.ExitStack() as files:
             streams = [
                 files.enter_context(
@@ -95,8 +95,8 @@ class Forking:
             streams[0].write(stdin)
             for stream in streams:
                 stream.seek(0)
-            with self._one_at_a_time:
-                self._order([stream.fileno() for stream in streams], arguments, folder, environment)
+            with self._lock:
+                self._send_request([stream.fileno() for stream in streams], arguments, folder, environment)
                 code = int(self._answers.readline())
             for stream in streams:
                 stream.seek(0)
@@ -105,28 +105,28 @@ class Forking:
 
     def start(
         self, arguments: Sequence[str], *, folder: Path, environment: Mapping[str, str], terminal: int
-    ) -> Forked:
-        """Run the app in a terminal of its own; returns once it runs."""
-        return self._started([terminal] * 3, arguments, folder, environment)
+    ) -> ForkedProcess:
+        """Run the app in a new terminal; return when it has started."""
+        return self._start([terminal] * 3, arguments, folder, environment)
 
     def start_module(
         self, module: str, *arguments: str, folder: Path, environment: Mapping[str, str], talk: socket.socket
-    ) -> Forked:
-        """Run a program of the tests as `python -m` does; returns once it runs.
+    ) -> ForkedProcess:
+        """Run a test program like `python -m` does; return when it has started.
 
-        `talk` is its standard input and output, and closed here.
+        `talk` is its standard input and output; this process closes it.
         """
         with talk:
-            return self._started([talk.fileno(), talk.fileno(), 2], arguments, folder, environment, module)
+            return self._start([talk.fileno(), talk.fileno(), 2], arguments, folder, environment, module)
 
-    def _started(self, streams: Sequence[int], *order: Any) -> Forked:
+    def _start(self, streams: Sequence[int], *request: Any) -> ForkedProcess:
         ours, theirs = os.pipe()
-        with self._one_at_a_time:
-            self._order([*streams, theirs], *order)
+        with self._lock:
+            self._send_request([*streams, theirs], *request)
         os.close(theirs)
-        return Forked(ours)
+        return ForkedProcess(ours)
 
-    def _order(
+    def _send_request(
         self,
         files: Sequence[int],
         arguments: Sequence[str],
@@ -134,18 +134,18 @@ class Forking:
         environment: Mapping[str, str],
         module: str = "signoff",
     ) -> None:
-        order = {"arguments": arguments, "folder": str(folder), "environment": dict(environment), "module": module}
+        request = {"arguments": arguments, "folder": str(folder), "environment": dict(environment), "module": module}
         socket.send_fds(self._control, [b"."], files)
-        self._control.sendall(f"{json.dumps(order)}\n".encode())
+        self._control.sendall(f"{json.dumps(request)}\n".encode())
 
 
 @contextlib.contextmanager
 def forking() -> Iterator[Forking]:
-    """Start the process that is forked from."""
+    """Start the parent process for forks."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
         command = [sys.executable, "-P", __file__, str(theirs.fileno())]
-        environment = {**os.environ, **READ_AT_IMPORT}
+        environment = {**os.environ, **TEXTUAL_ENVIRONMENT}
         files = [theirs.fileno()]
         with subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=files, env=environment):
             theirs.close()
@@ -156,9 +156,9 @@ def forking() -> Iterator[Forking]:
 
 
 def serve(control: socket.socket) -> Callable[[], Any]:
-    """Fork as often as asked; in each child, return what is to be run there."""
+    """Fork for each request; in each child, return the function to run there."""
     import_program("app")
-    # Of the tests nothing else is there: the child is to find what the program finds.
+    # The child must find the same modules as the program, therefore no package of the tests is imported.
     spec = importlib.util.spec_from_file_location("databases", Path(__file__).with_name("databases.py"))
     assert spec is not None and spec.loader is not None
     databases = importlib.util.module_from_spec(spec)
@@ -168,9 +168,9 @@ def serve(control: socket.socket) -> Callable[[], Any]:
         start, files, _, _ = socket.recv_fds(control, 1, 4)
         if not start:
             return lambda: 0
-        order = b""
-        while not order.endswith(b"\n"):
-            order += control.recv(65536)
+        request = b""
+        while not request.endswith(b"\n"):
+            request += control.recv(65536)
         streams, report = files[:3], files[3:]
         if os.isatty(streams[0]):
             importlib.import_module("textual.drivers.linux_driver")
@@ -178,12 +178,12 @@ def serve(control: socket.socket) -> Callable[[], Any]:
         child = os.fork()
         if not child:
             if report:
-                become_its_child(report[0], streams)
-            return become(streams, **json.loads(order))
+                detach_child(report[0], streams)
+            return set_up_child(streams, **json.loads(request))
         for file in files:
             os.close(file)
         if report:
-            # Who watched over an earlier one may have ended.
+            # Reap the watchers of earlier children.
             with contextlib.suppress(ChildProcessError):
                 while os.waitpid(-1, os.WNOHANG)[0]:
                     pass
@@ -192,27 +192,27 @@ def serve(control: socket.socket) -> Callable[[], Any]:
             control.sendall(b"%d\n" % os.waitstatus_to_exitcode(status))
 
 
-def import_program(*packages: str, leaving_out: tuple[str, ...] = WITH_A_SCREEN) -> None:
-    """Import what any command may need, and keep it out of the sight of each child's garbage collector."""
+def import_program(*packages: str, leaving_out: tuple[str, ...] = UI_PACKAGES) -> None:
+    """Import everything that a command may need, and exclude it from garbage collection in each child."""
     for package in packages:
         program = importlib.import_module(package)
         for module in pkgutil.walk_packages(program.__path__, f"{package}."):
             if not module.name.startswith((*leaving_out, "app.launcher")):
                 importlib.import_module(module.name)
-    for name in WHEN_NEEDED:
+    for name in LATE_MODULES:
         importlib.import_module(name)
     gc.freeze()
 
 
-def become_its_child(report: int, streams: Sequence[int]) -> None:
-    """Fork once more: the child goes on, in a session of its own, and its terminal; the parent tells how it ended."""
+def detach_child(report: int, streams: Sequence[int]) -> None:
+    """Fork again: the child continues in a new session with its terminal; the parent reports its exit code."""
     if child := os.fork():
-        # The end of a terminal is seen once nobody else has it open.
+        # A terminal reports end of file only after all other processes have closed it.
         for stream in streams:
             os.close(stream)
-        os.write(report, NUMBER.pack(child))
+        os.write(report, INT_FORMAT.pack(child))
         _, status = os.waitpid(child, 0)
-        os.write(report, NUMBER.pack(os.waitstatus_to_exitcode(status)))
+        os.write(report, INT_FORMAT.pack(os.waitstatus_to_exitcode(status)))
         os._exit(0)
     os.close(report)
     os.setsid()
@@ -220,19 +220,19 @@ def become_its_child(report: int, streams: Sequence[int]) -> None:
         fcntl.ioctl(streams[0], termios.TIOCSCTTY, 0)
 
 
-def become(
+def set_up_child(
     streams: Sequence[int], arguments: list[str], folder: str, environment: dict[str, str], module: str
 ) -> Callable[[], Any]:
-    """Be the process that was asked for; what it has to run."""
+    """Set up the streams, folder, environment and arguments of the child; return the function to run."""
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
     if os.isatty(0):
-        # What they were opened on was no terminal: it could be sought in, and was written to in blocks.
+        # The present streams were opened on a file that is no terminal: they are seekable and fully buffered.
         for number, name in enumerate(("stdin", "stdout", "stderr")):
-            anew = open(number, "w" if number else "r", 1, closefd=False)  # noqa: SIM115
-            setattr(sys, name, anew)
-            setattr(sys, f"__{name}__", anew)
+            stream_object = open(number, "w" if number else "r", 1, closefd=False)  # noqa: SIM115
+            setattr(sys, name, stream_object)
+            setattr(sys, f"__{name}__", stream_object)
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
@@ -243,18 +243,18 @@ def become(
     return lambda: runpy.run_module(module, run_name="__main__") and 0
 
 
-class Ending:
-    """How a process ends: when all was done that is done at an exit, at once.
+class ImmediateExit:
+    """Ends the process immediately after all other exit handlers.
 
-    Taking down what was imported, module by module, takes longer than a short command; nobody would see it.
+    To unload the imported modules takes longer than a short command, and has no visible effect.
     """
 
     def __init__(self) -> None:
         self.code: int | None = None
-        # Registered before anything is imported, so the last to be called.
-        atexit.register(self._at_once)
+        # Registered before all imports, therefore called last.
+        atexit.register(self._exit)
 
-    def _at_once(self) -> None:
+    def _exit(self) -> None:
         if self.code is not None:
             gc.collect()
             sys.stdout.flush()
@@ -263,12 +263,12 @@ class Ending:
 
 
 if __name__ == "__main__":
-    ending = Ending()
+    immediate_exit = ImmediateExit()
     with socket.socket(fileno=int(sys.argv[1])) as connection:
         run = serve(connection)
     try:
         code = run()
-    except SystemExit as left:
-        code = left.code
-    ending.code = code if isinstance(code, int) else None if code else 0
+    except SystemExit as exit_request:
+        code = exit_request.code
+    immediate_exit.code = code if isinstance(code, int) else None if code else 0
     raise SystemExit(code)

@@ -1,9 +1,9 @@
-"""Of all the pictures that an app without a terminal would paint, those are painted that somebody looks at.
+"""Paint only the frames of an app without a terminal that a test looks at.
 
-An app paints some forty pictures in a test, and a test looks at a few: painting took nearly half of its time. Here a
-picture is painted when a test looks at the screen, when its pilot goes on with the next key or click, as a user does
-who has the picture before them, and when the app ends: with all that has changed since the one before. What a widget
-learns from being drawn, as the diff does of what its user has seen, it learns at once.
+An app paints about forty frames in a test, and the test looks at a few; painting took nearly half of the time. With
+this module an app paints a frame when a test looks at the screen, when its pilot continues with the next key or
+click, and when the app ends. A frame contains all changes since the previous one. Widgets that record what they have
+drawn, such as the diff, still draw at once.
 """
 
 from collections.abc import Callable
@@ -18,32 +18,32 @@ from textual.screen import Screen
 from widgets.diff.diff_view import DiffView
 
 _paint: Callable[[Screen[Any]], None] = Screen._compositor_refresh
-_put_off: WeakKeyDictionary[Screen[Any], set[Region]] = WeakKeyDictionary()
-"""What has changed since the last picture."""
-_numbers: WeakKeyDictionary[App[Any], int] = WeakKeyDictionary()
+_pending_regions: WeakKeyDictionary[Screen[Any], set[Region]] = WeakKeyDictionary()
+"""Regions that have changed since the last frame."""
+_frame_counts: WeakKeyDictionary[App[Any], int] = WeakKeyDictionary()
 
 
-def number_of_pictures(app: App[Any]) -> int:
-    """How many pictures an app would have painted so far."""
-    return _numbers.get(app, 0)
+def frame_count(app: App[Any]) -> int:
+    """Return how many frames an app would have painted until now."""
+    return _frame_counts.get(app, 0)
 
 
 def paint(app: App[Any]) -> None:
-    """Paint what has changed since the last picture; raises what a widget raises that cannot be drawn."""
-    if app._exception is None and app.screen_stack and (changed := _put_off.pop(app.screen, None)):
+    """Paint the changes since the last frame; raise the exception of a widget that cannot be drawn."""
+    if app._exception is None and app.screen_stack and (changed := _pending_regions.pop(app.screen, None)):
         app.screen._compositor._dirty_regions |= changed
         _paint(app.screen)
 
 
-def painted_whole(screen: Screen[Any]) -> None:
-    """Note that a test has just had a screen drawn as it is now, for itself."""
-    _put_off.pop(screen, None)
+def discard_pending_regions(screen: Screen[Any]) -> None:
+    """Discard the recorded changes: a test has just drawn the current screen itself."""
+    _pending_regions.pop(screen, None)
 
 
-def _note(screen: Screen[Any]) -> None:
-    """Note what has changed, as far as it is on the screen, and draw what has to know that it is seen."""
+def _record_changes(screen: Screen[Any]) -> None:
+    """Record the changed regions, and draw the widgets that record which lines were visible."""
     app = screen.app
-    _numbers[app] = number_of_pictures(app) + 1
+    _frame_counts[app] = frame_count(app) + 1
     if screen is not app.screen or not app.is_headless or app._batch_count:
         _paint(screen)
         return
@@ -53,8 +53,8 @@ def _note(screen: Screen[Any]) -> None:
     screen._dirty_widgets.clear()
     if not changed:
         return
-    _put_off.setdefault(screen, set()).update(changed)
-    # As to paint does: in a map that is made later, what was shown since would pass for what was there before.
+    _pending_regions.setdefault(screen, set()).update(changed)
+    # Painting also builds the map here; a map that is built later would lack the previous positions.
     _ = compositor.full_map
     crop = Region.from_union(changed)
     for widget, (region, clip) in compositor.visible_widgets.items():
@@ -62,11 +62,11 @@ def _note(screen: Screen[Any]) -> None:
             widget.render_lines(region.intersection(clip).intersection(crop).translate(-region.offset))
 
 
-def paint_what_is_looked_at() -> None:
-    """Have no screen paint by itself where there is no terminal; `paint` does."""
-    Screen._compositor_refresh = _note  # type: ignore[method-assign, assignment]
+def paint_on_demand() -> None:
+    """Patch screens without a terminal: they paint only when `paint` is called."""
+    Screen._compositor_refresh = _record_changes  # type: ignore[method-assign, assignment]
 
 
 def paint_everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have every screen paint each picture by itself, as on a terminal, until the end of a test."""
+    """Patch all screens to paint each frame at once, as on a terminal, until the end of a test."""
     monkeypatch.setattr(Screen, "_compositor_refresh", _paint)

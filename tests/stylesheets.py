@@ -1,4 +1,4 @@
-"""Each test of a screen starts an app, and each app parses and applies the same CSS: here both are done once."""
+"""Parse and apply each stylesheet once: each screen test starts an app with the same CSS."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -20,92 +20,92 @@ _variables: dict[frozenset[tuple[str, str]], dict[str, list[Any]]] = {}
 _rules: dict[tuple[Any, ...], list[RuleSet]] = {}
 
 
-def _variables_read_once(values: dict[str, str]) -> dict[str, list[Any]]:
-    """The tokens of a theme's variables, the very same for the same values."""
+def _read_variables_once(values: dict[str, str]) -> dict[str, list[Any]]:
+    """Return the tokens of a theme's variables; the same object for the same values."""
     key = frozenset(values.items())
     if key not in _variables:
         _variables[key] = _read_variables(values)
     return _variables[key]
 
 
-def _rules_parsed_once(*source: Any, variable_tokens: dict[str, list[Any]], **how: Any) -> Iterable[RuleSet]:
-    """The rules of one widget's or one file's CSS under these variables; raises what Textual does if it is wrong."""
-    key = (*source, id(variable_tokens), *sorted(how.items()))
+def _parse_once(*source: Any, variable_tokens: dict[str, list[Any]], **options: Any) -> Iterable[RuleSet]:
+    """Return the rules of one CSS source with these variables; raise Textual's error for invalid CSS."""
+    key = (*source, id(variable_tokens), *sorted(options.items()))
     if key not in _rules:
-        _rules[key] = list(_parse(*source, variable_tokens=variable_tokens, **how))
+        _rules[key] = list(_parse(*source, variable_tokens=variable_tokens, **options))
     return _rules[key]
 
 
-_OF_THE_APP = frozenset({"dark", "light", "inline", "ansi", "nocolor"})
-"""Pseudo-classes that all nodes of an app have, or none."""
-_FACTS = ("_has_hover_style", "_has_focus_within", "_has_order_style", "_has_odd_or_even")
-"""What Textual notes at a node of the rules that might apply to it."""
+_APP_PSEUDO_CLASSES = frozenset({"dark", "light", "inline", "ansi", "nocolor"})
+"""Pseudo-classes that all nodes of an app share."""
+_NODE_FLAGS = ("_has_hover_style", "_has_focus_within", "_has_order_style", "_has_odd_or_even")
+"""Flags that Textual sets at a node from the rules that might apply to it."""
 
 
 @dataclass
-class _Outcome:
-    """What came of applying the rules to one kind of node in one place."""
+class _AppliedStyles:
+    """The result of applying the rules to a kind of node in one place."""
 
     styles: Any
-    facts: list[bool]
-    held: dict[str, Any] | None
-    """What a node holds once they were applied to it; None where some of them come by and by."""
+    flags: list[bool]
+    node_rules: dict[str, Any] | None
+    """The rules of a node after they were applied; None if a transition sets some of them later."""
 
 
-class _Kind:
-    """Nodes of the same class, id and CSS classes: the same rules might apply to them."""
+class _NodeKind:
+    """Nodes with the same class, id and CSS classes: the same rules might apply to them."""
 
     def __init__(self, rules: Iterable[RuleSet]) -> None:
         chains = [chain.selectors for rule in rules for chain in rule.selector_set]
         own = {name for chain in chains for name in chain[-1].pseudo_classes}
         above = {name for chain in chains for selector in chain[:-1] for name in selector.pseudo_classes}
-        self.asked_app = tuple(sorted((own | above) & _OF_THE_APP))
-        self.asked_node = tuple(sorted(own - _OF_THE_APP))
-        self.asked_above = tuple(sorted(above - _OF_THE_APP))
-        self.outcomes: dict[tuple[Any, ...], _Outcome] = {}
+        self.app_pseudo_classes = tuple(sorted((own | above) & _APP_PSEUDO_CLASSES))
+        self.node_pseudo_classes = tuple(sorted(own - _APP_PSEUDO_CLASSES))
+        self.ancestor_pseudo_classes = tuple(sorted(above - _APP_PSEUDO_CLASSES))
+        self.outcomes: dict[tuple[Any, ...], _AppliedStyles] = {}
 
     def place(self, path: list[Any]) -> tuple[Any, ...]:
-        """All that the rules can look at, from the app down to the node."""
+        """Return everything that the rules can test, from the app down to the node."""
         *above, node = path
         return (
-            *((type(one), one._id, one.classes) for one in above),
-            *(path[0].has_pseudo_classes({name}) for name in self.asked_app),
-            *(node.has_pseudo_classes({name}) for name in self.asked_node),
-            *(one.has_pseudo_classes({name}) for one in above for name in self.asked_above),
+            *((type(ancestor), ancestor._id, ancestor.classes) for ancestor in above),
+            *(path[0].has_pseudo_classes({name}) for name in self.app_pseudo_classes),
+            *(node.has_pseudo_classes({name}) for name in self.node_pseudo_classes),
+            *(ancestor.has_pseudo_classes({name}) for ancestor in above for name in self.ancestor_pseudo_classes),
         )
 
 
 @dataclass
-class _Sheet:
-    """The rules of an app's stylesheet, which most apps share."""
+class _SharedRules:
+    """The rules of a stylesheet, shared by apps that have the same rules."""
 
     rules: list[RuleSet]
     by_name: dict[str, list[RuleSet]]
-    kinds: dict[tuple[Any, ...], _Kind] = field(default_factory=dict)
+    kinds: dict[tuple[Any, ...], _NodeKind] = field(default_factory=dict)
 
-    def kind(self, node: Any) -> _Kind:
+    def kind(self, node: Any) -> _NodeKind:
         key = (type(node), node._id, node.classes)
         if key not in self.kinds:
             names = self.by_name.keys() & node._selector_names
-            self.kinds[key] = _Kind(rule for name in names for rule in self.by_name[name])
+            self.kinds[key] = _NodeKind(rule for name in names for rule in self.by_name[name])
         return self.kinds[key]
 
 
-_sheets: dict[tuple[int, ...], _Sheet] = {}
+_sheets: dict[tuple[int, ...], _SharedRules] = {}
 
 
-def _sheet(stylesheet: Any) -> _Sheet:
+def _shared_rules(stylesheet: Any) -> _SharedRules:
     by_name = stylesheet.rules_map
-    if getattr(stylesheet, "_sheet_of", None) is not by_name:
+    if getattr(stylesheet, "_shared_rules_source", None) is not by_name:
         rules = stylesheet.rules
-        stylesheet._sheet = _sheets.setdefault(tuple(map(id, rules)), _Sheet(rules, by_name))
-        stylesheet._sheet_of = by_name
-    found: _Sheet = stylesheet._sheet
-    return found
+        stylesheet._shared_rules = _sheets.setdefault(tuple(map(id, rules)), _SharedRules(rules, by_name))
+        stylesheet._shared_rules_source = by_name
+    shared_rules: _SharedRules = stylesheet._shared_rules
+    return shared_rules
 
 
-class _Components(dict[str, Any]):
-    """The styles of a node's component classes, worked out when asked for: a test draws with few."""
+class _LazyComponentStyles(dict[str, Any]):
+    """The styles of a node's component classes, computed on first use: a test draws with few of them."""
 
     def __init__(self, stylesheet: Any, node: DOMNode, names: Iterable[str]) -> None:
         super().__init__()
@@ -128,47 +128,49 @@ class _Components(dict[str, Any]):
         self._names = frozenset()
 
 
-def _components_later(self: Any, node: DOMNode) -> None:
-    """Have a node's component classes styled anew, and the node drawn with them, as Textual always does."""
+def _process_components_lazily(self: Any, node: DOMNode) -> None:
+    """Compute the component styles of a node again when they are used, and redraw the node, as Textual does."""
     if names := node._get_component_classes():
-        node._component_styles = _Components(self, node, names)
+        node._component_styles = _LazyComponentStyles(self, node, names)
         node.refresh()
 
 
-def _applied_once(self: Any, node: Any, *, animate: bool = False, cache: Any = None) -> None:
-    """Apply the rules to a node; what came of it is used again wherever Textual itself would among siblings."""
-    kind = _sheet(self).kind(node)
+def _apply_once(self: Any, node: Any, *, animate: bool = False, cache: Any = None) -> None:
+    """Apply the rules to a node; reuse the result where Textual itself would reuse it among siblings."""
+    kind = _shared_rules(self).kind(node)
     place = kind.place(node.css_path_nodes)
-    known = kind.outcomes.get(place)
+    cached = kind.outcomes.get(place)
     base = node.styles.base
-    if known is None:
-        found: dict[Any, Any] = {}
-        _apply(self, node, animate=animate, cache=found)
-        for styles in found.values():
-            facts = [getattr(node, fact) for fact in _FACTS]
-            kind.outcomes[place] = _Outcome(styles, facts, None if "transitions" in styles else dict(base._rules))
+    if cached is None:
+        results: dict[Any, Any] = {}
+        _apply(self, node, animate=animate, cache=results)
+        for styles in results.values():
+            flags = [getattr(node, flag) for flag in _NODE_FLAGS]
+            kind.outcomes[place] = _AppliedStyles(
+                styles, flags, None if "transitions" in styles else dict(base._rules)
+            )
         return
-    for fact, holds in zip(_FACTS, known.facts, strict=True):
-        setattr(node, fact, holds)
-    if known.held is None or (base._rules != known.held and (base._rules or node._is_mounted)):
-        self.replace_rules(node, known.styles, animate=animate)
+    for flag, value in zip(_NODE_FLAGS, cached.flags, strict=True):
+        setattr(node, flag, value)
+    if cached.node_rules is None or (base._rules != cached.node_rules and (base._rules or node._is_mounted)):
+        self.replace_rules(node, cached.styles, animate=animate)
     else:
-        # Nothing hears of what is set before it is mounted, nor of what is set to what it is.
-        base._rules.update(known.held)
+        # Watchers are not called before the node is mounted, or if a value does not change.
+        base._rules.update(cached.node_rules)
         base._updates += 1
         node.notify_style_update()
     self._process_component_classes(node)
 
 
-def work_once() -> None:
-    """Have Textual's stylesheets share what they have parsed and applied, as one stylesheet does for itself."""
-    _stylesheet.tokenize_values = _variables_read_once
-    _stylesheet.parse = _rules_parsed_once
-    Stylesheet._process_component_classes = _components_later  # type: ignore[method-assign]
-    Stylesheet.apply = _applied_once  # type: ignore[method-assign]
+def cache_stylesheet_work() -> None:
+    """Patch Textual's stylesheets to share parsed and applied rules between apps."""
+    _stylesheet.tokenize_values = _read_variables_once
+    _stylesheet.parse = _parse_once
+    Stylesheet._process_component_classes = _process_components_lazily  # type: ignore[method-assign]
+    Stylesheet.apply = _apply_once  # type: ignore[method-assign]
 
 
-def work_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have styles applied as in the app, until the end of a test that measures."""
+def disable_stylesheet_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Apply styles as in the app, until the end of a test that measures."""
     monkeypatch.setattr(Stylesheet, "_process_component_classes", _process_components)
     monkeypatch.setattr(Stylesheet, "apply", _apply)

@@ -1,8 +1,9 @@
-"""`uv run python -m tests.verify_trials REPOSITORY`: does `signoff verify` accept what git makes of reviewed commits?
+"""Test whether `signoff verify` accepts reviewed commits that git has rewritten.
 
-Takes the latest commits of a repository's first parents, has each staged, approved, committed and signed as a user
-would, in a clone, and gives the reviewed commits to git: amended, rebased, squashed, picked and merged onto the
-repository's own other versions. What git can't do without a conflict is counted, and not verified.
+Run `uv run python -m tests.verify_trials REPOSITORY`. The program clones a repository and takes the latest commits
+along its first parents. It stages, approves, commits and signs each as a user would. Then git amends, rebases,
+squashes, picks and merges the reviewed commits onto other versions of the repository. Operations that end with a
+conflict are counted, but not verified.
 """
 
 import argparse
@@ -23,40 +24,40 @@ from app.cli.main import main as signoff
 from app.runtime.git_proposals import stage_commits
 from app.runtime.open_workspace import open_workspace
 
-APART = (5, 3, 2, 1)
-"""How many versions lie between the base that was reviewed and another; the first that git takes."""
+DISTANCES = (5, 3, 2, 1)
+"""Numbers of versions between the reviewed base and another base, in the order in which they are tried."""
 GROUP = 10
-"""Commits that are rebased, or squashed, together."""
+"""Number of commits that are rebased or squashed together."""
 CONFLICT = "conflict"
 POLICY = 'repository = "trial"\nallowed_signers = ".signoff/signers"\n'
 
 
 @dataclass
 class Trials:
-    """The clone, its reviewed commits and what became of them."""
+    """The clone, its reviewed commits and the results of the trials."""
 
     root: Path
     reviewed: list[str] = field(default_factory=list)
-    """The base, then each commit that was reviewed, on top of each other."""
+    """The base, then each reviewed commit, each on top of the previous one."""
     counts: dict[str, Counter[str]] = field(default_factory=dict)
     refused: list[str] = field(default_factory=list)
 
     def git(self, *words: str) -> str:
         return git(self.root, *words)
 
-    def tries(self, *words: str) -> bool:
-        """Return whether git could do it; otherwise all is as before."""
+    def try_git(self, *words: str) -> bool:
+        """Run git; return whether it succeeded. After a failure, abort the operation."""
         done = subprocess.run(["git", *words], cwd=self.root, capture_output=True, check=False)
         if done.returncode:
             for command in ("cherry-pick", "rebase", "merge"):
                 subprocess.run(["git", command, "--abort"], cwd=self.root, capture_output=True, check=False)
         return not done.returncode
 
-    def go(self, commit: str) -> None:
+    def checkout(self, commit: str) -> None:
         self.git("checkout", "--quiet", "--force", "--detach", commit)
 
     def verify(self, kind: str, base: str, commits: int) -> None:
-        """Verify what HEAD has and a commit has not, and count it."""
+        """Verify the commits from `base` to HEAD, and count the result."""
         out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
             code = signoff(["verify", f"{base}..HEAD"])
@@ -76,8 +77,8 @@ def git(root: Path, *words: str) -> str:
     return done.stdout.decode("utf-8", "replace").strip()
 
 
-def prepare(source: Path, folder: Path, most: int) -> Trials:
-    """Clone a repository and have its latest commits reviewed."""
+def prepare(source: Path, folder: Path, max_commits: int) -> Trials:
+    """Clone a repository and review its latest commits."""
     git(folder, "clone", "--quiet", "--no-checkout", str(source.resolve()), "ws")
     trials = Trials(folder / "ws")
     key = folder / "key"
@@ -91,8 +92,8 @@ def prepare(source: Path, folder: Path, most: int) -> Trials:
         ("advice.detachedHead", "false"),
     ):
         trials.git("config", name, value)
-    commits = trials.git("rev-list", "--first-parent", f"--max-count={most + 1}", "HEAD").split()[::-1]
-    trials.go(commits[0])
+    commits = trials.git("rev-list", "--first-parent", f"--max-count={max_commits + 1}", "HEAD").split()[::-1]
+    trials.checkout(commits[0])
     (trials.root / ".signoff").mkdir(exist_ok=True)
     (trials.root / ".signoff/review-policy.toml").write_text(POLICY)
     (trials.root / ".signoff/signers").write_text(f"ann@example.org {key.with_suffix('.pub').read_text()}")
@@ -106,7 +107,7 @@ def prepare(source: Path, folder: Path, most: int) -> Trials:
 
 
 def review(trials: Trials, commit: str) -> None:
-    """Stage a commit, approve it, commit and sign it."""
+    """Stage a commit, approve it, commit it and sign it."""
     runtime = open_workspace(trials.root, {}, {})
     try:
         proposal, left_out = stage_commits(runtime, [commit])
@@ -123,24 +124,24 @@ def review(trials: Trials, commit: str) -> None:
 
 
 def plain(trials: Trials) -> None:
-    trials.go(trials.reviewed[-1])
+    trials.checkout(trials.reviewed[-1])
     trials.verify("plain", trials.reviewed[0], len(trials.reviewed) - 1)
 
 
 def amend(trials: Trials) -> None:
     for before, commit in pairwise(trials.reviewed):
-        trials.go(commit)
+        trials.checkout(commit)
         trials.git("commit", "--quiet", "--amend", "--no-verify", "--message", "amended")
         trials.verify("amend", before, 1)
 
 
 def rebase(trials: Trials) -> None:
-    for start in range(APART[0], len(trials.reviewed) - 1, GROUP):
+    for start in range(DISTANCES[0], len(trials.reviewed) - 1, GROUP):
         group = trials.reviewed[start : start + GROUP + 1]
         if rebase_onto_other(trials, start, group[0], group[-1]):
             trials.verify("rebase", trials.git("rev-parse", "other"), len(group) - 1)
             continue
-        # As many of them as can be without a conflict.
+        # Rebase the commits of the group one by one, where this is possible without a conflict.
         for number, (base, commit) in enumerate(pairwise(group), start):
             if rebase_onto_other(trials, number, base, commit):
                 trials.verify("rebase", trials.git("rev-parse", "other"), 1)
@@ -149,10 +150,10 @@ def rebase(trials: Trials) -> None:
 
 
 def rebase_onto_other(trials: Trials, number: int, base: str, tip: str) -> bool:
-    for apart in APART:
-        trials.go(tip)
-        trials.git("update-ref", "refs/heads/other", trials.reviewed[number - apart])
-        if trials.tries("rebase", "--quiet", "--no-verify", "--onto", "other", base):
+    for distance in DISTANCES:
+        trials.checkout(tip)
+        trials.git("update-ref", "refs/heads/other", trials.reviewed[number - distance])
+        if trials.try_git("rebase", "--quiet", "--no-verify", "--onto", "other", base):
             return True
     return False
 
@@ -162,14 +163,14 @@ def squash(trials: Trials) -> None:
     for size in (2, GROUP, last):
         for start in range(0, last, size):
             end = min(start + size, last)
-            trials.go(trials.reviewed[end])
+            trials.checkout(trials.reviewed[end])
             trials.git("reset", "--quiet", "--soft", trials.reviewed[start])
             trials.git("commit", "--quiet", "--no-verify", "--allow-empty", "--message", "squashed")
             trials.verify(f"squash of {size}", trials.reviewed[start], end - start)
 
 
 def cherry_pick(trials: Trials) -> None:
-    for number, commit in enumerate(trials.reviewed[APART[0] + 1 :], APART[0]):
+    for number, commit in enumerate(trials.reviewed[DISTANCES[0] + 1 :], DISTANCES[0]):
         if old := pick_onto_other(trials, number, commit):
             trials.verify("cherry-pick", old, 1)
         else:
@@ -177,24 +178,24 @@ def cherry_pick(trials: Trials) -> None:
 
 
 def pick_onto_other(trials: Trials, number: int, commit: str) -> str:
-    """Pick a commit onto another base; return that, empty if there is a conflict with each."""
-    for apart in APART:
-        old = trials.reviewed[number - apart]
-        trials.go(old)
-        if trials.tries("cherry-pick", "--allow-empty", "--keep-redundant-commits", commit):
+    """Pick a commit onto another base; return the base, empty if there is a conflict with each."""
+    for distance in DISTANCES:
+        old = trials.reviewed[number - distance]
+        trials.checkout(old)
+        if trials.try_git("cherry-pick", "--allow-empty", "--keep-redundant-commits", commit):
             return old
     return ""
 
 
 def merge(trials: Trials) -> None:
     for number, (landed, commit) in enumerate(pairwise(trials.reviewed)):
-        if number < APART[0]:
+        if number < DISTANCES[0]:
             continue
         picked = pick_onto_other(trials, number, commit)
         side = trials.git("rev-parse", "HEAD")
-        trials.go(landed)
+        trials.checkout(landed)
         words = ("merge", "--quiet", "--no-ff", "--no-verify", "--message", "merge", side)
-        if picked and trials.tries(*words):
+        if picked and trials.try_git(*words):
             trials.verify("merge", landed, 1)
         else:
             trials.count("merge", CONFLICT, 1)
@@ -203,14 +204,14 @@ def merge(trials: Trials) -> None:
 KINDS: tuple[Callable[[Trials], None], ...] = (plain, amend, rebase, squash, cherry_pick, merge)
 
 
-def run(source: Path, most: int, kinds: tuple[Callable[[Trials], None], ...] = KINDS) -> Trials:
-    """Review the latest commits of a repository, and try what git makes of them."""
+def run(source: Path, max_commits: int, kinds: tuple[Callable[[Trials], None], ...] = KINDS) -> Trials:
+    """Review the latest commits of a repository, and try git's operations on them."""
     here = Path.cwd()
     memory = "/dev/shm" if Path("/dev/shm").is_dir() else None
     with tempfile.TemporaryDirectory(prefix="verify-trials-", dir=memory) as folder:
         os.environ["SIGNOFF_HOME"] = f"{folder}/home"
         try:
-            trials = prepare(source, Path(folder), most)
+            trials = prepare(source, Path(folder), max_commits)
             for kind in kinds:
                 kind(trials)
             measure(trials)
@@ -220,8 +221,8 @@ def run(source: Path, most: int, kinds: tuple[Callable[[Trials], None], ...] = K
 
 
 def measure(trials: Trials) -> None:
-    """Print what verifying all of the commits costs, in a process for each."""
-    trials.go(trials.reviewed[-1])
+    """Print the CPU time to verify one commit and all commits, each in a new process."""
+    trials.checkout(trials.reviewed[-1])
     for count in (1, len(trials.reviewed) - 1):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         words = [sys.executable, "-P", "-m", "signoff", "verify", f"HEAD~{count}..HEAD"]
@@ -232,10 +233,10 @@ def measure(trials: Trials) -> None:
 
 
 def main() -> int:
-    """Print how many commits were accepted; 1 if one was refused."""
+    """Print how many commits were accepted; return 1 if one was refused."""
     parser = argparse.ArgumentParser(prog="python -m tests.verify_trials", description=__doc__.partition("\n\n")[0])
     parser.add_argument("repository", type=Path)
-    parser.add_argument("--commits", type=int, default=200, help="so many of the latest")
+    parser.add_argument("--commits", type=int, default=200, help="number of the latest commits to review")
     arguments = parser.parse_args()
     trials = run(arguments.repository, arguments.commits)
     for kind, counts in trials.counts.items():

@@ -1,18 +1,18 @@
-"""How every test waits: for a condition, as long as a machine may need that is busy with other things."""
+"""The wait for a condition that all tests use, long enough for a busy machine."""
 
 import asyncio
 import time
 from collections.abc import Callable
 
-PATIENCE = 60.0
-"""Seconds before what was waited for is held not to come; a test may take longer, since it waits more than once."""
+MAX_WAIT_SECONDS = 60.0
+"""Maximum number of seconds of one wait; a test may take longer, because it waits more than once."""
 
 
 async def until(condition: Callable[[], object], what: str | Callable[[], str] = "the condition") -> None:
-    """Wait for something to become true; raises AssertionError, which says `what`, if it doesn't."""
-    end = time.monotonic() + PATIENCE
-    while not (holds := condition()):
+    """Wait until a condition is true; raise AssertionError with the text `what` if it stays false."""
+    end = time.monotonic() + MAX_WAIT_SECONDS
+    while not (result := condition()):
         if time.monotonic() > end:
             raise AssertionError(f"{what() if callable(what) else what} did not come")
         await asyncio.sleep(0.02)
-    assert not callable(holds), f"{holds!r} would always hold; call it"
+    assert not callable(result), f"{result!r} would always hold; call it"

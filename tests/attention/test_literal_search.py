@@ -15,7 +15,7 @@ from app.proposals.risk.edited_file import PrefilteredPattern
 from app.proposals.values.attention_reason import ReasonKind
 from app.proposals.values.models import Proposal
 from tests.attention.commits import as_proposal
-from tests.examples import at_most
+from tests.examples import scale_examples
 
 
 def all_patterns() -> Iterator[tuple[str, PrefilteredPattern]]:
@@ -105,7 +105,7 @@ AROUND = ["", "a", "a ", "a)", "a;", ";", "1", " ", "=", "!", "<", "is ", "(", "
 OPERATORS = ["", "==", "!=", "===", "<", "<=", "!", "- 1", "+ 1", " -1", "is not", "not", " in ", " and ", "not in"]
 
 
-@settings(max_examples=at_most(120))
+@settings(max_examples=scale_examples(120))
 @example("a", " ", "- 1", "+ 1", ";", "")
 @example("a", "", "<", "<=", "=", "")
 @given(*[st.sampled_from(pieces) for pieces in (AROUND, AROUND, OPERATORS, OPERATORS, AROUND, AROUND)])

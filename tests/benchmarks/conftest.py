@@ -13,4 +13,4 @@ def all_that_the_app_does(monkeypatch: pytest.MonkeyPatch) -> None:
     """Other tests paint seldom and work out styles once; here it counts what that takes, and how long one waits."""
     monkeypatch.setattr(textual.screen, "UPDATE_PERIOD", 1 / textual.constants.MAX_FPS)
     paint_everything(monkeypatch)
-    stylesheets.work_each_time(monkeypatch)
+    stylesheets.disable_stylesheet_cache(monkeypatch)

@@ -22,7 +22,7 @@ from app.proposals.values.models import DecisionResult, Proposal
 from app.proposals.values.origin import Origin, OriginKind
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.storage.database import MIGRATIONS
-from tests.examples import at_most
+from tests.examples import scale_examples
 
 LINES = "".join(f"line {number}\n" for number in range(40))
 DECIDED = {"partly_approved", "applied", "denied", "undone"}
@@ -273,7 +273,9 @@ def leaves(document: Any) -> Iterator[tuple[Any, Any]]:
 def test_changed_values_are_ignored_or_named(reviewed: Reviewed, tmp_path: Path, table: str, column: str) -> None:
     known_by, rows = rows_of(tmp_path / "signoff.db", table, column)
     dice = random.Random(f"{table}.{column}")
-    values = [(changed(value, dice), row, value) for row, value in dice.choices(rows, k=at_most(8))] if rows else []
+    values = (
+        [(changed(value, dice), row, value) for row, value in dice.choices(rows, k=scale_examples(8))] if rows else []
+    )
     statement = f"UPDATE OR IGNORE {table} SET {column} = ? WHERE {known_by} = ?"
     check(reviewed, tmp_path, [(statement, (new, row)) for new, row, old in dict.fromkeys(values) if new != old])
 
@@ -283,7 +285,7 @@ def test_a_removed_row_is_without_effect_or_named(reviewed: Reviewed, tmp_path: 
     known_by, rows = rows_of(tmp_path / "signoff.db", table)
     random.Random(table).shuffle(rows)
     statement = f"DELETE FROM {table} WHERE {known_by} = ?"
-    check(reviewed, tmp_path, [(statement, (row,)) for row, _ in rows[: at_most(8)]])
+    check(reviewed, tmp_path, [(statement, (row,)) for row, _ in rows[: scale_examples(8)]])
 
 
 def check(reviewed: Reviewed, kept: Path, harms: Sequence[tuple[str, tuple[Any, ...]]]) -> None:

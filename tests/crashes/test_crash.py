@@ -23,7 +23,7 @@ from app.storage.database import Database
 from app.storage.process_coordination import ChangeSignal
 from app.storage.sqlite_proposal_store import SqliteProposalStore
 from app.workspace.paths import Workspace
-from tests.examples import every
+from tests.examples import scale_step
 from tests.unit.proposals.bench import Tree, tree
 from tests.unit.proposals.faults import CHANGING, Steps, TornDisk, Watched, broken, in_child, kill, no_space
 
@@ -202,7 +202,7 @@ def act_on(case: Case, site: Site, steps: Steps, *, torn: bool = False) -> None:
 
 
 def each_step(case: Case, **how: bool) -> Iterator[tuple[int, Site]]:
-    for number in range(1, len(steps_of(case, **how)) + 1, every(1)):
+    for number in range(1, len(steps_of(case, **how)) + 1, scale_step(1)):
         site = case.copy(f"step{number}")
         yield number, site
         shutil.rmtree(site.folder)
@@ -243,7 +243,7 @@ def recover(site: Site, steps: Steps) -> None:
 def test_killed_at_every_step_of_the_recovery_too(tmp_path: Path) -> None:
     case = make_case(tmp_path, "apply")
     broken_off = break_off(case, "broken")
-    for number in range(1, 400, every(1)):
+    for number in range(1, 400, scale_step(1)):
         site = Site(tmp_path / f"again{number}")
         shutil.copytree(broken_off.folder, site.folder)
         steps = Steps(kill, partial(eq, number))
@@ -257,16 +257,16 @@ def test_killed_at_every_step_of_the_recovery_too(tmp_path: Path) -> None:
 
 @pytest.mark.soak
 def test_a_full_disk_at_any_step_leaves_every_file_as_it_was(tmp_path: Path) -> None:
-    assert fail_once(make_case(tmp_path, "apply"), no_space) >= 50 // every(1)
+    assert fail_once(make_case(tmp_path, "apply"), no_space) >= 50 // scale_step(1)
 
 
 def test_a_disk_that_fails_once_leaves_every_file_as_it_was(case: Case) -> None:
-    assert fail_once(case, broken) >= 50 // every(1)
+    assert fail_once(case, broken) >= 50 // scale_step(1)
 
 
 @pytest.mark.parametrize("fault", [no_space, pytest.param(broken, marks=pytest.mark.soak)])
 def test_a_write_that_fails_half_way_restores_every_file(tmp_path: Path, fault: Callable[[str], None]) -> None:
-    assert fail_once(make_case(tmp_path, "apply"), fault, torn=True) >= 16 // every(1)
+    assert fail_once(make_case(tmp_path, "apply"), fault, torn=True) >= 16 // scale_step(1)
 
 
 def fail_once(case: Case, fault: Callable[[str], None], torn: bool = False) -> int:
@@ -307,7 +307,7 @@ def test_a_disk_that_fails_for_good_is_recovered_from_once_it_works(tmp_path: Pa
         except (ProposalError, OSError):
             pass
         case.check(site, site.open().recover())
-    assert needed > 20 // every(1)
+    assert needed > 20 // scale_step(1)
 
 
 def test_a_full_disk_is_noticed_before_anything_is_written(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from app.proposals.proposal_service import ProposalService
 from app.proposals.values.models import ProposalState
 from app.proposals.values.proposal_errors import ProposalError
 from app.workspace.paths import Workspace
-from tests.examples import every
+from tests.examples import scale_step
 from tests.unit.proposals.faults import CHANGING, Watched
 from tests.unit.proposals.memory_store import MemoryStore
 
@@ -256,7 +256,7 @@ def test_apply_passes_every_kind_of_step(folders: Callable[[], Path]) -> None:
     "victim", ["edit1", *(pytest.param(path, marks=pytest.mark.soak) for path in ("gone1", "made1"))]
 )
 def test_a_file_changes_at_any_step(folders: Callable[[], Path], victim: str, intruder: str, killed: bool) -> None:
-    for moment in range(1, MOMENTS, every(1)):
+    for moment in range(1, MOMENTS, scale_step(1)):
         site, script = Site(folders(), victim, intruder), Script()
         script.at[moment] = site.intrude
         if killed:
@@ -313,7 +313,7 @@ def test_somebody_changes_a_file_of_a_killed_apply_or_of_its_killed_recovery(
 def test_a_folder_is_moved_at_any_step(folders: Callable[[], Path], name: str, kind: str, killed: bool) -> None:
     """Nothing is written through a link, and the files outside of the folder are whole."""
     others = [path for path in OLD if not path.startswith(f"{name}/")]
-    for moment in range(1, MOMENTS, every(1)):
+    for moment in range(1, MOMENTS, scale_step(1)):
         site, script = Site(folders(), "edit1", "nothing"), Script()
         outside = site.folder / "outside"
         outside.mkdir()

@@ -15,7 +15,7 @@ from app.doors.hook.agent_trial import ScriptedCall as Call
 from app.doors.hook.agent_trial import ScriptedModel
 from tests.doors.driving import FOLDER, PACKAGES, Driven, program
 from tests.hygiene.test_readme import OTHER_AGENTS
-from tests.waiting import PATIENCE
+from tests.waiting import MAX_WAIT_SECONDS
 
 pytestmark = pytest.mark.timeout(600)
 LINES = "".join(f"line {number:02}\n" for number in range(1, 31))
@@ -53,7 +53,7 @@ class ByMcp:
 
     def _asked_for_tools(self) -> None:
         waited = threading.Event()
-        for _ in range(int(PATIENCE * 20)):
+        for _ in range(int(MAX_WAIT_SECONDS * 20)):
             if self._heard.exists() and '"tools/list"' in self._heard.read_text():
                 return
             waited.wait(0.05)

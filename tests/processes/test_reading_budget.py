@@ -22,9 +22,9 @@ from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.runtime.unfinished_work import stage_captured_edits
 from app.storage.captured_edit_store import AgentTurn, CapturedFile
 from tests.commands.agent_calls import Agent, Caller
-from tests.examples import at_most
+from tests.examples import scale_examples
 from tests.unit.doors.mcp_host import Host
-from tests.waiting import PATIENCE
+from tests.waiting import MAX_WAIT_SECONDS
 
 BUDGET = 20
 SENTENCE = "lines to read; stop here, or wait."
@@ -129,7 +129,7 @@ ACTIONS = st.lists(
 )
 
 
-@settings(max_examples=at_most(15))
+@settings(max_examples=scale_examples(15))
 @example([("edit", 0, 30), ("edit", 0, 1), ("edit", 1, 1), ("edit", 2, 1), ("read", 0, 30), ("edit", 1, 21)])
 @example([("edit", 1, 30), ("edit", 0, 1), ("edit", 1, 1), ("edit", 2, 1), ("deny", 0, 1), ("edit", 2, 21)])
 @given(ACTIONS)
@@ -181,7 +181,7 @@ def test_one_of_several_agents_passes_the_budget_at_the_same_moment(root: Path, 
 
     def captures(number: int, runtime: OpenWorkspace) -> bool:
         turn = AgentTurn("claude", f"session {number}", "p")
-        begin.wait(PATIENCE)
+        begin.wait(MAX_WAIT_SECONDS)
         with suppress(TooMuchUnread):
             return bool(
                 runtime.captured_edits.store_edits(
@@ -191,7 +191,7 @@ def test_one_of_several_agents_passes_the_budget_at_the_same_moment(root: Path, 
         return False
 
     def stages(number: int, runtime: OpenWorkspace) -> bool:
-        begin.wait(PATIENCE)
+        begin.wait(MAX_WAIT_SECONDS)
         with suppress(TooMuchUnread):
             return bool(stage(runtime, f"s{number}.txt", 30))
         return False
@@ -201,7 +201,7 @@ def test_one_of_several_agents_passes_the_budget_at_the_same_moment(root: Path, 
             jobs: list[Future[bool]] = []
             for number, runtime in enumerate(agents):
                 jobs += (pool.submit(captures, number, runtime), pool.submit(stages, number, runtime))
-            assert sum(job.result(PATIENCE) for job in jobs) == 1
+            assert sum(job.result(MAX_WAIT_SECONDS) for job in jobs) == 1
         assert agents[0].seen_lines_store.unread_line_count() == 30
     finally:
         for runtime in agents:

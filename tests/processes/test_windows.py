@@ -13,8 +13,8 @@ import pytest
 from app.agent.turns import SessionOpenElsewhere
 from app.agent.updates import GateChanged, ProposalsChanged
 from app.conversation.events import Event, Notice, ProposalDecided, UserMessage
-from tests.forking import Forked
-from tests.waiting import PATIENCE
+from tests.forking import ForkedProcess
+from tests.waiting import MAX_WAIT_SECONDS
 from tests.wire.bench import FILE, edit, of_role
 from tests.wire.hosting import Hosted
 from tests.wire.replies import STALL, Reply
@@ -26,7 +26,7 @@ MODULE = "tests.processes.second_window"
 class Window:
     """The other window."""
 
-    def __init__(self, process: Forked, told: asyncio.StreamReader, orders: asyncio.StreamWriter) -> None:
+    def __init__(self, process: ForkedProcess, told: asyncio.StreamReader, orders: asyncio.StreamWriter) -> None:
         self._process = process
         self._told = told
         self._orders = orders
@@ -41,7 +41,7 @@ class Window:
 
     async def until(self, condition: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
         """Wait for the first thing told that meets a condition."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(MAX_WAIT_SECONDS):
             while True:
                 for one in self.seen:
                     if condition(one):

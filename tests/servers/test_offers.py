@@ -14,7 +14,7 @@ from app.mcp_client.server_tool import format_result
 from app.mcp_client.tool_listing import MAX_NAME_CHARACTERS, dump_tools, parse_tools, tool_wire_name
 from app.proposals.text.file_warnings import format_size
 from app.tools.base.contract import MAX_RESULT_CHARACTERS
-from tests.examples import at_most
+from tests.examples import scale_examples
 from tests.unit.images.pictures import png
 
 TEXTS = st.text(max_size=8) | st.sampled_from(["\ud800", "a\u202eb", "a\nb", "\x1b[2J"])
@@ -40,7 +40,7 @@ TOOLS = st.lists(
 )
 
 
-@settings(max_examples=at_most(15))
+@settings(max_examples=scale_examples(15))
 @given(st.text(min_size=1, max_size=40), TOOLS)
 def test_every_offered_tool_fits_endpoints(server: str, listed: list[Any]) -> None:
     offers, problems = parse_tools(server, listed)

@@ -30,7 +30,7 @@ from app.ui.screens.settings_screen import SettingsScreen
 from app.ui.screens.setup_screens import EndpointScreen, ModelPickerScreen, SetupScreen
 from app.ui.screens.trust_screen import TrustRequest, TrustScreen
 from app.ui.startup import WorkspaceWithOptions
-from tests.pilots import at_rest
+from tests.pilots import wait_until_idle
 from tests.ui.screen_text import screen_text
 from tests.waiting import until
 
@@ -235,7 +235,7 @@ async def opened(pilot: Pilot[Any]) -> SignoffApp:
     assert isinstance(app, SignoffApp)
     await until(lambda: app.current_session is not None and "model may act" in screen_text(app), "the session")
     app.set_focus(None)
-    await at_rest(pilot)
+    await wait_until_idle(pilot)
     return app
 
 
@@ -252,9 +252,9 @@ async def shown(pilot: Pilot[Any], name: str = "") -> None:
     app = pilot.app
     await until(lambda: app.screen is not app.screen_stack[0], "the screen")
     await until(lambda: LOADED.get(name, "") in screen_text(app), lambda: f"{name}:\n{screen_text(app)}")
-    await at_rest(pilot)
+    await wait_until_idle(pilot)
     app.set_focus(None)
-    await at_rest(pilot)
+    await wait_until_idle(pilot)
 
 
 @pytest.mark.parametrize(("theme", "size"), LOOKS)

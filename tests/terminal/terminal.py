@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 import pyte
 
-from tests.forking import READ_AT_IMPORT, Forked, Forking
+from tests.forking import TEXTUAL_ENVIRONMENT, ForkedProcess, Forking
 
 KEYS = {
     "enter": "\r",
@@ -45,7 +45,7 @@ class Start(Protocol):
 
     def __call__(
         self, command: Sequence[str], /, *, folder: Path, environment: Mapping[str, str], terminal: int
-    ) -> "subprocess.Popen[bytes] | Forked": ...
+    ) -> "subprocess.Popen[bytes] | ForkedProcess": ...
 
 
 def start(
@@ -206,7 +206,7 @@ def terminal_environment(home: Path, **more: str) -> dict[str, str]:
         "COLORTERM": "truecolor",
         "LC_ALL": "C.UTF-8",
         "SIGNOFF_HOME": str(home),
-        **READ_AT_IMPORT,
+        **TEXTUAL_ENVIRONMENT,
         **more,
     }
 

@@ -5,7 +5,7 @@ from weakref import WeakKeyDictionary
 
 from textual.app import App
 
-from tests.pictures import number_of_pictures, painted_whole
+from tests.pictures import discard_pending_regions, frame_count
 
 _texts: WeakKeyDictionary[App[Any], tuple[int, Any, str]] = WeakKeyDictionary()
 """The text that was read last: of which picture, of which screen."""
@@ -20,11 +20,11 @@ def screen_text(app: App[Any]) -> str:
     """
     screen = app.screen
     screen._on_timer_update()
-    number = number_of_pictures(app)
+    number = frame_count(app)
     if (last := _texts.get(app)) and last[:2] == (number, id(screen)):
         return last[2]
     update: Any = screen._compositor.render_update(full=True, screen_stack=app._background_screens)
-    painted_whole(screen)
+    discard_pending_regions(screen)
     text = "\n".join("".join(strip.text for strip in row).rstrip() for row in update.strips)
     _texts[app] = (number, id(screen), text)
     return text

@@ -23,7 +23,7 @@ from app.ui.startup import WorkspaceWithOptions
 from tests.pictures import paint_everything
 from tests.ui.running_app import Running, running, staged
 from tests.ui.test_app_decisions import APPROVED
-from tests.waiting import PATIENCE, until
+from tests.waiting import MAX_WAIT_SECONDS, until
 from tests.wire.server import WireServer
 from widgets.common.workbench_bars import StatusBar
 
@@ -76,7 +76,7 @@ async def test_local_models_are_offered(tmp_path: Path, server: WireServer, monk
     monkeypatch.setattr(endpoint_doctor, "USUAL_PORTS", (port,))
     # A busy machine may not answer within the half second that the screen waits.
     monkeypatch.setattr(
-        endpoint_doctor, "find_local_servers", partial(endpoint_doctor.find_local_servers, patience=PATIENCE)
+        endpoint_doctor, "find_local_servers", partial(endpoint_doctor.find_local_servers, patience=MAX_WAIT_SECONDS)
     )
     async with reader:
         async with running(tmp_path) as run:

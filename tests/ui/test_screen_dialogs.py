@@ -20,7 +20,7 @@ from app.ui.screens.sessions_screen import SessionPickerScreen, format_age
 from app.ui.screens.settings_screen import SETTING_GROUPS
 from app.ui.themes.first_theme import STANDARD_THEME
 from app.workspace import trust
-from tests.pilots import at_rest
+from tests.pilots import wait_until_idle
 from tests.ui.running_app import Running, running, staged
 from tests.ui.test_input_order import hand_in
 from tests.wire.bench import FILE, edit
@@ -175,7 +175,7 @@ async def test_commands_are_allowed_no_longer_and_trust_is_given_to_the_very_byt
         await run.pilot.press("y")
         await run.until(lambda: trust.is_trusted(b"max_steps = 7\n", run.runtime.sessions), "the trust")
         await run.screen("Workbench")
-        await at_rest(run.pilot)
+        await wait_until_idle(run.pilot)
         assert run.app.settings.max_steps == 50, "what came after the look is not trusted"
         assert not trust.is_trusted(file.read_bytes(), run.runtime.sessions)
         file.write_text("max_steps = 7\n")
@@ -195,7 +195,7 @@ async def test_trust_needs_a_readable_file(tmp_path: Path, server: WireServer) -
             assert "trust exactly" not in run.text and "It sets nothing" not in run.text
             await run.pilot.press("y", "escape")
             await run.screen("Workbench")
-        await at_rest(run.pilot)
+        await wait_until_idle(run.pilot)
         assert run.runtime.sessions.settings("trust") == {}
         assert run.app.settings.wrap is False, "what was set for the moment is still in force"
 
@@ -384,7 +384,7 @@ async def test_a_dialog_is_left_by_mouse_and_opened_from_the_palette(
         await run.screen("GatePolicyScreen")
         await run.pilot.click(offset=(1, 1))
         await run.screen("Workbench")
-        await at_rest(run.pilot)
+        await wait_until_idle(run.pilot)
         assert not run.app._notifications, "there is nothing to tell"
         # No editor is one line.
         await run.write("some words")

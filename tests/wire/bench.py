@@ -13,13 +13,13 @@ from app.llm.transport import Timeouts
 from app.runtime.model_connection import connect_model, create_or_resume_session
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from tests.oracles.reading import VIOLATIONS
-from tests.waiting import PATIENCE
+from tests.waiting import MAX_WAIT_SECONDS
 from tests.wire.endpoints import CLOSING_SILENT
 from tests.wire.server import Request, WireServer
 
 FILE = "def greet(name):\n    return 'Hello ' + name\n"
 
-TIMEOUTS = Timeouts(closing=PATIENCE)
+TIMEOUTS = Timeouts(closing=MAX_WAIT_SECONDS)
 """A busy machine may be slow to answer."""
 GIVEN_UP_SOON = Timeouts(closing=1.0)
 """For an endpoint that is silent."""

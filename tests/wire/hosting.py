@@ -10,7 +10,7 @@ from app.agent.updates import EventRecorded, Update
 from app.conversation.events import TurnEnded
 from app.runtime.session_host import SessionHost
 from tests.forking import Forking
-from tests.waiting import PATIENCE
+from tests.waiting import MAX_WAIT_SECONDS
 
 
 class Hosted:
@@ -30,7 +30,7 @@ class Hosted:
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait until a condition over the updates holds."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(MAX_WAIT_SECONDS):
             while not condition():
                 self._changed.clear()
                 await self._changed.wait()

@@ -24,7 +24,7 @@ from app.llm.transport import Timeouts
 from app.llm.values.endpoint import Profile
 from app.llm.values.requests_and_updates import Endpoint, ResponseCompleted
 from app.llm.wires import chat
-from tests.examples import at_most
+from tests.examples import scale_examples
 from tests.unit.conversation.test_log import Store
 from tests.wire.driving import FAST, client_of, complete, opening, response, updates_of
 from tests.wire.replies import CUT, DONE, STALL, Call, Reply, Turn, call_delta, chunk, document, error, event, stream
@@ -60,7 +60,7 @@ def events_of(reply: Reply) -> list[tuple[bytes, Any]]:
 
 
 @pytest.mark.parametrize("wire", PATHS)
-@settings(max_examples=at_most(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=scale_examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 async def test_any_value_may_stand_anywhere(server: WireServer, wire: str, data: st.DataObject) -> None:
     events = copy.deepcopy(events_of(PATHS[wire](TURN, 0)))
@@ -350,7 +350,7 @@ async def test_a_body_that_cannot_be_unpacked_is_damaged(server: WireServer, enc
         await complete(server)
 
 
-REQUESTS = max(60, at_most(150))
+REQUESTS = max(60, scale_examples(150))
 CALL = chunk(calls=[call_delta(0, call_id="1", name="edit_file", arguments='{"path": "a"')])
 FAULTS: list[Reply] = [
     stream(CUT),

@@ -22,7 +22,7 @@ import pytest
 
 from app.conversation.events import Notice, TurnEnded
 from app.llm.capabilities.profiles import seed_profile
-from tests.waiting import PATIENCE
+from tests.waiting import MAX_WAIT_SECONDS
 from tests.wire.bench import Bench, bench, edit
 from tests.wire.replies import Call, Reply
 from tests.wire.server import Request, WireServer
@@ -118,7 +118,7 @@ class Llama:
             self.url + path, json.dumps(body).encode(), {"Content-Type": "application/json"}
         )
         try:
-            with urllib.request.urlopen(sent, timeout=PATIENCE) as reply:
+            with urllib.request.urlopen(sent, timeout=MAX_WAIT_SECONDS) as reply:
                 return reply.status, reply.headers["content-type"], reply.read()
         except urllib.error.HTTPError as refused:
             return refused.code, refused.headers["content-type"], refused.read()
@@ -141,7 +141,7 @@ def serving(folder: Path, template: str) -> Iterator[Llama]:
             stderr=subprocess.STDOUT,
         )
     try:
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + MAX_WAIT_SECONDS
         while not _loaded(f"http://127.0.0.1:{port}/health"):
             assert process.poll() is None and time.monotonic() < end, (folder / "log").read_text("utf-8", "replace")
             time.sleep(0.05)
@@ -153,7 +153,7 @@ def serving(folder: Path, template: str) -> Iterator[Llama]:
 
 def _loaded(url: str) -> bool:
     try:
-        with urllib.request.urlopen(url, timeout=PATIENCE) as reply:
+        with urllib.request.urlopen(url, timeout=MAX_WAIT_SECONDS) as reply:
             return bool(reply.status == 200)
     except OSError:
         return False

@@ -14,7 +14,7 @@ from app.proposals.text.document import MAX_BYTES
 from app.proposals.text.file_warnings import describe_facts
 from app.tools.base.contract import PermissionAnswer, PermissionRequest
 from tests.unit.tools.processes import running
-from tests.waiting import PATIENCE
+from tests.waiting import MAX_WAIT_SECONDS
 from tests.wire.bench import FILE, Bench, bench, edit, of_role
 from tests.wire.replies import Turn
 from tests.wire.server import WireServer
@@ -46,7 +46,7 @@ async def test_escape_ends_everything_that_a_command_started(server: WireServer,
         command = f"setsid sh -c 'trap \"\" TERM; echo 1; sleep {mark} & wait' & echo 2; sleep {mark}"
         server.turn(calls=[("run_command", {"command": command})])
         await on.session.send("Run it")
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(MAX_WAIT_SECONDS):
             await both.wait()
         assert running(mark)
         on.session.interrupt()

@@ -28,7 +28,7 @@ from app.proposals.values.decision_facts import LineComment
 from app.proposals.values.models import ProposalState
 from app.storage.record_store import RecordStore
 from app.tools.base.contract import PermissionAnswer
-from tests.waiting import PATIENCE
+from tests.waiting import MAX_WAIT_SECONDS
 from tests.wire.bench import FILE, Bench, bench, edit, of_role
 from tests.wire.endpoints import OBEYS
 from tests.wire.replies import DONE, STALL, Call, Turn, call_delta, chunk, error, stream
@@ -363,7 +363,7 @@ async def seen(on: Bench, condition: Callable[[], bool]) -> None:
 
     unsubscribe = on.session.subscribe(check)
     check(None)
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(MAX_WAIT_SECONDS):
         await happened.wait()
     unsubscribe()
 

@@ -23,10 +23,10 @@ from app.images.mentions import find_mentions
 from app.storage import StorageError
 from app.tools.base.contract import Tool, ToolContext, ToolOutput, UncheckedArguments
 from app.tools.tool_registry import OfferedTools, ToolSet, ToolSource
-from tests.examples import every
+from tests.examples import scale_step
 from tests.oracles.reading import VIOLATIONS
 from tests.unit.images.pictures import png
-from tests.waiting import PATIENCE
+from tests.waiting import MAX_WAIT_SECONDS
 from tests.wire.bench import FILE, Bench, bench
 from tests.wire.driving import FAST
 from tests.wire.replies import Call, Turn
@@ -180,7 +180,7 @@ class Play:
         self.said += [] if answering else [text]
 
     async def settled(self) -> None:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(MAX_WAIT_SECONDS):
             await self.session.wait_until_idle()
             await self.session.aside.wait_until_idle()
 
@@ -272,7 +272,7 @@ async def play(server: WireServer, folder: Path, wire: str, fault: str, places: 
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("wire", VIOLATIONS)
 async def test_a_fault_leaves_a_usable_session(server: WireServer, tmp_path: Path, wire: str, fault: str) -> None:
-    places = range(1, 40, every(1)) if fault == "disk" else range(1, STEPS, every(5))
+    places = range(1, 40, scale_step(1)) if fault == "disk" else range(1, STEPS, scale_step(5))
     await play(server, tmp_path, wire, fault, places)
 
 

@@ -28,7 +28,7 @@ from app.conversation.events import (
     TurnEnded,
     TurnStarted,
 )
-from tests.examples import at_most
+from tests.examples import scale_examples
 from tests.wire.bench import FILE, Bench, bench, edit, of_role
 from tests.wire.replies import DONE, STALL, Call, Reply, Turn, call_delta, chunk, stream
 from tests.wire.server import Request, WireServer
@@ -286,7 +286,7 @@ def test_time_is_that_of_turns_without_the_waits_for_the_user() -> None:
     assert meter.seconds == 21 + 1 + 10
 
 
-@settings(max_examples=at_most(12), deadline=None)
+@settings(max_examples=scale_examples(12), deadline=None)
 @given(
     steps=st.lists(st.tuples(st.sampled_from(["read", "text", "edit"]), st.integers(0, 30_000)), max_size=12),
     limit=st.floats(0.05, 0.5),

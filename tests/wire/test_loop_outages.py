@@ -12,7 +12,7 @@ from app.conversation.events import AssistantMessage, Notice, TurnEnded, UserMes
 from app.llm.failures.request_errors import RetryPolicy
 from app.llm.transport import Timeouts
 from app.tools.tool_registry import OfferedTools, ToolSource
-from tests.waiting import PATIENCE
+from tests.waiting import MAX_WAIT_SECONDS
 from tests.wire import bench as bench_module
 from tests.wire.bench import FILE, Bench, bench, edit, of_role
 from tests.wire.hosting import Hosted
@@ -191,7 +191,7 @@ async def test_feedback_does_not_cut_its_turns_closing_words(server: WireServer,
 
 
 async def test_slow_closing_is_heard(server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.agent.turn._STALLED", PATIENCE)
+    monkeypatch.setattr("app.agent.turn._STALLED", MAX_WAIT_SECONDS)
     server.turn(calls=[edit()])
     slowly = (b": wait\n\n", BREAK) * 60
     server.script(

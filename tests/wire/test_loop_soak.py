@@ -13,7 +13,7 @@ from app.agent.updates import PermissionRequested, Update
 from app.conversation.events import TurnEnded, TurnStarted
 from app.llm.failures.request_errors import RetryPolicy
 from app.tools.base.contract import PermissionAnswer
-from tests.examples import at_most
+from tests.examples import scale_examples
 from tests.oracles.reading import VIOLATIONS
 from tests.wire.bench import Bench, bench
 from tests.wire.endpoints import IGNORES_TOOL_CHOICE
@@ -125,7 +125,7 @@ async def _decide(session: Session, proposal: str, source: random.Random) -> Non
 @pytest.mark.parametrize("wire", VIOLATIONS)
 @pytest.mark.parametrize(
     "turns",
-    [at_most(25), pytest.param(200, marks=[pytest.mark.soak, pytest.mark.timeout(600)])],
+    [scale_examples(25), pytest.param(200, marks=[pytest.mark.soak, pytest.mark.timeout(600)])],
     ids=["some", "many"],
 )
 async def test_many_turns_with_random_faults(

@@ -39,7 +39,7 @@ from app.proposals.values.models import ProposalState
 from app.proposals.values.proposal_errors import ProposalError
 from app.runtime.model_connection import create_or_resume_session
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
-from tests.examples import at_most
+from tests.examples import scale_examples
 from tests.waiting import until
 from tests.wire.bench import Bench, bench, edit, of_role
 from tests.wire.server import WireServer
@@ -165,7 +165,7 @@ def _said(events: list[Event]) -> list[str]:
     moods=st.lists(st.sampled_from(["text", "question", "question", "edit"]), max_size=6),
     callers=st.lists(st.lists(st.sampled_from(ACTS), min_size=1, max_size=4), min_size=2, max_size=5),
 )
-@settings(max_examples=at_most(25))
+@settings(max_examples=scale_examples(25))
 def test_one_turn_runs_at_a_time(runtime: OpenWorkspace, moods: list[str], callers: list[list[str]]) -> None:
     async def go() -> None:
         session = create_or_resume_session(runtime, Model(moods))

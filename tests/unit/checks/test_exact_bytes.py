@@ -20,7 +20,7 @@ from app.config.settings import CheckTable
 from app.proposals.values.models import HunkState, Proposal
 from app.proposals.values.proposal_errors import ChangedSinceShown, StackedProposal, StaleProposal
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
-from tests.examples import at_most
+from tests.examples import scale_examples
 from tests.waiting import until
 
 PRINT = "for each in a b c d; do echo == $each; cat $each 2>/dev/null; done; true"
@@ -262,7 +262,7 @@ operations = st.one_of(
 
 
 @pytest.mark.layer
-@settings(deadline=None, max_examples=at_most(12), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=scale_examples(12), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     in_git=st.booleans(),
     edits=st.lists(

@@ -24,7 +24,7 @@ from app.proposals.values.models import Proposal, ProposalState
 from app.proposals.values.proposal_errors import MAX_PROPOSAL_FILES
 from app.runtime.open_workspace import OpenWorkspace
 from app.tools.base.contract import ToolError, json_schema
-from tests.examples import at_most
+from tests.examples import scale_examples
 from tests.unit.doors.mcp_host import Host
 
 TEXT = "".join(f"line {number}\n" for number in range(1, 41))
@@ -657,7 +657,7 @@ def test_the_annotations_are_honest(host: Host, root: Path, user: OpenWorkspace)
     assert user.proposals.change_counter() == before
 
 
-@settings(deadline=None, max_examples=at_most(25))
+@settings(deadline=None, max_examples=scale_examples(25))
 @given(
     old=st.text(max_size=12),
     new=st.text(max_size=12),

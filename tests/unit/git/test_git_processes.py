@@ -17,7 +17,7 @@ from app.git.diff_program import DiffOutput, DiffSides, external_diff_command, r
 from app.git.run_git import GitFailed, read_git_identity, run_git
 from tests.unit.proposals.faults import in_child
 from tests.unit.tools.processes import running
-from tests.users import OTHER, can_be
+from tests.users import OTHER, can_become
 from tests.waiting import until
 
 TOOL = """\
@@ -168,7 +168,7 @@ async def test_git_is_ended_at_its_limit_with_its_children(tmp_path: Path) -> No
 def test_git_runs_under_a_lower_file_size_limit() -> None:
     def ask() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
-        if can_be(OTHER):
+        if can_become(OTHER):
             os.setuid(OTHER)
         assert run_git(Path("/"), ["version"], os.environ)
 

@@ -30,7 +30,7 @@ from app.workspace.paths import Workspace
 from tests.unit.proposals.bench import Bench, numbered
 from tests.unit.proposals.faults import in_child
 from tests.unit.proposals.memory_store import MemoryStore
-from tests.users import OTHER, as_two_users
+from tests.users import OTHER, requires_two_users
 
 Make = Callable[..., Bench]
 
@@ -97,7 +97,7 @@ def test_permissions_owner_and_attributes_stay(bench: Make) -> None:
         assert os.getxattr(path, "user.note") == b"kept"
 
 
-@as_two_users
+@requires_two_users
 def test_a_file_of_somebody_else_stays_its_groups(tmp_path: Path) -> None:
     for path in (tmp_path / "a.txt", tmp_path):
         path.touch()

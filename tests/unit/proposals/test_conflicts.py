@@ -16,7 +16,7 @@ from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.proposal_errors import ChangedSinceShown, InvalidUserText, StaleProposal
 from app.runtime.unfinished_work import make_unrecorded_event
 from app.sandbox.captured_changes import LINK_MODE, FileOrLink, PathChange
-from tests.examples import at_most
+from tests.examples import scale_examples
 from tests.unit.proposals.bench import Bench, numbered
 
 Make = Callable[..., Bench]
@@ -67,7 +67,7 @@ def text_of(lines: list[str]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=at_most(60))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=scale_examples(60))
 @given(triples())
 def test_regions_and_whole_sides_are_those_of_git(triple: tuple[list[str], list[str], list[str]]) -> None:
     base, disk, proposed = triple
@@ -108,7 +108,7 @@ def merged(base: object, ours: object, theirs: object) -> object:
     return theirs if base == ours else ours
 
 
-@settings(max_examples=at_most(60), deadline=None)
+@settings(max_examples=scale_examples(60), deadline=None)
 @given(triples(), STYLES, STYLES, STYLES, st.data())
 def test_resolved_text_is_what_is_approved(
     triple: tuple[list[str], list[str], list[str]], base: Style, ours: Style, theirs: Style, data: st.DataObject

@@ -14,7 +14,7 @@ from app.proposals.patch.patching import scan_patch
 from app.proposals.patch.place import apply_file_patch
 from app.proposals.text.document import Document
 from app.proposals.values.proposal_errors import EditRefused, PatchRefused, ProposalError
-from tests.examples import at_most
+from tests.examples import scale_examples
 from tests.unit.proposals.bench import Bench, Tree, numbered, tree
 
 Make = Callable[..., Bench]
@@ -100,7 +100,9 @@ def test_a_diff_cut_anywhere_is_what_git_makes_of_it_or_refused(bench: Make, see
         patch = re.sub(rb"(?m)^(diff|new file|deleted file) .*\n", b"", patch)
     there = texts(site.tree())
     wrong = []
-    for cut in sorted({*dice.sample(range(len(patch)), at_most(60)), *(len(patch) - back for back in range(12))}):
+    for cut in sorted(
+        {*dice.sample(range(len(patch)), scale_examples(60)), *(len(patch) - back for back in range(12))}
+    ):
         part = patch[:cut]
         try:
             proposal = site.service.stage_patch(part.decode())

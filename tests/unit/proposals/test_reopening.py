@@ -11,7 +11,7 @@ from app.proposals.locate.matching import Replacement
 from app.proposals.values.models import FileOperation, HunkState, Proposal, ProposalState
 from app.proposals.values.proposal_errors import NothingToUndo
 from app.sandbox.captured_changes import FileOrLink, PathChange
-from tests.examples import at_most
+from tests.examples import scale_examples
 from tests.unit.proposals.bench import Bench, numbered
 
 Make = Callable[..., Bench]
@@ -39,7 +39,7 @@ def test_every_kind_of_change_waits_again_and_can_be_approved(bench: Make) -> No
     assert site.read("a.txt").decode() == numbered(5, l2="two")
 
 
-@settings(max_examples=at_most(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=scale_examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(apart=st.sets(st.integers(1, 3)), rounds=st.integers(1, 3))
 def test_only_the_last_denial_returns(tmp_path_factory: pytest.TempPathFactory, apart: set[int], rounds: int) -> None:
     site = Bench(tmp_path_factory.mktemp("bench"), {"a.txt": numbered(30)})

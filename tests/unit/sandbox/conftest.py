@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.users import can_be
+from tests.users import can_become
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def elsewhere(tmp_path: Path) -> Iterator[Path]:
 @pytest.fixture
 def of_somebody_else(tmp_path: Path) -> Path:
     """A file that the user may write, of another user; to be asked for before `ordinary_user`."""
-    if not can_be(65534):
+    if not can_become(65534):
         pytest.skip("only root can make one, where there is another user")
     place = tmp_path / "ws/theirs"
     place.parent.mkdir(exist_ok=True)

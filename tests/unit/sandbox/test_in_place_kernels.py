@@ -26,7 +26,7 @@ from app.sandbox.sandbox import Sandbox
 from app.workspace.paths import Workspace
 from tests.unit.sandbox.test_both_modes import printed
 from tests.unit.tools.processes import running
-from tests.users import OTHER, as_two_users
+from tests.users import OTHER, requires_two_users
 
 pytestmark = pytest.mark.skipif(PLATFORM != "linux", reason="Landlock and seccomp are Linux's")
 
@@ -290,7 +290,7 @@ async def test_a_shell_forks_while_children_end(kernel: Kernel, root: Path) -> N
         assert await printed(run, f"/bin/sh -c '{loop}'") == "all\n"
 
 
-@as_two_users
+@requires_two_users
 def test_supervisor_runs_a_command_of_an_ordinary_user() -> None:
     """Root's tests go through it here: of this process, all in /proc is root's, as it is of what signoff starts."""
     script = (

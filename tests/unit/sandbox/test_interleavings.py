@@ -22,7 +22,7 @@ from app.sandbox.confinement import CommandPermissions, SandboxMode
 from app.sandbox.ignored_write_back import IgnoredFileWriter
 from app.sandbox.sandbox import Sandbox
 from app.workspace.paths import Workspace
-from tests.examples import at_most
+from tests.examples import scale_examples
 
 pytestmark = pytest.mark.layer
 
@@ -280,7 +280,7 @@ class Interleaving:
         return watched
 
 
-@settings(max_examples=at_most(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=scale_examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     there=st.sets(st.sampled_from(NAMES)),
     steps=st.lists(st.one_of(by_command, by_other), min_size=1, max_size=8),

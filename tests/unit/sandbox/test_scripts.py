@@ -16,7 +16,7 @@ from app.proposals.proposal_service import ProposalService
 from app.sandbox.confinement import SandboxMode
 from app.sandbox.sandbox import Sandbox
 from app.workspace.paths import READ_LIMIT, Workspace
-from tests.examples import at_most
+from tests.examples import scale_examples
 from tests.unit.proposals.memory_store import MemoryStore
 
 FILES = ("a.txt", "crlf.txt", "run.sh", "link", "d/x", "d/y.bin", "d/e/z", "new", "n/m", "n/o/p")
@@ -110,7 +110,7 @@ def run_bare(root: Path, script: str) -> None:
 
 
 @pytest.mark.parametrize("way", list(SandboxMode))
-@settings(max_examples=at_most(8), suppress_health_check=list(HealthCheck))
+@settings(max_examples=scale_examples(8), suppress_health_check=list(HealthCheck))
 @given(operations=st.lists(OPERATIONS, min_size=1, max_size=8))
 def test_a_proposal_is_what_the_script_does_when_run_bare(way: SandboxMode, operations: list[str]) -> None:
     script = script_of(operations)
@@ -138,7 +138,7 @@ def test_a_proposal_is_what_the_script_does_when_run_bare(way: SandboxMode, oper
 
 
 @pytest.mark.parametrize("way", list(SandboxMode))
-@settings(max_examples=at_most(4), suppress_health_check=list(HealthCheck))
+@settings(max_examples=scale_examples(4), suppress_health_check=list(HealthCheck))
 @given(first=st.lists(OPERATIONS, min_size=1, max_size=5), second=st.lists(OPERATIONS, min_size=1, max_size=5))
 def test_a_script_sees_pending_edits(way: SandboxMode, first: list[str], second: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:

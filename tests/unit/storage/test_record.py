@@ -21,7 +21,7 @@ from app.storage import StorageError
 from app.storage.database import Database
 from app.storage.record_store import ChainVerification, RecordChecker, RecordStore
 from app.workspace.paths import Workspace
-from tests.examples import at_most
+from tests.examples import scale_examples
 from tests.unit.proposals.faults import Steps, Watched, in_child, kill
 from tests.unit.proposals.repositories import git
 from tests.unit.storage.test_pruning import Bench
@@ -154,7 +154,7 @@ def test_every_flipped_byte_of_an_entry_is_named(fifty: Bench) -> None:
     places = [(number, start := sound.index(row), start + len(row)) for number, row in stored]
     dice = random.Random(66)
     named = 0
-    for _ in range(at_most(200)):
+    for _ in range(scale_examples(200)):
         place = dice.randrange(len(sound))
         flipped = bytearray(sound)
         flipped[place] ^= 1 << dice.randrange(8)

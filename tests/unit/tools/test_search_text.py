@@ -20,7 +20,7 @@ from app.tools.base.contract import CallRejected, PermissionAnswer, ToolError
 from app.tools.search import search_text
 from app.tools.search.ripgrep_filter import find_ripgrep
 from app.tools.search.search_text import REGEX_WORKER_FILE, LineMatch, LiteralMatcher, MatcherStopped, RegexMatcher
-from tests.examples import at_most
+from tests.examples import scale_examples
 from tests.unit.tools.memory_draft import Bench
 from tests.unit.tools.ripgrep_stand_in import let_all_pass
 
@@ -173,7 +173,7 @@ class TestBothEngines:
         assert "needle" in output.text
         assert len(output.text) < 500
 
-    @settings(max_examples=at_most(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(max_examples=scale_examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(
         files=st.dictionaries(
             st.sampled_from(["a", "b/c", "d.py", "e f", "é"]),

@@ -24,7 +24,7 @@ from app.workspace.path_rules import (
 from app.workspace.paths import Workspace
 from app.workspace.reading import read_file
 from tests.unit.proposals.faults import in_child
-from tests.users import OTHER, can_be
+from tests.users import OTHER, can_become
 
 SECRET = b"the world outside"
 
@@ -239,7 +239,7 @@ def test_a_path_that_is_too_long_is_refused() -> None:
         split_path("/".join([name] * 20) + "/b")
 
 
-@pytest.mark.skipif(os.geteuid() == 0 and not can_be(OTHER), reason="root may enter every folder")
+@pytest.mark.skipif(os.geteuid() == 0 and not can_become(OTHER), reason="root may enter every folder")
 def test_a_folder_that_nobody_may_enter_is_refused_since_links_may_be_in_it() -> None:
     with TemporaryDirectory() as name:
         root = Path(name)
@@ -247,7 +247,7 @@ def test_a_folder_that_nobody_may_enter_is_refused_since_links_may_be_in_it() ->
         (root / "shut").mkdir(mode=0)
 
         def look() -> None:
-            if can_be(OTHER):
+            if can_become(OTHER):
                 os.setuid(OTHER)
             with pytest.raises(UnsafePath, match="no access to the folder shut"):
                 Workspace(root).resolve("shut/in")

@@ -5,7 +5,7 @@ from random import Random
 from textual.app import App, ComposeResult
 
 from app.proposals.decide.conflicts import ConflictMarkerLabels, ConflictRegion, ConflictSide, FileConflict
-from tests.examples import at_most
+from tests.examples import scale_examples
 from widgets.diff.code_editor import ConflictEditor
 
 SIDES = list(ConflictSide)
@@ -39,7 +39,7 @@ async def test_the_choices_leave_the_text_that_they_amount_to_and_can_be_taken_b
     app = EditorApp(some_conflict(Random(0)))
     async with app.run_test(size=(60, 20)) as pilot:
         editor = app.query_one(ConflictEditor)
-        for seed in range(at_most(200)):
+        for seed in range(scale_examples(200)):
             random = Random(seed)
             conflict = some_conflict(random)
             editor.show_conflict(conflict)

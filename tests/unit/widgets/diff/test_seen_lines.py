@@ -10,7 +10,7 @@ from app.proposals.values.models import Hunk
 from app.review.hunk_lines import SeenLines
 from app.review.review_state import ReviewState
 from app.review.unfinished_review import DraftComment, move_comment
-from tests.examples import at_most
+from tests.examples import scale_examples
 from tests.ui.sample_diffs import file_diff
 from tests.ui.sample_diffs import proposal as proposed
 from tests.unit.proposals.bench import Bench, numbered
@@ -105,7 +105,7 @@ def test_a_line_that_shows_its_change_is_left_alone_and_an_unchanged_one_is_cut(
     assert shown_stretches_of_context("x" * 5_000, True) == ((0, 400),)
 
 
-@settings(max_examples=at_most(25))
+@settings(max_examples=scale_examples(25))
 @given(line=st.integers(0, 33), hunk=st.integers(1, 3))
 def test_a_remark_moves_with_its_line(tmp_path_factory: pytest.TempPathFactory, line: int, hunk: int) -> None:
     site = Bench(tmp_path_factory.mktemp("bench"), {"a.txt": numbered(30)})
@@ -128,7 +128,7 @@ NEW = ((1, "A"), (12, "C"), (24, "F"))
 """The first of its lines, and where that stands in the proposed text."""
 
 
-@settings(max_examples=at_most(25))
+@settings(max_examples=scale_examples(25))
 @given(own=st.integers(0, 2), others=st.sets(st.integers(0, 2)), deny=st.booleans(), on_old=st.booleans())
 def test_a_remark_stays_at_the_place_of_its_hunk_once_that_is_decided(
     tmp_path_factory: pytest.TempPathFactory, own: int, others: set[int], deny: bool, on_old: bool
