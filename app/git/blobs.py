@@ -146,8 +146,10 @@ def _read(
     found: list[tuple[TreeEntry, FileOrLink]] = []
     at = 0
     for entry in entries:
-        start = said.index(b"\n", at) + 1
-        end = said.index(end_of_file, start)
+        start = said.find(b"\n", at) + 1
+        end = said.find(end_of_file, start)
+        if not start or end < 0 or said[at:start].endswith(b" missing\n"):
+            raise GitFailed(f"The object {entry.blob[:12]} of {entry.path} is gone; try again.")
         found.append((entry, FileOrLink(said[start:end], checkout_mode(entry))))
         at = end + len(end_of_file)
     return found

@@ -302,10 +302,10 @@ def _compared(
 ) -> tuple[list[PathChange], list[str]]:
     """Return the changes with the content of both sides, and the paths that are left out, each with the reason."""
     limit = workspace.read_limit
-    disk = PosixFilesystem(workspace.root, limit)
     left_out: list[str] = []
     kept: list[tuple[str, BlobPair, FileOrLink | None]] = []
     filtered = _filtered(borrowed, [each.path for each in found])
+    disk = PosixFilesystem(workspace.root, limit)
     for pair in found:
         path = pair.path.removeprefix(lead)
         if any(entry is not None and entry.is_submodule for entry in (pair.before, pair.after)):

@@ -37,6 +37,7 @@ class UnfinishedReviewStore:
     def __init__(self, store: SessionStore) -> None:
         self._store = store
         self._unsaved: dict[str, UnfinishedReview] = {}
+        self._is_flush_planned = False
 
     def has_any(self) -> bool:
         """Return whether there are unfinished reviews; raises StorageError."""
@@ -56,10 +57,13 @@ class UnfinishedReviewStore:
         """Save the unfinished review of a proposal after a short pause, together with later ones. Raises
         StorageError.
         """
-        waits = bool(self._unsaved)
         self._unsaved[proposal_id] = notes
-        if not waits:
-            await asyncio.sleep(_PAUSE)
+        if not self._is_flush_planned:
+            self._is_flush_planned = True
+            try:
+                await asyncio.sleep(_PAUSE)
+            finally:
+                self._is_flush_planned = False
             await self.flush()
 
     async def save(self, proposal_id: str, notes: "UnfinishedReview") -> None:
@@ -68,10 +72,14 @@ class UnfinishedReviewStore:
         await self.flush()
 
     async def flush(self) -> None:
-        """Write unsaved notes at once; raises StorageError."""
+        """Write unsaved notes at once; raises StorageError, and keeps them for the next time then."""
         unsaved, self._unsaved = self._unsaved, {}
         if unsaved:
-            await asyncio.to_thread(self._write, unsaved)
+            try:
+                await asyncio.to_thread(self._write, unsaved)
+            except StorageError:
+                self._unsaved = unsaved | self._unsaved
+                raise
 
     async def close(self) -> None:
         """Write unsaved notes; storage errors are ignored because the app is exiting."""

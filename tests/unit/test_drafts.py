@@ -15,6 +15,7 @@ from app.conversation.events import UserMessage
 from app.review.review_stores import UnfinishedReviewStore
 from app.review.unfinished_review import UnfinishedReview
 from app.runtime.session_host import ComposerDraftStore, StoredComposerDraft
+from app.storage import StorageError
 from app.storage.database import Database
 from app.storage.process_coordination import ChangeSignal
 from app.storage.session_store import SessionStore
@@ -147,3 +148,19 @@ async def test_the_end_of_the_app_writes_what_is_begun_if_that_can_be_written(tm
     pause.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await pause
+
+
+async def test_notes_that_could_not_be_written_are_written_with_the_next_ones(tmp_path: Path) -> None:
+    database = Database(tmp_path / "db")
+    notes = UnfinishedReviewStore(SessionStore(database, "here", ChangeSignal(tmp_path, "here")))
+    first, second, third = (UnfinishedReview(draft=text) for text in ("Use LOG.", "Why?", "No."))
+    with database.transaction() as connection:
+        connection.execute("ALTER TABLE settings RENAME TO broken")
+    with pytest.raises(StorageError):
+        await notes.save_soon("P1", first)
+    with database.transaction() as connection:
+        connection.execute("ALTER TABLE broken RENAME TO settings")
+    await notes.save_soon("P2", second)
+    assert notes.load() == {"P1": first, "P2": second}
+    await notes.save("P1", third)
+    assert notes.load() == {"P1": third, "P2": second}

@@ -123,9 +123,9 @@ class ContentStore:
             self._unsaved[version.sha256] = data
 
     def save(self) -> None:
-        """Write all added content to the store, in one transaction."""
+        """Write all added content to the store, in one transaction. Raises StorageError; nothing is lost then."""
         with self._lock:
-            unsaved, self._unsaved = self._unsaved, {}
+            unsaved = self._unsaved.copy()
         if unsaved:
             self._store.put_blobs(unsaved.values())
             for sha256, data in unsaved.items():
@@ -133,6 +133,7 @@ class ContentStore:
 
     def _remember_stored(self, sha256: str, data: bytes) -> None:
         with self._lock:
+            self._unsaved.pop(sha256, None)
             self._read.discard(sha256)
             self._stored.add(sha256, data, len(data))
 

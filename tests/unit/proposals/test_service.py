@@ -25,6 +25,7 @@ from app.proposals.values.proposal_errors import (
     shorten_bytes,
 )
 from app.sandbox.captured_changes import LINK_MODE, FileOrLink, PathChange
+from app.storage import StorageError
 from tests.unit.proposals.bench import Bench, numbered
 from tests.unit.proposals.memory_store import MemoryStore
 
@@ -515,6 +516,23 @@ def test_another_content_is_an_edit_whatever_the_mode() -> None:
     assert file_operation("", text, text.model_copy(update={"mode": 0o755})) is FileOperation.MODE
     assert count_lines(contents, text, program) == (1, 1)
     assert count_lines(contents, text, binary) == count_lines(contents, binary, None) == (0, 0)
+
+
+def test_content_that_could_not_be_written_is_written_by_the_next_save(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = MemoryStore()
+    contents = ContentStore(store)
+    version = contents.add(b"a\n", 0o644)
+
+    def full(blobs: object) -> None:
+        raise StorageError("The disk is full.")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(store, "put_blobs", full)
+        with pytest.raises(StorageError):
+            contents.save()
+    assert contents.get(version) == b"a\n"
+    contents.save()
+    assert ContentStore(store).get(version) == b"a\n"
 
 
 def test_binary_files_left_out_of_a_patch_are_named() -> None:
