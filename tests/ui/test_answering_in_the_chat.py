@@ -70,7 +70,7 @@ def outcomes(run: Running) -> list[CallOutcome]:
 
 
 @pytest.mark.parametrize("size", [NARROW, WIDE])
-async def test_a_key_that_stands_alone_answers_and_for_the_session_it_is_not_asked_again(
+async def test_a_key_that_stands_alone_answers_once_or_for_the_session(
     tmp_path: Path, server: WireServer, size: tuple[int, int]
 ) -> None:
     async with asked(tmp_path, server, size) as run:
@@ -145,7 +145,7 @@ async def test_a_key_at_once_is_text(tmp_path: Path, server: WireServer, monkeyp
         assert run.app.workbench.composer.draft == "y" and outcomes(run) == []
 
 
-async def test_before_its_picture_while_writing_behind_text_and_in_vims_normal_mode_a_key_is_no_answer(
+async def test_before_its_picture_or_while_writing_a_key_is_no_answer(
     tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with asked(tmp_path, server) as run:

@@ -262,9 +262,7 @@ async def test_comments_of_denials_keep_their_order_over_a_restart(tmp_path: Pat
         assert sent["P1"] == (first, second)
 
 
-async def test_what_was_denied_waits_again_and_a_question_names_its_answers(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_denials_are_reopened_and_a_question_names_its_answers(tmp_path: Path, server: WireServer) -> None:
     async with staged(tmp_path, server) as run:
         await run.review()
         before = len(server.requests)
@@ -315,9 +313,7 @@ async def test_only_the_last_decision_focuses_the_composer(tmp_path: Path, serve
             await run.until(lambda: in_composer(run), "the way back")
 
 
-async def test_f4_and_y_answer_a_permission_and_the_end_of_the_turn_leads_back(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_a_permission_is_answered_and_the_turns_end_leads_back(tmp_path: Path, server: WireServer) -> None:
     async with staged(tmp_path, server) as run:
         server.call("run_command", {"command": "echo from-the-tool"})
         server.say("It ran.")

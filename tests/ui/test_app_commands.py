@@ -18,9 +18,7 @@ from widgets.chat.transcript import Transcript
 from widgets.common.text_view import TextView
 
 
-async def test_commands_that_cannot_be_carried_out_say_why_and_the_gate_changes_its_policy(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_commands_say_why_they_cannot_run_and_gate_sets_the_policy(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         # Every command of the registry can be run.
         assert run.app.controllers.commands.names == {action.command for action in ACTIONS if action.command}
@@ -82,9 +80,7 @@ INVALID = {
 }
 
 
-async def test_requests_name_the_model_and_the_effort_that_were_chosen_until_the_server_refuses(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_requests_name_the_model_and_effort_until_it_is_refused(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         await run.command("effort high")
         await run.see("test-model high", "reasoning effort high")
@@ -153,9 +149,7 @@ async def test_guidance_that_is_kept_from_the_model_is_told_once(tmp_path: Path,
         assert "hunter2" not in str(server.last.body)
 
 
-async def test_continue_sends_a_failed_request_again_and_export_writes_a_record_never_over_a_file(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_continue_sends_again_and_export_never_writes_over_a_file(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         server.script([error(400, "no such thing")])
         await run.say("hello")
@@ -229,7 +223,7 @@ async def test_escape_interrupts_and_gives_back_what_was_queued(tmp_path: Path, 
         assert await server.last.left()
 
 
-async def test_without_an_endpoint_the_setup_screen_comes_first_and_a_demo_that_cannot_listen_is_one_line(
+async def test_the_setup_screen_comes_first_and_a_demo_says_what_failed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def refused(*_: object) -> None:

@@ -72,9 +72,7 @@ async def test_a_stale_one_is_resolved_in_place_and_then_written(tmp_path: Path,
         assert any("by hand" in said for said in of_role(server.last, "system")), "the model is told"
 
 
-async def test_keys_choose_sides_and_letters_write_only_while_the_user_edits_by_hand(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_keys_choose_sides_and_letters_write_in_an_edit_by_hand(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         await make_stale(run, server)
         area = await open_conflict(run)
@@ -153,9 +151,7 @@ async def test_a_file_that_changes_again_keeps_the_text_of_the_user(tmp_path: Pa
         assert state_of(run) is ProposalState.PENDING
 
 
-async def test_an_edit_keeps_what_was_written_to_disk_meanwhile_or_is_resolved_with_it(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_an_edit_keeps_or_resolves_what_was_written_meanwhile(tmp_path: Path, server: WireServer) -> None:
     text = "one\f\ntwo\u2028\nthree\x85\n"
     async with running(tmp_path, server) as run:
         # An edit that turns stale is resolved with what was written.

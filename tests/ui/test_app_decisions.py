@@ -16,9 +16,7 @@ from widgets.review import decision_keys
 APPROVED = FILE.replace("'Hello '", "'Hi '")
 
 
-async def test_the_tab_of_the_chat_says_that_the_model_has_handed_back_and_deciding_works_at_any_width(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_the_chat_tab_says_new_and_deciding_works_at_any_width(tmp_path: Path, server: WireServer) -> None:
     async with staged(tmp_path, server, size=(80, 24)) as run:
         assert "F2 Chat  F3" in run.text
         await run.review()
@@ -38,9 +36,7 @@ async def test_the_tab_of_the_chat_says_that_the_model_has_handed_back_and_decid
         await run.until(lambda: run.file == APPROVED, "the file")
 
 
-async def test_keys_beside_the_decisions_decide_nothing_and_y_writes_what_was_shown(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_other_keys_decide_nothing_and_y_writes_what_was_shown(tmp_path: Path, server: WireServer) -> None:
     async with staged(tmp_path, server) as run:
         # Typing in the composer never decides.
         await run.until(lambda: run.app.workbench.review.readiness.guard.is_over, "the end of the grace period")

@@ -56,9 +56,7 @@ async def test_a_denial_in_the_app_reaches_its_agent_only(tmp_path: Path, server
         assert not any(isinstance(event, ProposalDecided) for event in run.app.require_session().log.events)
 
 
-async def test_last_words_of_an_agent_are_shown_and_it_gets_the_names_of_images(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_an_agents_last_words_are_shown_and_it_gets_image_names(tmp_path: Path, server: WireServer) -> None:
     async with with_a_waiting_call(tmp_path, server) as (run, host, name):
         root = run.runtime.workspace.root
         for words in ("I renamed [b]greet[/b].", "It is hail now.", "Look at its callers."):

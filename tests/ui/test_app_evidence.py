@@ -20,9 +20,7 @@ UNNOTICED = "none of the tests that ran notices"
 
 
 @pytest.mark.layer
-async def test_a_key_shows_at_the_head_of_the_hunk_what_holds_it_and_the_approval_records_it(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_a_key_shows_what_holds_a_hunk_and_approval_records_it(tmp_path: Path, server: WireServer) -> None:
     root = prepared(tmp_path, NEEDS_HEY)
     async with running(tmp_path, server, size=(160, 45)) as run:
         await stage(run, server, "'Hey '")
@@ -50,9 +48,7 @@ async def test_a_key_shows_at_the_head_of_the_hunk_what_holds_it_and_the_approva
 
 
 @pytest.mark.layer
-async def test_hunk_that_no_test_notices_needs_attention_and_drafts_feedback(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_an_unnoticed_hunk_needs_attention_and_drafts_feedback(tmp_path: Path, server: WireServer) -> None:
     prepared(tmp_path, NOTICES_NOTHING)
     async with running(tmp_path, server, size=(160, 45)) as run:
         await stage(run, server)
@@ -83,7 +79,7 @@ async def test_a_check_that_says_so_begins_by_itself_once_it_has_passed(tmp_path
 
 
 @pytest.mark.layer
-async def test_no_tests_begin_before_the_user_pauses_and_their_evidence_lasts_until_files_change(
+async def test_evidence_waits_for_a_pause_and_lasts_until_files_change(
     tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("widgets.common.input_order._QUIET", 3600.0)

@@ -43,9 +43,7 @@ def footer(run: Running) -> str:
     return " ".join(hint.label for hint, _, _ in run.app.workbench.query_one(KeyBar).hints)
 
 
-async def test_its_output_is_read_and_searched_and_decides_nothing_and_is_of_what_was_shown(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_output_of_a_diff_program_is_read_and_decides_nothing(tmp_path: Path, server: WireServer) -> None:
     (tmp_path / "tool.py").write_text(TOOL)
     command = shlex.join([sys.executable, str(tmp_path / "tool.py")])
     async with staged(tmp_path, server, external_diff=command) as run:

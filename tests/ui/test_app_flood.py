@@ -65,9 +65,7 @@ async def test_keys_come_before_text(tmp_path: Path, server: WireServer, monkeyp
     assert "poured" not in slow.shown
 
 
-async def test_a_key_does_not_wait_for_the_store_and_late_updates_do_not_appear_in_the_next_session(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_a_key_precedes_the_store_and_late_updates_are_dropped(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         await run.app.wait_until_open()
         held, release = threading.Event(), threading.Event()

@@ -45,9 +45,7 @@ def sent(run: Running) -> list[UserMessage]:
     return [event for event in run.app.require_session().log.events if isinstance(event, UserMessage)]
 
 
-async def test_a_named_image_goes_out_and_stands_in_the_chat_whatever_its_name(
-    folder: Path, server: WireServer
-) -> None:
+async def test_a_named_image_goes_out_and_stands_in_the_chat(folder: Path, server: WireServer) -> None:
     server.always(Turn("A wide button."))
     async with running(folder, server) as run:
         put(run, "docs/shot.png")
@@ -85,9 +83,7 @@ async def test_a_dropped_file_becomes_a_name_in_the_text(folder: Path, server: W
         assert sent(run)[0].text == f'Look: @"{path}" please'
 
 
-async def test_other_pastes_are_what_they_were_and_a_refused_image_is_a_line(
-    folder: Path, server: WireServer
-) -> None:
+async def test_other_pastes_stay_and_a_refused_image_is_a_line(folder: Path, server: WireServer) -> None:
     server.always(Turn("I see."))
     async with running(folder, server) as run:
         for text in (str(put(run, "a.py", b"x = 1")), "no path", "/usr/bin"):

@@ -49,9 +49,7 @@ async def test_a_notice_spares_the_diff(tmp_path: Path, server: WireServer) -> N
             await run.until(lambda: "Something happened" not in run.text, "the end of the notice")
 
 
-async def test_the_focused_pane_is_plain_to_see_and_hardly_any_size_ends_nothing(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_the_focused_pane_is_plain_and_tiny_sizes_end_nothing(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         server.turn(calls=[edit()])
         server.say("Staged.")

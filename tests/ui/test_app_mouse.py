@@ -26,9 +26,7 @@ async def click(run: Running, text: str, *, last: bool = False) -> None:
     await run.painted()
 
 
-async def test_a_click_leads_to_what_it_shows_and_decides_where_it_says_so(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_clicks_lead_to_what_they_show_and_decide_on_chips(tmp_path: Path, server: WireServer) -> None:
     async with staged(tmp_path, server) as run:
         # A hunk marker takes the hunk out and in again.
         review = run.app.workbench.review

@@ -28,9 +28,7 @@ async def stage_command(run: Running, server: WireServer, command: str) -> None:
     await run.settled()
 
 
-async def test_unseen_files_of_a_reproduced_command_are_asked_about_as_one(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_unseen_files_of_a_reproduced_command_are_one_question(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server, size=(60, 30)) as run:
         await stage_command(run, server, MANY)
         await run.review()
@@ -79,9 +77,7 @@ async def test_differing_files_are_named_and_nothing_is_called_reproduced(tmp_pa
         assert not run.proposals[0].is_reproduced
 
 
-async def test_the_model_is_told_once_that_a_second_run_took_the_place_of_its_proposal(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_the_model_is_told_once_that_a_second_run_replaced_it(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server, size=(160, 45)) as run:
         notes = run.runtime.workspace.root / "notes.txt"
         notes.write_text("one\n")

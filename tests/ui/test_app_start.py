@@ -14,7 +14,7 @@ from textual import events
 from textual.dom import DOMNode
 
 from app.conversation.events import AssistantMessage, TurnEnded, TurnStarted, UserMessage
-from app.runtime.open_workspace import OpenWorkspace, open_workspace
+from app.runtime.open_workspace import open_workspace
 from app.ui.app import SignoffApp
 from app.ui.startup import WorkspaceWithOptions
 from tests.ui.running_app import Running
@@ -52,30 +52,18 @@ async def waiting(
         runtime.close()
 
 
-def earlier_session(runtime: OpenWorkspace, turns: int = 3) -> str:
-    """A session in the store; returns its id."""
-    record = runtime.sessions.create(model="test-model")
-    for number in range(turns):
-        runtime.sessions.append_events(
-            record.id,
-            [
-                TurnStarted(cause="message"),
-                UserMessage(text=f"message {number}"),
-                AssistantMessage(text=f"answer {number}"),
-                TurnEnded(stopped="answer"),
-            ],
-        )
-    return record.id
-
-
-def filled(folder: Path, turns: int = 3) -> str:
+def filled(folder: Path) -> str:
+    """Put a session into the store; return its id."""
     root = folder / "workspace"
     root.mkdir()
     runtime = open_workspace(root, {}, {})
-    try:
-        return earlier_session(runtime, turns)
-    finally:
-        runtime.close()
+    record = runtime.sessions.create(model="test-model")
+    for number in range(3):
+        message, answer = UserMessage(text=f"message {number}"), AssistantMessage(text=f"answer {number}")
+        turn = (TurnStarted(cause="message"), message, answer, TurnEnded(stopped="answer"))
+        runtime.sessions.append_events(record.id, turn)
+    runtime.close()
+    return record.id
 
 
 class Counting(SignoffApp):

@@ -91,9 +91,7 @@ async def test_the_answer_streams_below_the_diff_and_says_what_it_took(tmp_path:
         ]
 
 
-async def test_escape_closes_the_question_then_stops_the_answer_and_interrupts_last(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_escape_closes_then_stops_the_answer_then_interrupts(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         await ask_in_a_turn(run, server)
         session, review = run.app.require_session(), run.app.workbench.review
@@ -205,9 +203,7 @@ async def test_without_a_model_it_says_what_to_do_and_keeps_the_words(tmp_path: 
         )
 
 
-async def test_picked_lines_go_out_with_the_question_and_one_more_key_makes_the_answer_feedback(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_picked_lines_go_with_a_question_and_an_answer_to_feedback(tmp_path: Path, server: WireServer) -> None:
     async with staged(tmp_path, server) as run:
         await run.review()
         await run.pilot.press("f3", "right_square_bracket", "j", "asterisk", "q")

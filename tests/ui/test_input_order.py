@@ -391,9 +391,7 @@ async def test_characters_that_came_together_decide_nothing(tmp_path: Path, serv
         await run.until(lambda: run.file != FILE, "the file")
 
 
-async def test_a_stray_letter_is_named_and_a_key_that_no_text_has_parts_what_came_together(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_a_stray_letter_is_named_and_other_keys_part_a_read(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server, size=(160, 40)) as run:
         await in_review(run, server)
         hand_in(run.app, "i")

@@ -16,12 +16,6 @@ from tests.wire.replies import Turn
 from tests.wire.server import WireServer
 
 
-@pytest.fixture(autouse=True)
-def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))
-    return tmp_path / "home"
-
-
 @pytest.fixture
 def file(home: Path) -> Path:
     path = home / "config" / "config.toml"

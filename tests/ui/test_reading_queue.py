@@ -82,9 +82,7 @@ async def see_proposal(run: Running, name: str) -> None:
     await run.review()
 
 
-async def test_one_key_goes_through_all_that_is_unread_and_the_status_counts_it(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_one_key_goes_through_all_that_is_unread_and_counts_it(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server, size=(160, 45)) as run:
         await stage(run, ("a.txt", 60), ("b.txt", 50), ("c.txt", 3), kind=OriginKind.PATCH)
         await run.review()
@@ -180,9 +178,7 @@ async def test_f6_opens_the_session_whose_model_asks(tmp_path: Path, server: Wir
         await run.see("Which of them?")
 
 
-async def test_f6_names_the_session_that_another_window_has_and_what_it_waits_for(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_f6_names_what_waits_in_another_window(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server, size=(160, 45)) as run:
         record = run.runtime.sessions.create(model="test-model")
         run.runtime.sessions.rename(record.id, "Elsewhere")

@@ -20,12 +20,6 @@ def with_history(waiting: int = 2, decided: int = 14) -> ReviewApp:
     )
 
 
-def thousands() -> ReviewApp:
-    proposal, diffs = small("P1")
-    many = (proposal.model_copy(update={"id": f"P{number}", "created": number}) for number in range(1, 5_001))
-    return ReviewApp(*((one, diffs) for one in many))
-
-
 def listed(app: ReviewApp) -> list[str]:
     """The ids in the list, and its fold."""
     return list(app.review.approval_pane.queue.items)
@@ -118,7 +112,9 @@ async def test_only_visible_lines_of_thousands_are_made_and_a_click_picks_the_on
         return proposal_row(state, proposal)
 
     monkeypatch.setattr(approval_pane, "proposal_row", counting)
-    async with reviewing(app=thousands()) as (app, pilot):
+    proposal, diffs = small("P1")
+    many = (proposal.model_copy(update={"id": f"P{number}", "created": number}) for number in range(1, 5_001))
+    async with reviewing(*((one, diffs) for one in many)) as (app, pilot):
         app.review.approval_pane.queue.focus()
         rows = app.review.approval_pane.queue.size.height
         assert "1 of 5000 waiting" in app.text() and "P2 " in app.text()

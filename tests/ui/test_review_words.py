@@ -139,7 +139,7 @@ async def test_a_comment_can_be_changed_and_taken_back_and_is_sent_with_a_quote(
         assert app.posted == [review_messages.Deny("P1", None, ReviewFeedback(comments=(expected,)))]
 
 
-async def test_a_command_is_shown_whole_and_allowed_once_or_by_its_form_and_is_dead_to_keys_while_it_is_new() -> None:
+async def test_a_command_is_allowed_once_or_by_its_form_unless_it_is_new() -> None:
     app = ReviewApp()
     async with app.run_test(size=BIG) as pilot:
         # A command is shown whole and allowed once.

@@ -87,7 +87,7 @@ async def test_a_setting_takes_effect_and_keeps_comments(tmp_path: Path, server:
         )
 
 
-async def test_settings_of_the_wrong_kind_are_refused_and_limits_of_cost_and_time_are_in_force(
+async def test_wrong_settings_are_refused_and_limits_are_in_force(
     tmp_path: Path, server: WireServer, home: Path
 ) -> None:
     async with running(tmp_path, server, size=(160, 45)) as run:
@@ -132,9 +132,7 @@ async def test_settings_of_the_wrong_kind_are_refused_and_limits_of_cost_and_tim
         assert session.settings.limits == SessionLimits(2.5, None)
 
 
-async def test_commands_are_allowed_no_longer_and_trust_is_given_to_the_very_bytes_that_were_shown(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_allowed_commands_are_revoked_and_trust_is_of_shown_bytes(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         allowed = run.runtime.allowed_commands
         for words in (("pytest",), ("git", "diff", HOSTILE)):
@@ -200,7 +198,7 @@ async def test_trust_needs_a_readable_file(tmp_path: Path, server: WireServer) -
         assert run.app.settings.wrap is False, "what was set for the moment is still in force"
 
 
-async def test_themes_are_tried_on_where_the_cursor_rests_and_taken_off_again(
+async def test_themes_are_tried_on_at_the_cursor_and_taken_off_again(
     tmp_path: Path, server: WireServer, home: Path
 ) -> None:
     async with running(tmp_path, server) as run:
@@ -353,9 +351,7 @@ async def test_an_empty_edit_screen_says_what_the_eye_would_miss(tmp_path: Path,
         assert run.proposals[0].revision == 1 and "is yours now" not in run.text
 
 
-async def test_the_keys_of_the_keymap_work_and_an_empty_chat_names_the_first_ones(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_keys_of_the_keymap_work_and_an_empty_chat_names_them(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server, keys={"review.approve": "ctrl+y", "app.settings": "f9"}) as run:
         await run.see("you sign off", "Ctrl+Y approve", "n deny")
         server.say("Hello.")
@@ -403,9 +399,7 @@ async def test_a_dialog_is_left_by_mouse_and_opened_from_the_palette(
         await run.until(lambda: run.app.settings.gate == "chain", "the policy")
 
 
-async def test_sessions_are_searched_looked_into_and_deleted_but_the_open_one(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_sessions_are_searched_and_deleted_but_the_open_one(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         # Empty and filtered lists say so.
         await run.command("sessions")
@@ -455,7 +449,7 @@ async def test_sessions_are_searched_looked_into_and_deleted_but_the_open_one(
         assert isinstance(run.app.screen, SessionPickerScreen)
 
 
-async def test_the_keys_of_help_are_bound_and_escape_asks_if_edited(
+async def test_keys_of_help_are_bound_and_escape_asks_if_edited(
     tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("VISUAL", "EDITOR"):

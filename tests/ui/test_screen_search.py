@@ -51,9 +51,7 @@ async def test_search_hit_opens_at_its_message(tmp_path: Path, server: WireServe
             await run.pilot.press("f2")
 
 
-async def test_a_hit_in_the_open_session_does_not_open_it_again_and_it_is_renamed_by_command(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_a_hit_in_the_open_session_is_shown_there_and_it_is_renamed(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         server.say("It is made of cheese.")
         await run.say("what is the moon?")
@@ -73,9 +71,7 @@ async def test_a_hit_in_the_open_session_does_not_open_it_again_and_it_is_rename
         await run.see("/rename TITLE")
 
 
-async def test_search_takes_words_and_says_if_nothing_is_found_and_hits_are_shown_without_markup(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_search_says_if_nothing_is_found_and_shows_no_markup(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         filled(run.runtime, "the moon")
         await run.command("search moon")

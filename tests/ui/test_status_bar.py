@@ -96,9 +96,7 @@ async def keep(run: Running, server: WireServer, listed: list[dict[str, Any]]) -
     await run.say("go on")
 
 
-async def test_the_list_unfolds_and_goes_when_all_is_done_and_each_session_has_its_own(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_the_todo_list_unfolds_and_each_session_has_its_own(tmp_path: Path, server: WireServer) -> None:
     async with running(tmp_path, server) as run:
         bar = run.app.workbench.chat.todo_bar
         await run.command("todos")

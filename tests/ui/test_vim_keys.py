@@ -39,9 +39,7 @@ async def test_they_are_off_until_they_are_wanted(tmp_path: Path, home: Path, se
         assert "NORMAL" not in run.text
 
 
-async def test_a_search_lists_history_and_pastes_keep_their_keys_and_enter_sends(
-    tmp_path: Path, server: WireServer
-) -> None:
+async def test_search_lists_history_pastes_and_enter_keep_their_keys(tmp_path: Path, server: WireServer) -> None:
     server.script([Turn("Fine."), Turn("Fine."), Turn("Fine."), stream(chunk(text="Well"), STALL)])
     async with running(tmp_path, server, vim=True) as run:
         # A search sends nothing and says what is not there.
