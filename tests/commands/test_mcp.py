@@ -16,7 +16,6 @@ from typing import IO, TYPE_CHECKING, Any
 import anyio
 import pytest
 
-from tests.command_line import run_command
 from tests.forking import Forking
 from tests.hygiene.test_imports import ROOT, modules_after
 from tests.terminal.terminal import signoff_command, terminal_environment
@@ -47,7 +46,7 @@ def signoff(root: Path, environment: dict[str, str], processes: Forking) -> Call
     """A command of the user's, in another process."""
 
     def run(*words: str) -> str:
-        done = run_command(processes, words, folder=root, environment=environment)
+        done = processes.run(words, folder=root, environment=environment)
         assert done.returncode == 0, done.stderr
         return done.stdout
 

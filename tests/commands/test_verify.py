@@ -752,7 +752,7 @@ def test_a_hook_that_is_no_shell_script_is_kept(project: Project) -> None:
 
 def test_the_hook_of_a_server_lets_in_what_was_reviewed(project: Project, tmp_path: Path) -> None:
     text = (Path(__file__).resolve().parents[2] / "docs/verify.md").read_text()
-    script = text.partition("## On a server")[2].partition("```sh\n")[2].partition("```")[0]
+    script = text.partition("## On your own server")[2].partition("```sh\n")[2].partition("```")[0]
     server = tmp_path / "server.git"
     git(tmp_path, "clone", "--quiet", "--bare", str(project.root), str(server))
     hook = server / "hooks/pre-receive"
