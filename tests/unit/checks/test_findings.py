@@ -76,10 +76,12 @@ def test_failures_are_counted(output: str, expected: tuple[int, str] | None) -> 
     assert count_failures(output) == expected
 
 
-def test_a_finding_that_moved_is_not_new_but_a_second_one_is() -> None:
+def test_findings_are_marked_new_and_bounded() -> None:
     before = [Finding("a.py", 3, "x"), Finding("b.py", 1, "y")]
     now = [Finding("a.py", 9, "x"), Finding("a.py", 10, "x"), Finding("a.py", 11, "y")]
     assert [each.new for each in mark_new_findings(now, before)] == [False, True, True]
+    output = "".join(f"a.py:{number}: text\n" for number in range(1, MAX_FINDINGS + 100))
+    assert [each.line for each in parse_findings(output, ROOT)] == list(range(1, MAX_FINDINGS + 1))
 
 
 FAILED = CheckOutcome(CheckState.FAILED, 1, failures=(3, "failed"))
@@ -110,11 +112,6 @@ def test_failures_of_a_proposal(outcome: CheckOutcome, before: CheckOutcome | No
 @pytest.mark.parametrize(("state", "words"), [(CheckState.CANCELLED, "ended by you"), (CheckState.WAITING, "")])
 def test_unfinished_check_has_only_its_state_as_summary(state: CheckState, words: str) -> None:
     assert CheckResult("tests", state).summary == words
-
-
-def test_so_many_findings_are_kept() -> None:
-    output = "".join(f"a.py:{number}: text\n" for number in range(1, MAX_FINDINGS + 100))
-    assert [each.line for each in parse_findings(output, ROOT)] == list(range(1, MAX_FINDINGS + 1))
 
 
 def test_nothing_is_told_of_what_does_not_speak_against_a_proposal() -> None:

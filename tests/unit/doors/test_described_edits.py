@@ -109,8 +109,11 @@ def test_a_whole_file_has_the_bytes_that_the_agent_writes(tmp_path: Path, agent:
         assert written(tmp_path, agent, "one\r\ntwo\r\n", "1\n2\n") == after
 
 
-def test_kimi_adds_to_the_end(tmp_path: Path) -> None:
+def test_writes_of_agents_keep_to_their_ways(tmp_path: Path) -> None:
     assert written(tmp_path, "kimi", "one\n", "two", mode="append") == b"one\ntwo"
+    assert written(tmp_path, "qwen", "\ufeffone\n", "\ufeff1\n") == "\ufeff1\n".encode()
+    with pytest.raises(NotStaged, match="makes new files only"):
+        written(tmp_path, "copilot", "one\n", "two\n")
 
 
 @pytest.mark.parametrize("agent", NAMES)
@@ -135,11 +138,6 @@ def test_an_empty_old_text_makes_a_file_where_the_agent_makes_one(tmp_path: Path
 @pytest.mark.parametrize("agent", [name for name in NAMES if EDIT[name][-1]])
 def test_all_places_are_replaced_if_the_call_says_so(tmp_path: Path, agent: str) -> None:
     assert edited(tmp_path, agent, "a b a\nb a\n", "a", "A", **{EDIT[agent][-1]: True}) == b"A b A\nb A\n"
-
-
-def test_copilot_makes_no_file_that_exists(tmp_path: Path) -> None:
-    with pytest.raises(NotStaged, match="makes new files only"):
-        written(tmp_path, "copilot", "one\n", "two\n")
 
 
 def test_the_plugin_carries_the_command_and_an_altered_one_is_told() -> None:
@@ -202,10 +200,6 @@ def test_qwen_edits_only_the_single_cell_of_an_id(tmp_path: Path, wanted: str) -
     arguments = {"notebook_path": "f", "cell_id": wanted, "new_source": "x"}
     with pytest.raises(NotStaged, match="no single cell"):
         made(tmp_path, "qwen", before, "notebook_edit", arguments)
-
-
-def test_one_byte_order_mark_stays_one(tmp_path: Path) -> None:
-    assert written(tmp_path, "qwen", "\ufeffone\n", "\ufeff1\n") == "\ufeff1\n".encode()
 
 
 def test_the_limit_in_the_settings_is_one_that_the_agent_takes() -> None:

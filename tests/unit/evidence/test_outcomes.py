@@ -125,10 +125,7 @@ def test_load_failures_alone_say_nothing_of_behaviour(outcome: SuiteOutcome, loa
     assert outcome.has_only_load_failures(BEFORE) is loads
 
 
-def test_earlier_failures_are_not_new() -> None:
+def test_earlier_failures_and_runs_without_an_end_say_nothing_new() -> None:
     before = named({"a": "x"}, "b")
     assert named({"a": "x", "b": "y"}).new_failures(before) == ("b",)
-
-
-def test_a_run_without_an_end_says_nothing() -> None:
     assert read_suite_outcome(CheckOutcome(CheckState.TIMED_OUT, seconds=60), b"").problem == "no end after 60 s"

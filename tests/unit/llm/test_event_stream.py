@@ -61,12 +61,9 @@ def test_no_bytes_are_too_strange(pieces: list[bytes]) -> None:
     assert all(event.data.strip() for event in events if event.name != "error")
 
 
-def test_only_the_event_with_the_bad_bytes_is_damaged() -> None:
+def test_damaged_bytes_and_fields_of_errors_are_events() -> None:
     events, _ = decode([b"data: a\n\ndata: \xff\n\ndata: b\n\n"])
     assert [(event.data, event.damaged) for event in events] == [("a", False), ("\ufffd", True), ("b", False)]
-
-
-def test_a_field_of_errors_is_an_event() -> None:
     assert decode([b'error: {"a": 1}\n\n'])[0] == [ServerSentEvent('{"a": 1}', "error")]
 
 

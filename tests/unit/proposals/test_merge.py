@@ -72,13 +72,10 @@ def test_conflicts_name_what_each_side_has(triple: tuple[list[bytes], list[bytes
         assert conflict.ours != conflict.theirs
 
 
-def test_touching_changes_conflict() -> None:
+def test_touching_changes_conflict_and_equal_ones_are_taken_once() -> None:
     assert merge_lines("abcd", "aXcd", "abYd").conflicts
     assert merge_lines("ab", "aXb", "aYb").conflicts
     assert merge_lines("abcd", "Xbcd", "abcY").lines == tuple("XbcY")
-
-
-def test_equal_changes_are_taken_once() -> None:
     assert merge_lines("abc", "aXc", "aXc").lines == tuple("aXc")
     assert merge_lines("abcdef", "aXcdeY", "aXcdef").lines == tuple("aXcdeY")
 
@@ -159,22 +156,11 @@ def test_small_cases(old: str, new: str, expected: list[LineChange]) -> None:
     assert diff_lines(old, new) == expected
 
 
-def test_a_group_slides_down_as_far_as_it_goes() -> None:
+def test_groups_of_changes_slide_and_join() -> None:
     assert diff_lines("fg{}", "fg{}g{}") == [LineChange(4, 4, 4, 7)]
     assert diff_lines(["{", "x", "}", "end"], ["{", "x", "}", "{", "x", "}", "end"]) == [LineChange(3, 3, 3, 6)]
-
-
-def test_a_group_joins_the_one_it_meets() -> None:
-    """The two deletions around the equal line describe the same texts as one of both."""
     assert diff_lines("abab", "ab") == [LineChange(2, 4, 2, 2)]
-
-
-def test_a_group_slides_up_to_the_one_above() -> None:
-    """Of `xbb` without its first and last line, the last is as well the middle one: one deletion of two lines."""
     assert list(canonical_change_groups("xbb", "b", bytearray(b"\1\0\1"), bytearray(1))) == [(0, 2, 0, 0)]
-
-
-def test_a_moved_function_is_not_torn_apart() -> None:
     first = ["def a():", "    return 1", ""]
     second = ["def b():", "    return 2", ""]
     changes = diff_lines(first + second, ["def c():", "    return 3", "", *first, *second])
