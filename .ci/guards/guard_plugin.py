@@ -26,7 +26,7 @@ _failed: set[str] = set()
 
 def pytest_runtest_logstart(nodeid: str) -> None:
     """Tell all processes which test runs."""
-    guard_switches.forget()
+    guard_switches.reset()
     Path(guard_switches.TEST).write_text(nodeid, encoding="utf-8")
 
 
