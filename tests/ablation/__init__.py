@@ -1,1 +1,1 @@
-"""Measures on a real project whether "none of the tests that ran notices" agrees with mutants that survive."""
+"""Measures on a real project whether evidence of unnoticed hunks agrees with mutants that survive all tests."""

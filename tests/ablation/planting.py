@@ -1,4 +1,4 @@
-"""Finds statements that can be taken out of a source file, each with a defect that can be planted in its place."""
+"""Find statements that can be removed from a source file, each with a defect that can replace it."""
 
 import ast
 import random
@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-APART = 4
-"""Lines between two statements, at least."""
-_LONGEST_BLOCK = 6
-"""Lines of an `if` that is taken out as a whole."""
+MIN_DISTANCE = 4
+"""Minimum number of lines between two statements."""
+_MAX_BLOCK_LINES = 6
+"""Maximum number of lines of an `if` that is removed as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,44 +17,47 @@ class Statement:
     """A statement in a function."""
 
     line: int
-    """Its first line, from 0."""
+    """Number of its first line, from 0."""
     count: int
-    """How many lines it has."""
+    """Number of its lines."""
     mutated: tuple[str, ...]
     """The same lines with a defect."""
     placeholder: str
-    """The line that stands there while the statement is taken out."""
+    """The line that replaces the statement while it is removed."""
 
     @property
     def defect(self) -> str:
-        """Return the mutated lines as one."""
+        """Return the mutated lines as one line."""
         return " ".join(line.strip() for line in self.mutated)
 
 
 def find_statements(name: str, text: str) -> list[Statement]:
-    """Return the statements of a file that can be taken out; `name` tells its language."""
+    """Return the statements of a file that can be removed; the suffix of `name` selects the language."""
     return list(_python_statements(text) if name.endswith(".py") else _brace_statements(text, name.endswith(".go")))
 
 
-def choose_statements(found: Sequence[Statement], count: int, chance: random.Random) -> list[Statement]:
-    """Return some statements that are far enough apart, in the order of the file."""
+def choose_statements(statements: Sequence[Statement], count: int, dice: random.Random) -> list[Statement]:
+    """Return random statements that are far enough apart, in the order of the file."""
     chosen: list[Statement] = []
-    for one in chance.sample(found, len(found)):
+    for statement in dice.sample(statements, len(statements)):
         if all(
-            one.line - (other.line + other.count) >= APART or other.line - (one.line + one.count) >= APART
+            statement.line - (other.line + other.count) >= MIN_DISTANCE
+            or other.line - (statement.line + statement.count) >= MIN_DISTANCE
             for other in chosen
         ):
-            chosen.append(one)
+            chosen.append(statement)
         if len(chosen) == count:
             break
-    return sorted(chosen, key=lambda one: one.line)
+    return sorted(chosen, key=lambda statement: statement.line)
 
 
-def replace_statements(text: str, out: Sequence[Statement], lines_of: Callable[[Statement], Sequence[str]]) -> str:
-    """Return the text with other lines where the statements are."""
+def replace_statements(
+    text: str, statements: Sequence[Statement], lines_of: Callable[[Statement], Sequence[str]]
+) -> str:
+    """Return the text with other lines in place of the statements."""
     lines = text.split("\n")
-    for one in sorted(out, key=lambda one: one.line, reverse=True):
-        lines[one.line : one.line + one.count] = lines_of(one)
+    for statement in sorted(statements, key=lambda statement: statement.line, reverse=True):
+        lines[statement.line : statement.line + statement.count] = lines_of(statement)
     return "\n".join(lines)
 
 
@@ -62,7 +65,7 @@ def replace_statements(text: str, out: Sequence[Statement], lines_of: Callable[[
 
 
 class _Defect(ast.NodeTransformer):
-    """Turns the first thing that it can into something else."""
+    """Replaces the first suitable expression with a wrong one."""
 
     def __init__(self) -> None:
         self.done = False
@@ -123,8 +126,8 @@ def _python_statements(text: str) -> Iterator[Statement]:
             if not defect.done:
                 continue
             indent = _indent(line)
-            again = "return " if line.strip().startswith("return ") else ""
-            yield Statement(node.lineno - 1, 1, (f"{indent}{again}{ast.unparse(changed)}",), f"{indent}pass")
+            prefix = "return " if line.strip().startswith("return ") else ""
+            yield Statement(node.lineno - 1, 1, (f"{indent}{prefix}{ast.unparse(changed)}",), f"{indent}pass")
 
 
 # JavaScript and Go, by their text
@@ -132,10 +135,10 @@ def _python_statements(text: str) -> Iterator[Statement]:
 _STRING = re.compile(r"\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|`[^`]*`")
 _BLOCK_COMMENT = re.compile(r"^[ \t]*/\*.*?\*/", re.DOTALL | re.MULTILINE)
 _SIMPLE = re.compile(r"return\b.*\S|[\w$.\[\]]+ [-+*/|&]?= .*\S|[\w$.]+\(.*\);?")
-_BEGUN = re.compile(r"(?:[-+*/,=(\[&|?:.<>]|=>|\belse)$|^(?:if|for|while)\b.*\)$")
-"""How a line ends after which a statement goes on."""
-_GOES_ON = re.compile(r"[-+*/.?:&|)\]]")
-"""How a line begins that continues the one above."""
+_CONTINUES = re.compile(r"(?:[-+*/,=(\[&|?:.<>]|=>|\belse)$|^(?:if|for|while)\b.*\)$")
+"""End of a line whose statement continues on the next line."""
+_CONTINUATION = re.compile(r"[-+*/.?:&|)\]]")
+"""Beginning of a line that continues the statement above."""
 _SWAPS = (
     (re.compile(r"==="), "!=="),
     (re.compile(r"!=="), "==="),
@@ -162,31 +165,31 @@ _RETURN = re.compile(r"return (?P<value>[^;]+)")
 
 
 def _brace_statements(text: str, is_go: bool) -> Iterator[Statement]:
-    # Block comments have as many lines, none of which is code.
+    # Block comments become as many line comments, which hold no code.
     lines = _BLOCK_COMMENT.sub(lambda match: "//" + "\n//" * match[0].count("\n"), text).split("\n")
     for number, line in enumerate(lines[1:-1], 1):
         above, below = lines[number - 1].strip(), lines[number + 1].strip()
-        if not line.startswith((" ", "\t")) or line.count("`") % 2 or _BEGUN.search(above):
+        if not line.startswith((" ", "\t")) or line.count("`") % 2 or _CONTINUES.search(above):
             continue
         code = line.strip()
         if code.startswith("if") and code.endswith("{"):
             count = _block_length(lines, number)
         else:
-            is_whole = _is_balanced(code) and not _BEGUN.search(code) and not _GOES_ON.match(below)
+            is_whole = _is_balanced(code) and not _CONTINUES.search(code) and not _CONTINUATION.match(below)
             count = int(is_whole and _SIMPLE.fullmatch(code) is not None)
         block = lines[number : number + count]
-        # The block before its condition: tests that never enter it do notice a condition that is turned around.
-        for at in (*range(1, count), *range(min(count, 1))):
-            if (mutated := _mutated(block[at], is_go)) is not None:
-                changed = (*block[:at], mutated, *block[at + 1 :])
+        # Mutate the block before its condition: tests that never enter the block do notice an inverted condition.
+        for index in (*range(1, count), *range(min(count, 1))):
+            if (mutated := _mutated(block[index], is_go)) is not None:
+                changed = (*block[:index], mutated, *block[index + 1 :])
                 yield Statement(number, count, changed, f"{_indent(line)}// taken out")
                 break
 
 
 def _block_length(lines: Sequence[str], first: int) -> int:
-    """Return the lines of an `if` without an `else`; 0 if it is none."""
+    """Return the number of lines of an `if` without `else`; 0 for other statements and long blocks."""
     end = f"{_indent(lines[first])}}}"
-    for number in range(first + 1, min(first + _LONGEST_BLOCK, len(lines))):
+    for number in range(first + 1, min(first + _MAX_BLOCK_LINES, len(lines))):
         if lines[number].startswith(end):
             return number - first + 1 if lines[number] == end else 0
     return 0
@@ -198,7 +201,7 @@ def _is_balanced(code: str) -> bool:
 
 
 def _mutated(line: str, is_go: bool) -> str | None:
-    """Return the line with a defect; None if it has nothing that can be turned."""
+    """Return the line with a defect; None if nothing in it can be changed."""
     indent, code = _indent(line), line.strip()
     if code.startswith("//"):
         return None

@@ -1,1 +1,1 @@
-"""Whether what deserves eyes comes first: on commits of our own with a planted defect, and on any repository."""
+"""Tests that risky hunks come first: in commits with a planted defect, and in any repository."""

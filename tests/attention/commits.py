@@ -1,4 +1,4 @@
-"""A commit as a proposal: both texts of each file, looked through as they would be when staged."""
+"""Convert a commit to a proposal: the old and new text of each file, with the same risk reasons as when staged."""
 
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
@@ -14,16 +14,16 @@ from app.proposals.risk.risk_reasons import add_risk_reasons
 from app.proposals.values.models import FileChange, Proposal
 from app.proposals.values.proposal_store import ProposalStore
 
-_SHORTEST_NAME = 3
-"""Characters of a name beyond which a search for it counts."""
+_MAX_IGNORED_NAME = 3
+"""Names with more characters than this are searched for."""
 
 Texts = tuple[str | None, str | None]
-"""A file before and after; None where there is none."""
+"""The text of a file before and after; None if the file does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Some files before and after."""
+    """A commit with the text files that it changes."""
 
     name: str
     files: Mapping[str, Texts]
@@ -36,8 +36,8 @@ def as_proposal(
     request: str = "",
     history: Callable[[Proposal], ReadHistory] | None = None,
 ) -> Proposal:
-    """What would be staged of these files; `history` tells what its author had read."""
-    # Nothing is saved, so that no store is asked for anything.
+    """Return the proposal that these files would make; `history` returns the read history of its author."""
+    # Nothing is saved, therefore no method of the store is called.
     contents = ContentStore(cast(ProposalStore, None))
     changes: list[FileChange] = []
     number = 1
@@ -55,14 +55,14 @@ def as_proposal(
 
 
 def share_before(proposal: Proposal, path: str) -> float:
-    """How much of the hunks stands before a file, in the order by need; a file without hunks is one."""
+    """Return the share of hunks before a file in review order; a file without hunks counts as one."""
     sizes = {change.path: max(1, len(change.hunks)) for change in proposal.files}
     before = proposal.order[: proposal.order.index(path)]
-    return sum(sizes[each] for each in before) / sum(sizes.values())
+    return sum(sizes[other] for other in before) / sum(sizes.values())
 
 
-def marks(proposal: Proposal) -> set[str]:
-    """What is marked: a hunk by its id, a file that is marked as a whole by its path."""
+def marked_places(proposal: Proposal) -> set[str]:
+    """Return the marked places: the id of a hunk, or the path of a file that is marked as a whole."""
     marked: set[str] = set()
     for reason in proposal.reasons:
         if reason.kind.is_risk:
@@ -71,8 +71,11 @@ def marks(proposal: Proposal) -> set[str]:
 
 
 def history_of(repository: Path, commit: Commit, proposal: Proposal, *, stale: bool) -> ReadHistory:
-    """What the author of a commit had read, at worst: the files that it changes, and no other in which a search for
-    each name that it changes has found something; `stale` for the files as of the commit before their last change."""
+    """Return the read history of an author in the worst case.
+
+    The author had read only the files that the commit changes. A search for each changed name had matches in other
+    files. With `stale`, the author had read the versions before the last change of each file.
+    """
     files: dict[str, FileReads] = {}
     searches: dict[str, tuple[str, ...]] = {}
     for change in proposal.files:
@@ -82,8 +85,8 @@ def history_of(repository: Path, commit: Commit, proposal: Proposal, *, stale: b
         lines = text.split("\n")
         hunks = (lines[hunk.old_start : hunk.old_start + hunk.old_count] for hunk in change.hunks)
         removed = [line for hunk in hunks for line in hunk]
-        for name in {name for line in removed for name in defined_names(line) if len(name) > _SHORTEST_NAME}:
-            searches[name] = _found(repository, f"{commit.name}^", name)
+        for name in {name for line in removed for name in defined_names(line) if len(name) > _MAX_IGNORED_NAME}:
+            searches[name] = _files_with_name(repository, f"{commit.name}^", name)
         if stale:
             names = (
                 _git(repository, "log", "-2", "--format=%H", f"{commit.name}^", "--", change.path).decode().split()
@@ -95,30 +98,30 @@ def history_of(repository: Path, commit: Commit, proposal: Proposal, *, stale: b
     return ReadHistory(files=files, read_paths=frozenset(files), searches=searches, edited=frozenset(commit.files))
 
 
-def _found(repository: Path, revision: str, name: str) -> tuple[str, ...]:
+def _files_with_name(repository: Path, revision: str, name: str) -> tuple[str, ...]:
     command = ["git", "-C", str(repository), "grep", "-lwI", "-e", name, revision]
     lines = subprocess.run(command, check=False, capture_output=True).stdout.decode("utf-8", "replace").splitlines()
     return tuple(line.partition(":")[2] for line in lines)
 
 
-def commits_of(repository: Path, most: int) -> Iterator[Commit]:
-    """The latest commits of a repository that are no merges, with the text files that each of them changes."""
-    names = _git(repository, "log", "--no-merges", f"-{most}", "--format=%H").decode().split()
+def commits_of(repository: Path, max_commits: int) -> Iterator[Commit]:
+    """Yield the latest commits of a repository, without merges, with the text files that each changes."""
+    names = _git(repository, "log", "--no-merges", f"-{max_commits}", "--format=%H").decode().split()
     for name in names:
         files: dict[str, Texts] = {}
         modes: dict[str, tuple[int, int]] = {}
         raw = _git(repository, "diff-tree", "--root", "-r", "-z", "--no-renames", "--no-commit-id", name).split(b"\0")
-        for facts, path in zip(raw[::2], raw[1::2], strict=False):
-            old_mode, new_mode, old_id, new_id, _ = facts.decode().lstrip(":").split()
+        for fields, path in zip(raw[::2], raw[1::2], strict=False):
+            old_mode, new_mode, old_id, new_id, _ = fields.decode().lstrip(":").split()
             if {old_mode[:3], new_mode[:3]} & {"120", "160"}:
                 continue
-            texts = tuple(_blob(repository, each) for each in (old_id, new_id))
+            texts = tuple(_blob(repository, blob_id) for blob_id in (old_id, new_id))
             if any(text is not None and "\0" in text for text in texts):
                 continue
-            named = path.decode("utf-8", "replace")
-            files[named] = (texts[0], texts[1])
+            text_path = path.decode("utf-8", "replace")
+            files[text_path] = (texts[0], texts[1])
             new = int(new_mode, 8) & 0o777 or 0o644
-            modes[named] = (int(old_mode, 8) & 0o777 or new, new)
+            modes[text_path] = (int(old_mode, 8) & 0o777 or new, new)
         if files:
             yield Commit(name[:10], files, modes)
 

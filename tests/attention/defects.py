@@ -1,4 +1,4 @@
-"""Defects that can be planted in a changed file of any commit: each is an edit as a careless author would make it."""
+"""Defects that can be planted in a changed file of any commit: edits of a careless author."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -6,17 +6,17 @@ from collections.abc import Callable, Iterator, Mapping
 from app.proposals.risk.edited_file import is_generated, is_test, manifest_of_lock_file
 from tests.attention.commits import Texts
 
-LEAST_FILES = 3
-"""Where a commit has fewer, each file is early or late by nature."""
+MIN_FILES = 3
+"""In smaller commits, the position of a file says nothing."""
 
 
-def planted(files: Mapping[str, Texts], *, number: int) -> tuple[str, dict[str, Texts]] | None:
-    """The commit with a defect in its last file by path, and that path; None if there are too few files.
+def plant_defect(files: Mapping[str, Texts], *, number: int) -> tuple[str, dict[str, Texts]] | None:
+    """Return the path of the last file and the commit with a defect in it; None if there are too few files.
 
-    `number` chooses among the defects that can be planted in such a file.
+    `number` chooses among the defects that fit the file.
     """
     paths = sorted(path for path, (old, new) in files.items() if new is not None and old is not None)
-    if len(files) < LEAST_FILES or not paths:
+    if len(files) < MIN_FILES or not paths:
         return None
     path = paths[-1]
     old, new = files[path]
@@ -27,30 +27,30 @@ def planted(files: Mapping[str, Texts], *, number: int) -> tuple[str, dict[str, 
         or is_generated(path, (old or "").split("\n"))
     ):
         return None
-    kinds = list(_possible(path, new))
+    kinds = list(_fitting_defects(path, new))
     if not kinds:
         return None
     return path, {**files, path: (old, kinds[number % len(kinds)](new))}
 
 
-def _possible(path: str, text: str) -> Iterator[Callable[[str], str]]:
-    """The defects that fit a file, also such as no rule can see."""
+def _fitting_defects(path: str, text: str) -> Iterator[Callable[[str], str]]:
+    """Yield the defects that fit a file, including defects that no rule can detect."""
     if is_test(path):
         for pattern in (r"^[ \t]*(?:assert\b|self\.assert|expect\().*\n", r"^[ \t]*(?:async )?def test_\w+.*\n"):
             if re.search(pattern, text, re.MULTILINE):
-                yield _without(pattern)
+                yield _remove_match(pattern)
     elif path.endswith(".py"):
-        yield _with("\ndef reload(text):\n    return eval(text)\n")
-        yield _with("\ndef quietly(work):\n    try:\n        work()\n    except Exception:\n        pass\n")
-        yield _with('\ndef report(text):\n    os.system("logger " + text)\n')
+        yield _append("\ndef reload(text):\n    return eval(text)\n")
+        yield _append("\ndef quietly(work):\n    try:\n        work()\n    except Exception:\n        pass\n")
+        yield _append('\ndef report(text):\n    os.system("logger " + text)\n')
         for pattern in (r"^[ \t]*raise\b.*\n", r"^[ \t]*assert\b.*\n"):
             if re.search(pattern, text, re.MULTILINE):
-                yield _without(pattern)
+                yield _remove_match(pattern)
     elif path.endswith((".js", ".ts", ".tsx", ".mjs")):
-        yield _with("\nexport function reload(text) {\n  return eval(text);\n}\n")
-        yield _with("\nexport function quietly(work) {\n  try {\n    work();\n  } catch (error) {\n  }\n}\n")
+        yield _append("\nexport function reload(text) {\n  return eval(text);\n}\n")
+        yield _append("\nexport function quietly(work) {\n  try {\n    work();\n  } catch (error) {\n  }\n}\n")
         if re.search(r"^[ \t]*throw\b.*\n", text, re.MULTILINE):
-            yield _without(r"^[ \t]*throw\b.*\n")
+            yield _remove_match(r"^[ \t]*throw\b.*\n")
     if re.search(r"[^<>=!-]<=? ", text) and not is_test(path):
         yield (
             lambda whole: (
@@ -59,9 +59,9 @@ def _possible(path: str, text: str) -> Iterator[Callable[[str], str]]:
         )
 
 
-def _with(more: str) -> Callable[[str], str]:
+def _append(more: str) -> Callable[[str], str]:
     return lambda text: text.rstrip("\n") + "\n" + more
 
 
-def _without(pattern: str) -> Callable[[str], str]:
+def _remove_match(pattern: str) -> Callable[[str], str]:
     return lambda text: re.sub(pattern, "", text, count=1, flags=re.MULTILINE)

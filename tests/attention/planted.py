@@ -1,6 +1,7 @@
-"""Thirty commits with a defect in the last of their files by path: what a careless or hasty author leaves behind.
+"""Thirty commits with a typical defect of a careless author in the last file by path.
 
-The last few are such as no rule here sees: they say how much is missed."""
+No rule detects the last few defects: they show how much is missed.
+"""
 
 from collections.abc import Iterator
 
@@ -135,7 +136,7 @@ CHANGED: tuple[tuple[str, str | None, str], ...] = (
 
 
 Defect = tuple[str, str, str, str]
-"""The path, text around it, and what becomes of what."""
+"""The path, the file's text, and the old and new text of the defect."""
 
 _FETCH = '''\
 import logging
@@ -330,11 +331,11 @@ DEFECTS: tuple[Defect, ...] = (
     ("zeta/fetch.py", _FETCH, "    if host not in allowed:", "    if host in allowed:"),
     ("zone/read.go", _GO, "1<<20", "1<<30"),
 )  # fmt: skip
-"""The last two, an `except:` that names nothing and a client without its timeout look like any other change."""
+"""The last two defects, the bare `except:` and the client without a timeout look like ordinary changes."""
 
 
 def commits() -> Iterator[tuple[str, dict[str, Texts]]]:
-    """The path of each defect, and the commit that it is in: with four to nine other files, some in each language."""
+    """Yield the path of each defect and its commit, which has four to nine other files in several languages."""
     for number, (path, text, before, after) in enumerate(DEFECTS):
         assert before in text, (path, before)
         size = 4 + number % 6

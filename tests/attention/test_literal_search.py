@@ -1,4 +1,4 @@
-"""What is found by literals is what the expressions find by themselves, however long a line is."""
+"""Patterns with a literal prefilter find the same matches as their expressions, in lines of any length."""
 
 from collections.abc import Iterator
 from importlib import import_module
@@ -21,8 +21,8 @@ from tests.examples import scale_examples
 def all_patterns() -> Iterator[tuple[str, PrefilteredPattern]]:
     for module in iter_modules(risk.__path__):
         for name, value in vars(import_module(f"{risk.__name__}.{module.name}")).items():
-            of_it = value if isinstance(value, dict) else {"": value}
-            for key, pattern in of_it.items():
+            patterns = value if isinstance(value, dict) else {"": value}
+            for key, pattern in patterns.items():
                 if isinstance(pattern, PrefilteredPattern):
                     yield f"{module.name}.{name}{f'[{key}]' if key else ''}", pattern
 
@@ -39,48 +39,48 @@ PIECES = [
 ]
 
 
-def test_the_patterns_are_found() -> None:
+def test_prefiltered_patterns_are_collected() -> None:
     assert len(PATTERNS) > 35
 
 
 @pytest.mark.parametrize("name", PATTERNS)
 @given(data=st.data())
-def test_the_matches_are_those_of_the_expression(name: str, data: st.DataObject) -> None:
+def test_matches_equal_those_of_the_expression(name: str, data: st.DataObject) -> None:
     pattern = PATTERNS[name]
     matching = st.from_regex(pattern.expression)
     other = st.lists(st.sampled_from(PIECES), max_size=8).map("".join)
     text = "".join(data.draw(st.lists(st.one_of(matching, other), max_size=4)))
-    expected = [(found.span(), found.groups()) for found in pattern.expression.finditer(text)]
-    assert [(found.span(), found.groups()) for found in pattern.finditer(text)] == expected
+    expected = [(match.span(), match.groups()) for match in pattern.expression.finditer(text)]
+    assert [(match.span(), match.groups()) for match in pattern.finditer(text)] == expected
     first = pattern.search(text)
     assert (first.span() if first else None) == (expected[0][0] if expected else None)
 
 
 def beginnings(parsed: Any) -> set[str]:
-    """What matches of a parsed expression begin with, up to the first place where too much fits to be listed."""
-    found, complete = {""}, set[str]()
+    """Return the possible beginnings of matches, up to the first part with too many alternatives to list."""
+    texts, complete = {""}, set[str]()
     for kind, value in parsed:
         match str(kind):
             case "AT" | "ASSERT" | "ASSERT_NOT":
                 continue
             case "LITERAL":
-                here = {chr(value)}
-            case "IN" if all(str(one) == "LITERAL" for one, _ in value):
-                here = {chr(code) for _, code in value}
+                alternatives = {chr(value)}
+            case "IN" if all(str(inner) == "LITERAL" for inner, _ in value):
+                alternatives = {chr(code) for _, code in value}
             case "BRANCH":
-                here = {text for branch in value[1] for text in beginnings(branch)}
+                alternatives = {text for branch in value[1] for text in beginnings(branch)}
             case "SUBPATTERN":
-                here = beginnings(value[-1])
+                alternatives = beginnings(value[-1])
             case "MAX_REPEAT" if value[1] == 1:
-                here = {"", *beginnings(value[2])}
+                alternatives = {"", *beginnings(value[2])}
             case _:
                 break
-        # What is cut short ends with a mark, and nothing comes behind it.
-        complete |= {text for text in found if text.endswith(CUT)}
-        found = {text + more for text in found - complete for more in here}
+        # Truncated texts end with a mark and are not extended.
+        complete |= {beginning for beginning in texts if beginning.endswith(CUT)}
+        texts = {beginning + more for beginning in texts - complete for more in alternatives}
     else:
-        return found | complete
-    return {text if text.endswith(CUT) else text + CUT for text in found | complete}
+        return texts | complete
+    return {text if text.endswith(CUT) else text + CUT for text in texts | complete}
 
 
 @pytest.mark.parametrize("name", PATTERNS)
@@ -95,7 +95,7 @@ def test_every_match_begins_with_one_of_the_literals(name: str) -> None:
 
 
 def branches(parsed: Any) -> list[Any]:
-    """The alternatives of a parsed expression."""
+    """Return the alternatives of a parsed expression."""
     if len(parsed) == 1 and str(parsed[0][0]) == "BRANCH":
         return list(parsed[0][1][1])
     return [parsed]
@@ -109,13 +109,14 @@ OPERATORS = ["", "==", "!=", "===", "<", "<=", "!", "- 1", "+ 1", " -1", "is not
 @example("a", " ", "- 1", "+ 1", ";", "")
 @example("a", "", "<", "<=", "=", "")
 @given(*[st.sampled_from(pieces) for pieces in (AROUND, AROUND, OPERATORS, OPERATORS, AROUND, AROUND)])
-def test_a_pair_of_lines_is_cut_where_no_operator_is(a: str, b: str, old: str, new: str, c: str, d: str) -> None:
-    """Beside a second pair, nothing is cut."""
-    was, now = f"x{a}{b}{old}{c}{d}y", f"x{a}{b}{new}{c}{d}y"
+def test_cutting_a_pair_of_lines_does_not_hide_operators(a: str, b: str, old: str, new: str, c: str, d: str) -> None:
+    """With a second pair of lines, nothing is cut."""
+    old_line, new_line = f"x{a}{b}{old}{c}{d}y", f"x{a}{b}{new}{c}{d}y"
     alone, beside = (
-        as_proposal({"a.x": (f"{was}\n{more}", f"{now}\n{other}")}) for more, other in (("", ""), ("q\n", "e\n"))
+        as_proposal({"a.x": (f"{old_line}\n{more}", f"{new_line}\n{other}")})
+        for more, other in (("", ""), ("q\n", "e\n"))
     )
-    assert has_operators(alone) == has_operators(beside), (was, now)
+    assert has_operators(alone) == has_operators(beside), (old_line, new_line)
 
 
 def has_operators(proposal: Proposal) -> bool:

@@ -1,31 +1,31 @@
-"""A defect in the last file by path is met early, on commits of our own, whatever else is in them."""
+"""A defect in the last file by path comes early in the review order, in commits of any size."""
 
-from tests.attention.commits import as_proposal, marks, share_before
+from tests.attention.commits import as_proposal, marked_places, share_before
 from tests.attention.planted import commits
 
-_LEAST, _EARLY = 0.8, 1 / 3
-_MARKS_PER_HUNK = 0.2
+_MIN_EARLY_SHARE, _EARLY_SHARE = 0.8, 1 / 3
+_MAX_MARKS_PER_HUNK = 0.2
 
 
-def test_a_defect_in_the_last_file_stands_in_the_first_third() -> None:
+def test_defect_in_the_last_file_comes_in_the_first_third() -> None:
     shares = {
         f"{number}: {path}": share_before(as_proposal(files), path) for number, (path, files) in enumerate(commits())
     }
-    late = [name for name, share in shares.items() if share > _EARLY]
+    late = [name for name, share in shares.items() if share > _EARLY_SHARE]
     assert len(shares) == 30
-    assert len(late) <= (1 - _LEAST) * len(shares), late
+    assert len(late) <= (1 - _MIN_EARLY_SHARE) * len(shares), late
 
 
-def test_the_same_commits_without_the_defect_are_hardly_marked() -> None:
+def test_commits_without_the_defect_have_few_marks() -> None:
     hunks = marked = 0
     for path, files in commits():
         proposal = as_proposal({name: texts for name, texts in files.items() if name != path})
         hunks += len(proposal.hunks)
-        marked += len(marks(proposal))
-    assert marked <= _MARKS_PER_HUNK * hunks, (marked, hunks)
+        marked += len(marked_places(proposal))
+    assert marked <= _MAX_MARKS_PER_HUNK * hunks, (marked, hunks)
 
 
-def test_the_order_is_the_same_whenever_it_is_made() -> None:
+def test_order_does_not_depend_on_file_order() -> None:
     for _, files in commits():
         backwards = dict(reversed(files.items()))
         first, second = as_proposal(files), as_proposal(backwards)

@@ -1,4 +1,4 @@
-"""Each kind of reason comes up where it should, and not where it only looks like it."""
+"""Each kind of risk reason is given for matching changes, and not for similar ones."""
 
 import pytest
 
@@ -57,13 +57,13 @@ FOUND = [
 ]  # fmt: skip
 
 
-def words(proposal: Proposal) -> str:
+def reasons_text(proposal: Proposal) -> str:
     return "; ".join(reason.description for reason in proposal.reasons)
 
 
 @pytest.mark.parametrize(("path", "old", "new", "expected"), FOUND)
-def test_what_deserves_eyes_is_said(path: str, old: str, new: str | None, expected: str) -> None:
-    assert words(as_proposal({path: (old, new)})) == expected
+def test_risky_change_has_a_reason(path: str, old: str, new: str | None, expected: str) -> None:
+    assert reasons_text(as_proposal({path: (old, new)})) == expected
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_what_deserves_eyes_is_said(path: str, old: str, new: str | None, expect
         ("a.py", "x = 1\n", "model.eval()\ncursor.exec(x)\n"),
         ("a.py", HANDLED, HANDLED.replace("log(error)", "pass\n    log(error)")),
         ("a.py", "work()\ndone()\n", HANDLED),
-        # It is swallowed already.
+        # The exception is already swallowed.
         ("a.py", HANDLED.replace("log(error)", "pass"), HANDLED.replace("log(error)", "# never mind\n    pass")),
         ("a.py", GUARDED, GUARDED.replace("raise ValueError(sum)", "raise TypeError(sum)")),
         ("a.md", "x\nraise it\n", "x\n"),
@@ -98,18 +98,18 @@ def test_what_deserves_eyes_is_said(path: str, old: str, new: str | None, expect
         ("a.js", "const f = (a) => b;\n", "const f = (a): B => b;\n"),
         ("a.ts", "let a: Map<string>;\n", "let a: Set<string>;\n"),
         ("a.md", "a < b\n", "a > b\n"),
-        # What the change itself says does not put a file aside.
+        # A marker that the change itself adds does not make the file generated.
         ("b.py", "a = 1\n", "# @generated DO NOT EDIT\na = 2\n"),
     ],
 )
-def test_what_only_looks_like_it_is_not(path: str, old: str, new: str) -> None:
-    assert words(as_proposal({path: (old, new)})) == ""
+def test_harmless_change_has_no_reason(path: str, old: str, new: str) -> None:
+    assert reasons_text(as_proposal({path: (old, new)})) == ""
 
 
-def test_what_moved_to_another_file_is_not_gone() -> None:
+def test_tests_moved_to_another_file_are_not_removed() -> None:
     half = TESTS.index("\n\n\n") + 1
     moved = {"test_a.py": (TESTS, TESTS[:half]), "test_b.py": ("", TESTS[half + 2 :])}
-    assert words(as_proposal(moved)) == ""
+    assert reasons_text(as_proposal(moved)) == ""
 
 
 @pytest.mark.parametrize(
@@ -121,12 +121,12 @@ def test_what_moved_to_another_file_is_not_gone() -> None:
         ((0o755, 0o644), ""),
     ],
 )
-def test_rights_are_said(modes: tuple[int, int], expected: str) -> None:
-    assert words(as_proposal({"a": ("x\n", "x\n")}, {"a": modes})) == expected
+def test_mode_change_has_a_reason(modes: tuple[int, int], expected: str) -> None:
+    assert reasons_text(as_proposal({"a": ("x\n", "x\n")}, {"a": modes})) == expected
 
 
 @pytest.mark.parametrize(
-    ("request_", "unasked"),
+    ("request_", "unrequested"),
     [
         ("mend the tides", ()),
         ("mend tides.py, please", ("deep/other.py",)),
@@ -134,13 +134,13 @@ def test_rights_are_said(modes: tuple[int, int], expected: str) -> None:
         ("mend `tides.py` and deep/other.py", ()),
     ],
 )
-def test_files_that_the_request_does_not_name(request_: str, unasked: tuple[str, ...]) -> None:
+def test_files_not_named_in_the_request_are_marked(request_: str, unrequested: tuple[str, ...]) -> None:
     files = dict.fromkeys(("tides.py", "test_tides.py", "deep/other.py"), ("a\n", "b\n"))
-    found = as_proposal(files, request=request_).reasons
-    assert tuple(reason.path for reason in found if reason.kind is ReasonKind.UNASKED) == unasked
+    reasons = as_proposal(files, request=request_).reasons
+    assert tuple(reason.path for reason in reasons if reason.kind is ReasonKind.UNASKED) == unrequested
 
 
-def test_the_order_is_first_what_deserves_eyes_then_what_can_be_followed() -> None:
+def test_order_puts_risky_files_first_and_definitions_before_uses() -> None:
     proposal = as_proposal(
         {
             "README.md": ("a\n", "b\n"),
@@ -164,13 +164,13 @@ def test_the_order_is_first_what_deserves_eyes_then_what_can_be_followed() -> No
     assert [change.path for change in proposal.files] == sorted(proposal.order)
 
 
-def test_uses_are_not_looked_for_in_too_much_text() -> None:
+def test_uses_are_not_searched_in_very_large_changes() -> None:
     files = {"a.py": ("", "x = measure_depth(1)\n"), "b.py": ("", "def measure_depth(x): ...\n")}
     assert as_proposal(files).order == ("b.py", "a.py")
     assert as_proposal({**files, "c.py": ("", "x" * 2_000_000)}).order == ("a.py", "b.py", "c.py")
 
 
-def test_one_file_without_reasons_costs_nothing() -> None:
+def test_summary_of_one_file_without_reasons_is_empty() -> None:
     plain = as_proposal({"a.txt": ("a\n", "b\n")})
     assert computed_summary(plain) == ""
     assert computed_summary(as_proposal({"a.txt": ("a\n", None)})) == "-1 in 1 file, deletes the file"
@@ -190,12 +190,12 @@ def test_one_file_without_reasons_costs_nothing() -> None:
         (OriginKind.MODEL, summarize_command("ruff format"), "The model says: Command: ruff format"),
     ],
 )
-def test_whose_words_a_summary_is(kind: OriginKind, summary: str, expected: str) -> None:
+def test_author_summary_names_its_source(kind: OriginKind, summary: str, expected: str) -> None:
     proposal = as_proposal({"a.txt": ("a\n", "b\n")})
     assert author_summary(proposal.model_copy(update={"summary": summary, "origin": Origin(kind=kind)})) == expected
 
 
-def test_one_line_tells_what_is_computed() -> None:
+def test_computed_summary_is_one_line() -> None:
     proposal = as_proposal(
         {"test_a.py": (TESTS, "x = 1\n"), ".github/workflows/a.yml": ("a: 1\n", "a: 2\n"), "b.txt": ("b\n", "c\n")}
     )
@@ -205,7 +205,7 @@ def test_one_line_tells_what_is_computed() -> None:
     assert computed_summary(rest) == "+2 -2 in 2 files, touches .github/"
 
 
-def test_a_reason_names_its_lines_as_they_are_now() -> None:
+def test_reason_names_current_line_numbers() -> None:
     proposal = as_proposal({"a.py": ("x = 1\n", "x = 1\ny = eval(text)\n")})
     (reason,), (change,) = proposal.reasons, proposal.files
     assert format_reason(reason, change) == "Adds eval, which runs code (line 2)."
@@ -214,7 +214,7 @@ def test_a_reason_names_its_lines_as_they_are_now() -> None:
     assert format_reason(reason, change.model_copy(update={"hunks": ()})) == "Adds eval, which runs code."
 
 
-def test_a_place_that_was_not_found_exactly_deserves_eyes() -> None:
+def test_inexact_match_has_a_reason() -> None:
     from app.proposals.files.overlay import ContentStore
     from app.proposals.risk.risk_reasons import add_risk_reasons
     from tests.unit.proposals.memory_store import MemoryStore
@@ -225,17 +225,17 @@ def test_a_place_that_was_not_found_exactly_deserves_eyes() -> None:
         update={"matches": (EditMatch(rung=MatchLevel.ALIGNED, line=1),), "binary": True}
     )
     proposal = add_risk_reasons(contents, plain.model_copy(update={"files": (change,)}))
-    assert words(proposal) == "was not found exactly in the file"
+    assert reasons_text(proposal) == "was not found exactly in the file"
 
 
-def test_a_change_all_over_a_repository_is_looked_through_without_lexing_all_of_it() -> None:
+def test_large_change_is_checked_with_limited_lexing() -> None:
     body = "".join(f"def f{number}(x):\n    return x + {number}\n\n\n" for number in range(1_500))
     files = {f"f{number:02}.py": (body, f"{body}y = eval(x)  # as before\n") for number in range(12)}
     proposal = as_proposal({**files, "g.py": (body, f'{body}y = "eval(x)"\n')})
     assert {reason.path for reason in proposal.reasons} == set(files)
 
 
-def test_what_may_be_lexed_for_a_proposal_is_used_up() -> None:
+def test_lexing_budget_is_used_up() -> None:
     budget = LexingBudget()
     assert budget.blank_strings("a.py", ["# x", "y = 'z'"]) == ["   ", "y =    "]
     assert budget.blank_strings("a.txt", ["x" * 290_000]) is not None
@@ -243,16 +243,16 @@ def test_what_may_be_lexed_for_a_proposal_is_used_up() -> None:
     assert budget.blank_strings("a.py", ["# x"]) == ["   "]
 
 
-def test_lines_that_are_too_many_to_be_lexed_are_looked_through_as_they_are() -> None:
+def test_files_beyond_the_lexing_limit_are_checked_without_lexing() -> None:
     proposal = as_proposal({"a.py": ("x = 1\n", 'x = 1\ny = "eval(text)"\n' + "x = 2\n" * 60_000)})
-    assert words(proposal) == "adds eval, which runs code"
+    assert reasons_text(proposal) == "adds eval, which runs code"
 
 
 @pytest.mark.parametrize(
     ("path", "lines", "expected"),
     [
         ("a.nosuch", ["x # y"], ["x # y"]),
-        # Their lexers miscount: what they take for a comment, or for a line, is none.
+        # These lexers are unreliable: they report wrong comments or wrong line boundaries.
         ("a.f", ["      x = 1 ! y", "c y", "      z = 'a'"], ["      x = 1 ! y", "c y", "      z = 'a'"]),
         (
             "a.robot",
@@ -266,7 +266,7 @@ def test_a_reliable_lexer_blanks_strings_and_comments(path: str, lines: list[str
     assert blank_strings_and_comments(path, lines) == expected
 
 
-def test_thousands_of_files_are_put_in_order_at_once() -> None:
+def test_thousands_of_files_are_ordered() -> None:
     files = {
         f"{number % 50}/{kind}{number}.py": ("", "a = 1\n") for number in range(1_500) for kind in ("m", "test_m")
     }
@@ -274,8 +274,8 @@ def test_thousands_of_files_are_put_in_order_at_once() -> None:
     assert order[:4] == ("0/m0.py", "0/test_m0.py", "0/m100.py", "0/test_m100.py")
 
 
-def test_names_with_bytes_that_are_no_text_can_be_kept() -> None:
+def test_test_names_with_undecodable_bytes_can_be_serialised() -> None:
     title = b"caf\xe9 opens".decode(errors="surrogateescape")
     proposal = as_proposal({"a.test.js": (f'it("{title}", () => {{}});\nx();\n', "x();\n")})
-    assert words(proposal) == "removes 1 test: caf? opens"
+    assert reasons_text(proposal) == "removes 1 test: caf? opens"
     assert Proposal.model_validate_json(proposal.model_dump_json()) == proposal
