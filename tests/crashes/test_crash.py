@@ -1,5 +1,7 @@
-"""A process that dies, or a disk that fails, at every single step of an apply: every file is old or every file is
-new, and the next start says which. In an ordinary run at every other step."""
+"""A process that is killed, or a disk that fails, at each step of an apply.
+
+Every file is old or every file is new, and the next start reports which. An ordinary run tests every fourth step.
+"""
 
 import os
 import shutil
@@ -32,7 +34,7 @@ ACTIONS = ("apply", *(pytest.param(action, marks=pytest.mark.soak) for action in
 
 @dataclass
 class Site:
-    """One copy of the workspace and its store, opened as a process would open them."""
+    """A copy of the workspace and its store, opened as a process opens them."""
 
     folder: Path
 
@@ -58,7 +60,7 @@ class Site:
 
 @dataclass
 class Case:
-    """A proposal over 20 files, and the trees with and without it."""
+    """A proposal of 20 files, and the trees before and after the action."""
 
     site: Site
     action: str
@@ -72,16 +74,18 @@ class Case:
         shutil.copytree(self.site.folder, target)
         return Site(target)
 
-    def act(self, service: ProposalService) -> None:
-        acts: dict[str, Callable[[str], object]] = {
+    def run_action(self, service: ProposalService) -> None:
+        actions: dict[str, Callable[[str], object]] = {
             "apply": service.approve,
             "redo": service.redo,
             "deny": service.deny,
         }
-        acts.get(self.action, service.undo)("P1")
+        actions.get(self.action, service.undo)("P1")
 
     def check(self, site: Site, lines: list[str]) -> None:
-        """Whole, consistent with the proposal's state, and nothing left lying about."""
+        """Assert that all files are old or all are new, that the proposal's state agrees, and that no temporary file
+        remains.
+        """
         service = site.open()
         now, state = site.tree(), service.get("P1").state
         assert (now, state) in ((self.before, self.states[0]), (self.after, self.states[1]))
@@ -93,8 +97,11 @@ class Case:
 
 
 def build(folder: Path) -> Site:
-    """20 files: 8 edits (one made executable-only-by-owner), 3 renames, 3 deletes, 5 creates, a file that becomes a
-    folder and a folder that becomes a file."""
+    """Create a workspace and stage a proposal of 20 files.
+
+    It has 8 edits (two of files with special modes), 3 renames, 3 deletions, 5 new files, a file that becomes a
+    folder and a folder that becomes a file.
+    """
     root = folder / "workspace"
     root.mkdir(parents=True)
     for number in range(8):
@@ -134,11 +141,11 @@ def make_case(folder: Path, action: str) -> Case:
     if action == "redo":
         site.open().undo("P1")
         before, states = site.tree(), (undone, applied)
-    return acted(Case(site, action, before, {}, states, folder))
+    return with_result_tree(Case(site, action, before, {}, states, folder))
 
 
 def make_case_on_disk(folder: Path, site: Site, action: str) -> Case:
-    """The same changes, on disk before they are proposed."""
+    """Return the same changes, made on disk before they are proposed."""
     old = site.tree()
     site.open().approve("P1")
     shutil.rmtree(site.folder / "state")
@@ -154,15 +161,15 @@ def make_case_on_disk(folder: Path, site: Site, action: str) -> Case:
     states = (ProposalState.PENDING, ProposalState.DENIED)
     if action == "reopen":
         site.open().deny("P1")
-        return acted(Case(site, action, site.tree(), {}, states[::-1], folder))
-    return acted(Case(site, action, new, {}, states, folder))
+        return with_result_tree(Case(site, action, site.tree(), {}, states[::-1], folder))
+    return with_result_tree(Case(site, action, new, {}, states, folder))
 
 
-def acted(case: Case) -> Case:
-    """The case with the tree that its action leads to."""
+def with_result_tree(case: Case) -> Case:
+    """Run the action in a copy, and return the case with the resulting tree."""
     done = case.copies / "done"
     shutil.copytree(case.site.folder, done)
-    case.act(Site(done).open())
+    case.run_action(Site(done).open())
     case.after = Site(done).tree()
     assert case.after != case.before
     return case
@@ -173,63 +180,63 @@ def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return make_case(tmp_path_factory.mktemp(request.param), request.param)
 
 
-def steps_of(case: Case, **how: bool) -> list[str]:
-    """The steps that the action has when nothing goes wrong."""
+def steps_of(case: Case, **options: bool) -> list[str]:
+    """Return the names of the action's steps without a failure."""
     steps = Steps()
     site = case.copy("count")
-    case.act(site.open(steps, **how))
+    case.run_action(site.open(steps, **options))
     shutil.rmtree(site.folder)
-    assert not how.get("torn") or "write_new half" in steps.names
+    assert not options.get("torn") or "write_new half" in steps.names
     return steps.names
 
 
-def break_off(case: Case, name: str) -> Site:
-    """A copy in which the action was killed half-way through the files that it changes."""
+def kill_midway(case: Case, name: str) -> Site:
+    """Return a copy in which the action was killed after half of the file replacements."""
     names = steps_of(case)
     middle = [number for number, step in enumerate(names, 1) if step == "exchange"][4]
     site = case.copy(name)
-    steps = Steps(kill, lambda at: at == middle)
-    assert in_child(lambda: case.act(site.open(steps))) == signal.SIGKILL
+    steps = Steps(kill, lambda number: number == middle)
+    assert in_child(lambda: case.run_action(site.open(steps))) == signal.SIGKILL
     edited = case.before.keys() & case.after.keys()
     assert any(site.tree()[path] == case.after[path] != case.before[path] for path in edited)
     assert any(site.tree()[path] == case.before[path] != case.after[path] for path in edited)
     return site
 
 
-def act_on(case: Case, site: Site, steps: Steps, *, torn: bool = False) -> None:
-    """Open the site as a new process does, and act."""
-    case.act(site.open(steps, torn=torn))
+def run_action_on(case: Case, site: Site, steps: Steps, *, torn: bool = False) -> None:
+    """Open the site as a new process does, and run the action."""
+    case.run_action(site.open(steps, torn=torn))
 
 
-def each_step(case: Case, **how: bool) -> Iterator[tuple[int, Site]]:
-    for number in range(1, len(steps_of(case, **how)) + 1, scale_step(1)):
+def each_step(case: Case, **options: bool) -> Iterator[tuple[int, Site]]:
+    for number in range(1, len(steps_of(case, **options)) + 1, scale_step(1)):
         site = case.copy(f"step{number}")
         yield number, site
         shutil.rmtree(site.folder)
 
 
-def test_the_case_has_twenty_files_and_every_kind_of_change(case: Case) -> None:
+def test_case_has_twenty_files_and_every_kind_of_change(case: Case) -> None:
     proposal = case.site.open().get("P1")
     assert len(proposal.files) >= 20
     assert {change.op.value for change in proposal.files} >= {"create", "edit", "delete", "rename"}
 
 
-def test_killed_at_every_step(case: Case) -> None:
+def test_files_are_all_old_or_all_new_after_a_kill_at_any_step(case: Case) -> None:
     outcomes = set()
     for number, site in each_step(case):
         steps = Steps(kill, partial(eq, number))
-        assert in_child(partial(act_on, case, site, steps)) == signal.SIGKILL
+        assert in_child(partial(run_action_on, case, site, steps)) == signal.SIGKILL
         lines = site.open().recover()
         case.check(site, lines)
         outcomes.add(lines[0].partition(":")[2] if lines else "")
     assert len(outcomes) == 3, "killed before the journal, rolled back, and completed"
 
 
-def test_killed_in_the_middle_of_a_write(tmp_path: Path) -> None:
+def test_files_are_all_old_or_all_new_after_a_kill_within_a_write(tmp_path: Path) -> None:
     case = make_case(tmp_path, "apply")
     for number, site in each_step(case, torn=True):
         steps = Steps(kill, partial(eq, number))
-        assert in_child(partial(act_on, case, site, steps, torn=True)) == signal.SIGKILL
+        assert in_child(partial(run_action_on, case, site, steps, torn=True)) == signal.SIGKILL
         lines = site.open().recover()
         assert len(lines) == 1
         case.check(site, lines)
@@ -240,12 +247,12 @@ def recover(site: Site, steps: Steps) -> None:
     site.open(steps).recover()
 
 
-def test_killed_at_every_step_of_the_recovery_too(tmp_path: Path) -> None:
+def test_recovery_killed_at_any_step_is_completed_by_the_next_one(tmp_path: Path) -> None:
     case = make_case(tmp_path, "apply")
-    broken_off = break_off(case, "broken")
+    killed_site = kill_midway(case, "broken")
     for number in range(1, 400, scale_step(1)):
         site = Site(tmp_path / f"again{number}")
-        shutil.copytree(broken_off.folder, site.folder)
+        shutil.copytree(killed_site.folder, site.folder)
         steps = Steps(kill, partial(eq, number))
         ended = in_child(partial(recover, site, steps))
         case.check(site, site.open().recover())
@@ -256,27 +263,27 @@ def test_killed_at_every_step_of_the_recovery_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
-def test_a_full_disk_at_any_step_leaves_every_file_as_it_was(tmp_path: Path) -> None:
+def test_full_disk_at_any_step_leaves_all_files_unchanged(tmp_path: Path) -> None:
     assert fail_once(make_case(tmp_path, "apply"), no_space) >= 50 // scale_step(1)
 
 
-def test_a_disk_that_fails_once_leaves_every_file_as_it_was(case: Case) -> None:
+def test_disk_failure_at_any_step_leaves_all_files_unchanged(case: Case) -> None:
     assert fail_once(case, broken) >= 50 // scale_step(1)
 
 
 @pytest.mark.parametrize("fault", [no_space, pytest.param(broken, marks=pytest.mark.soak)])
-def test_a_write_that_fails_half_way_restores_every_file(tmp_path: Path, fault: Callable[[str], None]) -> None:
+def test_partial_write_failure_restores_all_files(tmp_path: Path, fault: Callable[[str], None]) -> None:
     assert fail_once(make_case(tmp_path, "apply"), fault, torn=True) >= 16 // scale_step(1)
 
 
 def fail_once(case: Case, fault: Callable[[str], None], torn: bool = False) -> int:
-    """Fail at every step in turn; returns how many of them the action could not get over."""
+    """Fail at each step in turn; return how many failures the action reported."""
     refused = 0
     for number, site in each_step(case, torn=torn):
         steps = Steps(fault, partial(eq, number))
         service = site.open(steps, torn=torn)
         try:
-            case.act(service)
+            case.run_action(service)
         except Exception as error:
             refused += 1
             assert "\n" not in str(error)
@@ -286,21 +293,21 @@ def fail_once(case: Case, fault: Callable[[str], None], torn: bool = False) -> i
             assert site.open().recover() == []
             assert site.open().get("P1").state is case.states[0]
             if number % 5 == 0:
-                case.act(site.open())
+                case.run_action(site.open())
         else:
-            # What fails after the change set is closed is tidying up, which the next start does again.
+            # After the journal record is closed, only cleanup can fail; the next start repeats it.
             site.open().recover()
         case.check(site, [])
     return refused
 
 
-def test_a_disk_that_fails_for_good_is_recovered_from_once_it_works(tmp_path: Path) -> None:
+def test_recovery_succeeds_after_a_permanent_disk_failure_ends(tmp_path: Path) -> None:
     case = make_case(tmp_path, "apply")
     needed = 0
     for number, site in each_step(case):
         steps = Steps(broken, partial(le, number))
         try:
-            case.act(site.open(steps))
+            case.run_action(site.open(steps))
         except RecoveryNeeded as error:
             needed += 1
             assert "start signoff again" in str(error)
@@ -310,7 +317,7 @@ def test_a_disk_that_fails_for_good_is_recovered_from_once_it_works(tmp_path: Pa
     assert needed > 20 // scale_step(1)
 
 
-def test_a_full_disk_is_noticed_before_anything_is_written(tmp_path: Path) -> None:
+def test_full_disk_is_detected_before_the_first_write(tmp_path: Path) -> None:
     case = make_case(tmp_path, "apply")
     site = case.copy("full")
 
@@ -328,9 +335,9 @@ def test_a_full_disk_is_noticed_before_anything_is_written(tmp_path: Path) -> No
     case.check(site, [])
 
 
-def test_a_file_that_someone_changed_after_the_crash_stays_and_the_rest_is_rolled_back(tmp_path: Path) -> None:
+def test_recovery_keeps_a_file_changed_after_the_crash_and_rolls_back_the_rest(tmp_path: Path) -> None:
     case = make_case(tmp_path, "apply")
-    site = break_off(case, "changed")
+    site = kill_midway(case, "changed")
     assert site.tree()["edit3.txt"] == case.after["edit3.txt"]
     (site.root / "edit3.txt").write_text("mine\n")
     lines = site.open().recover()
@@ -347,9 +354,9 @@ def test_a_file_that_someone_changed_after_the_crash_stays_and_the_rest_is_rolle
 
 
 @pytest.mark.parametrize("decide", ["approve", "deny", "refresh"])
-def test_the_next_write_first_finishes_what_a_dead_process_left(tmp_path: Path, decide: str) -> None:
+def test_next_write_first_recovers_after_a_killed_process(tmp_path: Path, decide: str) -> None:
     case = make_case(tmp_path, "apply")
-    site = break_off(case, "left")
+    site = kill_midway(case, "left")
     service = site.open()
     service.rebase_pending() if decide == "refresh" else getattr(service, decide)("P1")
     assert site.tree() == (case.after if decide == "approve" else case.before)
@@ -357,7 +364,7 @@ def test_the_next_write_first_finishes_what_a_dead_process_left(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_during_an_apply_lets_it_finish(case: Case, number: signal.Signals) -> None:
+def test_apply_finishes_before_a_signal_ends_the_process(case: Case, number: signal.Signals) -> None:
     site = case.copy(number.name)
     middle = len(steps_of(case)) // 2
 
@@ -365,12 +372,12 @@ def test_a_signal_during_an_apply_lets_it_finish(case: Case, number: signal.Sign
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
 
-    assert in_child(partial(act_on, case, site, Steps(interrupt, partial(eq, middle)))) == number
+    assert in_child(partial(run_action_on, case, site, Steps(interrupt, partial(eq, middle)))) == number
     assert site.tree() == case.after
     assert site.open().recover() == []
 
 
-def test_next_decision_clears_what_a_killed_process_left(tmp_path: Path) -> None:
+def test_next_decision_removes_temporary_files_of_a_killed_process(tmp_path: Path) -> None:
     site = make_case(tmp_path, "apply").site
     service = site.open()
     draft = service.new_draft("session")
@@ -383,7 +390,7 @@ def test_next_decision_clears_what_a_killed_process_left(tmp_path: Path) -> None
     assert not any(".signoff-" in path for path in site.tree())
 
 
-def test_every_changing_operation_of_the_ports_is_a_step() -> None:
+def test_every_changing_operation_of_the_filesystem_is_a_step() -> None:
     names = {name for name in vars(PosixFilesystem) if not name.startswith("_")}
     assert names - CHANGING == {
         "kind",

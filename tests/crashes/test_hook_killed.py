@@ -1,4 +1,4 @@
-"""`signoff hook` killed at any instant: nothing is written, the agent is denied, and the store is whole."""
+"""`signoff hook` is killed at a random instant: it writes no file, denies the call, and the store stays intact."""
 
 import json
 import os
@@ -14,13 +14,15 @@ from app.doors.hook.agents import HookOptions, find_agent
 from app.doors.hook.hook_installation import make_hook_command
 from tests.commands.agent_calls import AGENTS, Agent
 
-LONGEST = 0.25
-"""Seconds; by then a call is answered where nothing else runs."""
+MAX_SECONDS = 0.25
+"""Maximum delay of a kill in seconds; an idle machine answers a call within this time."""
 
 
-def killed_at(instant: float, payload: str, workspace: Path, environment: Mapping[str, str], agent: str) -> None:
-    """One call, as the settings have it made, of which the hook is killed at an instant; it has to be a denial."""
-    # The hook is the child of the shell that the agent starts: its id comes first.
+def call_hook_and_kill(
+    instant: float, payload: str, workspace: Path, environment: Mapping[str, str], agent: str
+) -> None:
+    """Call the hook as the agent's settings do, kill it after `instant` seconds, and assert the denial."""
+    # The hook is the child of the shell that the agent starts: the shell prints its id first.
     line = make_hook_command(find_agent(agent), HookOptions()).replace(
         "signoff hook", "sh -c 'echo $$; exec signoff hook \"$@\"' -"
     )
@@ -48,7 +50,7 @@ def killed_at(instant: float, payload: str, workspace: Path, environment: Mappin
 
 
 @pytest.mark.parametrize("instants", [3, pytest.param(50, marks=pytest.mark.marathon)], ids=["a few", "fifty"])
-def test_killed_at_random_instants_it_writes_nothing_and_denies(instants: int, tmp_path: Path) -> None:
+def test_hook_killed_at_random_instants_writes_nothing_and_denies(instants: int, tmp_path: Path) -> None:
     workspace = tmp_path / "workspace"
     workspace.mkdir()
     text = "".join(f"line {number:02}\n" for number in range(1_000))
@@ -59,12 +61,12 @@ def test_killed_at_random_instants_it_writes_nothing_and_denies(instants: int, t
     for number in range(instants):
         agent = Agent(AGENTS[number % len(AGENTS)], workspace, f"session-{number}")
         (payload,) = agent.responds(agent.edits("notes.txt", "line 03", f"three {number}"))
-        killed_at(dice.uniform(0, LONGEST), json.dumps(payload), workspace, environment, agent.name)
+        call_hook_and_kill(dice.uniform(0, MAX_SECONDS), json.dumps(payload), workspace, environment, agent.name)
         assert {path.name for path in workspace.iterdir()} == {"notes.txt"}
         assert (workspace / "notes.txt").read_text() == text
     done = subprocess.run(
         ["signoff", "proposals", "--json"], cwd=workspace, env=environment, capture_output=True, text=True, check=True
     )
-    found = json.loads(done.stdout)
-    assert len(found) <= instants
-    assert all([file["path"] for file in proposal["files"]] == ["notes.txt"] for proposal in found)
+    proposals = json.loads(done.stdout)
+    assert len(proposals) <= instants
+    assert all([file["path"] for file in proposal["files"]] == ["notes.txt"] for proposal in proposals)

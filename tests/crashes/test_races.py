@@ -1,5 +1,7 @@
-"""Somebody changes one of the files at any step of an apply, also where it is killed: nothing of theirs is lost, the
-other files are all old or all new, and the next start ends it."""
+"""Another process changes a file at any step of an apply, also of a killed one.
+
+Its change is never lost, the other files are all old or all new, and the next start completes the operation.
+"""
 
 import copy
 import errno
@@ -29,8 +31,8 @@ from tests.examples import scale_step
 from tests.unit.proposals.faults import CHANGING, Watched
 from tests.unit.proposals.memory_store import MemoryStore
 
-LIMIT = 4096
-"""Bytes that a file may have to be read at all."""
+READ_LIMIT = 4096
+"""Maximum number of bytes of a file that is read."""
 OLD = {
     "edit1": b"one\ntwo\n",
     "edit2": b"one\ntwo\n",
@@ -59,17 +61,17 @@ INTRUDERS = (
     "nothing",
     "written to",
 )
-MOMENTS = 40
-"""More than an apply of these files has steps."""
+MAX_STEPS = 40
+"""Upper limit of the number of steps of an apply of these files."""
 
 
 class Killed(BaseException):
-    """The process ends here: nothing that follows an `Exception` is run."""
+    """The process is killed: no handler of `Exception` runs."""
 
 
 @dataclass
 class Script:
-    """What happens before which step of the disk and the store."""
+    """Actions that run before given steps of the disk and the store."""
 
     at: dict[int, Callable[[], None]] = field(default_factory=dict)
     names: list[str] = field(default_factory=list)
@@ -79,16 +81,16 @@ class Script:
         self.at.get(len(self.names), lambda: None)()
 
 
-class Stepping(PosixFilesystem):
-    """The disk, with a step before each change of it, also inside of an exchange that takes several."""
+class SteppedFilesystem(PosixFilesystem):
+    """The disk, with a step before each change, also within an exchange that takes several changes."""
 
     def __init__(self, root: Path, script: Script) -> None:
-        super().__init__(root, LIMIT)
+        super().__init__(root, READ_LIMIT)
         self._script = script
 
 
-def _stepping(name: str) -> Callable[..., Any]:
-    def method(self: Stepping, *arguments: Any) -> Any:
+def _step_method(name: str) -> Callable[..., Any]:
+    def method(self: SteppedFilesystem, *arguments: Any) -> Any:
         self._script.reach(name)
         return getattr(PosixFilesystem, name)(self, *arguments)
 
@@ -96,7 +98,7 @@ def _stepping(name: str) -> Callable[..., Any]:
 
 
 for _name in CHANGING & vars(PosixFilesystem).keys():
-    setattr(Stepping, _name, _stepping(_name))
+    setattr(SteppedFilesystem, _name, _step_method(_name))
 
 
 def kill() -> None:
@@ -104,7 +106,7 @@ def kill() -> None:
 
 
 def write_old(root: Path) -> None:
-    """Make the workspace."""
+    """Write the old files of the workspace."""
     for path, data in OLD.items():
         if data is not None:
             (root / path).parent.mkdir(parents=True, exist_ok=True)
@@ -112,13 +114,13 @@ def write_old(root: Path) -> None:
 
 
 @functools.cache
-def staged() -> MemoryStore:
-    """What the proposal has put into the store: the same for each site, and half of what one would cost."""
+def make_staged_store() -> MemoryStore:
+    """Return the store with the staged proposal; cached, because it is the same for each site."""
     store = MemoryStore()
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder, "workspace")
         write_old(root)
-        service = ProposalService(Workspace(root, read_limit=LIMIT), store, Path(folder, "lock"))
+        service = ProposalService(Workspace(root, read_limit=READ_LIMIT), store, Path(folder, "lock"))
         draft = service.new_draft("session")
         for path in ("edit1", "edit2"):
             draft.edit(path, [Replacement("two", "2")])
@@ -131,49 +133,53 @@ def staged() -> MemoryStore:
 
 
 class Site:
-    """A workspace with a proposal over six files, and somebody who changes one of them."""
+    """A workspace with a proposal of six files, and an intruder who changes one of them."""
 
     def __init__(self, folder: Path, victim: str, intruder: str) -> None:
         self.folder, self.victim, self.intruder = folder, victim, intruder
         self.root = folder / "workspace"
-        self.store = copy.deepcopy(staged())
-        self.told: list[str] = []
+        self.store = copy.deepcopy(make_staged_store())
+        self.messages: list[str] = []
         write_old(self.root)
         self.node: os.stat_result | None = None
-        self._staged = folder / "staged"
-        self._stage()
-        self.staged = self._staged.lstat()
+        self._intruder_path = folder / "intruder"
+        self._prepare_intruder()
+        self.staged_node = self._intruder_path.lstat()
 
     def service(self, script: Script | None = None) -> ProposalService:
-        workspace = Workspace(self.root, read_limit=LIMIT)
-        disk = PosixFilesystem(workspace.root, LIMIT) if script is None else Stepping(workspace.root, script)
+        workspace = Workspace(self.root, read_limit=READ_LIMIT)
+        disk = (
+            PosixFilesystem(workspace.root, READ_LIMIT)
+            if script is None
+            else SteppedFilesystem(workspace.root, script)
+        )
         store: Any = self.store if script is None else Watched(self.store, script)  # type: ignore[arg-type]
         service = ProposalService(workspace, store, self.folder / "lock", disk)
-        service.notify = self.told.append
+        service.notify = self.messages.append
         return service
 
-    def _stage(self) -> None:
+    def _prepare_intruder(self) -> None:
         match self.intruder:
             case "link":
-                self._staged.symlink_to("/etc/hostname")
+                self._intruder_path.symlink_to("/etc/hostname")
             case "pipe":
-                os.mkfifo(self._staged)
+                os.mkfifo(self._intruder_path)
             case "folder":
-                self._staged.mkdir()
-                (self._staged / "inside").write_bytes(b"mine\n")
+                self._intruder_path.mkdir()
+                (self._intruder_path / "inside").write_bytes(b"mine\n")
             case "huge":
-                self._staged.write_bytes(b"x" * (LIMIT + 1))
+                self._intruder_path.write_bytes(b"x" * (READ_LIMIT + 1))
             case "same as old":
-                self._staged.write_bytes(OLD[self.victim] or b"mine\n")
+                self._intruder_path.write_bytes(OLD[self.victim] or b"mine\n")
             case "same as new":
-                self._staged.write_bytes(NEW[self.victim] or b"mine\n")
+                self._intruder_path.write_bytes(NEW[self.victim] or b"mine\n")
             case _:
-                self._staged.write_bytes(b"mine\n")
+                self._intruder_path.write_bytes(b"mine\n")
         if self.intruder == "unreadable":
-            self._staged.chmod(0)
+            self._intruder_path.chmod(0)
 
     def intrude(self) -> None:
-        """What somebody does at the chosen moment."""
+        """Make the intruder's change."""
         path = self.root / self.victim
         path.parent.mkdir(exist_ok=True)
         if self.intruder == "written to":
@@ -183,35 +189,37 @@ class Site:
             return
         path.unlink(missing_ok=True)
         if self.intruder != "nothing":
-            self._staged.rename(path)
+            self._intruder_path.rename(path)
             self.node = path.lstat()
 
     def check(self) -> None:
-        """Whole but for the victim, whose intruder is there or where it was told; nothing else lies about."""
+        """Assert that all other files are old or new, and that the intruder's file is in its place or at a reported
+        path.
+        """
         names = {path.relative_to(self.root).as_posix(): path for path in self.root.rglob("*")}
         files = {name: path for name, path in names.items() if not path.is_dir() or path.is_symlink()}
         others = [path for path in OLD if path != self.victim]
         now = {path: files[path].read_bytes() if path in files else None for path in others}
         assert now in ({path: OLD[path] for path in others}, {path: NEW[path] for path in others})
         state = self.service().get("P1").state
-        new = now == {path: NEW[path] for path in others}
-        assert (state is ProposalState.APPLIED) == new
+        all_new = now == {path: NEW[path] for path in others}
+        assert (state is ProposalState.APPLIED) == all_new
         assert not [name for name in names if ".signoff-" in name]
-        words = " ".join(self.told)
+        report = " ".join(self.messages)
         for name in files.keys() - OLD.keys() - {f"{self.victim}/inside"}:
             assert ".kept-P1-" in name
-            assert name.removesuffix("/inside") in words
+            assert name.removesuffix("/inside") in report
         if self.node is not None:
-            own = (self.node.st_dev, self.node.st_ino)
-            found = [path for path in names.values() if (path.lstat().st_dev, path.lstat().st_ino) == own]
-            if self.intruder == "written to" and not found:
-                # It was one of ours: the bytes count, wherever they were copied to.
-                found = [path for path in files.values() if path.read_bytes().endswith(b"mine\n")]
-            assert found, "the intruder is gone"
+            intruder_id = (self.node.st_dev, self.node.st_ino)
+            paths = [path for path in names.values() if (path.lstat().st_dev, path.lstat().st_ino) == intruder_id]
+            if self.intruder == "written to" and not paths:
+                # The file was ours: its bytes must exist, perhaps in a copy.
+                paths = [path for path in files.values() if path.read_bytes().endswith(b"mine\n")]
+            assert paths, "the intruder's file is lost"
             if self.intruder == "written to":
-                assert found[0].read_bytes().endswith(b"mine\n")
+                assert paths[0].read_bytes().endswith(b"mine\n")
             if self.intruder == "folder":
-                assert (found[0] / "inside").read_bytes() == b"mine\n"
+                assert (paths[0] / "inside").read_bytes() == b"mine\n"
 
 
 @pytest.fixture(scope="module")
@@ -219,12 +227,12 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Path]:
     return lambda: tmp_path_factory.mktemp("race")
 
 
-def play(site: Site, script: Script, act: Callable[[ProposalService], Any]) -> None:
-    """Let a process do something, as far as it gets."""
+def run_until_killed(site: Site, script: Script, action: Callable[[ProposalService], Any]) -> None:
+    """Run an action with a script until it ends, fails or is killed."""
     try:
-        site.told += act(site.service(script)) or []
+        site.messages += action(site.service(script)) or []
     except ProposalError as error:
-        site.told.append(str(error))
+        site.messages.append(str(error))
     except Killed:
         pass
 
@@ -233,21 +241,21 @@ def approve(service: ProposalService) -> None:
     service.approve("P1")
 
 
-def ends(site: Site) -> None:
-    """The next start puts everything right, and the one after it has nothing left to do."""
-    site.told += site.service().recover()
+def assert_recovers(site: Site) -> None:
+    """Assert that the next start recovers, and that a second recovery finds nothing to do."""
+    site.messages += site.service().recover()
     site.check()
     assert site.service().recover() == []
     site.check()
 
 
-def test_apply_passes_every_kind_of_step(folders: Callable[[], Path]) -> None:
+def test_apply_has_every_kind_of_step(folders: Callable[[], Path]) -> None:
     site, script = Site(folders(), "edit1", "nothing"), Script()
-    play(site, script, approve)
+    run_until_killed(site, script, approve)
     assert {"exchange", "move_to_temp", "move_to_path", "write_new", "mark_journal_prepared", "make_folder"} <= set(
         script.names
     )
-    assert 15 < len(script.names) < MOMENTS
+    assert 15 < len(script.names) < MAX_STEPS
 
 
 @pytest.mark.parametrize("killed", [False, True], ids=["alive", "killed"])
@@ -255,65 +263,69 @@ def test_apply_passes_every_kind_of_step(folders: Callable[[], Path]) -> None:
 @pytest.mark.parametrize(
     "victim", ["edit1", *(pytest.param(path, marks=pytest.mark.soak) for path in ("gone1", "made1"))]
 )
-def test_a_file_changes_at_any_step(folders: Callable[[], Path], victim: str, intruder: str, killed: bool) -> None:
-    for moment in range(1, MOMENTS, scale_step(1)):
+def test_intruder_at_any_step_loses_nothing(
+    folders: Callable[[], Path], victim: str, intruder: str, killed: bool
+) -> None:
+    for moment in range(1, MAX_STEPS, scale_step(1)):
         site, script = Site(folders(), victim, intruder), Script()
         script.at[moment] = site.intrude
         if killed:
             script.at[moment + 1] = kill
-        play(site, script, approve)
-        ends(site)
+        run_until_killed(site, script, approve)
+        assert_recovers(site)
         shutil.rmtree(site.folder)
         if len(script.names) < moment:
             break
 
 
-@pytest.mark.parametrize("one_step", [True, False], ids=["exchange", "no exchange"])
+@pytest.mark.parametrize("has_exchange", [True, False], ids=["exchange", "no exchange"])
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     victim=st.sampled_from(sorted(OLD)),
     intruder=st.sampled_from(INTRUDERS),
-    moment=st.integers(1, MOMENTS),
-    killed=st.integers(1, MOMENTS),
-    recovered=st.integers(1, MOMENTS),
-    late=st.booleans(),
+    moment=st.integers(1, MAX_STEPS),
+    killed=st.integers(1, MAX_STEPS),
+    recovered=st.integers(1, MAX_STEPS),
+    in_recovery=st.booleans(),
 )
-def test_somebody_changes_a_file_of_a_killed_apply_or_of_its_killed_recovery(
+def test_intruder_in_a_killed_apply_or_a_killed_recovery_loses_nothing(
     folders: Callable[[], Path],
     monkeypatch: pytest.MonkeyPatch,
-    one_step: bool,
+    has_exchange: bool,
     victim: str,
     intruder: str,
     moment: int,
     killed: int,
     recovered: int,
-    late: bool,
+    in_recovery: bool,
 ) -> None:
-    if not one_step:
+    if not has_exchange:
         monkeypatch.setattr("app.proposals.files.filesystem._renameat2", lambda: None)
     site = Site(folders(), victim, intruder)
     apply, recover = Script({killed: kill}), Script({recovered: kill})
-    chosen = recover if late else apply
-    due = chosen.at.get(moment, lambda: None)
+    script = recover if in_recovery else apply
+    previous_action = script.at.get(moment, lambda: None)
 
     def intrude() -> None:
         site.intrude()
-        due()
+        previous_action()
 
-    chosen.at[moment] = intrude
-    play(site, apply, approve)
-    play(site, recover, lambda service: service.recover())
-    ends(site)
+    script.at[moment] = intrude
+    run_until_killed(site, apply, approve)
+    run_until_killed(site, recover, lambda service: service.recover())
+    assert_recovers(site)
     shutil.rmtree(site.folder)
 
 
 @pytest.mark.parametrize("killed", [False, True], ids=["alive", "killed"])
 @pytest.mark.parametrize("kind", ["link", "folder", "file", "nothing"])
 @pytest.mark.parametrize("name", ["sub", "new"])
-def test_a_folder_is_moved_at_any_step(folders: Callable[[], Path], name: str, kind: str, killed: bool) -> None:
-    """Nothing is written through a link, and the files outside of the folder are whole."""
+def test_moved_folder_at_any_step_loses_nothing(
+    folders: Callable[[], Path], name: str, kind: str, killed: bool
+) -> None:
+    """Nothing is written through a link, and the files outside of the folder stay intact."""
     others = [path for path in OLD if not path.startswith(f"{name}/")]
-    for moment in range(1, MOMENTS, scale_step(1)):
+    for moment in range(1, MAX_STEPS, scale_step(1)):
         site, script = Site(folders(), "edit1", "nothing"), Script()
         outside = site.folder / "outside"
         outside.mkdir()
@@ -335,7 +347,7 @@ def test_a_folder_is_moved_at_any_step(folders: Callable[[], Path], name: str, k
         script.at[moment] = intrude
         if killed:
             script.at[moment + 1] = kill
-        play(site, script, approve)
+        run_until_killed(site, script, approve)
         site.service().recover()
         assert site.service().recover() == []
         now = {path: file.read_bytes() if (file := site.root / path).is_file() else None for path in others}
@@ -349,41 +361,41 @@ def test_a_folder_is_moved_at_any_step(folders: Callable[[], Path], name: str, k
         shutil.rmtree(site.folder)
 
 
-def test_a_real_race(folders: Callable[[], Path]) -> None:
-    """Another process, at a moment that nobody chose."""
-    moments = random.Random(1)
+def test_intruder_process_at_a_random_moment_loses_nothing(folders: Callable[[], Path]) -> None:
+    """Another process, at a random moment."""
+    dice = random.Random(1)
     for intruder, victim in product(("link", "pipe", "huge", "file"), ("edit1", "gone1", "made1")):
         site = Site(folders(), victim, intruder)
-        rival = os.fork()
-        if not rival:
-            time.sleep(moments.uniform(0, 0.004))
+        child = os.fork()
+        if not child:
+            time.sleep(dice.uniform(0, 0.004))
             site.intrude()
             os._exit(0)
-        moments.random()
-        play(site, Script(), approve)
-        assert os.waitpid(rival, 0)[1] == 0
-        site.node = site.staged
-        ends(site)
+        dice.random()
+        run_until_killed(site, Script(), approve)
+        assert os.waitpid(child, 0)[1] == 0
+        site.node = site.staged_node
+        assert_recovers(site)
 
 
-def test_the_next_decision_reports_what_recovery_kept(folders: Callable[[], Path]) -> None:
+def test_next_decision_reports_the_file_that_recovery_kept(folders: Callable[[], Path]) -> None:
     site = Site(folders(), "edit1", "file")
     script = Script()
-    play(site, script, approve)
-    swapped = script.names.index("exchange") + 1
+    run_until_killed(site, script, approve)
+    exchange_step = script.names.index("exchange") + 1
     site = Site(folders(), "edit1", "file")
-    play(site, Script({swapped + 1: site.intrude, swapped + 2: kill}), approve)
+    run_until_killed(site, Script({exchange_step + 1: site.intrude, exchange_step + 2: kill}), approve)
     site.service().rebase_pending()
-    [line] = site.told
+    [line] = site.messages
     assert "edit1.kept-P1-" in line
     site.check()
 
 
-def test_a_recovery_that_cannot_be_recorded_says_so_once_and_ends_later(folders: Callable[[], Path]) -> None:
+def test_unrecorded_recovery_is_reported_once_and_completed_later(folders: Callable[[], Path]) -> None:
     site, script = Site(folders(), "edit1", "nothing"), Script()
-    play(site, script, approve)
+    run_until_killed(site, script, approve)
     site = Site(folders(), "edit1", "nothing")
-    play(site, Script({script.names.index("exchange") + 2: kill}), approve)
+    run_until_killed(site, Script({script.names.index("exchange") + 2: kill}), approve)
 
     def full(name: str) -> None:
         if name == "close_journal_record":
@@ -395,18 +407,18 @@ def test_a_recovery_that_cannot_be_recorded_says_so_once_and_ends_later(folders:
     assert "every file is as before" in line
     assert "could not be recorded yet (no space left on device)" in line
     service.rebase_pending()
-    assert site.told == [], "said once"
+    assert site.messages == [], "reported once"
     site.store.before_write = lambda name: None
     [line] = service.recover()
     assert "recorded" not in line
-    site.told.append(line)
-    ends(site)
+    site.messages.append(line)
+    assert_recovers(site)
 
 
 def test_write_during_a_replacement_is_kept(folders: Callable[[], Path]) -> None:
     site, script = Site(folders(), "edit1", "nothing"), Script()
-    play(site, script, approve)
-    late = script.names.index("close_journal_record") + 1
+    run_until_killed(site, script, approve)
+    in_recovery = script.names.index("close_journal_record") + 1
     site = Site(folders(), "edit1", "nothing")
     with (site.root / "edit1").open("ab") as editor:
 
@@ -414,8 +426,8 @@ def test_write_during_a_replacement_is_kept(folders: Callable[[], Path]) -> None
             editor.write(b"mine\n")
             editor.flush()
 
-        play(site, Script({late: write}), approve)
-    [line] = site.told
+        run_until_killed(site, Script({in_recovery: write}), approve)
+    [line] = site.messages
     [kept] = [path for path in site.root.iterdir() if "kept" in path.name]
     assert kept.name in line
     assert kept.read_bytes() == b"one\ntwo\nmine\n"
