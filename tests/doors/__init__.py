@@ -1,1 +1,1 @@
-"""Real agents against a scripted model: Claude Code, Codex and Gemini CLI, where they are installed."""
+"""Real agents with a scripted model: Claude Code, Codex, Gemini CLI and others, if they are installed."""

@@ -1,4 +1,4 @@
-"""Runs an agent as its user would: in a repository and a home of its own, one prompt at a time, in one session."""
+"""Run an agent as its user would: in a repository and a home folder, with one prompt at a time, in one session."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from app.doors.hook.agent_trial import ScriptedCall as Call
 from app.doors.hook.agents import find_agent, parse_hook_options
 
 FOLDER = "SIGNOFF_AGENTS"
-"""The environment variable that names where npm has installed the agents (`npm install --prefix`), off the path."""
+"""Environment variable with the folder in which npm has installed the agents (`npm install --prefix`)."""
 PACKAGES = {
     "claude": "@anthropic-ai/claude-code",
     "codex": "@openai/codex",
@@ -26,18 +26,18 @@ PACKAGES = {
     "kimi": "@moonshot-ai/kimi-code",
 }
 SETTINGS = tuple(f".{name}/" for name in ("claude", "codex", "gemini", "qwen", "github", "opencode", "factory"))
-"""Folders of the agents' own settings."""
-_SECONDS = 120
+"""Folders of the agents' settings."""
+_MAX_SECONDS = 120
 
 
 def program(agent: str) -> str | None:
-    """Where an agent is installed; None if it is not."""
+    """Return the path of an installed agent; None if it is not installed."""
     folder = os.environ.get(FOLDER)
     return shutil.which(agent, path=f"{folder}/node_modules/.bin" if folder else None)
 
 
-class Driven:
-    """An agent, its model, and the workspace in which it works."""
+class DrivenAgent:
+    """An agent, its model and its workspace."""
 
     def __init__(self, agent: str, folder: Path, model: ScriptedModel, *, code_mode: bool = False) -> None:
         self.agent = agent
@@ -45,12 +45,12 @@ class Driven:
         self._scratch = AgentScratchFolders(agent, folder, model.url, uses_code_mode=code_mode)
         self.workspace = self._scratch.workspace
         self._environment = self._scratch.environment
-        # The program that the settings name has to be found, also where it is not installed for the user.
-        self.put_first(Path(sys.executable).parent)
+        # The program in the agent's settings must be found, even if the user has not installed it.
+        self.prepend_to_path(Path(sys.executable).parent)
         self._prompts = 0
 
     def commit(self, files: Mapping[str, str]) -> None:
-        """The repository as the agent finds it."""
+        """Create the repository with these files."""
         for name, text in files.items():
             (self.workspace / name).write_bytes(text.encode())
         self.git("init", "-q")
@@ -61,13 +61,13 @@ class Driven:
         command = ["git", *arguments]
         return subprocess.run(command, cwd=self.workspace, capture_output=True, text=True, check=True).stdout
 
-    def changed(self) -> list[str]:
-        """What of the workspace differs from what was committed, the agent's own settings aside."""
+    def changed_paths(self) -> list[str]:
+        """Return the paths that differ from the commit, without the agent's settings."""
         lines = self.git("status", "--porcelain", "--untracked-files=all").splitlines()
         return [line[3:] for line in lines if not line[3:].startswith(SETTINGS)]
 
     def signoff(self, *arguments: str) -> str:
-        """Run a command of signoff's in the workspace."""
+        """Run a signoff command in the workspace and return its output."""
         command = [sys.executable, "-P", "-m", "signoff", *arguments]
         done = subprocess.run(
             command, cwd=self.workspace, env=self._environment, capture_output=True, text=True, check=False
@@ -76,11 +76,11 @@ class Driven:
         return done.stdout
 
     def proposals(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = json.loads(self.signoff("proposals", "--all", "--json"))
-        return [one for one in found if one["origin"]["kind"] == "agent"]
+        proposals: list[dict[str, Any]] = json.loads(self.signoff("proposals", "--all", "--json"))
+        return [proposal for proposal in proposals if proposal["origin"]["kind"] == "agent"]
 
     def install(self, *options: str) -> None:
-        """Have signoff propose the agent's settings, and approve that; where only the user can, do as it says."""
+        """Propose the agent's settings and approve them; follow the instructions if only the user can change them."""
         if not find_agent(self.agent).settings:
             install_hook_in_scratch(
                 find_agent(self.agent), self._scratch, parse_hook_options([self.agent, *options])[2]
@@ -89,50 +89,50 @@ class Driven:
         staged = json.loads(self.signoff("doors", "install", self.agent, *options, "--json"))
         self.signoff("approve", staged["id"])
 
-    def put_first(self, folder: Path) -> None:
-        """Have programs be looked for in a folder first."""
+    def prepend_to_path(self, folder: Path) -> None:
+        """Search this folder first for programs."""
         self._environment["PATH"] = f"{folder}{os.pathsep}{self._environment['PATH']}"
 
     def start_shells_with(self, line: str) -> None:
-        """Have each bash of the agent run a line first; `.zshenv` would do that in zsh."""
-        # bash reads that file also where its input is a socket, as Node's pipes are.
+        """Make each bash of the agent run a line first; `.zshenv` would do this in zsh."""
+        # bash also reads this file if its input is a socket, like the pipes of Node.
         file = Path(self._environment["HOME"]) / ".bashrc"
         file.write_text(f"{line}\n")
         self._environment["BASH_ENV"] = str(file)
 
-    def says(self, words: str, *script: Sequence[Call]) -> str:
-        """The user's prompt, and how the model answers; what the agent printed."""
+    def send_prompt(self, words: str, *script: Sequence[Call]) -> str:
+        """Send a prompt of the user and let the model answer by a script; return the agent's output."""
         self.model.script[:] = list(script)
-        printed = self.runs(*self._scratch.arguments(words, again=bool(self._prompts)))
+        printed = self.run_agent(*self._scratch.arguments(words, again=bool(self._prompts)))
         self._prompts += 1
         return printed
 
-    def runs(self, *words: str) -> str:
-        """Run the agent with these words; what it printed."""
-        found = program(self.agent)
-        assert found is not None
+    def run_agent(self, *arguments: str) -> str:
+        """Run the agent with these arguments; return its output."""
+        executable = program(self.agent)
+        assert executable is not None
         done = subprocess.run(
-            [found, *words],
+            [executable, *arguments],
             cwd=self.workspace,
             env=self._environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=_SECONDS,
+            timeout=_MAX_SECONDS,
             check=False,
         )
         return done.stdout + done.stderr
 
-    def sent(self) -> str:
-        """The last request, as text in which all that was sent can be found."""
+    def last_request(self) -> str:
+        """Return the last request as JSON."""
         return json.dumps(self.model.requests[-1], ensure_ascii=False)
 
-    # The calls of each agent
+    # Tool calls of each agent
 
-    def writes(self, path: str, text: str) -> Call:
+    def write_call(self, path: str, text: str) -> Call:
         return self._scratch.make_write_call(path, text)
 
-    def edits(self, path: str, old: str, new: str, **more: object) -> Call:
+    def edit_call(self, path: str, old: str, new: str, **more: object) -> Call:
         absolute = str(self.workspace / path)
         common = {"file_path": str(self.workspace / path), "old_string": old, "new_string": new, **more}
         match self.agent:
@@ -155,7 +155,7 @@ class Driven:
             case _:
                 return Call("edit", common)
 
-    def commands(self, line: str) -> Call:
+    def command_call(self, line: str) -> Call:
         match self.agent:
             case "claude" | "kimi":
                 return Call("Bash", {"command": line})
@@ -169,7 +169,7 @@ class Driven:
             case _:
                 return Call("run_shell_command", {"command": line, "is_background": False})
 
-    def reads(self, path: str) -> Call:
+    def read_call(self, path: str) -> Call:
         match self.agent:
             case "claude" | "droid":
                 return Call("Read", {"file_path": str(self.workspace / path)})

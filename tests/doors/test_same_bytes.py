@@ -1,4 +1,4 @@
-"""What is proposed is what the agent would have written: the same calls with the hook and without it."""
+"""A proposal holds the bytes that the agent would write: the same calls with and without the hook."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 from app.doors.hook.agent_trial import ScriptedCall as Call
 from app.doors.hook.agent_trial import ScriptedModel
-from tests.doors.driving import FOLDER, PACKAGES, SETTINGS, Driven, program
+from tests.doors.driving import FOLDER, PACKAGES, SETTINGS, DrivenAgent, program
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -35,34 +35,34 @@ FILES = {
 }
 
 
-def common(driven: Driven) -> list[Call]:
-    """Calls that every agent can make."""
+def common_calls(driven: DrivenAgent) -> list[Call]:
+    """Return calls that every agent can make."""
     return [
-        driven.edits("crlf.txt", "two", "zwei\nzweieinhalb"),
-        driven.edits("mixed.txt", "two", "zwei"),
-        driven.edits("end.txt", "three", "drei"),
-        driven.edits("space.txt", "\treturn 1", "\treturn 2  "),
-        driven.edits("unicode.txt", "zwei", "two – “2”"),
-        driven.edits("bom.txt", "two", "zwei"),
-        # Copilot makes no folder, and writes nothing where there is none.
-        driven.writes("new.txt" if driven.agent == "copilot" else "folder/new.txt", "new\nlines\n"),
+        driven.edit_call("crlf.txt", "two", "zwei\nzweieinhalb"),
+        driven.edit_call("mixed.txt", "two", "zwei"),
+        driven.edit_call("end.txt", "three", "drei"),
+        driven.edit_call("space.txt", "\treturn 1", "\treturn 2  "),
+        driven.edit_call("unicode.txt", "zwei", "two – “2”"),
+        driven.edit_call("bom.txt", "two", "zwei"),
+        # Copilot creates no folders and writes only into existing ones.
+        driven.write_call("new.txt" if driven.agent == "copilot" else "folder/new.txt", "new\nlines\n"),
     ]
 
 
-def of_claude(driven: Driven) -> list[Call]:
+def claude_calls(driven: DrivenAgent) -> list[Call]:
     book, bare = (str(driven.workspace / f"{name}.ipynb") for name in ("book", "bare"))
     return [
-        driven.edits("many.txt", "a", "A", replace_all=True),
-        driven.edits("gone.txt", "two", ""),
-        driven.writes("whole.txt", "eins\nzwei\n"),
-        driven.writes("empty.txt", ""),
+        driven.edit_call("many.txt", "a", "A", replace_all=True),
+        driven.edit_call("gone.txt", "two", ""),
+        driven.write_call("whole.txt", "eins\nzwei\n"),
+        driven.write_call("empty.txt", ""),
         Call("NotebookEdit", {"notebook_path": book, "cell_id": "a1", "new_source": "x = 2\ny = 'ü'"}),
         Call("NotebookEdit", {"notebook_path": bare, "cell_id": "b2", "new_source": "", "edit_mode": "delete"}),
-        driven.edits("blank.txt", "two\n", ""),
+        driven.edit_call("blank.txt", "two\n", ""),
     ]
 
 
-def of_codex(driven: Driven) -> list[Call]:
+def codex_calls(driven: DrivenAgent) -> list[Call]:
     patch = (
         "*** Begin Patch\n*** Update File: twice.txt\n@@ y\n-same\n+other\n*** Update File: old.txt\n"
         "*** Move to: sub/renamed.txt\n@@\n one\n-two\n+zwei\n*** Delete File: gone.txt\n"
@@ -71,23 +71,23 @@ def of_codex(driven: Driven) -> list[Call]:
     loose = "*** Begin Patch\n*** Update File: whole.txt\n@@\n-  one\n+eins\n two\n*** End of File\n*** End Patch\n"
     typed = "*** Begin Patch\n*** Update File: quotes.txt\n@@\n-say \"hello\" and 'bye'\n+say no\n*** End Patch\n"
     empty = "*** Begin Patch\n*** Update File: blank.txt\n@@\n two\n-\n+three\n*** End Patch\n"
-    return [Call("apply_patch", {}, each) for each in (patch, loose, typed, empty)]
+    return [Call("apply_patch", {}, patch_text) for patch_text in (patch, loose, typed, empty)]
 
 
-def of_gemini(driven: Driven) -> list[Call]:
+def gemini_calls(driven: DrivenAgent) -> list[Call]:
     return [
-        driven.edits("many.txt", "a", "A", allow_multiple=True),
-        driven.edits("gone.txt", "two\n", ""),
-        driven.writes("whole.txt", "eins\nzwei\n"),
+        driven.edit_call("many.txt", "a", "A", allow_multiple=True),
+        driven.edit_call("gone.txt", "two\n", ""),
+        driven.write_call("whole.txt", "eins\nzwei\n"),
     ]
 
 
-def of_qwen(driven: Driven) -> list[Call]:
+def qwen_calls(driven: DrivenAgent) -> list[Call]:
     book, bare = (str(driven.workspace / f"{name}.ipynb") for name in ("book", "bare"))
     return [
-        driven.edits("many.txt", "a", "A", replace_all=True),
-        driven.edits("gone.txt", "two", ""),
-        driven.writes("whole.txt", "eins\nzwei\n"),
+        driven.edit_call("many.txt", "a", "A", replace_all=True),
+        driven.edit_call("gone.txt", "two", ""),
+        driven.write_call("whole.txt", "eins\nzwei\n"),
         Call("notebook_edit", {"notebook_path": book, "cell_id": "a1", "new_source": "x = 2\ny = 'ü'"}),
         Call(
             "notebook_edit", {"notebook_path": bare, "cell_id": "b2", "new_source": "# <b>", "cell_type": "markdown"}
@@ -95,80 +95,80 @@ def of_qwen(driven: Driven) -> list[Call]:
     ]
 
 
-def of_copilot(driven: Driven) -> list[Call]:
+def copilot_calls(driven: DrivenAgent) -> list[Call]:
     return [
-        driven.edits("gone.txt", "two", ""),
-        driven.edits("blank.txt", "two\n", ""),
-        driven.writes("crlf_new.txt", "new\r\nlines"),
+        driven.edit_call("gone.txt", "two", ""),
+        driven.edit_call("blank.txt", "two\n", ""),
+        driven.write_call("crlf_new.txt", "new\r\nlines"),
     ]
 
 
-def of_opencode(driven: Driven) -> list[Call]:
+def opencode_calls(driven: DrivenAgent) -> list[Call]:
     return [
-        driven.edits("many.txt", "a", "A", replaceAll=True),
-        driven.edits("gone.txt", "two", ""),
-        driven.edits("made.txt", "", "new\n"),
-        driven.writes("whole.txt", "eins\nzwei\n"),
+        driven.edit_call("many.txt", "a", "A", replaceAll=True),
+        driven.edit_call("gone.txt", "two", ""),
+        driven.edit_call("made.txt", "", "new\n"),
+        driven.write_call("whole.txt", "eins\nzwei\n"),
     ]
 
 
-def of_droid(driven: Driven) -> list[Call]:
+def droid_calls(driven: DrivenAgent) -> list[Call]:
     return [
-        driven.edits("many.txt", "a", "A", change_all=True),
-        driven.edits("gone.txt", "two", ""),
-        driven.writes("whole.txt", "eins\nzwei"),
+        driven.edit_call("many.txt", "a", "A", change_all=True),
+        driven.edit_call("gone.txt", "two", ""),
+        driven.write_call("whole.txt", "eins\nzwei"),
     ]
 
 
-def of_kimi(driven: Driven) -> list[Call]:
+def kimi_calls(driven: DrivenAgent) -> list[Call]:
     return [
-        driven.edits("many.txt", "a", "A", replace_all=True),
-        driven.edits("gone.txt", "two", ""),
-        driven.writes("whole.txt", "eins\nzwei\n"),
+        driven.edit_call("many.txt", "a", "A", replace_all=True),
+        driven.edit_call("gone.txt", "two", ""),
+        driven.write_call("whole.txt", "eins\nzwei\n"),
         Call("Write", {"path": str(driven.workspace / "old.txt"), "content": "three", "mode": "append"}),
     ]
 
 
-OWN: dict[str, Callable[[Driven], list[Call]]] = {
-    "claude": of_claude,
-    "codex": of_codex,
-    "gemini": of_gemini,
-    "qwen": of_qwen,
-    "copilot": of_copilot,
-    "opencode": of_opencode,
-    "droid": of_droid,
-    "kimi": of_kimi,
+AGENT_CALLS: dict[str, Callable[[DrivenAgent], list[Call]]] = {
+    "claude": claude_calls,
+    "codex": codex_calls,
+    "gemini": gemini_calls,
+    "qwen": qwen_calls,
+    "copilot": copilot_calls,
+    "opencode": opencode_calls,
+    "droid": droid_calls,
+    "kimi": kimi_calls,
 }
 
 
-def contents(driven: Driven) -> dict[str, bytes]:
+def read_workspace(driven: DrivenAgent) -> dict[str, bytes]:
     names = driven.git("ls-files", "--cached", "--others", "-z").split("\0")
     paths = {name: driven.workspace / name for name in names if name and not name.startswith(SETTINGS)}
     return {name: path.read_bytes() for name, path in paths.items() if path.exists()}
 
 
 @pytest.mark.parametrize("agent", PACKAGES)
-def test_the_bytes_are_those_that_the_agent_writes(agent: str, tmp_path: Path) -> None:
+def test_approved_bytes_equal_those_written_without_the_hook(agent: str, tmp_path: Path) -> None:
     if program(agent) is None:
         pytest.skip(f"{agent} is not installed: npm install --prefix FOLDER {PACKAGES[agent]}, and {FOLDER}=FOLDER")
-    made: list[dict[str, bytes]] = []
+    results: list[dict[str, bytes]] = []
     printed = ""
-    for hooked in (False, True):
-        folder = tmp_path / str(hooked)
+    for has_hook in (False, True):
+        folder = tmp_path / str(has_hook)
         folder.mkdir()
         with ScriptedModel() as model:
-            driven = Driven(agent, folder, model)
+            driven = DrivenAgent(agent, folder, model)
             driven.commit(FILES)
-            if hooked:
+            if has_hook:
                 driven.install()
-            calls = [*common(driven), *OWN[agent](driven)]
-            printed += driven.says("change them", [driven.reads(name) for name in FILES], calls)
-            if hooked:
-                assert driven.changed() == [], printed
+            calls = [*common_calls(driven), *AGENT_CALLS[agent](driven)]
+            printed += driven.send_prompt("change them", [driven.read_call(name) for name in FILES], calls)
+            if has_hook:
+                assert driven.changed_paths() == [], printed
                 (proposal,) = driven.proposals()
                 driven.signoff("approve", proposal["id"])
-            made.append(contents(driven))
-    written, approved = made
+            results.append(read_workspace(driven))
+    written, approved = results
     assert written != {name: text.encode() for name, text in FILES.items()}, printed
     different = {name: (written.get(name), approved.get(name)) for name in written.keys() | approved.keys()}
     assert {name: pair for name, pair in different.items() if pair[0] != pair[1]} == {}
