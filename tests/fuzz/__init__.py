@@ -1,1 +1,1 @@
-"""Mutated diffs without end, against `git apply`: `uv run python -m tests.fuzz --minutes 60`."""
+"""Endless mutated diffs, compared with `git apply`: `uv run python -m tests.fuzz --minutes 60`."""

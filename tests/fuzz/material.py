@@ -1,4 +1,4 @@
-"""Trees, diffs between them, and what can go wrong with a diff on its way; all of it from dice."""
+"""Random trees, diffs between them, and typical damage to a diff."""
 
 import random
 import re
@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 Files = dict[str, tuple[bytes, bool]]
-"""Path to bytes, and whether the file can be executed."""
+"""Path to the file's bytes and whether it is executable."""
 
 _NAMES = (
     "a.txt",
@@ -38,16 +38,16 @@ _MODES = ("100644", "100755", "120000", "160000", "644", "0", "")
 
 
 def tree(dice: random.Random) -> Files:
-    """A few small files, in which much comes again."""
+    """Return a few small files with many repeated lines."""
     files: Files = {}
     for name in dice.sample(_NAMES, dice.randint(1, 4)):
-        if not any(f"{there}/".startswith(f"{name}/") or f"{name}/".startswith(f"{there}/") for there in files):
+        if not any(f"{other}/".startswith(f"{name}/") or f"{name}/".startswith(f"{other}/") for other in files):
             files[name] = (_content(dice), dice.random() < 0.15)
     return files
 
 
 def changed(dice: random.Random, files: Files) -> Files:
-    """What the tree is to become: lines changed, files made, removed, moved or made executable."""
+    """Return the tree after changes: edited, new, deleted, moved or newly executable files."""
     after = dict(files)
     for name, (data, executable) in files.items():
         roll = dice.random()
@@ -66,7 +66,7 @@ def changed(dice: random.Random, files: Files) -> Files:
 
 
 def diff(dice: random.Random, folder: Path, before: Files, after: Files) -> bytes:
-    """A diff between two trees in one of the many forms there are; `folder` is an empty one to make it in."""
+    """Return a diff between two trees in a random format; `folder` is an empty working folder."""
     for side, files in (("a", before), ("b", after)):
         put(folder / side, files)
         (folder / side).mkdir(exist_ok=True)
@@ -101,13 +101,13 @@ def diff(dice: random.Random, folder: Path, before: Files, after: Files) -> byte
             "a",
             "b",
         ]
-    made = subprocess.run(command, cwd=folder, capture_output=True, check=False).stdout
-    # The folder's name stands for the prefix. Of a file that is on one side only, git names that side twice.
-    return re.sub(rb"""(?m)^diff --git ("?)[ab](/.*) ("?)[ab]\2$""", rb"diff --git \1a\2 \3b\2", made)
+    output = subprocess.run(command, cwd=folder, capture_output=True, check=False).stdout
+    # The folder's name is the prefix. For a file that is on one side only, git names that side twice.
+    return re.sub(rb"""(?m)^diff --git ("?)[ab](/.*) ("?)[ab]\2$""", rb"diff --git \1a\2 \3b\2", output)
 
 
 def put(folder: Path, files: Mapping[str, tuple[bytes, bool]]) -> None:
-    """Write a tree."""
+    """Write a tree to a folder."""
     for name, (data, executable) in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -116,14 +116,14 @@ def put(folder: Path, files: Mapping[str, tuple[bytes, bool]]) -> None:
 
 
 def mutated(dice: random.Random, patch: bytes, other: bytes) -> bytes:
-    """The patch after what mail, editors, copying and models do to patches; at times nothing."""
+    """Return the patch with the damage that mail, editors, copying and models cause; sometimes unchanged."""
     for _ in range(dice.choice((0, 1, 1, 1, 2, 2, 3, 5))):
         patch = dice.choice(_MUTATIONS)(dice, patch, other)
     return patch
 
 
 def drifted(dice: random.Random, files: Files) -> Files:
-    """The tree as others have changed it since, or not."""
+    """Return the tree, sometimes with a later change by someone else."""
     if dice.random() < 0.7:
         return files
     name = dice.choice(sorted(files))
@@ -161,7 +161,7 @@ Mutation = Callable[[random.Random, bytes, bytes], bytes]
 
 
 def _on_lines(change: Callable[[random.Random, list[bytes]], object]) -> Mutation:
-    """A mutation of the patch's lines, each with its ending; `change` works in place."""
+    """Make a mutation of the patch's lines, which keep their line ends; `change` works in place."""
 
     def mutate(dice: random.Random, patch: bytes, other: bytes) -> bytes:
         lines = patch.splitlines(keepends=True)
@@ -172,12 +172,12 @@ def _on_lines(change: Callable[[random.Random, list[bytes]], object]) -> Mutatio
     return mutate
 
 
-def _remark(dice: random.Random, lines: list[bytes]) -> None:
+def _change_marker(dice: random.Random, lines: list[bytes]) -> None:
     at = dice.randrange(len(lines))
     lines[at] = dice.choice((b" ", b"+", b"-", b"", b"\\", b"\t", b">")) + lines[at][1:]
 
 
-def _retype(dice: random.Random, lines: list[bytes]) -> None:
+def _change_character(dice: random.Random, lines: list[bytes]) -> None:
     at = dice.randrange(len(lines))
     spot = dice.randint(0, len(lines[at]))
     lines[at] = lines[at][:spot] + dice.choice((b"", b"x", b" ", b"\xff", b"\0", b"\x1b[31m")) + lines[at][spot + 1 :]
@@ -193,7 +193,7 @@ def _delete(dice: random.Random, lines: list[bytes]) -> None:
     del lines[at : at + dice.choice((1, 1, 1, 2, 5))]
 
 
-def _double(dice: random.Random, lines: list[bytes]) -> None:
+def _duplicate(dice: random.Random, lines: list[bytes]) -> None:
     at = dice.randrange(len(lines))
     lines[at:at] = lines[at : at + dice.choice((1, 1, 3))]
 
@@ -202,8 +202,8 @@ def _strip(dice: random.Random, lines: list[bytes]) -> None:
     lines[:] = [line.rstrip() + b"\n" for line in lines]
 
 
-def _talk(dice: random.Random, lines: list[bytes]) -> None:
-    said = (
+def _insert_text(dice: random.Random, lines: list[bytes]) -> None:
+    texts = (
         b"Here is the patch:\n",
         b"```diff\n",
         b"```\n",
@@ -224,26 +224,26 @@ def _talk(dice: random.Random, lines: list[bytes]) -> None:
         b"GIT binary patch\n",
         b"+++ /dev/null\n",
     )
-    lines.insert(dice.randint(0, len(lines)), dice.choice(said))
+    lines.insert(dice.randint(0, len(lines)), dice.choice(texts))
 
 
-def _number(dice: random.Random, patch: bytes, other: bytes) -> bytes:
-    """Another number in a hunk's header."""
+def _change_number(dice: random.Random, patch: bytes, other: bytes) -> bytes:
+    """Replace a number in a hunk header."""
     numbers = [
-        (header.start() + found.start(), header.start() + found.end())
+        (header.start() + match.start(), header.start() + match.end())
         for header in re.finditer(rb"(?m)^@@ .*?@@", patch)
-        for found in re.finditer(rb"\d+", header[0])
+        for match in re.finditer(rb"\d+", header[0])
     ]
     if not numbers:
         return patch
     start, end = dice.choice(numbers)
     value = int(patch[start:end])
-    wrong = dice.choice((value + 1, max(value - 1, 0), value + dice.randint(2, 30), 0, 10**9, 10**30))
-    return patch[:start] + b"%d" % wrong + patch[end:]
+    replacement = dice.choice((value + 1, max(value - 1, 0), value + dice.randint(2, 30), 0, 10**9, 10**30))
+    return patch[:start] + b"%d" % replacement + patch[end:]
 
 
-def _hunks(change: Callable[[random.Random, list[bytes]], object]) -> Mutation:
-    """A mutation of whole hunks."""
+def _on_hunks(change: Callable[[random.Random, list[bytes]], object]) -> Mutation:
+    """Make a mutation of whole hunks."""
 
     def mutate(dice: random.Random, patch: bytes, other: bytes) -> bytes:
         head, *hunks = re.split(rb"(?m)^(?=@@ )", patch)
@@ -258,13 +258,13 @@ def _without(pattern: bytes) -> Mutation:
     return lambda dice, patch, other: re.sub(pattern, b"", patch)
 
 
-def _name(dice: random.Random, patch: bytes, other: bytes) -> bytes:
-    """Another name in a header."""
-    found = list(re.finditer(rb"(?m)^(?:---|\+\+\+|rename (?:from|to)) (.+)$", patch))
-    if not found:
+def _change_name(dice: random.Random, patch: bytes, other: bytes) -> bytes:
+    """Replace a file name in a header."""
+    matches = list(re.finditer(rb"(?m)^(?:---|\+\+\+|rename (?:from|to)) (.+)$", patch))
+    if not matches:
         return patch
-    start, end = dice.choice(found).span(1)
-    there = patch[start:end]
+    start, end = dice.choice(matches).span(1)
+    name = patch[start:end]
     names = (
         b"/dev/null",
         b"a/a.txt",
@@ -273,9 +273,9 @@ def _name(dice: random.Random, patch: bytes, other: bytes) -> bytes:
         b"/etc/passwd",
         b"a/.git/config",
         b'"b/\\142.py"',
-        there + b"\t2026-01-01 00:00:00 +0000",
-        there + b" ",
-        b"a/" + there,
+        name + b"\t2026-01-01 00:00:00 +0000",
+        name + b" ",
+        b"a/" + name,
         b"b",
     )
     return patch[:start] + dice.choice(names) + patch[end:]
@@ -285,23 +285,38 @@ def _cut(dice: random.Random, patch: bytes, other: bytes) -> bytes:
     return patch[: dice.randint(0, len(patch))]
 
 
-def _mode(dice: random.Random, patch: bytes, other: bytes) -> bytes:
+def _change_mode(dice: random.Random, patch: bytes, other: bytes) -> bytes:
     return re.sub(rb"\b100(644|755)\b", dice.choice(_MODES).encode(), patch, count=dice.choice((0, 1)))
 
 
 _MUTATIONS: tuple[Mutation, ...] = (
-    *map(_on_lines, (_remark, _remark, _retype, _retype, _move, _delete, _delete, _double, _strip, _talk, _talk)),
-    _number,
-    _number,
-    _hunks(lambda dice, hunks: dice.shuffle(hunks)),
-    _hunks(lambda dice, hunks: hunks.append(dice.choice(hunks))),
-    _hunks(lambda dice, hunks: hunks.pop(dice.randrange(len(hunks)))),
+    *map(
+        _on_lines,
+        (
+            _change_marker,
+            _change_marker,
+            _change_character,
+            _change_character,
+            _move,
+            _delete,
+            _delete,
+            _duplicate,
+            _strip,
+            _insert_text,
+            _insert_text,
+        ),
+    ),
+    _change_number,
+    _change_number,
+    _on_hunks(lambda dice, hunks: dice.shuffle(hunks)),
+    _on_hunks(lambda dice, hunks: hunks.append(dice.choice(hunks))),
+    _on_hunks(lambda dice, hunks: hunks.pop(dice.randrange(len(hunks)))),
     _without(rb"(?m)^index .*\n"),
     _without(rb"(?m)^diff .*\n"),
     _without(rb"(?m)^(?:new file|deleted file|old|new) mode .*\n"),
     _without(rb"(?m)^\\ No newline.*\n"),
-    _name,
-    _mode,
+    _change_name,
+    _change_mode,
     _cut,
     _cut,
     lambda dice, patch, other: patch + other,

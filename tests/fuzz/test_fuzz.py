@@ -1,4 +1,4 @@
-"""A few trials of the fuzzer, so that it keeps working."""
+"""A few trials of the fuzzer, to test that it works."""
 
 import pytest
 
@@ -7,6 +7,6 @@ from tests.fuzz.trial import Verdict
 
 
 @pytest.mark.parametrize("number", range(4))
-def test_a_mutated_diff_ends_in_an_answer_and_is_undone_byte_for_byte(number: int) -> None:
-    found = [(verdict, why, patch) for patch, verdict, why in trials(number)]
-    assert not [each for each in found if each[0] in (Verdict.TOUCHED, Verdict.BROKEN)]
+def test_mutated_diff_neither_fails_nor_leaves_changes_after_undo(number: int) -> None:
+    results = [(verdict, reason, patch) for patch, verdict, reason in trials(number)]
+    assert not [result for result in results if result[0] in (Verdict.TOUCHED, Verdict.BROKEN)]

@@ -1,4 +1,4 @@
-"""One patch, made by us and by `git apply` on the same tree."""
+"""Apply a patch with our code and with `git apply` to the same tree, and compare."""
 
 import os
 import re
@@ -19,7 +19,7 @@ from app.workspace.paths import Workspace
 from tests.fuzz.material import Files, put
 from tests.unit.proposals.memory_store import MemoryStore
 
-HANG_SECONDS = 20
+MAX_CPU_SECONDS = 20
 BLANKS = b" \t\r\x0c"
 _LENIENT = [
     [*strip, *rest]
@@ -34,29 +34,29 @@ _LENIENT = [
         ["--ignore-whitespace", "--recount"],
     )
 ]
-"""What git may be told so that it takes what we take as it is."""
+"""Options with which git accepts patches that we accept as they are."""
 
 
 class Verdict(StrEnum):
-    """What came of a trial. The last four are defects until someone has looked at them."""
+    """The result of a trial. The last four are suspected defects."""
 
     SAME = "the same bytes"
     BOTH_REFUSE = "both refuse"
     WE_REFUSE = "only we refuse"
-    FLAGGED = "taken with a doubt that is shown"
-    DIFFERS = "other bytes than git's, no doubt shown"
-    UNFLAGGED = "taken without a doubt, and git refuses"
-    TOUCHED = "something on disk has changed that should not"
+    FLAGGED = "accepted with a visible warning"
+    DIFFERS = "other bytes than git's, without a warning"
+    UNFLAGGED = "accepted without a warning, and git refuses"
+    TOUCHED = "the disk has an unexpected change"
     BROKEN = "a traceback or a hang"
 
     @property
-    def bad(self) -> bool:
-        """Whether someone has to look at it."""
+    def is_suspicious(self) -> bool:
+        """Whether the result may be a defect."""
         return self in (Verdict.DIFFERS, Verdict.UNFLAGGED, Verdict.TOUCHED, Verdict.BROKEN)
 
 
 class Site:
-    """A tree twice: ours in a workspace, and git's."""
+    """Two copies of a tree: ours in a workspace, and git's."""
 
     def __init__(self, folder: Path, files: Files) -> None:
         self._folder = folder
@@ -65,32 +65,32 @@ class Site:
         for root in (self._root, self._theirs):
             root.mkdir()
             put(root, files)
-        self.complaint = ""
-        """What git said last."""
+        self.git_error = ""
+        """Error output of the last git command."""
         self._service = ProposalService(Workspace(self._root), MemoryStore(), folder / "lock")
 
     def trial(self, patch: bytes) -> tuple[Verdict, str]:
-        """Make a patch both ways, and undo ours; returns what came of it and why."""
+        """Apply a patch both ways, and undo ours; return the result and its reason."""
         before = _tree(self._root)
         try:
-            with _limited():
-                verdict, why = self._tried(patch)
+            with _cpu_limit():
+                verdict, reason = self._try_patch(patch)
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt):
                 raise
             return Verdict.BROKEN, traceback.format_exc()
         if _tree(self._root) != before:
-            return Verdict.TOUCHED, f"{verdict}: {why}"
-        return verdict, why
+            return Verdict.TOUCHED, f"{verdict}: {reason}"
+        return verdict, reason
 
-    def _tried(self, patch: bytes) -> tuple[Verdict, str]:
+    def _try_patch(self, patch: bytes) -> tuple[Verdict, str]:
         before = _tree(self._root)
         try:
             proposal = self._service.stage_patch(patch.decode("utf-8", "surrogateescape"))
         except (PatchRefused, ProposalError) as error:
             return (Verdict.BOTH_REFUSE if self._git(patch) is None else Verdict.WE_REFUSE), str(error)
         if _tree(self._root) != before:
-            return Verdict.TOUCHED, "staging wrote"
+            return Verdict.TOUCHED, "staging wrote to the disk"
         exported = self._service.unified_diff(proposal.id).encode("utf-8", "surrogateescape")
         try:
             self._service.approve(proposal.id)
@@ -100,50 +100,50 @@ class Site:
         ours = _tree(self._root)
         self._service.undo(proposal.id)
         if self._git(exported) != ours:
-            return Verdict.DIFFERS, f"what `show` prints makes something else than the approval:\n{exported!r}"
-        return self._compared(patch, ours, _doubts(proposal))
+            return Verdict.DIFFERS, f"the diff of `show` gives other files than the approval:\n{exported!r}"
+        return self._compare(patch, ours, _warnings(proposal))
 
-    def _compared(self, patch: bytes, ours: Files, doubts: Sequence[str]) -> tuple[Verdict, str]:
-        """What git makes of it, where we have made `ours` of it."""
+    def _compare(self, patch: bytes, ours: Files, warnings: Sequence[str]) -> tuple[Verdict, str]:
+        """Compare our files with git's result."""
         theirs = self._git(patch)
-        complaint = self.complaint
+        git_error = self.git_error
         if theirs == ours:
             return Verdict.SAME, ""
-        if doubts:
-            return Verdict.FLAGGED, "; ".join(doubts)
-        if any(self._git(text, *options) == ours for text in {patch, _washed(patch)} for options in _LENIENT):
+        if warnings:
+            return Verdict.FLAGGED, "; ".join(warnings)
+        if any(self._git(text, *options) == ours for text in {patch, _clean_patch(patch)} for options in _LENIENT):
             return Verdict.SAME, "with an option"
-        if self._loosely(patch) == _loose(ours):
-            return Verdict.SAME, "but for spaces and line ends"
+        if self._apply_without_whitespace(patch) == _strip_whitespace(ours):
+            return Verdict.SAME, "except spaces and line ends"
         return (Verdict.UNFLAGGED if theirs is None else Verdict.DIFFERS), (
-            complaint if theirs is None else _difference(theirs, ours)
+            git_error if theirs is None else _difference(theirs, ours)
         )
 
     def _git(self, patch: bytes, *options: str) -> Files | None:
-        """The tree after `git apply`, which is put back then; None if it refuses."""
+        """Return the tree after `git apply`, which is then restored; None if git refuses."""
         done = self._run(self._theirs, patch, options)
-        self.complaint = done.stderr.decode("utf-8", "replace").strip()
+        self.git_error = done.stderr.decode("utf-8", "replace").strip()
         after = _tree(self._theirs)
-        # Also where git refuses: it may have written a part before.
+        # Also if git refuses: it may have written some files.
         if after != self._files:
             shutil.rmtree(self._theirs)
             self._theirs.mkdir()
             put(self._theirs, self._files)
         if done.returncode:
             return None
-        # Of a deletion without its mode line, git makes a file of that name.
+        # For a deletion without its mode line, git creates a file `dev/null`.
         return None if "dev/null" in after else after
 
-    def _loosely(self, patch: bytes) -> Files | None:
-        """What git makes of it where blanks at the end of a line, and how it ends, count for nothing."""
+    def _apply_without_whitespace(self, patch: bytes) -> Files | None:
+        """Return git's result when trailing whitespace and the final line end are ignored."""
         site = self._folder / "loose"
         site.mkdir()
-        put(site, _loose(self._files))
+        put(site, _strip_whitespace(self._files))
         text = b"".join(
             line[:1] + line[1:].rstrip(BLANKS) + b"\n"
             if line[:1] in (b" ", b"+", b"-")
             else line.rstrip(BLANKS) + b"\n"
-            for line in _washed(patch).split(b"\n")[:-1]
+            for line in _clean_patch(patch).split(b"\n")[:-1]
             if not line.startswith(b"\\ ")
         )
         try:
@@ -166,36 +166,36 @@ class Site:
         )
 
 
-def _loose(files: Files) -> Files:
+def _strip_whitespace(files: Files) -> Files:
     return {
         path: (b"".join(line.rstrip(BLANKS) + b"\n" for line in data.removesuffix(b"\n").split(b"\n")), executable)
         for path, (data, executable) in files.items()
     }
 
 
-def _doubts(proposal: Proposal) -> list[str]:
-    """What the review says of how the patch was taken."""
-    found = [
+def _warnings(proposal: Proposal) -> list[str]:
+    """Return the warnings of the review about how the patch was matched."""
+    warnings = [
         match.note or match.rung
         for change in proposal.files
         for match in change.matches
         if match.note or not match.rung.is_exact
     ]
-    return [*found, *(["left out"] if "without" in proposal.summary else [])]
+    return [*warnings, *(["left out"] if "without" in proposal.summary else [])]
 
 
-def _washed(patch: bytes) -> bytes:
-    """The patch without what mail and editors add to it."""
+def _clean_patch(patch: bytes) -> bytes:
+    """Return the patch without additions by mail and editors."""
     lines = patch.removeprefix(b"\xef\xbb\xbf").removesuffix(b"\n").split(b"\n")
     if all(line.endswith(b"\r") for line in lines):
         lines = [line.removesuffix(b"\r") for line in lines]
     if all(line.startswith(b"    ") or not line for line in lines):
         lines = [line.removeprefix(b"    ") for line in lines]
-    return b"\n".join(_SPACED_STAMP.sub(b"\t", line) for line in lines) + b"\n"
+    return b"\n".join(_SPACES_BEFORE_TIME.sub(b"\t", line) for line in lines) + b"\n"
 
 
-_SPACED_STAMP = re.compile(rb"(?<=\S)    (?=\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+ [-+]\d{4}$)")
-"""The tab before the time in a header line, where an editor has made spaces of it."""
+_SPACES_BEFORE_TIME = re.compile(rb"(?<=\S)    (?=\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+ [-+]\d{4}$)")
+"""The spaces that an editor has inserted for the tab before the time of a header line."""
 
 
 def _tree(root: Path) -> Files:
@@ -213,18 +213,18 @@ def _difference(theirs: Files, ours: Files) -> str:
     return "\n".join(f"{path}: git {theirs.get(path)!r}\n  ours {ours.get(path)!r}" for path in paths)
 
 
-class Hang(BaseException):
-    """A trial that takes too long."""
+class TrialTimeout(BaseException):
+    """A trial that takes too much CPU time."""
 
 
 @contextmanager
-def _limited() -> Iterator[None]:
+def _cpu_limit() -> Iterator[None]:
     def stop(number: int, frame: FrameType | None) -> None:
-        raise Hang
+        raise TrialTimeout
 
     before = signal.signal(signal.SIGVTALRM, stop)
-    # By the CPU that it takes: a busy machine is no hang.
-    signal.setitimer(signal.ITIMER_VIRTUAL, HANG_SECONDS)
+    # CPU time is measured, because a trial on a busy machine may take long.
+    signal.setitimer(signal.ITIMER_VIRTUAL, MAX_CPU_SECONDS)
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""What a run of the live tests leaves: a summary, and for each check its requests and the session's log."""
+"""The artefacts of a live test run: a summary, and for each check its requests and the session's event log."""
 
 import json
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from app.conversation.events import Event
 from tests.live.bench import Recorder, tokens_of
 from tests.live.vendors import Target
 
-_SUMS = ("requests", "seconds", "input_tokens", "cached_tokens", "output_tokens", "dollars")
+_SUMMED_FIELDS = ("requests", "seconds", "input_tokens", "cached_tokens", "output_tokens", "dollars")
 
 
 @dataclass
@@ -18,7 +18,7 @@ class Artefacts:
 
     folder: Path
     keys: set[str] = field(default_factory=set)
-    """What must stand in no file."""
+    """API keys; no file may contain one."""
     _summary: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def add(
@@ -32,7 +32,7 @@ class Artefacts:
         detail: str,
         seconds: float,
     ) -> None:
-        """Write the requests and the log of a check, and put it into the summary."""
+        """Write the requests and the event log of a check, and add it to the summary."""
         for number, exchange in enumerate(recorder.exchanges, 1):
             request = exchange.request
             content = {
@@ -51,7 +51,7 @@ class Artefacts:
             {
                 "vendor": target.vendor,
                 "model": target.model,
-                "wire": next((one.request.wire for one in recorder.turns), target.wire),
+                "wire": next((exchange.request.wire for exchange in recorder.turns), target.wire),
                 "checks": {},
             },
         )
@@ -62,13 +62,13 @@ class Artefacts:
             "seconds": round(seconds, 2),
             **tokens_of(events),
         }
-        for name in _SUMS:
-            known = [one[name] for one in entry["checks"].values() if one[name] is not None]
-            entry[name] = round(sum(known), 6) if known else None
+        for name in _SUMMED_FIELDS:
+            values = [check_entry[name] for check_entry in entry["checks"].values() if check_entry[name] is not None]
+            entry[name] = round(sum(values), 6) if values else None
         self._write(Path("summary.json"), json.dumps(self._summary, indent=1))
 
     def _write(self, path: Path, text: str) -> None:
-        assert not any(key in text for key in self.keys), f"there is a key in {path}"
-        whole = self.folder / path
-        whole.parent.mkdir(parents=True, exist_ok=True)
-        whole.write_text(text, encoding="utf-8")
+        assert not any(key in text for key in self.keys), f"{path} contains an API key"
+        target_file = self.folder / path
+        target_file.parent.mkdir(parents=True, exist_ok=True)
+        target_file.write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""A session with a real model: what it sends is recorded where it leaves the program, without the key."""
+"""A session with a real model; the requests are recorded where they leave the program, without the key."""
 
 import asyncio
 import contextlib
@@ -24,19 +24,19 @@ from app.runtime.model_connection import connect_model, create_or_resume_session
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
 from app.storage.app_dirs import find_app_dirs
 from tests.live import prompts
-from tests.live.vendors import MOST_TOKENS, Target
+from tests.live.vendors import MAX_RESPONSE_TOKENS, Target
 from tests.oracles.reading import VIOLATIONS
 from tests.wire.bench import FILE
 from tests.wire.server import Request
 
-_PATIENCE = 120.0
-"""Seconds for one turn."""
-_LEFT_OUT = ("authorization", "x-api-key", "cookie")
+_MAX_TURN_SECONDS = 120.0
+"""Maximum duration of one turn in seconds."""
+_SECRET_HEADERS = ("authorization", "x-api-key", "cookie")
 
 
 @dataclass
 class Exchange:
-    """One request, and the status of what came back; None if nothing did."""
+    """A request and the status of its response; None without a response."""
 
     url: str
     request: Request
@@ -45,15 +45,19 @@ class Exchange:
 
 @dataclass
 class Recorder:
-    """What left the program, in order."""
+    """The requests that left the program, in order."""
 
     exchanges: list[Exchange] = field(default_factory=list)
 
     @property
     def turns(self) -> list[Exchange]:
-        """The requests to a model, without those for lists of models or for a look at its chat template."""
+        """The requests of turns, without those for model lists or chat templates."""
         ends = ("/chat/completions", "/messages", "/responses")
-        return [one for one in self.exchanges if one.request.method == "POST" and one.request.path.endswith(ends)]
+        return [
+            exchange
+            for exchange in self.exchanges
+            if exchange.request.method == "POST" and exchange.request.path.endswith(ends)
+        ]
 
     @contextlib.contextmanager
     def recording(self) -> Iterator[None]:
@@ -62,10 +66,10 @@ class Recorder:
 
         async def record(transport: httpx2.AsyncHTTPTransport, request: httpx2.Request) -> httpx2.Response:
             content = await request.aread()
-            headers = {name: value for name, value in request.headers.items() if name not in _LEFT_OUT}
+            headers = {name: value for name, value in request.headers.items() if name not in _SECRET_HEADERS}
             body = json.loads(content) if content else None
-            seen = Request(len(self.exchanges), request.method, request.url.path, headers, body, time.monotonic())
-            exchange = Exchange(str(request.url.copy_with(query=None, userinfo=b"")), seen)
+            recorded = Request(len(self.exchanges), request.method, request.url.path, headers, body, time.monotonic())
+            exchange = Exchange(str(request.url.copy_with(query=None, userinfo=b"")), recorded)
             self.exchanges.append(exchange)
             response = await send(transport, request)
             exchange.status = response.status_code
@@ -76,19 +80,19 @@ class Recorder:
 
 
 def configure(target: Target) -> None:
-    """Write the target's configuration, without its key, to where `SIGNOFF_HOME` says."""
+    """Write the target's configuration, without its key, to `SIGNOFF_HOME`."""
     file = find_app_dirs().config_file
     file.parent.mkdir(parents=True, exist_ok=True)
     settings = {"base_url": target.base_url, "model": target.model, "wire": target.wire}
     lines = [f"{name} = {json.dumps(value)}" for name, value in settings.items()]
-    lines += ["", "[request]", f"{target.limit_field} = {MOST_TOKENS}"]
+    lines += ["", "[request]", f"{target.limit_field} = {MAX_RESPONSE_TOKENS}"]
     if target.price:
         lines += ["", f"[price.{json.dumps(target.model)}]"]
         lines += [f"{name} = {value}" for name, value in target.price.model_dump(exclude_none=True).items()]
     file.write_text("\n".join(lines) + "\n")
 
 
-class Live:
+class LiveSession:
     """A workspace with one file, and a session in it with the target's model."""
 
     def __init__(
@@ -99,15 +103,15 @@ class Live:
         self.session = session
         self.recorder = recorder
         self._model = model
-        self.sent_when: dict[type[Event], int] = {}
-        """How many requests had been sent when an event of a type was last recorded."""
+        self.request_counts: dict[type[Event], int] = {}
+        """Number of requests sent when an event of each type was last recorded."""
         self.streaming = asyncio.Event()
-        """Something of the response has come."""
+        """Set when a part of the response has arrived."""
         session.subscribe(self._take)
 
     @property
     def file(self) -> str:
-        """What is on disk."""
+        """The text of the file on disk."""
         return (self.runtime.workspace.root / "greet.py").read_text()
 
     @property
@@ -120,45 +124,45 @@ class Live:
         return next(event.stopped for event in reversed(self.events) if isinstance(event, TurnEnded))
 
     @property
-    def waiting(self) -> list[Proposal]:
+    def pending(self) -> list[Proposal]:
         """The proposals that wait for a decision."""
         return list(self.runtime.service.pending())
 
     @property
     def profile(self) -> Profile:
-        """What the endpoint is known to honour."""
+        """The features that the endpoint is known to support."""
         return self._model.profile
 
-    async def say(self, text: str) -> None:
-        """Send a message and wait until control is back."""
-        async with asyncio.timeout(_PATIENCE):
+    async def send_message(self, text: str) -> None:
+        """Send a message and wait until the session is idle."""
+        async with asyncio.timeout(_MAX_TURN_SECONDS):
             await self.session.send(text)
             await self.session.wait_until_idle()
 
     async def ask_for(self, prompt: str, done: Callable[[], object]) -> None:
-        """Ask the model for something, twice if need be; skips the test if it does something else."""
+        """Send a request, twice if needed; skip the test if the model does something else."""
         for words in (prompt, prompts.AGAIN + prompt):
-            await self.say(words)
+            await self.send_message(words)
             if self.stopped == "failed":
                 pytest.fail(f"The request failed: {self.failure}")
             if done():
                 return
-        self.would_not_play()
+        self.skip_uncooperative_model()
 
-    def would_not_play(self) -> None:
-        """End the test without a verdict: the model did not do what would have shown anything."""
-        words = "the model would not play: it did something else than it was asked to, twice"
+    def skip_uncooperative_model(self) -> None:
+        """End the test without a result, because the model did not follow the prompt."""
+        words = "the model did not follow the prompt, twice"
         if self.target.scripted:
             pytest.fail(words)
         pytest.skip(words)
 
     @property
     def failure(self) -> str:
-        """What the last turn said of its end."""
+        """The error message at the end of the last turn."""
         return next(event.message for event in reversed(self.events) if isinstance(event, TurnEnded))
 
     def check(self) -> None:
-        """Every request had a valid history, the last was taken, and the disk is as it was."""
+        """Assert that every request had a valid history, the last was accepted, and the file is unchanged."""
         for exchange in self.recorder.turns:
             assert VIOLATIONS[exchange.request.wire](exchange.request.body) == []
         assert self.recorder.turns[-1].status == 200
@@ -170,14 +174,14 @@ class Live:
     def _take(self, update: Update) -> None:
         match update:
             case EventRecorded(event=(ProposalStaged() | Question()) as event):
-                self.sent_when[type(event)] = len(self.recorder.turns)
+                self.request_counts[type(event)] = len(self.recorder.turns)
             case TextStreamed() | ReasoningStreamed() | CallStreamed():
                 self.streaming.set()
 
 
 @contextlib.asynccontextmanager
-async def live_session(target: Target, folder: Path, recorder: Recorder) -> AsyncIterator[Live]:
-    """Open a workspace below `folder`; the configuration is that of `configure`, the key is in the environment."""
+async def live_session(target: Target, folder: Path, recorder: Recorder) -> AsyncIterator[LiveSession]:
+    """Open a workspace in `folder` with the configuration of `configure`; the key is in the environment."""
     root = folder / "workspace"
     root.mkdir()
     (root / "greet.py").write_text(FILE)
@@ -185,7 +189,7 @@ async def live_session(target: Target, folder: Path, recorder: Recorder) -> Asyn
     model = connect_model(runtime)
     session = create_or_resume_session(runtime, model, attended=True)
     try:
-        yield Live(target, runtime, model, session, recorder)
+        yield LiveSession(target, runtime, model, session, recorder)
     finally:
         await session.close()
         await model.aclose()
@@ -193,12 +197,12 @@ async def live_session(target: Target, folder: Path, recorder: Recorder) -> Asyn
 
 
 def tokens_of(events: list[Event]) -> dict[str, Any]:
-    """What the requests of a session took, as their server counted, and what they cost; None where nobody knows."""
-    used = [usage for event in events if (usage := getattr(event, "usage", None)) is not None]
-    costs = [usage.cost for usage in used if usage.cost is not None]
+    """Return the token counts and costs of a session; None if the server did not report them."""
+    usages = [usage for event in events if (usage := getattr(event, "usage", None)) is not None]
+    costs = [usage.cost for usage in usages if usage.cost is not None]
     return {
-        "input_tokens": sum(usage.prompt_tokens for usage in used) if used else None,
-        "cached_tokens": sum(usage.cached_tokens for usage in used) if used else None,
-        "output_tokens": sum(usage.completion_tokens for usage in used) if used else None,
+        "input_tokens": sum(usage.prompt_tokens for usage in usages) if usages else None,
+        "cached_tokens": sum(usage.cached_tokens for usage in usages) if usages else None,
+        "output_tokens": sum(usage.completion_tokens for usage in usages) if usages else None,
         "dollars": round(sum(costs), 6) if costs else None,
     }

@@ -1,6 +1,6 @@
-"""The live tests are there only if `SIGNOFF_LIVE` names endpoints, as `tests/live/vendors.py` has them.
+"""The live tests run only if `SIGNOFF_LIVE` names endpoints from `tests/live/vendors.py`.
 
-They run in one process: workers get no keys.
+They run in one process: workers get no API keys.
 """
 
 import os
@@ -18,11 +18,11 @@ from tests.conftest import REMOVED_VARIABLES
 if TYPE_CHECKING:
     from app.conversation.events import Event
     from tests.live.artefacts import Artefacts
-    from tests.live.bench import Live, Recorder
+    from tests.live.bench import LiveSession, Recorder
     from tests.live.vendors import Target
 
-_WANTED = "" if "PYTEST_XDIST_WORKER" in os.environ else os.environ.get("SIGNOFF_LIVE", "")
-if not _WANTED:
+_REQUESTED_TARGETS = "" if "PYTEST_XDIST_WORKER" in os.environ else os.environ.get("SIGNOFF_LIVE", "")
+if not _REQUESTED_TARGETS:
     collect_ignore_glob = ["test_*.py"]
 
 _REPORT = pytest.StashKey[pytest.TestReport]()
@@ -31,23 +31,23 @@ _folders: list[Path] = []
 
 
 def pytest_configure() -> None:
-    """Find the targets; raises pytest.UsageError where a name or a key is missing."""
-    if _WANTED:
+    """Find the targets; raise pytest.UsageError if a name or a key is missing."""
+    if _REQUESTED_TARGETS:
         from tests.live.vendors import targets
 
-        _targets[:] = targets(_WANTED, {**os.environ, **REMOVED_VARIABLES})
+        _targets[:] = targets(_REQUESTED_TARGETS, {**os.environ, **REMOVED_VARIABLES})
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Make each test once for each target."""
+    """Parametrise each test with all targets."""
     if "target" in metafunc.fixturenames:
-        names = [each.name for each in _targets]
+        names = [target.name for target in _targets]
         metafunc.parametrize("target", _targets, ids=names, indirect=True, scope="session")
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Keep what came of the test itself, for the summary."""
+    """Keep the report of the test call for the summary."""
     report = yield
     if report.when == "call":
         item.stash[_REPORT] = report
@@ -55,18 +55,18 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatus: int) -> None:
-    """Say where the artefacts are, or how to begin."""
+    """Print where the artefacts are, or how to start."""
     if _folders:
         terminalreporter.write_line(f"Live tests: the summary, requests and logs are in {_folders[0]}")
-    elif exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and not _WANTED:
+    elif exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and not _REQUESTED_TARGETS:
         terminalreporter.write_line(
-            "Live tests: SIGNOFF_LIVE=NAME,… says where; tests/live/vendors.py has the names."
+            "Live tests: SIGNOFF_LIVE=NAME,… selects endpoints; tests/live/vendors.py lists them."
         )
 
 
 @pytest.fixture(scope="session")
 def artefacts() -> "Artefacts":
-    """The folder of this run; not below pytest's own, which it removes when all went well."""
+    """The folder of this run; outside of pytest's folder, which pytest removes after success."""
     from tests.live.artefacts import Artefacts
 
     given = os.environ.get("SIGNOFF_LIVE_ARTEFACTS")
@@ -87,24 +87,24 @@ def proxies(artefacts: "Artefacts") -> "Iterator[dict[str, Target]]":
 
 @pytest.fixture(scope="session")
 def target(request: pytest.FixtureRequest, artefacts: "Artefacts") -> "Target":
-    """One of those that `SIGNOFF_LIVE` names."""
-    found: Target = request.param
-    if found.scripted:
-        found = request.getfixturevalue("proxies")[found.name]
-    if found.key:
-        artefacts.keys.add(found.key)
-    return found
+    """One of the targets that `SIGNOFF_LIVE` names."""
+    selected: Target = request.param
+    if selected.scripted:
+        selected = request.getfixturevalue("proxies")[selected.name]
+    if selected.key:
+        artefacts.keys.add(selected.key)
+    return selected
 
 
 @pytest.fixture(scope="session")
 def home(target: "Target", tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A `SIGNOFF_HOME` for all tests of a target: what one has learned, the next knows."""
+    """A `SIGNOFF_HOME` for all tests of a target: the learned profile is kept between tests."""
     return tmp_path_factory.mktemp("home")
 
 
 @dataclass
 class Check:
-    """One test of one target while it runs."""
+    """A running test of one target."""
 
     recorder: "Recorder"
     events: "list[Event]" = field(default_factory=list)
@@ -118,7 +118,7 @@ def check(
     artefacts: "Artefacts",
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Check]:
-    """Record what the test sends, and write it down with what came of it."""
+    """Record the requests of the test, and write them with its result."""
     from tests.live.bench import Recorder, configure
 
     monkeypatch.setenv("SIGNOFF_HOME", str(home))
@@ -146,7 +146,7 @@ def check(
 
 
 @pytest.fixture
-async def live(target: "Target", check: Check, tmp_path: Path) -> "AsyncIterator[Live]":
+async def live(target: "Target", check: Check, tmp_path: Path) -> "AsyncIterator[LiveSession]":
     """A session with the target's model."""
     from tests.live.bench import live_session
 

@@ -1,7 +1,7 @@
-"""A LiteLLM proxy before a server of the tests, which takes of it only what the vendors take.
+"""A LiteLLM proxy in front of a test server that accepts only what the vendors accept.
 
-LiteLLM is no dependency: it needs another version of the OpenAI SDK than signoff does. `uv tool run` installs it into
-a cached environment of its own.
+LiteLLM is no dependency: it needs another version of the OpenAI SDK than signoff. `uv tool run` installs it in a
+separate cached environment.
 """
 
 import contextlib
@@ -25,29 +25,29 @@ from tests.wire.strict import Body, openai_adjacency
 
 _PACKAGE = "litellm[proxy]==1.106.2"
 _KEY = "sk-live-tests-of-signoff"
-_PASSED_ON = ("PATH", "HOME", "LANG", "TMPDIR", "SSL_CERT_FILE")
-_SECONDS = 80.0
-"""For the installation, and for the start, which takes ten seconds of a processor."""
+_PASSED_VARIABLES = ("PATH", "HOME", "LANG", "TMPDIR", "SSL_CERT_FILE")
+_MAX_SECONDS = 80.0
+"""For the installation, and for the start, which takes ten seconds of CPU time."""
 
 
 @contextlib.contextmanager
 def litellm(folder: Path) -> Iterator[tuple[str, str]]:
-    """Start the proxy; gives out its base URL and the key for it.
+    """Start the proxy; yield its base URL and API key.
 
     Args:
-        folder: where its configuration and its log go.
+        folder: the folder for its configuration and log.
     """
-    program = _installed()
+    program = _install_litellm()
     with WireServer() as upstream, socket.create_server(("127.0.0.1", 0)) as free:
         upstream.model(play)
-        upstream.insist(_as_openai_wants_it)
+        upstream.insist(_check_openai_rules)
         port = free.getsockname()[1]
         free.close()
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "config.json").write_text(json.dumps(_configuration(upstream)))
         options = ["--config", str(folder / "config.json"), "--host", "127.0.0.1", "--port", str(port)]
         environment = {
-            **{name: os.environ[name] for name in _PASSED_ON if name in os.environ},
+            **{name: os.environ[name] for name in _PASSED_VARIABLES if name in os.environ},
             "LITELLM_MASTER_KEY": _KEY,
             "LITELLM_LOCAL_MODEL_COST_MAP": "True",
             "LITELLM_TELEMETRY": "False",
@@ -68,8 +68,8 @@ def litellm(folder: Path) -> Iterator[tuple[str, str]]:
             process.wait()
 
 
-def _installed() -> str:
-    """The proxy's program, which is installed if it is not; nothing of uv's stands between it and the tests."""
+def _install_litellm() -> str:
+    """Return the path of the proxy's program; install it if needed. No uv process runs between it and the tests."""
     uv = shutil.which("uv")
     if uv is None:
         pytest.fail("SIGNOFF_LIVE names litellm, which is installed by uv; uv is not in PATH.")
@@ -80,20 +80,20 @@ def _installed() -> str:
         capture_output=True,
         text=True,
         check=False,
-        timeout=_SECONDS,
+        timeout=_MAX_SECONDS,
     )
     if done.returncode:
         pytest.fail(f"LiteLLM could not be installed:\n{done.stderr[-3000:]}")
     return str(Path(done.stdout.strip(), "bin", "litellm"))
 
 
-def _as_openai_wants_it(body: Body) -> Reply | None:
-    """On the other wires the server's own rules hold."""
+def _check_openai_rules(body: Body) -> Reply | None:
+    """Apply OpenAI's rules to chat requests; on other wires, the server has its own rules."""
     return openai_adjacency(body) if "messages" in body and "system" not in body else None
 
 
 def _configuration(upstream: WireServer) -> object:
-    """A model behind each vendor's wire; YAML reads JSON too."""
+    """Return the configuration: a model for each vendor's wire. YAML is a superset of JSON."""
     openai = {"model": "openai/scripted", "api_base": upstream.base_url, "api_key": "upstream"}
     claude = {"model": "anthropic/claude-haiku-4-5", "api_base": upstream.url, "api_key": "upstream"}
     models = {"scripted": openai, "scripted-claude": claude}
@@ -104,7 +104,7 @@ def _configuration(upstream: WireServer) -> object:
 
 
 def _wait_for(url: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
-    end = time.monotonic() + _SECONDS
+    end = time.monotonic() + _MAX_SECONDS
     while True:
         with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=10) as reply:
             if reply.status == 200:

@@ -1,4 +1,4 @@
-"""What the live tests say to a model, whichever it is: short, and hard to misunderstand."""
+"""The prompts of the live tests: short and unambiguous for any model."""
 
 EDIT = (
     "In greet.py, change 'Hello ' to 'Hi '. Call the tool edit_file now, in your very next message, with just this "

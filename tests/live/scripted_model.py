@@ -1,4 +1,4 @@
-"""The model behind the proxy: it does what the prompts of the live tests ask for, and never calls under "none"."""
+"""The model behind the proxy: it follows the prompts of the live tests; with tool choice "none" it makes no calls."""
 
 from app.llm.endpoint_doctor import CALL_IT, SAY_IT, WORD
 from tests.live import prompts
@@ -7,7 +7,7 @@ from tests.wire.server import Request, rendered
 
 
 def play(request: Request) -> Turn | Reply:
-    """What the model answers to a request."""
+    """Return the model's answer to a request."""
     said = request.said
     if any(SAY_IT in text for _, text in said):
         return Turn(f"{WORD.title()}.")
@@ -28,7 +28,7 @@ def play(request: Request) -> Turn | Reply:
 
 
 def _endless(request: Request) -> Reply:
-    """Some text, and then silence until the client leaves."""
+    """Return some text, then silence until the client disconnects."""
     whole = rendered(Turn("one, two, three, four", pieces=2), request)
-    begun = next(at for at, part in enumerate(whole.parts) if isinstance(part, bytes) and b"one," in part)
-    return Reply((*whole.parts[: begun + 1], STALL), content_type=whole.content_type)
+    first_text = next(index for index, part in enumerate(whole.parts) if isinstance(part, bytes) and b"one," in part)
+    return Reply((*whole.parts[: first_text + 1], STALL), content_type=whole.content_type)

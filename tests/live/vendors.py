@@ -1,9 +1,9 @@
-"""The endpoints that the live tests talk to, by the names that `SIGNOFF_LIVE` has for them.
+"""The endpoints of the live tests, by their names in `SIGNOFF_LIVE`.
 
 SIGNOFF_LIVE=openai,anthropic            vendors; their keys are in the usual variables
-SIGNOFF_LIVE=openai=gpt-5.4-mini         a vendor, with another model than its small one
+SIGNOFF_LIVE=openai=gpt-5.4-mini         a vendor, with another model than its default
 SIGNOFF_LIVE=url                         SIGNOFF_LIVE_URL, _MODEL and, if needed, _KEY and _WIRE
-SIGNOFF_LIVE=litellm                     a LiteLLM proxy that the tests start, before models that they script
+SIGNOFF_LIVE=litellm                     a LiteLLM proxy that the tests start, with scripted models
 """
 
 from collections.abc import Mapping
@@ -13,40 +13,40 @@ import pytest
 
 from app.config.config_tables import PriceTable
 
-MOST_TOKENS = 3_000
-"""Limit of each response, reasoning included."""
-_LIMITS = {"chat": "max_tokens", "anthropic": "max_tokens", "responses": "max_output_tokens"}
-"""How the limit is called on each wire."""
+MAX_RESPONSE_TOKENS = 3_000
+"""Maximum number of tokens of each response, reasoning included."""
+_LIMIT_FIELDS = {"chat": "max_tokens", "anthropic": "max_tokens", "responses": "max_output_tokens"}
+"""Name of the limit's field on each wire."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """One model of one endpoint, on one wire."""
+    """A model of an endpoint, on one wire."""
 
     name: str
-    """As the summary has it: the vendor, and the wire where the vendor has several."""
+    """Name in the summary: the vendor, and the wire if the vendor has several."""
     vendor: str
     base_url: str
     model: str
     wire: str
-    """`auto` is the one that fits the address."""
+    """`auto` selects the wire by the address."""
     key: str = field(repr=False)
     price: PriceTable | None = None
-    """Of the vendor's small model, in the lists of November 2026."""
+    """Price of the vendor's default model in November 2026."""
     limit: str = ""
-    """The field for the limit of a response, if it is not the wire's usual one."""
+    """Field for the limit of a response, if it differs from the wire's usual one."""
     scripted: bool = False
-    """The model does exactly what the tests expect, and its server refuses nothing."""
+    """Whether the model follows the tests exactly, and its server rejects nothing."""
 
     @property
     def limit_field(self) -> str:
         """The field of a request that limits the response."""
-        return self.limit or _LIMITS.get(self.wire, "max_tokens")
+        return self.limit or _LIMIT_FIELDS.get(self.wire, "max_tokens")
 
 
 @dataclass(frozen=True)
 class Vendor:
-    """A vendor of models, with a small one that calls tools."""
+    """A vendor of models, with a small default model that calls tools."""
 
     base_url: str
     model: str
@@ -73,7 +73,7 @@ VENDORS = {
         PriceTable(input=1, output=5, cached=0.1, cache_write=1.25),
         ("anthropic",),
     ),
-    # Its list of models says what they cost.
+    # Its model list contains the prices.
     "openrouter": Vendor("https://openrouter.ai/api/v1", "openai/gpt-4.1-mini", "OPENROUTER_API_KEY"),
     "mistral": Vendor(
         "https://api.mistral.ai/v1", "mistral-small-latest", "MISTRAL_API_KEY", PriceTable(input=0.15, output=0.6)
@@ -108,29 +108,29 @@ def targets(wanted: str, environment: Mapping[str, str]) -> list[Target]:
     Raises:
         pytest.UsageError: a name or a key is missing; the message says which.
     """
-    found: list[Target] = []
+    selected: list[Target] = []
     for entry in filter(None, (word.strip() for word in wanted.split(","))):
         name, _, model = entry.partition("=")
         if name == URL:
-            found.append(_custom(environment))
+            selected.append(_custom_target(environment))
         elif vendor := VENDORS.get(name):
             if not (key := environment.get(vendor.key_variable, "").strip()):
                 raise pytest.UsageError(f"SIGNOFF_LIVE names {name}, but {vendor.key_variable} is not set.")
-            found += _of_vendor(name, vendor, model, key)
+            selected += _vendor_targets(name, vendor, model, key)
         elif name == LITELLM:
-            found += proxied("", "")
+            selected += proxied("", "")
         else:
             raise pytest.UsageError(
-                f"SIGNOFF_LIVE names {name!r}, which is none of {', '.join([*VENDORS, URL, LITELLM])}."
+                f"SIGNOFF_LIVE names {name!r}, which is not one of {', '.join([*VENDORS, URL, LITELLM])}."
             )
-    return found
+    return selected
 
 
-def _of_vendor(name: str, vendor: Vendor, model: str, key: str) -> list[Target]:
-    several = len(vendor.wires) > 1
+def _vendor_targets(name: str, vendor: Vendor, model: str, key: str) -> list[Target]:
+    has_several_wires = len(vendor.wires) > 1
     return [
         Target(
-            f"{name}-{wire}" if several else name,
+            f"{name}-{wire}" if has_several_wires else name,
             name,
             vendor.base_url,
             model or vendor.model,
@@ -143,7 +143,7 @@ def _of_vendor(name: str, vendor: Vendor, model: str, key: str) -> list[Target]:
     ]
 
 
-def _custom(environment: Mapping[str, str]) -> Target:
+def _custom_target(environment: Mapping[str, str]) -> Target:
     for name in ("SIGNOFF_LIVE_URL", "SIGNOFF_LIVE_MODEL"):
         if not environment.get(name):
             raise pytest.UsageError(f"SIGNOFF_LIVE names url, but {name} is not set.")
@@ -153,11 +153,11 @@ def _custom(environment: Mapping[str, str]) -> Target:
 
 
 def proxied(base_url: str, key: str) -> list[Target]:
-    """The targets of a LiteLLM proxy as `tests.live.litellm_proxy` configures it: each wire, and one for another."""
-    same = Target("", LITELLM, base_url, "", "", key, PriceTable(input=1, output=5), scripted=True)
+    """Return the targets of a LiteLLM proxy with the configuration of `tests.live.litellm_proxy`."""
+    template = Target("", LITELLM, base_url, "", "", key, PriceTable(input=1, output=5), scripted=True)
     return [
-        replace(same, name=f"{LITELLM}-chat", model="scripted", wire="chat"),
-        replace(same, name=f"{LITELLM}-responses", model="scripted", wire="responses"),
-        replace(same, name=f"{LITELLM}-anthropic", model="scripted-claude", wire="anthropic"),
-        replace(same, name=f"{LITELLM}-chat-to-anthropic", model="scripted-claude", wire="chat"),
+        replace(template, name=f"{LITELLM}-chat", model="scripted", wire="chat"),
+        replace(template, name=f"{LITELLM}-responses", model="scripted", wire="responses"),
+        replace(template, name=f"{LITELLM}-anthropic", model="scripted-claude", wire="anthropic"),
+        replace(template, name=f"{LITELLM}-chat-to-anthropic", model="scripted-claude", wire="chat"),
     ]
