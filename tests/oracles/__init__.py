@@ -1,1 +1,1 @@
-"""What the vendors of the wires are known to refuse, as checks of whole request bodies."""
+"""Checks of whole request bodies against the known rules of the vendors' APIs."""

@@ -1,7 +1,7 @@
-"""Whether a request is what a vendor's SDK types say it may be: every field known, none missing, each of its type.
+"""Check a request against the types of a vendor's SDK: known fields, no missing fields, correct types.
 
-The types are `TypedDict`s, and what a type checker would say of a literal is said here of the request that a test
-really sent. A type checker lets unknown fields of a union's other members pass; this does not.
+The types are `TypedDict`s. A type checker checks literals; this module checks the requests that a test really sends.
+A type checker accepts unknown fields that belong to another member of a union; this module does not.
 """
 
 import importlib
@@ -15,19 +15,19 @@ from typing import Any, Literal, NotRequired, Required, Union, get_args, get_ori
 
 from typing_extensions import is_typeddict
 
-_ONE_AT_A_TIME = threading.Lock()
+_lock = threading.Lock()
 
 
 @cache
 def request_type(module: str, name: str) -> Any:
-    """A type of a vendor's SDK, loaded when the first request is looked at, without the rest of the SDK.
+    """Return a type of a vendor's SDK; it is loaded on first use, without the rest of the SDK.
 
-    That would be imported by the packages that the type is in, and takes seconds.
+    The packages of the type would import the whole SDK, which takes seconds.
     """
     parts = module.split(".")
     packages = [".".join(parts[:end]) for end in range(1, len(parts))]
-    # A test and its server look at requests on threads of their own.
-    with _ONE_AT_A_TIME:
+    # A test and its server check requests on different threads.
+    with _lock:
         empty = [package for package in packages if package not in sys.modules]
         for package in empty:
             spec = importlib.util.find_spec(package)
@@ -41,46 +41,46 @@ def request_type(module: str, name: str) -> Any:
 
 
 def faults(value: Any, expected: Any, where: str = "request") -> list[str]:
-    """What is wrong with a value, one line each; empty if it is of the expected type."""
+    """Return the errors of a value, one line each; empty if it has the expected type."""
     return [where + fault for fault in _check(expected)(value)]
 
 
 _Check = Callable[[Any], list[str]]
-"""What is wrong with a value, each with where in it."""
-_LISTS = frozenset({"list", "Iterable", "Sequence", "SequenceNotStr"})
+"""Returns the errors of a value, each with its place in the value."""
+_LIST_TYPES = frozenset({"list", "Iterable", "Sequence", "SequenceNotStr"})
 
 
 @cache
 def _check(expected: Any) -> _Check:
-    """The check of a type, made once: to look through the types takes much longer than to look through a request."""
+    """Return the check of a type; cached, because building it takes much longer than checking a request."""
     origin = get_origin(expected)
     if expected is Any or expected is object:
         return lambda value: []
     if is_typeddict(expected):
-        return _of_fields(expected)
+        return _check_fields(expected)
     if origin in (Union, types.UnionType):
-        return _of_union(get_args(expected))
+        return _check_union(get_args(expected))
     if origin is Literal:
         allowed = get_args(expected)
         return lambda value: [] if value in allowed else [f": {value!r} is none of {allowed}"]
-    if getattr(origin or expected, "__name__", "") in _LISTS:
-        return _of_elements(_check(get_args(expected)[0]))
+    if getattr(origin or expected, "__name__", "") in _LIST_TYPES:
+        return _check_elements(_check(get_args(expected)[0]))
     if expected is None:
         expected = type(None)
     plain = (int, float) if expected is float else (dict if origin is Mapping else origin or expected)
 
     def check(value: Any) -> list[str]:
-        fits = isinstance(value, plain) and (expected is bool or not isinstance(value, bool))
-        return [] if fits else [f": {type(value).__name__} instead of {expected}"]
+        has_type = isinstance(value, plain) and (expected is bool or not isinstance(value, bool))
+        return [] if has_type else [f": {type(value).__name__} instead of {expected}"]
 
     return check
 
 
-def _of_elements(inner: _Check) -> _Check:
+def _check_elements(inner: _Check) -> _Check:
     def check(value: Any) -> list[str]:
         if not isinstance(value, list):
             return [": no list"]
-        return [f"[{at}]{fault}" for at, one in enumerate(value) for fault in inner(one)]
+        return [f"[{index}]{fault}" for index, item in enumerate(value) for fault in inner(item)]
 
     return check
 
@@ -90,12 +90,13 @@ def _hints(expected: Any) -> Mapping[str, Any]:
     return get_type_hints(expected, include_extras=True)
 
 
-def _of_fields(expected: Any) -> _Check:
+def _check_fields(expected: Any) -> _Check:
     @cache
     def fields() -> tuple[dict[str, _Check], list[str]]:
-        """The check of each field, and which have to be there; not before a value is: types are within themselves.
+        """Return the check of each field, and the required fields.
 
-        Whole or not at all: a test and its server look through requests on threads of their own.
+        It runs on the first value, because types are recursive. The result is complete on every thread: a test and
+        its server check requests on different threads.
         """
         hints = _hints(expected)
         inner = {
@@ -109,30 +110,32 @@ def _of_fields(expected: Any) -> _Check:
         if not isinstance(value, dict):
             return [": no object"]
         checks, required = fields()
-        found = [f": unknown field {name!r} for {expected.__name__}" for name in value if name not in checks]
-        found += [f".{name}{fault}" for name in checks if name in value for fault in checks[name](value[name])]
-        return found + [f": {expected.__name__} without {name!r}" for name in required if name not in value]
+        errors = [f": unknown field {name!r} for {expected.__name__}" for name in value if name not in checks]
+        errors += [f".{name}{fault}" for name in checks if name in value for fault in checks[name](value[name])]
+        return errors + [f": {expected.__name__} without {name!r}" for name in required if name not in value]
 
     return check
 
 
-def _of_union(members: Sequence[Any]) -> _Check:
-    """Members whose `type` is that of the value are looked at, beside those that have none; else all of them."""
-    everything = [_check(member) for member in members]
+def _check_union(members: Sequence[Any]) -> _Check:
+    """Check the members with the `type` of the value and those without a `type`; otherwise all members."""
+    all_checks = [_check(member) for member in members]
     others = [_check(member) for member in members if not is_typeddict(member)]
     kinds = {kind for member in members for kind in _kinds(member)}
-    named = {kind: [_check(member) for member in members if kind in _kinds(member)] + others for kind in kinds}
+    checks_by_kind = {
+        kind: [_check(member) for member in members if kind in _kinds(member)] + others for kind in kinds
+    }
 
     def check(value: Any) -> list[str]:
-        """The complaints of the member that has the fewest."""
+        """Return the errors of the member with the fewest errors."""
         kind = value.get("type") if isinstance(value, dict) else None
         best: list[str] | None = None
-        for member in named.get(kind, everything) if isinstance(kind, str) else everything:
-            found = member(value)
-            if not found:
+        for member in checks_by_kind.get(kind, all_checks) if isinstance(kind, str) else all_checks:
+            errors = member(value)
+            if not errors:
                 return []
-            if best is None or len(found) < len(best):
-                best = found
+            if best is None or len(errors) < len(best):
+                best = errors
         return best or []
 
     return check

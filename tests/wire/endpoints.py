@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tests.oracles.reading import closes
+from tests.oracles.reading import forbids_calls
 from tests.wire.replies import CUT, STALL, Reply, Turn, chunk, error, stream
 from tests.wire.strict import no_tool_choice, system_first
 
@@ -19,7 +19,7 @@ STAGED = "I have staged the edit; please review it."
 
 def obedient(turn: Turn, body: dict[str, Any]) -> Turn:
     """Under "none", and without tools, no call goes out."""
-    if turn.calls and (closes(body) or not body.get("tools")):
+    if turn.calls and (forbids_calls(body) or not body.get("tools")):
         return replace(turn, calls=(), text=turn.text or STAGED)
     return turn
 
@@ -31,7 +31,7 @@ def disobedient(turn: Turn, body: dict[str, Any]) -> Turn:
 
 def leaking(turn: Turn, body: dict[str, Any]) -> Turn:
     """Under "none" the call is not parsed by the server and comes out as text."""
-    if not turn.calls or not closes(body):
+    if not turn.calls or not forbids_calls(body):
         return turn
     leaked = "".join(
         f"<tool_call>\n{json.dumps({'name': call.name, 'arguments': call.arguments})}\n</tool_call>"
@@ -42,7 +42,7 @@ def leaking(turn: Turn, body: dict[str, Any]) -> Turn:
 
 def failing(turn: Turn, body: dict[str, Any]) -> Turn | Reply:
     """Under "none" a call is an error of the server's own (Groq)."""
-    if turn.calls and closes(body):
+    if turn.calls and forbids_calls(body):
         return error(400, "Tool choice is none, but model called a tool", code="tool_use_failed")
     return turn
 

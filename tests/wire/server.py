@@ -37,7 +37,7 @@ from http import HTTPStatus
 from types import TracebackType
 from typing import Any, Self
 
-from tests.oracles.reading import closes, conversation, said
+from tests.oracles.reading import conversation, forbids_calls, texts_by_role
 from tests.wire.endpoints import OBEYS, Behaviour
 from tests.wire.replies import BREAK, CUT, END, STALL, Action, Call, Reply, Turn, document, error
 from tests.wire.vendors import VENDORS
@@ -75,7 +75,7 @@ class Request:
     @property
     def closing(self) -> bool:
         """Whether it asks for no tool calls."""
-        return closes(self.body)
+        return forbids_calls(self.body)
 
     @property
     def wire(self) -> str:
@@ -85,7 +85,7 @@ class Request:
     @property
     def said(self) -> list[tuple[str, str]]:
         """Who says what in it, on any wire."""
-        return said(self.body)
+        return texts_by_role(self.body)
 
     async def left(self, seconds: float = 5.0) -> bool:
         """Wait until the client has closed the connection early; False if it has not in time."""

@@ -30,7 +30,7 @@ from app.images.image import Image, quote_names
 from app.llm.values.endpoint import Profile
 from app.llm.values.requests_and_updates import Payload
 from app.llm.wires.wire_registry import wire_for
-from tests.oracles.reading import conversation, images, said
+from tests.oracles.reading import conversation, images, texts_by_role
 from tests.unit.conversation.histories import CONTENTS, PROMPT, Simulation, profiles, sessions
 
 FACTS = PayloadInputs(PROMPT, [], images=CONTENTS)
@@ -58,7 +58,7 @@ def body_of(events: list[Event], wire: str = "chat", facts: PayloadInputs = FACT
 
 def told(body: dict[str, Any]) -> str:
     """What the program says behind the system prompt."""
-    return "\n".join(text for role, text in said(body) if role == "system" and text != PROMPT)
+    return "\n".join(text for role, text in texts_by_role(body) if role == "system" and text != PROMPT)
 
 
 SHOWN = numbered(UserMessage(text="Why is it so wide?", images=(image(),)))
@@ -69,7 +69,7 @@ ANSWERED = numbered(*SHOWN, AssistantMessage(text="It has no maximum."), UserMes
 def test_an_image_goes_out_in_the_message_that_it_came_with(wire: str) -> None:
     body = body_of(ANSWERED, wire)
     assert images(body) == [("image/png", b"a")]
-    assert [text for role, text in said(body) if role == "user"] == ["Why is it so wide?", "Mend it"]
+    assert [text for role, text in texts_by_role(body) if role == "user"] == ["Why is it so wide?", "Mend it"]
     assert told(body) == ""
 
 
@@ -98,7 +98,7 @@ def test_unsent_image_is_named_by_the_program_with_the_reason(
     body = body_of(events, wire, facts, **profile)
     assert images(body) == []
     assert '"shot.png"' in told(body) and reason in told(body)
-    assert not [text for role, text in said(body) if role == "user" and "shot.png" in text]
+    assert not [text for role, text in texts_by_role(body) if role == "user" and "shot.png" in text]
 
 
 def test_a_request_takes_the_newest_of_very_many_and_large_ones_where_they_fit() -> None:
@@ -119,7 +119,7 @@ def test_an_answer_is_the_result_of_its_call_and_its_image_follows(wire: str) ->
         UserMessage(text="hi"), AssistantMessage(calls=(call,)), Question(call="c1.0", text="Which?"), answer
     )
     body = body_of(events, wire)
-    assert ("tool", "This one") in said(body) and images(body) == [("image/png", b"a")]
+    assert ("tool", "This one") in texts_by_role(body) and images(body) == [("image/png", b"a")]
 
 
 @each_wire
@@ -133,7 +133,7 @@ def test_each_image_is_sent_or_named(wire: str, session: Simulation, profile: Pr
     sent = [(one.media_type, base64.b64decode(CONTENTS[one.sha256])) for one in payload.images]
     assert images(body) == sent
     attached = [one for event in events if isinstance(event, UserMessage | Answer) for one in event.images]
-    text = "\n".join(text for _, text in said(body))
+    text = "\n".join(text for _, text in texts_by_role(body))
     names = {one.name for one in payload.images}
     assert all(one.name in names or quote_names([one]) in text for one in attached)
     assert project(events, profile, FACTS) == payload

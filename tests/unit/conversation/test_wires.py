@@ -25,7 +25,7 @@ from app.conversation.payload.projection import PayloadInputs, project
 from app.conversation.payload.tool_calls import dump_arguments
 from app.llm.values.endpoint import Profile
 from app.llm.wires.wire_registry import wire_for
-from tests.oracles.reading import VIOLATIONS, conversation, misplaced, openai_faults, said
+from tests.oracles.reading import VIOLATIONS, conversation, misplaced, openai_faults, texts_by_role
 from tests.unit.conversation.histories import (
     BLOCK,
     CONTENTS,
@@ -91,7 +91,7 @@ def test_any_prefix_is_valid_and_each_text_has_its_role(
     assert body["tools"] == body_of([], profile)["tools"]
     users: list[str] = []
     notes: list[str] = []
-    for role, text in said(body_of(events, profile)):
+    for role, text in texts_by_role(body_of(events, profile)):
         found = marks(text)
         if role == "user":
             spoken = marks(words_of(text))
@@ -118,7 +118,7 @@ def test_a_damaged_log_gives_a_valid_request(wire: WireName, events: list[Event]
     profile = on(wire, profile)
     body = body_of(events, profile)
     assert violations(body, profile) == []
-    assert set(said_by_user(events)) <= {mark for _, text in said(body) for mark in marks(text)}
+    assert set(said_by_user(events)) <= {mark for _, text in texts_by_role(body) for mark in marks(text)}
 
 
 @each_wire
@@ -134,13 +134,13 @@ def test_closing_is_system_at_the_end(wire: WireName, session: Simulation, inlin
     note = Intervention(kind=InterventionKind.STAGED, text="⟪P999⟫ hand back", scope="request")
     closing = body_of([*before, note], profile, replace(FACTS, closing=True))
     opened = body_of(before, profile)
-    told = [at for at, (role, text) in enumerate(said(closing)) if "P999" in text and role == "system"]
+    told = [at for at, (role, text) in enumerate(texts_by_role(closing)) if "P999" in text and role == "system"]
     assert violations(closing, profile) == []
     # Folded, and after a turn of the model, it is a marked note: at the front it would change what comes before.
     assert told or (not inline and json.dumps(closing, ensure_ascii=False).count("P999") == 1)
     sent_before = without_breakpoints(conversation(opened))
     if inline and len(sent_before) > 1:
-        assert told == [len(said(closing)) - 1]
+        assert told == [len(texts_by_role(closing)) - 1]
         # What the program says at the very end may be one message with the instruction.
         stable = sent_before if sent_before[-1].get("role") != "system" else sent_before[:-1]
         assert without_breakpoints(conversation(closing))[: len(stable)] == stable
@@ -212,7 +212,7 @@ def test_words_that_a_gap_parts_from_their_note_follow_it_on_anthropic_too() -> 
         Compacted(upto=1, summary="s", method="summary", id=2),
         ProposalDecided(proposal="P1", decision=DecisionKind.DENIED, feedback="no", id=3),
     ]
-    spoken = said(body_of(events, Profile(wire="anthropic")))
+    spoken = texts_by_role(body_of(events, Profile(wire="anthropic")))
     note = next(text for role, text in spoken if role == "system" and "P1" in text)
     assert "words on it follow" in note and spoken.index(("system", note)) < spoken.index(("user", "no"))
     assert [role for role, _ in spoken[-4:]] == ["user", "system", "assistant", "user"]
