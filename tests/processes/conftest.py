@@ -1,4 +1,4 @@
-"""Fixtures of the tests in which several processes share a workspace: those of the wire."""
+"""Fixtures for tests in which several processes share a workspace; they come from the tests of the wire."""
 
 from tests.wire.conftest import hosted, own_home, server
 

@@ -1,4 +1,4 @@
-"""Run by the tests: an app without its screen in a process of its own, which does what standard input says."""
+"""An app without a screen in a separate process, which executes commands from standard input."""
 
 import asyncio
 import json
@@ -11,46 +11,46 @@ from app.runtime.open_workspace import open_workspace
 from app.runtime.session_host import SessionHost
 
 
-def tell(**facts: object) -> None:
-    print(json.dumps(facts), flush=True)
+def report(**fields: object) -> None:
+    print(json.dumps(fields), flush=True)
 
 
-def take(update: Update) -> None:
-    """What this window would show."""
+def report_update(update: Update) -> None:
+    """Report what this window would show."""
     match update:
         case EventRecorded(event=event):
-            tell(event=event.type)
+            report(event=event.type)
         case ProposalsChanged(ids=ids):
-            tell(changed=list(ids))
+            report(changed=list(ids))
         case GateChanged(closed=closed):
-            tell(gate=closed)
+            report(gate=closed)
 
 
 async def main(root: Path, base_url: str, session_id: str) -> None:
-    """Open a session, a new one without an id, and obey."""
+    """Open the session, or a new one without an id, and execute commands."""
     runtime = open_workspace(root, {"base_url": base_url, "model": "m"}, {})
-    host = SessionHost(runtime, runtime.settings, take)
+    host = SessionHost(runtime, runtime.settings, report_update)
     await host.start()
     await host.connect(runtime.settings)
     session = await host.open(runtime.sessions.get(session_id) if session_id else None)
-    tell(session=session.id, follows=session.is_follower)
+    report(session=session.id, follows=session.is_follower)
     while line := await asyncio.to_thread(sys.stdin.readline):
-        what, *words = json.loads(line)
+        command, *arguments = json.loads(line)
         try:
-            match what:
+            match command:
                 case "approve":
-                    await session.approve(*words)
+                    await session.approve(*arguments)
                 case "deny":
-                    await session.deny(words[0], feedback=words[1])
+                    await session.deny(arguments[0], feedback=arguments[1])
                 case "undo":
-                    await session.undo(*words)
+                    await session.undo(*arguments)
                 case "send":
-                    await session.send(*words)
+                    await session.send(*arguments)
                 case "settle":
                     await session.wait_until_idle()
         except SessionOpenElsewhere as error:
-            tell(refused=str(error))
-        tell(done=what, follows=session.is_follower, queue=list(session.queue))
+            report(refused=str(error))
+        report(done=command, follows=session.is_follower, queue=list(session.queue))
     await host.close()
     runtime.close()
 

@@ -1,4 +1,4 @@
-"""SIGKILL at random instants: nothing that was said to be done is lost, and no process goes on."""
+"""SIGKILL at random instants: every operation reported as done is kept, and no child process continues."""
 
 import asyncio
 import os
@@ -31,25 +31,27 @@ from tests.wire.server import Request, WireServer
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def going_on(mark: str, place: Path) -> bool:
-    """Whether anything is left of a command: itself, what it runs in its turn, who watches it."""
+def is_running(mark: str, place: Path) -> bool:
+    """Return whether a process of a command still runs: the command, its children or its watcher."""
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             if mark.encode() in (folder / "cmdline").read_bytes():
                 return True
-            # What a killed shell has started has no mark, and may be about to leave the kernel.
+            # A child of a killed shell has no mark in its command line; it is found by its folder.
             if (folder / "cwd").readlink().is_relative_to(place):
                 return True
     return False
 
 
-@pytest.mark.parametrize("way", list(SandboxMode))
+@pytest.mark.parametrize("mode", list(SandboxMode))
 @pytest.mark.parametrize("instants", [3, pytest.param(50, marks=pytest.mark.marathon)])
-def test_killed_at_any_instant(processes: Forking, tmp_path: Path, way: SandboxMode, instants: int) -> None:
+def test_killed_command_is_rolled_back_and_no_process_remains(
+    processes: Forking, tmp_path: Path, mode: SandboxMode, instants: int
+) -> None:
     root, runs = tmp_path / "ws", tmp_path / "runs"
     make(root)
     before = state(root)
-    seed = random.Random(7)
+    dice = random.Random(7)
     for _ in range(instants):
         mark = new_mark()
         command = (
@@ -58,30 +60,32 @@ def test_killed_at_any_instant(processes: Forking, tmp_path: Path, way: SandboxM
             f"echo $i > d/e/$i/new; ln -sfn $i link; mv d/x d/x2; mv d/x2 d/x; done"
         )
         ours, theirs = socket.socketpair()
-        words = ("tests.processes.one_run", str(root), str(runs), way, command)
+        words = ("tests.processes.one_run", str(root), str(runs), mode, command)
         process = processes.start_module(*words, folder=ROOT, environment=os.environ, talk=theirs)
-        with ours, ours.makefile("rb") as told:
-            assert told.readline() == b"ready\n"
-            time.sleep(seed.random() / 4)
+        with ours, ours.makefile("rb") as output:
+            assert output.readline() == b"ready\n"
+            time.sleep(dice.random() / 4)
             process.kill()
             assert process.wait() == -signal.SIGKILL
         deadline = time.monotonic() + 60
-        # A process that forks and dies while the others are looked at is in no one's sight; so more than one look.
-        clear = 0
-        while clear < 5 and time.monotonic() < deadline:
-            clear = 0 if going_on(mark, tmp_path) else clear + 1
+        # A process that forks and dies during a check can be missed, therefore several checks.
+        clear_checks = 0
+        while clear_checks < 5 and time.monotonic() < deadline:
+            clear_checks = 0 if is_running(mark, tmp_path) else clear_checks + 1
             time.sleep(0.02)
-        assert clear == 5, Path("/proc/loadavg").read_text()
+        assert clear_checks == 5, Path("/proc/loadavg").read_text()
         sandbox = Sandbox(Workspace(root), runs, own_folders=())
         sandbox.restore_after_crash()
         assert state(root) == before
         asyncio.run(sandbox.probe())
-        assert not [each for each in runs.iterdir() if each.name.startswith("run-")]
+        assert not [path for path in runs.iterdir() if path.name.startswith("run-")]
         assert str(tmp_path) not in Path("/proc/self/mountinfo").read_text()
 
 
-def test_ignore_rules_of_a_killed_command_hide_nothing(processes: Forking, tmp_path: Path) -> None:
-    """It is put back by the rules from before the command: what they ignored stays as the command has written it."""
+def test_ignore_rules_written_by_a_killed_command_are_not_used(processes: Forking, tmp_path: Path) -> None:
+    """Restoring uses the ignore rules from before the command: files that they ignored stay as the command wrote
+    them.
+    """
     root, runs, talk = tmp_path / "ws", tmp_path / "runs", socket.socketpair()
     make(root)
     (root / ".gitignore").write_text("*.log\n")
@@ -98,7 +102,7 @@ def test_ignore_rules_of_a_killed_command_hide_nothing(processes: Forking, tmp_p
         process.kill()
         assert process.wait() == -signal.SIGKILL
     assert (root / "new/code.py").exists() and not (root / "d").exists()
-    while going_on(mark, tmp_path) and time.monotonic() < deadline:
+    while is_running(mark, tmp_path) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert "cut off" in Sandbox(Workspace(root), runs, own_folders=()).restore_after_crash()
     assert (root / "a.log").read_text() == "1\n"
@@ -108,7 +112,7 @@ def test_ignore_rules_of_a_killed_command_hide_nothing(processes: Forking, tmp_p
 
 
 def writer(request: Request) -> Turn:
-    """A model that reads, and then rewrites two files in one step."""
+    """A model that reads, and then rewrites two files in one response."""
     number = request.number
     if number % 3 == 0:
         return Turn("Looking.", calls=(Call("read_file", {"path": "a.txt"}), Call("list_files", {})))
@@ -123,9 +127,9 @@ def writer(request: Request) -> Turn:
 
 
 def run_and_kill(processes: Forking, root: Path, server: WireServer, seed: int, home: Path) -> list[str]:
-    """Run the session until it has done a random number of things and a moment more; what it said was done."""
-    source = random.Random(seed)
-    things = source.randint(0, 5)
+    """Run the session until it has done a random number of operations, and kill it; return its output lines."""
+    dice = random.Random(seed)
+    operations = dice.randint(0, 5)
     ours, theirs = socket.socketpair()
     child = processes.start_module(
         "tests.processes.crashing_session",
@@ -134,34 +138,34 @@ def run_and_kill(processes: Forking, root: Path, server: WireServer, seed: int, 
         environment={**os.environ, "SIGNOFF_HOME": str(home)},
         talk=theirs,
     )
-    with ours, ours.makefile("rb", buffering=0) as said:
+    with ours, ours.makefile("rb", buffering=0) as output:
         data = b""
         try:
-            while data.count(b"\n") <= things:
-                data += said.read(65536)
+            while data.count(b"\n") <= operations:
+                data += output.read(65536)
                 assert child.poll() is None, data
-            # Into the middle of whatever comes next.
-            time.sleep(source.random() * 0.05)
+            # Kill it in the middle of the next operation.
+            time.sleep(dice.random() * 0.05)
         finally:
             child.kill()
-            data += said.readall()
+            data += output.readall()
         assert child.wait() == -signal.SIGKILL, data
     return [line.decode() for line in data.split(b"\n")[:-1]]
 
 
 def check(runtime: OpenWorkspace, done: list[str]) -> None:
-    """The state on disk agrees with everything that was said to be done."""
+    """Assert that the state on disk agrees with all operations reported as done."""
     recovered = finish_unfinished_work(runtime, patience=-1)
     assert not any("blocked" in line for line in recovered), recovered
     latest = runtime.sessions.latest()
     events: list[Event] = runtime.sessions.events(latest.id) if latest else []
     payload = project(events, Profile(), PayloadInputs("system", []))
     assert violations(payload.messages) == []
-    decided = {(one.decided.decision.value, one.decided.proposal) for one in runtime.sessions.decisions()}
-    told = {proposal for _, proposal in decided}
+    decided = {(record.decided.decision.value, record.decided.proposal) for record in runtime.sessions.decisions()}
+    decided_ids = {proposal for _, proposal in decided}
     for proposal in runtime.service.all():
         undecided = proposal.state.is_pending or proposal.state is ProposalState.SUPERSEDED
-        assert undecided or proposal.id in told, proposal
+        assert undecided or proposal.id in decided_ids, proposal
     messages = {event.text for event in events if isinstance(event, UserMessage)}
     for line in done:
         verb, _, rest = line.partition(" ")
@@ -182,7 +186,7 @@ def check(runtime: OpenWorkspace, done: list[str]) -> None:
 @pytest.mark.parametrize(
     "kills", [5, pytest.param(100, marks=[pytest.mark.soak, pytest.mark.timeout(1200)])], ids=["some", "100"]
 )
-def test_sigkill_again_and_again(
+def test_reported_operations_survive_repeated_sigkill(
     processes: Forking, server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kills: int
 ) -> None:
     home, root = tmp_path / "home", tmp_path / "workspace"
@@ -190,13 +194,13 @@ def test_sigkill_again_and_again(
     monkeypatch.setenv("SIGNOFF_HOME", str(home))
     server.behave(OBEYS)
     server.model(writer)
-    everything: list[str] = []
+    all_lines: list[str] = []
     for seed in range(kills):
-        everything += run_and_kill(processes, root, server, seed, home)
+        all_lines += run_and_kill(processes, root, server, seed, home)
         runtime = open_workspace(root, {}, {})
         try:
-            check(runtime, everything[-200:])
+            check(runtime, all_lines[-200:])
         finally:
             runtime.close()
-    kinds = {line.split(" ")[0] for line in everything}
+    kinds = {line.split(" ")[0] for line in all_lines}
     assert "said" in kinds and kinds & {"approved", "denied"}, "the kills came before anything happened"

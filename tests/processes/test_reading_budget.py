@@ -1,4 +1,4 @@
-"""The reading budget: three agents in one repository never have more unread than it allows, beyond one edit."""
+"""The reading budget: three agents in one repository never have more unread lines than the budget plus one edit."""
 
 import io
 import json
@@ -42,7 +42,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def reader(root: Path) -> Iterator[OpenWorkspace]:
-    """The workspace as the reader has it open."""
+    """The workspace as the reviewer opens it."""
     opened = open_workspace(root, {}, {})
     yield opened
     opened.close()
@@ -53,13 +53,15 @@ def lines(count: int) -> str:
 
 
 def waiting_lines(runtime: OpenWorkspace) -> int:
-    """The lines of all that waits, as the proposals have them."""
-    every = [hunk for one in runtime.service.pending() for hunk in one.hunks if hunk.state is HunkState.PENDING]
-    return sum(hunk.old_count + hunk.new_count for hunk in every)
+    """Return the number of lines of all pending hunks."""
+    pending_hunks = [
+        hunk for proposal in runtime.service.pending() for hunk in proposal.hunks if hunk.state is HunkState.PENDING
+    ]
+    return sum(hunk.old_count + hunk.new_count for hunk in pending_hunks)
 
 
-def read(runtime: OpenWorkspace, proposal: Proposal, count: int) -> None:
-    """The first lines of each hunk were on screen."""
+def mark_as_read(runtime: OpenWorkspace, proposal: Proposal, count: int) -> None:
+    """Mark the first lines of each hunk as seen."""
     seen = {
         hunk.id: bytes(number < count for number in range(hunk.old_count + hunk.new_count)) for hunk in proposal.hunks
     }
@@ -67,26 +69,26 @@ def read(runtime: OpenWorkspace, proposal: Proposal, count: int) -> None:
 
 
 def stage(runtime: OpenWorkspace, path: str, count: int, session: str = "") -> Proposal:
-    """What signoff's own model stages."""
+    """Stage a file as signoff's own model does."""
     draft = runtime.service.new_draft(session)
     draft.write(path, lines(count))
     return runtime.service.stage(draft, "")
 
 
 def call_hook(agent: Agent, path: str, count: int, *options: str) -> tuple[int, str]:
-    """An edit of another agent; the exit code, and what it was answered."""
+    """Make an edit of another agent through the hook; return the exit code and the answer."""
     (payload,) = agent.responds(agent.writes(path, lines(count)))
     caller = Caller()
-    standard, sys.stdin = sys.stdin, io.TextIOWrapper(io.BytesIO(json.dumps(payload).encode()))
+    real_stdin, sys.stdin = sys.stdin, io.TextIOWrapper(io.BytesIO(json.dumps(payload).encode()))
     try:
         code = run_hook([agent.name, *options], caller)
     finally:
-        sys.stdin = standard
+        sys.stdin = real_stdin
     return code, b"".join(caller.answers).decode()
 
 
 class ThreeAgents:
-    """An agent with a hook, one with the MCP server and signoff's own model, each in turns of its own."""
+    """An agent with a hook, one with the MCP server, and signoff's own model; each edit is a new turn."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -95,11 +97,11 @@ class ThreeAgents:
         self.own = open_workspace(root, {}, {})
         self._number = 0
 
-    def edit(self, who: int, count: int) -> bool:
-        """Propose a file of so many lines; whether it was taken."""
+    def edit(self, agent_index: int, count: int) -> bool:
+        """Propose a file with `count` lines; return whether it was accepted."""
         self._number += 1
         path = f"{self._number}.txt"
-        match who:
+        match agent_index:
             case 0:
                 _, out = call_hook(Agent("claude", self._root, f"session {self._number}"), path, count)
                 assert ("is staged" in out) is not (SENTENCE in out)
@@ -146,23 +148,23 @@ def test_unread_lines_never_exceed_the_budget_and_one_edit(
         runtime = open_workspace(folder / "ws", {}, {})
         agents = ThreeAgents(folder / "ws")
         try:
-            for action, who, count in actions:
+            for action, agent_index, count in actions:
                 before = runtime.seen_lines_store.unread_line_count()
                 if action == "edit":
-                    taken = agents.edit(who, count)
-                    assert taken is (before <= BUDGET)
-                    assert runtime.seen_lines_store.unread_line_count() == before + (count if taken else 0)
+                    accepted = agents.edit(agent_index, count)
+                    assert accepted is (before <= BUDGET)
+                    assert runtime.seen_lines_store.unread_line_count() == before + (count if accepted else 0)
                     assert runtime.seen_lines_store.unread_line_count() <= BUDGET + count or before > BUDGET
                     continue
                 assert stage_captured_edits(runtime) == []
                 assert runtime.seen_lines_store.unread_line_count() == before, (
-                    "what was captured counts as what it became"
+                    "captured edits count like the proposal made from them"
                 )
                 if not (pending := runtime.service.pending()):
                     continue
                 match action:
                     case "read":
-                        read(runtime, pending[who % len(pending)], count)
+                        mark_as_read(runtime, pending[agent_index % len(pending)], count)
                     case "approve":
                         runtime.service.approve(pending[0].id)
                     case _:
@@ -175,11 +177,11 @@ def test_unread_lines_never_exceed_the_budget_and_one_edit(
 
 
 @pytest.mark.parametrize("attempt", range(3))
-def test_one_of_several_agents_passes_the_budget_at_the_same_moment(root: Path, attempt: int) -> None:
+def test_only_one_of_several_simultaneous_edits_passes_the_budget(root: Path, attempt: int) -> None:
     agents = [open_workspace(root, {}, {}) for _ in range(3)]
     begin = threading.Barrier(6)
 
-    def captures(number: int, runtime: OpenWorkspace) -> bool:
+    def capture_edit(number: int, runtime: OpenWorkspace) -> bool:
         turn = AgentTurn("claude", f"session {number}", "p")
         begin.wait(MAX_WAIT_SECONDS)
         with suppress(TooMuchUnread):
@@ -190,7 +192,7 @@ def test_one_of_several_agents_passes_the_budget_at_the_same_moment(root: Path, 
             )
         return False
 
-    def stages(number: int, runtime: OpenWorkspace) -> bool:
+    def stage_edit(number: int, runtime: OpenWorkspace) -> bool:
         begin.wait(MAX_WAIT_SECONDS)
         with suppress(TooMuchUnread):
             return bool(stage(runtime, f"s{number}.txt", 30))
@@ -200,7 +202,7 @@ def test_one_of_several_agents_passes_the_budget_at_the_same_moment(root: Path, 
         with ThreadPoolExecutor(6) as pool:
             jobs: list[Future[bool]] = []
             for number, runtime in enumerate(agents):
-                jobs += (pool.submit(captures, number, runtime), pool.submit(stages, number, runtime))
+                jobs += (pool.submit(capture_edit, number, runtime), pool.submit(stage_edit, number, runtime))
             assert sum(job.result(MAX_WAIT_SECONDS) for job in jobs) == 1
         assert agents[0].seen_lines_store.unread_line_count() == 30
     finally:
@@ -208,17 +210,17 @@ def test_one_of_several_agents_passes_the_budget_at_the_same_moment(root: Path, 
             runtime.close()
 
 
-def test_a_hook_denies_with_the_sentence_until_enough_was_read(root: Path, reader: OpenWorkspace) -> None:
+def test_hook_denies_until_enough_lines_are_read(root: Path, reader: OpenWorkspace) -> None:
     full = stage(reader, "full.txt", 30)
     code, out = call_hook(Agent("claude", root, "first"), "a.txt", 3)
     assert code == 0 and f"The reviewer has 30 {SENTENCE}" in out and json.loads(out)["continue"] is False
     assert len(reader.service.pending()) == 1
-    read(reader, full, 30)
+    mark_as_read(reader, full, 30)
     assert reader.seen_lines_store.unread_line_count() == 0
     assert call_hook(Agent("claude", root, "third"), "a.txt", 3)[1].count("is staged") == 1
 
 
-def test_run_is_refused_before_a_request_is_made(root: Path, reader: OpenWorkspace) -> None:
+def test_run_is_refused_before_the_first_request(root: Path, reader: OpenWorkspace) -> None:
     stage(reader, "full.txt", 30)
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
