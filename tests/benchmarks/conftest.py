@@ -1,4 +1,4 @@
-"""What holds for benchmarks alone."""
+"""Fixtures for benchmarks."""
 
 import pytest
 import textual.constants
@@ -9,8 +9,8 @@ from tests.pictures import paint_everything
 
 
 @pytest.fixture(autouse=True)
-def all_that_the_app_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other tests paint seldom and work out styles once; here it counts what that takes, and how long one waits."""
+def use_real_painting_and_styling(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Paint every frame and compute all styles: other tests skip most of this work, and benchmarks measure it."""
     monkeypatch.setattr(textual.screen, "UPDATE_PERIOD", 1 / textual.constants.MAX_FPS)
     paint_everything(monkeypatch)
     stylesheets.disable_stylesheet_cache(monkeypatch)

@@ -1,4 +1,4 @@
-"""The other programs of the flood: the server that pours, the text shown at once, and the stream merely read.
+"""Helper programs of the flood benchmarks: the server, a client that only reads, and apps that show the text.
 
 Run as `python -m tests.benchmarks.flood_program KIND …`.
 """
@@ -20,14 +20,14 @@ from tests.wire.replies import BREAK, DONE, Action, Reply, call_delta, chunk, ev
 from tests.wire.server import Request, WireServer
 
 CHARACTERS_PER_TOKEN = 4
-LONG_TOKEN = 7
-"""Characters of a token of plain prose."""
+CHARACTERS_PER_WORD = 7
+"""Number of characters of a token in plain prose."""
 TOOLS = ("edits", "reads", "search", "command")
-"""What pours by calls."""
-FIRST_TOKEN = 0.5
-"""Seconds that a model is waited for."""
+"""The floods that consist of tool calls."""
+FIRST_TOKEN_SECONDS = 0.5
+"""Seconds from a request to the first token."""
 END = "The end of"
-"""What the last line begins with; it goes on with the last word of the message that was answered."""
+"""Beginning of the last line; it ends with the last word of the user's message."""
 
 SECTION = """## Section {number}
 
@@ -53,7 +53,7 @@ def function_{number}(argument: int) -> str:
 
 
 def markdown(tokens: int) -> str:
-    """Markdown of so many tokens, every section different."""
+    """Return Markdown of this number of tokens; every section is different."""
     text, number = "", 0
     while len(text) < tokens * CHARACTERS_PER_TOKEN:
         text += SECTION.format(number=number)
@@ -62,16 +62,18 @@ def markdown(tokens: int) -> str:
 
 
 def pieces(text: str) -> Iterator[str]:
-    """The text token by token."""
+    """Yield the text token by token."""
     for start in range(0, len(text), CHARACTERS_PER_TOKEN):
         yield text[start : start + CHARACTERS_PER_TOKEN]
 
 
-def poured(what: str, tokens: int) -> list[bytes | Action]:
-    """The most of a response: so many tokens, one in each event; `answer`, `reasoning` or `call` is what they are
-    tokens of. A call goes on from its `beginning`."""
+def flood_events(kind: str, tokens: int) -> list[bytes | Action]:
+    """Return the main part of a response, one token in each event.
+
+    `kind` is `answer`, `reasoning` or `call`; a call continues the arguments of `first_events`.
+    """
     text = markdown(tokens)
-    match what:
+    match kind:
         case "reasoning":
             chunks = [chunk(reasoning=piece) for piece in pieces(text)]
         case "call":
@@ -79,56 +81,61 @@ def poured(what: str, tokens: int) -> list[bytes | Action]:
             chunks = [chunk(calls=[call_delta(0, arguments=piece)]) for piece in pieces(arguments)]
         case _:
             chunks = [chunk(piece) for piece in pieces(text)]
-    return [event(one) for one in chunks]
+    return [event(data) for data in chunks]
 
 
-def beginning(what: str, asked: str) -> list[bytes | Action]:
-    """What comes before what is poured: the response begins at once, the rest is there as fast as it is read."""
-    begun: list[bytes | Action] = [event(chunk("", role="assistant")), BREAK]
-    if what == "call":
-        # To a file of its own: to write the same again would be refused.
+def first_events(kind: str, asked: str) -> list[bytes | Action]:
+    """Return the events before the flood: the client reads them first, then the rest as fast as it can."""
+    events: list[bytes | Action] = [event(chunk("", role="assistant")), BREAK]
+    if kind == "call":
+        # A separate file for each message, because an edit without a change would be rejected.
         arguments = f'{{"path": "{asked}.md", "content": '
-        begun.append(event(chunk(calls=[call_delta(0, call_id="c1", name="write_file", arguments=arguments)])))
-    return begun
+        events.append(event(chunk(calls=[call_delta(0, call_id="c1", name="write_file", arguments=arguments)])))
+    return events
 
 
-def called(what: str, count: int, asked: str) -> list[bytes | Action]:
-    """The beginning of a response with calls: so many `edits`, or `reads` of `read.txt`; a `search` for each line of
-    `found.txt`, or a `command` that prints so many bytes."""
-    every: list[dict[str, Any]]
-    match what:
+def call_events(kind: str, count: int, asked: str) -> list[bytes | Action]:
+    """Return the events of tool calls.
+
+    `kind` is `edits` or `reads` of `read.txt` (`count` calls), `search` in `found.txt`, or a `command` that prints
+    `count` bytes.
+    """
+    all_arguments: list[dict[str, Any]]
+    match kind:
         case "edits":
             name = "write_file"
-            every = [{"path": f"made/file{number}.txt", "content": f"{asked}\n"} for number in range(count)]
+            all_arguments = [{"path": f"made/file{number}.txt", "content": f"{asked}\n"} for number in range(count)]
         case "reads":
             name = "read_file"
-            every = [{"path": "read.txt", "start_line": at + 1, "end_line": at + 100} for at in range(count)]
+            all_arguments = [{"path": "read.txt", "start_line": at + 1, "end_line": at + 100} for at in range(count)]
         case "search":
             name = "search_text"
-            every = [{"pattern": "line"}]
+            all_arguments = [{"pattern": "line"}]
         case _:
             name = "run_command"
-            every = [{"command": f"yes 'one of very many lines that say nothing' | head -c {count}"}]
+            all_arguments = [{"command": f"yes 'one of very many lines that say nothing' | head -c {count}"}]
     calls = [
         call_delta(number, call_id=f"c{number}", name=name, arguments=json.dumps(arguments))
-        for number, arguments in enumerate(every)
+        for number, arguments in enumerate(all_arguments)
     ]
     return [event(chunk("", role="assistant")), BREAK, *(event(chunk(calls=[call])) for call in calls)]
 
 
-def serve(what: str, count: int) -> None:
-    """Pour into every request that is no closing one; prints where, and ends with its standard input."""
-    flood = [] if what in TOOLS else poured(what, count)
+def serve(kind: str, count: int) -> None:
+    """Answer every request but closing ones with a flood; print the base URL, and end when stdin is closed."""
+    flood = [] if kind in TOOLS else flood_events(kind, count)
 
     def answer(request: Request) -> Reply:
-        asked = next(str(one["content"]) for one in reversed(request.messages) if one["role"] == "user")
+        asked = next(str(message["content"]) for message in reversed(request.messages) if message["role"] == "user")
         word = asked.split()[-1]
         end = event(chunk(f"{END} {word}."))
         if not flood and request.messages[-1]["role"] == "user":
-            return stream(*called(what, count, asked), chunk(finish="tool_calls"), DONE)
-        if what == "call" and not request.closing:
-            return stream(*beginning(what, word), *flood, chunk(finish="tool_calls"), DONE)
-        return stream(*(() if request.closing else (*beginning(what, word), *flood)), end, chunk(finish="stop"), DONE)
+            return stream(*call_events(kind, count, asked), chunk(finish="tool_calls"), DONE)
+        if kind == "call" and not request.closing:
+            return stream(*first_events(kind, word), *flood, chunk(finish="tool_calls"), DONE)
+        return stream(
+            *(() if request.closing else (*first_events(kind, word), *flood)), end, chunk(finish="stop"), DONE
+        )
 
     with WireServer() as server:
         server.model(answer)
@@ -137,7 +144,7 @@ def serve(what: str, count: int) -> None:
 
 
 async def receive(base_url: str) -> None:
-    """Read a whole response, parse each of its events and do nothing else; prints the seconds of CPU it took."""
+    """Read and parse a whole response, and nothing else; print the CPU seconds."""
     import httpx2
 
     body = {"model": "m", "messages": [{"role": "user", "content": "1"}], "stream": True}
@@ -151,15 +158,15 @@ async def receive(base_url: str) -> None:
 
 
 class Chat(ChatApp):
-    """The chat alone, with garbage collected as in signoff."""
+    """The chat alone, with the same garbage collection as signoff."""
 
     def on_ready(self) -> None:
-        """All is loaded."""
+        """Resume garbage collection, because everything is loaded."""
         garbage_collection.resume_collection()
 
 
 class RenderOnce(Chat):
-    """It shows the whole text when asked to."""
+    """Shows the whole text when a key is pressed."""
 
     BINDINGS: ClassVar[list[BindingType]] = [("f9", "show")]
 
@@ -169,13 +176,13 @@ class RenderOnce(Chat):
         self._shown = 0
 
     def action_show(self) -> None:
-        """Show all of it at once."""
+        """Show the whole text at once."""
         self._shown += 1
         self.pane.show_session([AssistantMessage(id=1, text=f"{self._text}{END} {self._shown}.\n")])
 
 
 class Stream(Chat):
-    """A model writes into it when asked to, so many tokens a second."""
+    """Simulates a model that writes a number of tokens per second when a key is pressed."""
 
     BINDINGS: ClassVar[list[BindingType]] = [("f9", "write")]
 
@@ -185,32 +192,34 @@ class Stream(Chat):
         self._seconds = seconds
 
     def action_write(self) -> None:
-        """Write."""
+        """Start to write."""
         self.run_worker(self._write())
 
     async def _write(self) -> None:
         tokens = int(self._rate * self._seconds)
-        text = markdown(tokens * LONG_TOKEN // CHARACTERS_PER_TOKEN + 1)
+        text = markdown(tokens * CHARACTERS_PER_WORD // CHARACTERS_PER_TOKEN + 1)
         self.pane.apply_update(PhaseChanged(SessionPhase.REQUESTING))
-        await asyncio.sleep(FIRST_TOKEN)
+        await asyncio.sleep(FIRST_TOKEN_SECONDS)
         self.pane.apply_update(PhaseChanged(SessionPhase.STREAMING))
-        begun, sent = time.monotonic(), 0
-        # All of it, on a busy machine too: what it writes does not depend on the time.
+        events, sent = time.monotonic(), 0
+        # Write the whole text, also on a busy machine: the amount does not depend on the time.
         while sent < tokens:
-            due = min(int((time.monotonic() - begun) * self._rate) + 1, tokens)
+            due = min(int((time.monotonic() - events) * self._rate) + 1, tokens)
             for number in range(sent, due):
-                self.pane.apply_update(TextStreamed(text[number * LONG_TOKEN : (number + 1) * LONG_TOKEN]))
+                self.pane.apply_update(
+                    TextStreamed(text[number * CHARACTERS_PER_WORD : (number + 1) * CHARACTERS_PER_WORD])
+                )
             sent = due
             await asyncio.sleep(max(1 / 200, 1 / self._rate))
         self.pane.apply_update(
-            EventRecorded(AssistantMessage(id=1, text=f"{text[: sent * LONG_TOKEN]}\n```\n\n{END} 1.\n"))
+            EventRecorded(AssistantMessage(id=1, text=f"{text[: sent * CHARACTERS_PER_WORD]}\n```\n\n{END} 1.\n"))
         )
 
 
 if __name__ == "__main__":
     match sys.argv[1:]:
-        case ["serve", what, count]:
-            serve(what, int(count))
+        case ["serve", kind, count]:
+            serve(kind, int(count))
         case ["receive", base_url]:
             asyncio.run(receive(base_url))
         case ["render", tokens]:

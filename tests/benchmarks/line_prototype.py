@@ -1,8 +1,8 @@
-"""The least that a diff view can be, as the measure of the real one.
+"""A minimal diff view, as the baseline for the real one.
 
-Everything that has to be there, and nothing else: rows computed from hunks, a cursor that walks lines and hunks,
-text without control characters, one style for a line, and strips that are kept. No syntax, no changed words, no
-folds, no wrapping, no search, no selection, no comments.
+It has only the necessary parts: rows computed from hunks, a cursor that moves by lines and hunks, text without
+control characters, one style for a line, and cached strips. It has no syntax highlighting, word differences, folds,
+wrapping, search, selection or comments.
 """
 
 import re
@@ -55,7 +55,7 @@ class LinePrototype(ScrollView, can_focus=True):
         self._styles: dict[str, Style] = {}
 
     def on_mount(self) -> None:
-        """Know how much there is to scroll."""
+        """Set the scrollable size."""
         self.virtual_size = Size(self.size.width, self._starts[-1])
 
     def action_move(self, rows: int) -> None:
@@ -77,7 +77,7 @@ class LinePrototype(ScrollView, can_focus=True):
         self.refresh_line(self.cursor)
 
     def notify_style_update(self) -> None:
-        """Forget the old colours."""
+        """Clear the cached styles and strips."""
         super().notify_style_update()
         self._styles.clear()
         self._strips.clear()

@@ -1,4 +1,4 @@
-"""What an app costs, measured from outside: CPU and memory of a process in a terminal, as the system counts them."""
+"""Measures an app from outside: CPU time and memory of a process in a terminal."""
 
 import contextlib
 import os
@@ -14,18 +14,18 @@ from typing import Self
 from tests.terminal.terminal import Terminal, terminal_environment
 
 ROOT = Path(__file__).resolve().parents[2]
-LIMIT = 60.0
+MAX_WAIT_SECONDS = 60.0
 _KEY = "~"
-_AT_REST = 0.04
-"""Seconds of CPU in 1.5 s below which nothing goes on but the blinking of the cursor."""
-_SAMPLE = 0.1
+_IDLE_CPU_SECONDS = 0.04
+"""CPU seconds in 1.5 s below which only the cursor blinks."""
+_SAMPLE_SECONDS = 0.1
 _SAMPLES = 15
 
 
-def users_environment(home: Path) -> dict[str, str]:
-    """An environment without anything of the user's, and with as many pictures a second as a user gets.
+def user_environment(home: Path) -> dict[str, str]:
+    """Return an environment without the user's variables, and with the frame rate of a real terminal.
 
-    Other tests have few pictures: a key would wait for the next of them.
+    Other tests use a low frame rate: a key would wait for the next frame.
     """
     environment = {**terminal_environment(home), "PYTHONPATH": str(ROOT)}
     del environment["TEXTUAL_FPS"]
@@ -34,68 +34,70 @@ def users_environment(home: Path) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Start:
-    """One start. CPU is of all threads, in user and system, without other processes."""
+    """The figures of one start. CPU time includes all threads, user and system, but no other processes."""
 
     prompt: float
-    """Seconds on the clock until the first picture."""
+    """Wall-clock seconds until the first frame."""
     echo: float
-    """Seconds of CPU until a key that was pressed at the first picture is on the screen."""
+    """CPU seconds until a key that was pressed at the first frame is on the screen."""
     seen: float
-    """Seconds on the clock until that key is on the screen."""
+    """Wall-clock seconds until that key is on the screen."""
     ready: float
-    """Seconds of CPU until all is loaded and nothing goes on any more."""
+    """CPU seconds until everything is loaded and the app is idle."""
     memory: float
-    """Megabytes at rest of its own, without the pages of libraries: those that others use too count less."""
+    """Private memory in megabytes at rest, without library pages: the size of shared pages depends on other
+    processes.
+    """
 
     @classmethod
-    def of(cls, command: Sequence[str], marker: str, environment: Mapping[str, str], folder: Path) -> Self:
-        """Start a command, press a key once `marker` is on the screen, wait until it is at rest, and end it."""
-        begun = time.perf_counter()
-        terminal = _Watched(command, folder=folder, environment=environment)
+    def measure(cls, command: Sequence[str], marker: str, environment: Mapping[str, str], folder: Path) -> Self:
+        """Start a command, press a key when `marker` is on the screen, wait until it is idle, and end it."""
+        started = time.perf_counter()
+        terminal = _RawTerminal(command, folder=folder, environment=environment)
         try:
             terminal.read_until(marker)
-            prompt = time.perf_counter() - begun
+            prompt = time.perf_counter() - started
             terminal.type(_KEY)
             terminal.read_until(_KEY)
-            echo, seen = terminal.cpu(), time.perf_counter() - begun
-            ready = terminal.rest()
+            echo, seen = terminal.cpu(), time.perf_counter() - started
+            ready = terminal.read_until_idle()
             return cls(prompt, echo, seen, ready, terminal.memory())
         finally:
             terminal.end()
 
 
-class _Watched(Terminal):
-    """A terminal that draws no picture: that would take more than the app that is measured."""
+class _RawTerminal(Terminal):
+    """A terminal without an emulator, which would need more CPU time than the measured app."""
 
     def read_until(self, text: str) -> None:
-        """Read until the text has come since the last time."""
-        end, data = time.monotonic() + LIMIT, b""
+        """Read until the text has arrived since the last call."""
+        end, data = time.monotonic() + MAX_WAIT_SECONDS, b""
         while text.encode() not in data:
             assert time.monotonic() < end, f"{text!r} did not come: {data[-300:]!r}"
-            data = data[-200_000:] + self._take(LIMIT)
+            data = data[-200_000:] + self._take(MAX_WAIT_SECONDS)
 
-    def rest(self) -> float:
-        """Read until the app is at rest; its CPU when it came to that."""
+    def read_until_idle(self) -> float:
+        """Read until the app is idle; return its CPU time when it became idle."""
         samples = [self.cpu()]
-        while len(samples) <= _SAMPLES or samples[-1] - samples[-_SAMPLES - 1] > _AT_REST:
-            end = time.monotonic() + _SAMPLE
+        while len(samples) <= _SAMPLES or samples[-1] - samples[-_SAMPLES - 1] > _IDLE_CPU_SECONDS:
+            end = time.monotonic() + _SAMPLE_SECONDS
             while (left := end - time.monotonic()) > 0:
                 self._take(left)
             samples.append(self.cpu())
         return samples[-_SAMPLES - 1]
 
     def cpu(self) -> float:
-        """Seconds so far, also of threads that have ended: the process's own clock, by clock_getcpuclockid(3)."""
+        """Return the CPU seconds of all threads until now, by the process's clock: see clock_getcpuclockid(3)."""
         return time.clock_gettime(~self.pid << 3 | 2)
 
     def memory(self) -> float:
-        """Megabytes."""
-        found = re.search(r"^Anonymous:\s+(\d+)", Path(f"/proc/{self.pid}/smaps_rollup").read_text(), re.MULTILINE)
-        assert found is not None
-        return int(found[1]) / 1024
+        """Return the private memory in megabytes."""
+        match = re.search(r"^Anonymous:\s+(\d+)", Path(f"/proc/{self.pid}/smaps_rollup").read_text(), re.MULTILINE)
+        assert match is not None
+        return int(match[1]) / 1024
 
     def end(self) -> None:
-        """Leave nothing of it."""
+        """Kill the process and close the terminal."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
         self.close()

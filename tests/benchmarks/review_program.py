@@ -1,8 +1,8 @@
-"""A program for a terminal that shows a large change: in the real diff pane, or in the line prototype.
+"""A terminal program that shows a large change in the real diff pane or in the line prototype.
 
 `python -P -m tests.benchmarks.review_program view|prototype CHANGED_LINES [walk]`
 
-With `walk` there is no terminal: it scrolls through the whole change, and prints the most memory that it ever held.
+With `walk` it has no terminal: it scrolls through the whole change, and prints its peak memory.
 """
 
 import asyncio
@@ -21,11 +21,11 @@ from widgets.diff.diff_pane import DiffPane
 SIZE = (120, 40)
 
 PAGES_AT_ONCE = 5
-"""Pages scrolled at a time: few enough that more comes on view than is kept of anything."""
+"""Number of pages in one scroll step, small enough that more rows are drawn than any cache keeps."""
 
 
 class ReviewProgram(App[None]):
-    """One widget, with the focus."""
+    """One focused widget."""
 
     def __init__(self, kind: str, changed_lines: int) -> None:
         super().__init__()
@@ -63,18 +63,18 @@ async def walk(app: ReviewProgram) -> None:
         await shown.workers.wait_for_complete()
 
 
-def most_memory() -> float:
-    """Megabytes of the largest resident set of this process so far."""
-    # Not from `getrusage`, whose figure begins with that of the process that started this one.
-    found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
-    assert found is not None
-    return int(found[1]) / 1024
+def peak_memory() -> float:
+    """Return the peak resident memory of this process in megabytes."""
+    # `getrusage` is not used: its value starts at the peak of the parent process.
+    match = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    assert match is not None
+    return int(match[1]) / 1024
 
 
 if __name__ == "__main__":
     program = ReviewProgram(sys.argv[1], int(sys.argv[2]))
     if "walk" in sys.argv:
         asyncio.run(walk(program))
-        print(most_memory())
+        print(peak_memory())
     else:
         program.run()

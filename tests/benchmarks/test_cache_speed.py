@@ -1,4 +1,4 @@
-"""What the layer over the user's caches costs a command that works from a warm cache, such as a second `uv sync`."""
+"""The cost of an overlay over the user's caches for a command with a warm cache, for example a second `uv sync`."""
 
 import asyncio
 import shutil
@@ -15,13 +15,13 @@ import pytest
 from app.sandbox.confinement import CommandPermissions, SandboxMode
 from app.sandbox.sandbox import Sandbox
 from app.workspace.paths import Workspace
-from tests.benchmarks.test_command_speed import spent
+from tests.benchmarks.test_command_speed import cpu_seconds
 from tests.unit.sandbox.test_confinement import outside
 
 ROUNDS = 21
 FILES = 2_000
-MOST = 1.3
-"""Times the CPU that a command takes with the cache in place: 1.1 is the aim, the rest is noise."""
+MAX_RATIO = 1.3
+"""Maximum CPU time, relative to a command with the cache in place: 1.1 is the aim, the rest is noise."""
 
 UV = "uv pip install --quiet --offline --no-index --no-deps --find-links ../wheels --python PYTHON --target out many"
 GO = "go build -o out ."
@@ -48,7 +48,7 @@ def make_wheel(folder: Path) -> None:
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(("variable", "command"), [("UV_CACHE_DIR", UV), ("GOCACHE", GO)], ids=["uv", "go"])
-async def test_a_command_on_a_warm_cache_takes_little_more_with_a_layer_over_it(
+async def test_overlay_over_a_warm_cache_adds_little_cpu_time(
     home: Path, monkeypatch: pytest.MonkeyPatch, variable: str, command: str
 ) -> None:
     if shutil.which(command.split()[0]) is None:
@@ -79,22 +79,24 @@ async def test_a_command_on_a_warm_cache_takes_little_more_with_a_layer_over_it(
 
         return run
 
-    ways = {"outside": bare, "cache in place": layered(str(cache)), "layer over the cache": layered()}
-    found: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
+    variants = {"outside": bare, "cache in place": layered(str(cache)), "layer over the cache": layered()}
+    samples: dict[str, list[tuple[float, float]]] = {name: [] for name in variants}
     for number in range(ROUNDS + 1):
-        for name, way in ways.items():
+        for name, run in variants.items():
             shutil.rmtree(root / "out", ignore_errors=True)
             (root / "out").unlink(missing_ok=True)
-            before, begun = spent(), time.perf_counter()
-            await way()
+            before, started = cpu_seconds(), time.perf_counter()
+            await run()
             # The first round warms the cache.
             if number:
-                found[name].append((spent() - before, time.perf_counter() - begun))
+                samples[name].append((cpu_seconds() - before, time.perf_counter() - started))
     print()
-    cpu, wall = ({name: statistics.median(each[index] for each in found[name]) for name in ways} for index in (0, 1))
-    for name in ways:
+    cpu, wall = (
+        {name: statistics.median(sample[index] for sample in samples[name]) for name in variants} for index in (0, 1)
+    )
+    for name in variants:
         print(f"{name}: {cpu[name]:.3f} s CPU, {wall[name]:.3f} s wall")
-    pairs = list(zip(found["layer over the cache"], found["cache in place"], strict=True))
-    ratios = [statistics.median(one[index] / other[index] for one, other in pairs) for index in (0, 1)]
+    pairs = list(zip(samples["layer over the cache"], samples["cache in place"], strict=True))
+    ratios = [statistics.median(overlay[index] / in_place[index] for overlay, in_place in pairs) for index in (0, 1)]
     print(f"layer over the cache / cache in place: {ratios[0]:.2f}x CPU, {ratios[1]:.2f}x wall")
-    assert ratios[0] < MOST
+    assert ratios[0] < MAX_RATIO

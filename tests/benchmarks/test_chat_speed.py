@@ -1,7 +1,7 @@
-"""How the chat stands a flood of text and a long session, as ratios to baselines of the same run.
+"""The cost of a text flood and of a long session in the chat, relative to baselines of the same run.
 
 Run with `pytest tests/benchmarks/test_chat_speed.py -n0 -s` to see the figures. Times are CPU times of the process or
-thread, so they say what the app itself takes, however busy the machine is; the milliseconds are printed for people.
+thread, therefore they don't depend on the load of the machine; the milliseconds are printed for people.
 """
 
 import asyncio
@@ -32,62 +32,64 @@ KEYS = 40
 TOKENS = 20_000
 
 FLOOD_RATIO = 3.0
-"""The most that a flood may cost, in units of rendering the finished text once."""
+"""Maximum cost of a flood, relative to rendering the finished text once."""
 GROWTH_RATIO = 2.2
-"""The most that twice the text may cost."""
+"""Maximum cost of twice the text."""
 MEDIAN_KEY_MS, WORST_KEY_MS = 16.0, 50.0
-"""What a key may take from press to screen while text streams in: a frame, and what one just doesn't notice."""
+"""Maximum time from a key press to the screen while text streams in: one frame in the median, and the limit of
+perception for the slowest key.
+"""
 IDLE_KEY_MS = 3.0
-"""What a key takes in an idle app with one Input on a machine that the two above are meant for.
+"""Time of a key in an idle app with one Input on the reference machine for the two limits above.
 
-A slower machine gets as much more time: the assertions compare with an Input that is measured in the same run.
+On a slower machine the limits grow in proportion: the assertions compare with an Input in the same run.
 """
 RATE = 2_000
-"""Tokens a second of the fastest models."""
+"""Tokens per second of the fastest models."""
 OPEN_RATIO = 2.0
-"""The most that a start into a session of 2,000 messages may cost, in units of an app that shows one Input."""
+"""Maximum cost of opening a session of 2,000 messages, relative to starting an app that shows one Input."""
 CALLS_RATIO = 5.0
-"""The most that four times as many calls in one response may cost."""
+"""Maximum cost of four times as many calls in one response."""
 MOVE_RATIO = 2.0
-"""The most that the review may cost as it comes and goes beside a long session, in units of an empty one."""
+"""Maximum cost of showing and hiding the review beside a long session, relative to an empty one."""
 PAGE_RATIO = 3.0
-"""The most that a page in a long session may cost, in units of a page in a short one."""
+"""Maximum cost of a page in a long session, relative to a page in a short one."""
 
 END = "This is the end."
 
 
 def answer(tokens: int) -> str:
-    """Markdown of so many tokens, with an end to look for."""
+    """Return Markdown of this number of tokens, with a marker at its end."""
     return f"{markdown(tokens)}{END}\n"
 
 
 class Keys:
-    """Measures the work between a key and the paint that shows it."""
+    """Measures the work from a key press to the frame that shows it."""
 
     def __init__(self, app: App[None]) -> None:
         self.app = app
         self.pressed: float | None = None
-        self.answered: list[float] = []
+        self.latencies: list[float] = []
 
     def press(self) -> None:
-        """Press a key, if the last one has been shown."""
+        """Press a key, if the previous one has been shown."""
         if self.pressed is None:
             self.pressed = time.thread_time()
             self.app.post_message(Key("a", "a"))
 
-    def taken(self) -> None:
-        """The key has come to the widget."""
-        self.app.call_after_refresh(self.painted)
+    def on_key_received(self) -> None:
+        """Called when the key has arrived at the widget."""
+        self.app.call_after_refresh(self.on_painted)
 
-    def painted(self) -> None:
-        """The key is on the screen."""
+    def on_painted(self) -> None:
+        """Called when the key is on the screen."""
         if self.pressed is not None:
-            self.answered.append(time.thread_time() - self.pressed)
+            self.latencies.append(time.thread_time() - self.pressed)
             self.pressed = None
 
     @asynccontextmanager
     async def typing(self) -> AsyncIterator[None]:
-        """Type faster than anybody can."""
+        """Press keys faster than any user."""
 
         async def type_on() -> None:
             while True:
@@ -102,7 +104,7 @@ class Keys:
 
 
 class TimedApp(ChatApp):
-    """The chat, with its keys measured."""
+    """The chat, with key measurement."""
 
     def __init__(self, log: Sequence[Event] = ()) -> None:
         super().__init__(log)
@@ -110,11 +112,11 @@ class TimedApp(ChatApp):
 
     @on(Composer.DraftChanged)
     def measure(self) -> None:
-        self.keys.taken()
+        self.keys.on_key_received()
 
 
 class InputApp(App[None]):
-    """The least that shows a key: one Input and nothing else."""
+    """The smallest app that shows a key: one Input."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -125,27 +127,29 @@ class InputApp(App[None]):
 
     @on(Input.Changed)
     def measure(self) -> None:
-        self.keys.taken()
+        self.keys.on_key_received()
 
 
 async def idle_key() -> float:
-    """Seconds of work from a key to the screen in an idle app with one Input; the median."""
+    """Return the median CPU seconds from a key to the screen in an idle app with one Input."""
     app = InputApp()
     async with app.run_test(size=SCREEN) as pilot:
         await pilot.pause()
         async with app.keys.typing(), asyncio.timeout(60):
-            while len(app.keys.answered) < KEYS:
+            while len(app.keys.latencies) < KEYS:
                 await asyncio.sleep(0.01)
-    return statistics.median(app.keys.answered)
+    return statistics.median(app.keys.latencies)
 
 
-def hold_keys(what: str, idle: float, runs: Sequence[Sequence[float]]) -> None:
-    """Print what the keys of some runs took, and hold that it is not too much; the worst key is that of the best run,
-    since a machine that does something else for a moment shows in CPU times as well."""
+def check_key_times(name: str, idle: float, runs: Sequence[Sequence[float]]) -> None:
+    """Print the key times of some runs and assert their limits.
+
+    The slowest key is taken from the best run, because a short load of the machine also shows in CPU times.
+    """
     median = statistics.median([key for run in runs for key in run])
     worst = min(map(max, runs))
     print(
-        f"\n{what}: {sum(map(len, runs))} keys, median {median * 1e3:.1f} ms, worst {worst * 1e3:.1f} ms "
+        f"\n{name}: {sum(map(len, runs))} keys, median {median * 1e3:.1f} ms, worst {worst * 1e3:.1f} ms "
         f"(idle Input {idle * 1e3:.1f} ms: {median / idle:.1f} and {worst / idle:.1f} times as much)"
     )
     assert min(map(len, runs)) >= 10
@@ -153,8 +157,8 @@ def hold_keys(what: str, idle: float, runs: Sequence[Sequence[float]]) -> None:
     assert worst <= WORST_KEY_MS / IDLE_KEY_MS * idle
 
 
-async def shown(app: ChatApp, pilot: Pilot[None]) -> None:
-    """Wait until the end of the text is on screen and nothing is left to do."""
+async def wait_until_shown(app: ChatApp, pilot: Pilot[None]) -> None:
+    """Wait until the end of the text is on the screen and the app is idle."""
     async with asyncio.timeout(60):
         while app.pane.has_more_to_show or not any(END in row for row in app.shown()[-4:]):
             await asyncio.sleep(0.005)
@@ -162,17 +166,17 @@ async def shown(app: ChatApp, pilot: Pilot[None]) -> None:
 
 
 async def render_once(app: ChatApp, pilot: Pilot[None], text: str) -> float:
-    """CPU seconds until the finished text is on screen."""
+    """Return the CPU seconds until the finished text is on the screen."""
     app.pane.show_session([])
     await pilot.pause()
     start = time.process_time()
     app.pane.show_session([AssistantMessage(id=1, text=text)])
-    await shown(app, pilot)
+    await wait_until_shown(app, pilot)
     return time.process_time() - start
 
 
 async def flood(app: ChatApp, pilot: Pilot[None], text: str) -> float:
-    """CPU seconds until the text is on screen that came in token by token, as fast as it can be produced."""
+    """Return the CPU seconds until a text is on the screen that arrives token by token, as fast as possible."""
     app.pane.show_session([])
     await pilot.pause()
     start = time.process_time()
@@ -183,16 +187,16 @@ async def flood(app: ChatApp, pilot: Pilot[None], text: str) -> float:
             await asyncio.sleep(0)
     app.pane.apply_update(EventRecorded(AssistantMessage(id=1, text=text)))
     app.pane.apply_update(PhaseChanged(SessionPhase.IDLE))
-    await shown(app, pilot)
+    await wait_until_shown(app, pilot)
     return time.process_time() - start
 
 
 async def stream(app: ChatApp, text: str) -> None:
-    """Let a text come in at `RATE`."""
+    """Stream a text at `RATE`."""
     app.pane.apply_update(PhaseChanged(SessionPhase.STREAMING))
-    begun, sent = time.monotonic(), 0
+    started, sent = time.monotonic(), 0
     while sent * CHARACTERS_PER_TOKEN < len(text):
-        due = int((time.monotonic() - begun) * RATE) + 1
+        due = int((time.monotonic() - started) * RATE) + 1
         for number in range(sent, due):
             position = number * CHARACTERS_PER_TOKEN
             app.pane.apply_update(TextStreamed(text[position : position + CHARACTERS_PER_TOKEN]))
@@ -201,19 +205,19 @@ async def stream(app: ChatApp, text: str) -> None:
 
 
 def settle_memory() -> None:
-    """Keep the collector from charging what was there before to what is measured."""
+    """Exclude existing objects from garbage collection, which would be measured otherwise."""
     gc.collect()
     gc.freeze()
 
 
-async def test_a_flood_costs_little_more_than_the_finished_text() -> None:
+async def test_flood_costs_little_more_than_the_finished_text() -> None:
     app = ChatApp()
     async with app.run_test(size=SCREEN) as pilot:
         text, twice = answer(TOKENS), answer(2 * TOKENS)
         await render_once(app, pilot, text)
         settle_memory()
         once, flooded, doubled = [], [], []
-        # In turns, so that a moment in which the machine is slow counts for all three.
+        # Alternate the measurements, so that a slow moment of the machine affects all three.
         for _ in range(2 * REPEATS):
             once.append(await render_once(app, pilot, text))
             flooded.append(await flood(app, pilot, text))
@@ -227,7 +231,7 @@ async def test_a_flood_costs_little_more_than_the_finished_text() -> None:
     assert min(doubled) <= GROWTH_RATIO * min(flooded)
 
 
-async def test_keys_are_answered_during_a_flood() -> None:
+async def test_key_latency_during_a_flood() -> None:
     idle = await idle_key()
     app = TimedApp()
     runs: list[list[float]] = []
@@ -236,14 +240,14 @@ async def test_keys_are_answered_during_a_flood() -> None:
         await render_once(app, pilot, text)
         settle_memory()
         for _ in range(REPEATS):
-            app.keys.answered = []
+            app.keys.latencies = []
             async with app.keys.typing():
                 await flood(app, pilot, text)
-            runs.append(app.keys.answered)
-    hold_keys("a flood", idle, runs)
+            runs.append(app.keys.latencies)
+    check_key_times("a flood", idle, runs)
 
 
-async def test_keys_are_answered_while_the_fastest_model_writes_into_a_long_session() -> None:
+async def test_key_latency_while_text_streams_into_a_long_session() -> None:
     idle = await idle_key()
     app = TimedApp(conversation(1000))
     runs: list[list[float]] = []
@@ -254,18 +258,18 @@ async def test_keys_are_answered_while_the_fastest_model_writes_into_a_long_sess
         await pilot.pause()
         settle_memory()
         for number in range(REPEATS):
-            app.keys.answered = []
+            app.keys.latencies = []
             async with app.keys.typing():
                 text = answer(RATE * 3 // 2)
                 await stream(app, text)
                 app.pane.apply_update(EventRecorded(AssistantMessage(id=100_000 + number, text=text)))
-                await shown(app, pilot)
-            runs.append(app.keys.answered)
-    hold_keys(f"{RATE:,} tokens a second into 1,000 messages", idle, runs)
+                await wait_until_shown(app, pilot)
+            runs.append(app.keys.latencies)
+    check_key_times(f"{RATE:,} tokens a second into 1,000 messages", idle, runs)
 
 
-async def test_calls_of_one_response_cost_the_same_however_many_they_are() -> None:
-    """Each is announced while it is written, and takes another place once the response is whole."""
+async def test_cost_of_calls_is_linear_in_their_number() -> None:
+    """Each call is shown while it arrives, and moves when the response is complete."""
     app = ChatApp()
 
     async def show(count: int) -> float:
@@ -305,11 +309,11 @@ async def main():
 
 asyncio.run(main())
 """
-"""The least that an app with a prompt can be."""
+"""The smallest app with a prompt."""
 
 
 def cold_start() -> float:
-    """CPU seconds from a new interpreter to the first paint of an app with one Input."""
+    """Return the CPU seconds from a new interpreter to the first frame of an app with one Input."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([sys.executable, "-c", INPUT_PROGRAM], check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -339,7 +343,7 @@ async def test_opening_a_long_session_at_most_doubles_the_cold_start() -> None:
     assert cold + min(opened) <= OPEN_RATIO * cold
 
 
-async def test_a_page_costs_the_same_however_long_the_session() -> None:
+async def test_page_cost_does_not_depend_on_session_length() -> None:
     async def page(messages: int) -> float:
         app = ChatApp(conversation(messages))
         async with app.run_test(size=SCREEN) as pilot:
@@ -357,7 +361,7 @@ async def test_a_page_costs_the_same_however_long_the_session() -> None:
     assert long <= PAGE_RATIO * short
 
 
-async def test_the_review_comes_and_goes_at_the_same_cost_however_long_the_session() -> None:
+async def test_review_toggle_cost_does_not_depend_on_session_length() -> None:
     paragraph = "with many words, so that it takes several rows wherever it stands " * 3
     lines = [AssistantMessage(id=number, text=f"{paragraph}\n\n" * 50) for number in range(1, 401)]
     sessions = {
@@ -365,7 +369,7 @@ async def test_the_review_comes_and_goes_at_the_same_cost_however_long_the_sessi
         "400 answers": lines,
         "one answer": [AssistantMessage(id=1, text=f"{paragraph}\n\n" * 20_000)],
     }
-    taken: dict[str, list[float]] = {name: [] for name in sessions}
+    on_key_received: dict[str, list[float]] = {name: [] for name in sessions}
     app = ChatApp()
     async with app.run_test(size=(120, 40)) as pilot:
         for _ in range(REPEATS):
@@ -379,7 +383,7 @@ async def test_the_review_comes_and_goes_at_the_same_cost_however_long_the_sessi
                     await pilot.resize_terminal(40 if move % 2 else 120, 40)
                     await pilot.pause()
                     if move > 1:
-                        taken[name].append(time.process_time() - start)
-    best = {name: min(times) for name, times in taken.items()}
+                        on_key_received[name].append(time.process_time() - start)
+    best = {name: min(times) for name, times in on_key_received.items()}
     print("\n" + ", ".join(f"{name} {seconds * 1e3:.1f} ms" for name, seconds in best.items()))
     assert max(best.values()) <= MOVE_RATIO * best["none"]

@@ -22,16 +22,16 @@ from tests.wire.replies import Turn, call_delta, chunk, event
 from tests.wire.server import WireServer
 
 EXCHANGES = 300
-MOST_TIMES_BARE_HTTP = 6
-MOST_TIMES_JSON = 1.6
-"""Of what Python's own library takes for the JSON in a response, for all of the reading, that JSON included."""
-MOST_OF_THE_SDKS_IMPORT = 0.7
+MAX_BARE_HTTP_RATIO = 6
+MAX_JSON_RATIO = 1.6
+"""Maximum cost of reading a response, relative to parsing its JSON with Python's library."""
+MAX_SDK_IMPORT_RATIO = 0.7
 LINEAR = 1.6
-"""Ten times the deltas take at most this times ten the time."""
+"""Ten times the deltas may take ten times this factor."""
 
 
 def best(action: Callable[[], object], rounds: int = 5) -> float:
-    """Seconds of the fastest round."""
+    """Return the seconds of the fastest round."""
     times = []
     for _ in range(rounds):
         start = time.perf_counter()
@@ -41,14 +41,14 @@ def best(action: Callable[[], object], rounds: int = 5) -> float:
 
 
 def messages() -> list[dict[str, Any]]:
-    """A long history."""
+    """Return a long history."""
     history: list[dict[str, Any]] = [{"role": "system", "content": "s" * 2000}]
     for number in range(EXCHANGES):
         history += [{"role": "user", "content": "u" * 200}, *called(f"call_{number}")]
     return history
 
 
-async def test_a_request_costs_little_more_than_its_http() -> None:
+async def test_request_costs_little_more_than_its_http() -> None:
     with WireServer() as server:
         server.always(Turn("ok"))
         history = messages()
@@ -70,11 +70,11 @@ async def test_a_request_costs_little_more_than_its_http() -> None:
         await bare.aclose()
     ratio = min(ours) / min(theirs)
     print(f"\n{len(history)} messages: {min(ours) * 1e3:.1f} ms, HTTP alone {min(theirs) * 1e3:.1f} ms, x{ratio:.1f}")
-    assert ratio < MOST_TIMES_BARE_HTTP
+    assert ratio < MAX_BARE_HTTP_RATIO
 
 
 def read(body: bytes) -> None:
-    """Decode, parse and assemble a whole response, eight kilobytes at a time as the client does."""
+    """Decode, parse and assemble a whole response in chunks of eight kilobytes, like the client."""
     decoder, assembly = ServerSentEventDecoder(), ResponseAssembly(["edit_file"])
     reading = ResponseReader(
         assembly, ChatWire().make_decoder(), FailureDescriber(Endpoint("http://127.0.0.1/v1", "m"))
@@ -86,12 +86,14 @@ def read(body: bytes) -> None:
 
 
 def response(deltas: int) -> bytes:
-    """A response of this many text deltas and as many deltas of arguments."""
-    begun = event(chunk(calls=[call_delta(0, call_id="1", name="edit_file", arguments="")]))
-    return event(chunk("word ")) * deltas + begun + event(chunk(calls=[call_delta(0, arguments="words ")])) * deltas
+    """Return a response with this number of text deltas and of argument deltas."""
+    call_start = event(chunk(calls=[call_delta(0, call_id="1", name="edit_file", arguments="")]))
+    return (
+        event(chunk("word ")) * deltas + call_start + event(chunk(calls=[call_delta(0, arguments="words ")])) * deltas
+    )
 
 
-def test_reading_is_linear_and_close_to_the_json_in_it() -> None:
+def test_reading_is_linear_and_close_to_json_parsing() -> None:
     small, large = response(500), response(5000)
     lines = [line.removeprefix(b"data: ") for line in large.split(b"\n\n") if line]
     parsing = best(lambda: [json.loads(line) for line in lines])
@@ -100,10 +102,10 @@ def test_reading_is_linear_and_close_to_the_json_in_it() -> None:
         f"\n10,000 deltas: {long * 1e3:.0f} ms, their JSON alone {parsing * 1e3:.0f} ms, 1,000: {short * 1e3:.1f} ms"
     )
     assert long < short * 10 * LINEAR
-    assert long < parsing * MOST_TIMES_JSON
+    assert long < parsing * MAX_JSON_RATIO
 
 
-def test_importing_the_client_costs_a_part_of_importing_the_sdk() -> None:
+def test_client_import_costs_less_than_sdk_import() -> None:
     def run(code: str) -> None:
         subprocess.run([sys.executable, "-c", code], check=True)
 
@@ -113,10 +115,10 @@ def test_importing_the_client_costs_a_part_of_importing_the_sdk() -> None:
         best(lambda: run("import openai"), 5) - nothing,
     )
     print(f"\nimport app.llm.client {ours * 1e3:.0f} ms, openai {sdk * 1e3:.0f} ms")
-    assert ours < sdk * MOST_OF_THE_SDKS_IMPORT
+    assert ours < sdk * MAX_SDK_IMPORT_RATIO
 
 
-def test_loading_the_sdk_does_not_hold_up_the_event_loop_as_long_as_importing_it() -> None:
+def test_sdk_loading_blocks_the_event_loop_only_briefly() -> None:
     code = """
 import asyncio, time
 from app.llm.sdk import start_loading_sdk
@@ -140,10 +142,10 @@ asyncio.run(main())
 
 def main() -> None:
     """Run without pytest."""
-    asyncio.run(test_a_request_costs_little_more_than_its_http())
-    test_reading_is_linear_and_close_to_the_json_in_it()
-    test_importing_the_client_costs_a_part_of_importing_the_sdk()
-    test_loading_the_sdk_does_not_hold_up_the_event_loop_as_long_as_importing_it()
+    asyncio.run(test_request_costs_little_more_than_its_http())
+    test_reading_is_linear_and_close_to_json_parsing()
+    test_client_import_costs_less_than_sdk_import()
+    test_sdk_loading_blocks_the_event_loop_only_briefly()
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""What commands cost, as ratios to `git`, `unidiff` or a bare interpreter in the same run.
+"""The cost of commands, relative to `git`, `unidiff` or a bare interpreter in the same run.
 
 Run with `pytest -n0 -s tests/benchmarks/test_command_line_speed.py`. A first run compiles all Python files and does
-not count. The least of some interleaved rounds counts, since what else the machine does only ever adds; each begins
-with nothing left to write. It is CPU time but for the thousand files. There, both sides have to end with everything
-on the disk, and what a process waits for the disk is not CPU: a program that writes each file anew and flushes it is
-measured by the clock, on the same file system as ours.
+not count. The minimum of some interleaved rounds counts, because other load only adds time; each round begins with
+flushed disks. The figures are CPU times, except for the thousand files: there both sides must flush to the disk, and
+waiting for the disk is not CPU time. A program that writes and flushes each file is measured by wall-clock time on
+the same file system.
 """
 
 import os
@@ -24,11 +24,11 @@ pytestmark = pytest.mark.timeout(1_800)
 
 ROOT = Path(__file__).resolve().parents[2]
 ROUNDS = 3
-FILES = 3.0
-"""Measured on two cores, by the clock: stage 1.8 to 2.0, show 0.4 to 0.5, approve 1.3 to 1.4."""
-STAGE_LINES, SHOW_LINES, APPROVE_LINES = 14.0, 6.5, 9.0
+MAX_FILES_RATIO = 3.0
+"""Measured on two cores, wall-clock: stage 1.8 to 2.0, show 0.4 to 0.5, approve 1.3 to 1.4."""
+MAX_STAGE_RATIO, MAX_SHOW_RATIO, MAX_APPROVE_RATIO = 14.0, 6.5, 9.0
 """Measured: 8.3 to 10.3, 3.6 to 4.5 and 5.4 to 5.9, where `unidiff` took 0.2 s to read the patch."""
-FLUSHED = """
+FLUSH_PROGRAM = """
 import os, pathlib, sys
 for path in sorted(pathlib.Path(".").rglob("*.py")):
     data, new = path.read_bytes(), path.with_suffix(".new")
@@ -44,15 +44,15 @@ Commands = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Seconds that a command took."""
+    """The seconds that a command took."""
 
     cpu: float
-    """In user and system."""
+    """User and system time."""
     wall: float
 
 
 def cost(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> Cost:
-    """Run a command."""
+    """Run a command and return its cost."""
     os.sync()
     before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True)
@@ -61,7 +61,7 @@ def cost(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -
 
 
 def cpu(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> float:
-    """Seconds of CPU that a command takes."""
+    """Return the CPU seconds of a command."""
     return cost(command, folder, environment).cpu
 
 
@@ -71,19 +71,19 @@ def signoff(*words: str) -> list[str]:
 
 @pytest.fixture
 def disk() -> Iterator[Path]:
-    """A folder on a disk, where to flush takes its time: other tests write into memory where they can."""
+    """A folder on a real disk with real flush times: other tests use a disk in memory if possible."""
     with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="signoff-") as folder:
         yield Path(folder)
 
 
 @pytest.fixture
 def environment(disk: Path) -> dict[str, str]:
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("OPENAI", "SIGNOFF"))}
-    kept.pop("PYTHONDONTWRITEBYTECODE", None)
-    return {**kept, "SIGNOFF_HOME": str(disk / "home"), "PYTHONPATH": str(ROOT)}
+    variables = {key: value for key, value in os.environ.items() if not key.startswith(("OPENAI", "SIGNOFF"))}
+    variables.pop("PYTHONDONTWRITEBYTECODE", None)
+    return {**variables, "SIGNOFF_HOME": str(disk / "home"), "PYTHONPATH": str(ROOT)}
 
 
-def test_that_nothing_waits_costs_little(tmp_path: Path, environment: dict[str, str]) -> None:
+def test_listing_no_proposals_costs_little(tmp_path: Path, environment: dict[str, str]) -> None:
     bare: list[float] = []
     ours: list[float] = []
     for _ in range(8):
@@ -94,8 +94,8 @@ def test_that_nothing_waits_costs_little(tmp_path: Path, environment: dict[str, 
     assert ratio < 5
 
 
-def files_of(folder: Path, changed: Iterable[int] = ()) -> None:
-    """1,000 files of 12 KB, as source files are; lines in `changed` differ."""
+def write_files(folder: Path, changed: Iterable[int] = ()) -> None:
+    """Write 1,000 files of 12 KB, like source files; the lines in `changed` differ."""
     for number in range(1_000):
         path = folder / f"package{number % 50}" / f"module{number}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -105,20 +105,20 @@ def files_of(folder: Path, changed: Iterable[int] = ()) -> None:
         path.write_text("".join(lines))
 
 
-def lines_of(folder: Path, changed: bool) -> None:
-    """50,000 lines, every other one changed."""
+def write_lines(folder: Path, changed: bool) -> None:
+    """Write a file of 50,000 lines; if `changed`, every other line differs."""
     folder.mkdir(parents=True, exist_ok=True)
     lines = [f"{'LINE' if changed and not number % 2 else 'line'} {number}\n" for number in range(50_000)]
     (folder / "lines.txt").write_text("".join(lines))
 
 
-def measured(disk: Path, environment: dict[str, str]) -> dict[str, Cost]:
-    """The least cost of git, `unidiff`, files flushed one by one, and our commands, from `a` to `b`."""
+def measure_commands(disk: Path, environment: dict[str, str]) -> dict[str, Cost]:
+    """Return the minimum cost of git, `unidiff`, flushed files and our commands, for the change from `a` to `b`."""
     old, new, patch = disk / "a", disk / "b", disk / "patch.diff"
     compare = ["git", "diff", "--no-index", "--no-prefix", "a", "b"]
     patch.write_bytes(subprocess.run(compare, cwd=disk, capture_output=True, check=False).stdout)
     shutil.rmtree(new)
-    found: dict[str, list[Cost]] = {}
+    samples: dict[str, list[Cost]] = {}
     cpu(signoff("sessions"), disk, environment)
     for number in range(ROUNDS):
         plain, workspace = disk / f"git{number}", disk / f"workspace{number}"
@@ -127,7 +127,7 @@ def measured(disk: Path, environment: dict[str, str]) -> dict[str, Cost]:
         git_commands: Commands = {
             "git apply": ["git", "apply", str(patch)],
             "git apply -R": ["git", "apply", "-R", str(patch)],
-            "files, flushed": [sys.executable, "-c", FLUSHED],
+            "files, flushed": [sys.executable, "-c", FLUSH_PROGRAM],
         }
         our_commands: Commands = {
             "stage": signoff("stage", str(patch)),
@@ -136,37 +136,38 @@ def measured(disk: Path, environment: dict[str, str]) -> dict[str, Cost]:
         }
         for folder, commands in ((plain, git_commands), (workspace, our_commands)):
             for name, command in commands.items():
-                found.setdefault(name, []).append(cost(command, folder, environment))
+                samples.setdefault(name, []).append(cost(command, folder, environment))
         reading = "import sys, unidiff; unidiff.PatchSet.from_filename(sys.argv[1])"
         reader = [sys.executable, "-c", reading, str(patch)]
-        found.setdefault("unidiff", []).append(cost(reader, workspace, environment))
+        samples.setdefault("unidiff", []).append(cost(reader, workspace, environment))
     return {
-        name: Cost(min(each.cpu for each in costs), min(each.wall for each in costs)) for name, costs in found.items()
+        name: Cost(min(sample.cpu for sample in costs), min(sample.wall for sample in costs))
+        for name, costs in samples.items()
     }
 
 
-def test_a_thousand_files_against_flushing_each(disk: Path, environment: dict[str, str]) -> None:
-    files_of(disk / "a")
-    files_of(disk / "b", (10, 150, 290))
-    costs = measured(disk, environment)
+def test_1000_files_against_flushing_each_file(disk: Path, environment: dict[str, str]) -> None:
+    write_files(disk / "a")
+    write_files(disk / "b", (10, 150, 290))
+    costs = measure_commands(disk, environment)
     theirs, durable = costs["git apply"].cpu, costs["files, flushed"].wall
     by_clock = {name: costs[name].wall / durable for name in COMMANDS}
     by_cpu = {name: costs[name].cpu / theirs for name in COMMANDS}
-    print(f"\n1,000 files, by the clock, x writing each with a flush ({durable:.2f} s): {_shown(by_clock)}")
-    print(f"1,000 files, in CPU, x git apply ({theirs:.2f} s): {_shown(by_cpu)}")
-    assert max(by_clock.values()) < FILES
+    print(f"\n1,000 files, by the clock, x writing each with a flush ({durable:.2f} s): {_format_ratios(by_clock)}")
+    print(f"1,000 files, in CPU, x git apply ({theirs:.2f} s): {_format_ratios(by_cpu)}")
+    assert max(by_clock.values()) < MAX_FILES_RATIO
 
 
-def test_fifty_thousand_lines(disk: Path, environment: dict[str, str]) -> None:
-    lines_of(disk / "a", changed=False)
-    lines_of(disk / "b", changed=True)
-    costs = measured(disk, environment)
+def test_50000_lines_against_unidiff(disk: Path, environment: dict[str, str]) -> None:
+    write_lines(disk / "a", changed=False)
+    write_lines(disk / "b", changed=True)
+    costs = measure_commands(disk, environment)
     ratios = {name: costs[name].cpu / costs["unidiff"].cpu for name in COMMANDS}
-    print(f"\n50,000 lines, x unidiff ({costs['unidiff'].cpu:.2f} s): {_shown(ratios)}")
-    assert ratios["stage"] < STAGE_LINES
-    assert ratios["show"] < SHOW_LINES
-    assert ratios["approve"] < APPROVE_LINES
+    print(f"\n50,000 lines, x unidiff ({costs['unidiff'].cpu:.2f} s): {_format_ratios(ratios)}")
+    assert ratios["stage"] < MAX_STAGE_RATIO
+    assert ratios["show"] < MAX_SHOW_RATIO
+    assert ratios["approve"] < MAX_APPROVE_RATIO
 
 
-def _shown(ratios: Mapping[str, float]) -> str:
+def _format_ratios(ratios: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {ratio:.1f}" for name, ratio in ratios.items())

@@ -1,8 +1,8 @@
-"""How fast the diff preview opens, scrolls and answers keys, as ratios to a bare line widget for the same change.
+"""The cost of opening, scrolling and keys in the diff view, relative to a bare line widget with the same change.
 
 Run with `pytest tests/benchmarks/test_diff_view_speed.py -n0 -s` to see the figures. Every limit is a ratio to a
-baseline measured in the same process, its runs between those of the view, so it holds on a slow or busy machine; the
-milliseconds are printed for people. Memory alone has a limit of its own.
+baseline that is measured in the same process, alternating with the view: it holds on a slow or busy machine. The
+milliseconds are printed for people. Only memory has an absolute limit.
 """
 
 import asyncio
@@ -34,25 +34,27 @@ STEPS = 8
 REPEATS = 5
 
 RATIO = 2.0
-"""The most that anything may cost, in units of the same of the line prototype on the same change."""
+"""Maximum cost, relative to the line prototype with the same change."""
 FIGURES = ("opened", "line", "page", "key")
-FELT_MS = {"opened": 50.0, "line": 8.0, "page": 8.0, "key": 8.0}
-"""What nobody feels: so much more than the prototype's is let pass, whatever the ratio. Opening is by the clock on
-the wall, the others are work within one frame."""
+UNNOTICED_MS = {"opened": 50.0, "line": 8.0, "page": 8.0, "key": 8.0}
+"""A difference to the prototype that nobody notices is accepted with any ratio. Opening is measured by wall-clock
+time, the others are work within one frame.
+"""
 
 GROWTH = 1.4
-"""The most work that opening a large change may be, in units of fifty hunks, unless it is no more than `FELT_MS`
-beyond. Of both it is the least: the medians of five differ by half on a busy machine."""
+"""Maximum work of opening a large change, relative to fifty hunks, unless the difference is at most `UNNOTICED_MS`.
+Both are minima: medians of five differ by half on a busy machine.
+"""
 
 MEGABYTES = 200
-"""The most memory with fifty thousand changed lines, all of them looked at."""
+"""Maximum memory with fifty thousand changed lines after scrolling through all of them."""
 MEMORY_RATIO = 1.5
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-class Bench(App[None]):
-    """An empty app into which the measured widget is mounted."""
+class EmptyApp(App[None]):
+    """An empty app for the measured widget."""
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         return make_diff_variable_defaults(self.current_theme)
@@ -66,8 +68,7 @@ class Figures:
     """Milliseconds; medians of the CPU time of the event loop's thread, except for the first."""
 
     opened: float
-    """From the finished diff to the end of the first frame, by the clock on the wall: the shortest time, which no
-    other program has made longer."""
+    """Wall-clock time from the finished diff to the end of the first frame: the minimum, without load by others."""
     line: float
     """From a scroll by one line to its frame."""
     page: float
@@ -77,7 +78,7 @@ class Figures:
 
 
 class DrawnView(DiffView):
-    """A diff view that knows whether it has been drawn."""
+    """A diff view that records whether it has been drawn."""
 
     is_drawn = False
 
@@ -92,7 +93,7 @@ class DrawnView(DiffView):
 
 
 class DrawnPrototype(LinePrototype):
-    """The same of the prototype."""
+    """A line prototype that records whether it has been drawn."""
 
     is_drawn = False
 
@@ -109,8 +110,8 @@ class DrawnPrototype(LinePrototype):
 Drawn = DrawnView | DrawnPrototype
 
 
-async def frame(widget: Drawn, act: Callable[[], object]) -> float:
-    """Milliseconds of the event loop from an action to the end of the frame that shows it."""
+async def frame_time(widget: Drawn, act: Callable[[], object]) -> float:
+    """Return the CPU milliseconds of the event loop from an action to the end of its frame."""
     started = time.thread_time()
     before = widget.row, widget.scroll_offset
     act()
@@ -121,58 +122,58 @@ async def frame(widget: Drawn, act: Callable[[], object]) -> float:
 
 
 class Readings:
-    """What was measured of one widget."""
+    """The measurements of one widget."""
 
     def __init__(self, make: Callable[[], Drawn], size: tuple[int, int]) -> None:
         self._make = make
         self._size = size
         self._opened: list[float] = []
         self.work: list[float] = []
-        """Milliseconds of the event loop for each opening; what it waits for is not counted."""
+        """CPU milliseconds of the event loop for each opening."""
         self._lines: list[float] = []
         self._pages: list[float] = []
         self._keys: list[float] = []
 
     async def take(self, *, scroll: bool = True) -> None:
-        """Open the widget in an app of its own, scroll, and press."""
-        app = Bench()
+        """Open the widget in a new app, scroll and press keys."""
+        app = EmptyApp()
         async with app.run_test(size=self._size) as pilot:
             gc.collect()
-            started, begun = time.perf_counter(), time.thread_time()
+            started, cpu_started = time.perf_counter(), time.thread_time()
             widget = self._make()
             await app.mount(widget)
             while not widget.is_drawn:
                 await widget.wait_for_refresh()
             self._opened.append((time.perf_counter() - started) * 1000)
-            self.work.append((time.thread_time() - begun) * 1000)
+            self.work.append((time.thread_time() - cpu_started) * 1000)
             widget.focus()
-            await settled(pilot, widget)
+            await wait_until_settled(pilot, widget)
             if not scroll or widget.max_scroll_y <= 3 * self._size[1]:
                 return
             page = self._size[1] - 2
             for _ in range(STEPS):
-                self._pages.append(await frame(widget, partial(widget.scroll_relative, y=page, animate=False)))
-                await settled(pilot, widget)
-                self._lines.append(await frame(widget, partial(widget.scroll_relative, y=1, animate=False)))
+                self._pages.append(await frame_time(widget, partial(widget.scroll_relative, y=page, animate=False)))
+                await wait_until_settled(pilot, widget)
+                self._lines.append(await frame_time(widget, partial(widget.scroll_relative, y=1, animate=False)))
             await pilot.press("down")
             for _ in range(STEPS):
-                self._keys.append(await frame(widget, partial(app.simulate_key, "down")))
+                self._keys.append(await frame_time(widget, partial(app.simulate_key, "down")))
 
     @property
     def figures(self) -> Figures:
-        """What they come to."""
-        found = (self._lines, self._pages, self._keys)
-        return Figures(min(self._opened), *(statistics.median(values) if values else 0.0 for values in found))
+        """The medians, and the minimum for opening."""
+        samples = (self._lines, self._pages, self._keys)
+        return Figures(min(self._opened), *(statistics.median(values) if values else 0.0 for values in samples))
 
 
-async def settled(pilot: Pilot[None], widget: Drawn) -> None:
+async def wait_until_settled(pilot: Pilot[None], widget: Drawn) -> None:
     """Wait until background work is done."""
     await widget.workers.wait_for_complete()
     await pilot.pause()
 
 
 def view_of(diffs: Sequence[FileDiff], *, wrap: bool = False) -> Callable[[], DrawnView]:
-    """What makes a diff view of a change."""
+    """Return a function that makes a diff view of a change."""
     value: Proposal = proposal("P1", diffs)
 
     def make() -> DrawnView:
@@ -184,10 +185,10 @@ def view_of(diffs: Sequence[FileDiff], *, wrap: bool = False) -> Callable[[], Dr
     return make
 
 
-async def compared(diffs: Sequence[FileDiff], size: tuple[int, int]) -> tuple[Figures, Figures]:
-    """The figures of the diff view and of the prototype, measured in turns."""
-    # A line that is a whole file is wrapped, to have something to scroll. The prototype can't do that: there it shows
-    # many lines, and as a key scrolls a wrapped line, it is measured by a line scrolled.
+async def compare(diffs: Sequence[FileDiff], size: tuple[int, int]) -> tuple[Figures, Figures]:
+    """Return the figures of the diff view and of the prototype, measured alternately."""
+    # A line that is a whole file is wrapped to make it scrollable. The prototype can't wrap: it shows many lines
+    # instead. A key scrolls the wrapped line, therefore it is compared with a scroll by one line.
     single = len(diffs[0].new) == 1
     plain = blocks(3_000) if single else diffs
     view, bare = Readings(view_of(diffs, wrap=single), size), Readings(lambda: DrawnPrototype(plain), size)
@@ -199,8 +200,8 @@ async def compared(diffs: Sequence[FileDiff], size: tuple[int, int]) -> tuple[Fi
 
 
 def hundred_files() -> list[FileDiff]:
-    """A thousand hunks over a hundred files."""
-    found = []
+    """Return a thousand hunks in a hundred files."""
+    diffs = []
     for number in range(100):
         old = [f"    value_{line} = compute({line}, 'text')" for line in range(400)]
         new = list(old)
@@ -208,12 +209,12 @@ def hundred_files() -> list[FileDiff]:
         for start in range(0, 400, 40):
             new[start] = f"    value_{start} = compute({start}, 'other')"
             spans.append((start, 1, start, 1))
-        found.append(file_diff_of_hunks(f"pkg/file_{number}.py", old, new, spans, first=10 * number + 1))
-    return found
+        diffs.append(file_diff_of_hunks(f"pkg/file_{number}.py", old, new, spans, first=10 * number + 1))
+    return diffs
 
 
 def minified() -> list[FileDiff]:
-    """One line of half a megabyte in which a few characters changed."""
+    """Return one line of half a megabyte with a few changed characters."""
     old = "function a(b){return b+1};" * 20_000
     new = old.replace("b+1", "b+2", 1)[:-10] + "return c};"
     return [file_diff_of_hunks("app.min.js", [old], [new], [(0, 1, 0, 1)])]
@@ -231,19 +232,20 @@ CASES: dict[str, Callable[[], list[FileDiff]]] = {
 
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("size", [UNIFIED, SIDE_BY_SIDE], ids=["unified", "side by side"])
-async def test_opening_scrolling_and_keys_take_at_most_twice_the_prototype(
+async def test_opening_scrolling_and_keys_cost_at_most_twice_the_prototype(
     size: tuple[int, int],
 ) -> None:
     report = [f"{'':>26} {'open':>8} {'line':>8} {'page':>8} {'key':>8}   ms, and times the prototype"]
     failures: list[str] = []
     for name, make in CASES.items():
-        figures, bare = await compared(make(), size)
+        figures, bare = await compare(make(), size)
         report.append(f"{name:>26}{_row(figures)}   {_ratios(figures, bare)}")
         report.append(f"{'prototype':>26}{_row(bare)}")
         failures += [
             f"{name}: {figure} is over {RATIO} times the prototype's"
             for figure in FIGURES
-            if getattr(figures, figure) > max(RATIO * getattr(bare, figure), getattr(bare, figure) + FELT_MS[figure])
+            if getattr(figures, figure)
+            > max(RATIO * getattr(bare, figure), getattr(bare, figure) + UNNOTICED_MS[figure])
         ]
     print("\n" + "\n".join(report))
     assert not failures, "\n".join([*failures, *report])
@@ -260,26 +262,26 @@ LARGE: dict[str, Callable[[], list[FileDiff]]] = {
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("size", [UNIFIED, SIDE_BY_SIDE], ids=["unified", "side by side"])
 @pytest.mark.parametrize("name", LARGE)
-async def test_opening_does_not_depend_on_the_size(name: str, size: tuple[int, int]) -> None:
+async def test_opening_cost_does_not_depend_on_size(name: str, size: tuple[int, int]) -> None:
     small, large = Readings(view_of(blocks(3_000)), size), Readings(view_of(LARGE[name]()), size)
     for _ in range(REPEATS):
         await small.take(scroll=False)
         await large.take(scroll=False)
     few, many = min(small.work), min(large.work)
     print(f"\n{name}: {many:.1f} ms, fifty hunks {few:.1f} ms, x{many / few:.2f}")
-    assert many <= max(GROWTH * few, few + FELT_MS["opened"])
+    assert many <= max(GROWTH * few, few + UNNOTICED_MS["opened"])
 
 
 @pytest.mark.timeout(400)
-def test_a_large_change_that_was_looked_at_takes_little_memory() -> None:
-    taken = {kind: _most_memory(kind) for kind in ("view", "prototype")}
-    view, bare = taken["view"], taken["prototype"]
+def test_large_change_takes_little_memory_after_scrolling() -> None:
+    memory = {kind: _peak_memory(kind) for kind in ("view", "prototype")}
+    view, bare = memory["view"], memory["prototype"]
     print(f"\nthe diff pane, scrolled through: {view:.0f} MB, the prototype: {bare:.0f} MB, x{view / bare:.2f}")
     assert view <= MEGABYTES
     assert view <= MEMORY_RATIO * bare
 
 
-def _most_memory(kind: str) -> float:
+def _peak_memory(kind: str) -> float:
     command = [sys.executable, "-P", "-m", "tests.benchmarks.review_program", kind, "50000", "walk"]
     environment = {"PYTHONPATH": str(ROOT), "TEXTUAL_ANIMATIONS": "none"}
     return float(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)

@@ -1,4 +1,6 @@
-"""What calls of `signoff hook` and `signoff mcp` cost: agents make one before each tool, and with every session."""
+"""The cost of `signoff hook` and `signoff mcp`: agents call the hook before each tool, and start the server in each
+session.
+"""
 
 import json
 import os
@@ -14,12 +16,12 @@ import pytest
 from tests.commands.agent_calls import AGENTS, Agent
 
 RATIO = 5.0
-"""Of the processor time of a bare Python that imports what no hook can do without. Measured: 2.6 to 3.4."""
+"""Maximum CPU time, relative to a bare Python with the imports that every hook needs. Measured: 2.6 to 3.4."""
 ROUNDS = 7
 
 
 def cost(command: list[str], text: str, folder: Path, environment: Mapping[str, str]) -> float:
-    """Seconds of processor time."""
+    """Return the CPU seconds of a hook call, or of a bare Python without `text`."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(
         command, input=text, cwd=folder, env=environment, capture_output=True, text=True, check=False
@@ -30,7 +32,7 @@ def cost(command: list[str], text: str, folder: Path, environment: Mapping[str, 
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_an_edit_of_a_thousand_lines(name: str, tmp_path: Path) -> None:
+def test_hook_cost_of_an_edit_in_1000_lines(name: str, tmp_path: Path) -> None:
     workspace = tmp_path / "workspace"
     workspace.mkdir()
     (workspace / "big.py").write_text("".join(f"value_{number} = {number}\n" for number in range(1_000)))
@@ -60,7 +62,7 @@ GREETING = "".join(
 
 
 def cpu(command: Sequence[str], folder: Path) -> float:
-    """Seconds of processor time."""
+    """Return the CPU seconds of a greeting."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     environment = {**os.environ, "SIGNOFF_HOME": str(folder / "home")}
     subprocess.run(command, input=GREETING, cwd=folder, env=environment, capture_output=True, text=True, check=True)
@@ -68,7 +70,7 @@ def cpu(command: Sequence[str], folder: Path) -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def test_to_be_started_greeted_and_asked_for_the_tools(tmp_path: Path) -> None:
+def test_mcp_cost_of_start_and_greeting(tmp_path: Path) -> None:
     signoff = shutil.which("signoff")
     assert signoff is not None
     ours, theirs = [], []

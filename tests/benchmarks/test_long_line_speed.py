@@ -1,4 +1,4 @@
-"""What very long lines cost: staging one as a ratio to one search in it, and looking for what deceives in one."""
+"""The cost of very long lines: staging, relative to one search in the line, and finding deceptive characters."""
 
 import random
 import re
@@ -14,13 +14,13 @@ from tests.benchmarks.test_waiting_speed import service_with
 
 SIZE = 1_000_000
 _ONCE = re.compile(r"\b(?:eval|exec|system|popen)\(")
-MOST_TIMES_ONE_SEARCH = 25
-"""Some thirty expressions are looked for in the line, before the change and after it."""
+MAX_SEARCH_RATIO = 25
+"""About thirty expressions are searched in the line, before and after the change."""
 
 
 def minified() -> str:
-    """A line as minifiers write it."""
-    chance = random.Random(7)
+    """Return a line like those of minifiers."""
+    dice = random.Random(7)
     words = [
         "function",
         "return",
@@ -38,7 +38,7 @@ def minified() -> str:
         "new",
     ]
     marks = ["(", ")", ",", ".", "=", "{", "}", "&&", "||", "?", ":", ";", " ", "===", '"x"', "+"]
-    return "".join(chance.choice(words) + chance.choice(marks) for _ in range(SIZE // 6))[:SIZE]
+    return "".join(dice.choice(words) + dice.choice(marks) for _ in range(SIZE // 6))[:SIZE]
 
 
 def cpu(action: Callable[[], object]) -> float:
@@ -48,7 +48,7 @@ def cpu(action: Callable[[], object]) -> float:
 
 
 @pytest.mark.parametrize("change", ["inserted", "operator", "all of it", "not ASCII"])
-def test_a_minified_megabyte(tmp_path: Path, change: str) -> None:
+def test_staging_a_minified_megabyte(tmp_path: Path, change: str) -> None:
     line = minified()
     middle = line.index("===", SIZE // 2)
     if change == "not ASCII":
@@ -68,13 +68,13 @@ def test_a_minified_megabyte(tmp_path: Path, change: str) -> None:
         times.append(cpu(lambda draft=draft, service=service: service.stage(draft, "")))  # type: ignore[misc]
     once = min(cpu(lambda: _ONCE.search(line)) for _ in range(5))
     print(f"\n{change}: {min(times) * 1000:.0f} ms, one search {once * 1000:.0f} ms: {min(times) / once:.1f}")
-    assert min(times) < MOST_TIMES_ONE_SEARCH * once
+    assert min(times) < MAX_SEARCH_RATIO * once
 
 
 @pytest.mark.parametrize(
     "piece", ["\u043e\u0430 ", "\uff0c", "1", "1 ", "\u05d0 ", "/*", "<!--", '"', "\u4e2d\u6587\uff0c"]
 )
-def test_looking_for_what_deceives_is_linear_in_the_length(piece: str) -> None:
+def test_deceptive_character_search_is_linear_in_length(piece: str) -> None:
     few, many = (min(cpu(partial(find_deceptive_characters, text)) for _ in range(3)) for text in texts(piece))
     print(f"\n{piece!a}: 2,000 times {few * 1000:.2f} ms, 40,000 times {many * 1000:.1f} ms: {many / few:.0f}")
     assert many < 100 * max(few, 0.000_5)

@@ -1,7 +1,7 @@
-"""Projecting, folding, repairing and planning stay linear in the size of the log, and a step costs a fraction of it.
+"""Projecting, folding, repairing and planning are linear in the log's size, and a step costs a fraction of it.
 
-Every figure is a ratio to a smaller log measured in the same run: ten times the events may take ten times the time,
-with room for noise, not a hundred times.
+Every figure is relative to a smaller log in the same run: ten times the events may take ten times the time plus
+noise, but not a hundred times.
 """
 
 import gc
@@ -34,16 +34,16 @@ from tests.unit.conversation.importing import repair
 
 SIZES = (1_000, 10_000, 100_000)
 LINEAR = 10.0
-"""What ten times the events cost if the cost is linear."""
+"""Ratio of ten times the events if the cost is linear."""
 NOISE = 2.5
-FACTS = PayloadInputs("prompt", [])
+PROMPT_INPUTS = PayloadInputs("prompt", [])
 STEPS = 20
 STEP_SHARE = 10
-"""How many times faster than a fresh projection one is that was kept from the step before."""
+"""How many times faster a cached projection must be than a fresh one."""
 
 
 def log_of(size: int) -> list[Event]:
-    """A log of about `size` events, in turns of three steps."""
+    """Return a log of `size` events, in turns of three steps."""
     events: list[Event] = []
 
     def add(event: Event) -> None:
@@ -90,26 +90,28 @@ def fold(events: list[Event]) -> None:
         turn.apply(event)
 
 
-def damaged(events: list[Event]) -> list[dict[str, Any]]:
-    """The messages of a log with every tenth one lost, and results doubled."""
-    messages = project(events, Profile(), FACTS).messages
-    kept = [message for position, message in enumerate(messages) if position % 10]
-    return [one for message in kept for one in ([message] * 2 if message["role"] == "tool" else [message])]
+def damaged_messages(events: list[Event]) -> list[dict[str, Any]]:
+    """Return the messages of a log without every tenth one and with duplicate results."""
+    messages = project(events, Profile(), PROMPT_INPUTS).messages
+    remaining = [message for position, message in enumerate(messages) if position % 10]
+    return [copy for message in remaining for copy in ([message] * 2 if message["role"] == "tool" else [message])]
 
 
 WORK: dict[str, Callable[[list[Event]], Callable[[], Any]]] = {
-    "project": lambda events: lambda: project(events, Profile(), FACTS),
+    "project": lambda events: lambda: project(events, Profile(), PROMPT_INPUTS),
     "project, folded, one call per turn": lambda events: (
-        lambda: project(events, Profile(mid_system="fold_user", single_call_turns=True, tool_id="alnum9"), FACTS)
+        lambda: project(
+            events, Profile(mid_system="fold_user", single_call_turns=True, tool_id="alnum9"), PROMPT_INPUTS
+        )
     ),
     "fold": lambda events: lambda: fold(events),
     "plan": lambda events: lambda: plan_compaction(events, ContextBudget(10**9, 1_000, None)),
-    "repair": lambda events: (lambda messages: lambda: repair(messages))(damaged(events)),
+    "repair": lambda events: (lambda messages: lambda: repair(messages))(damaged_messages(events)),
 }
 
 
 @pytest.mark.parametrize("name", list(WORK))
-def test_linear_in_the_events(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_cost_is_linear_in_events(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     times = {size: fastest(WORK[name](LOGS[size]), repeats=max(3, 30_000 // size)) for size in SIZES}
     ratios = [times[larger] / times[smaller] for smaller, larger in pairwise(SIZES)]
     with capsys.disabled():
@@ -119,17 +121,17 @@ def test_linear_in_the_events(name: str, capsys: pytest.CaptureFixture[str]) -> 
     assert times[SIZES[-1]] / times[SIZES[0]] < LINEAR * LINEAR * NOISE
 
 
-def test_a_step_projects_only_what_is_new(capsys: pytest.CaptureFixture[str]) -> None:
+def test_step_projects_only_new_events(capsys: pytest.CaptureFixture[str]) -> None:
     events, later = LOGS[SIZES[-1]], log_of(SIZES[-1] + 5 * STEPS)[SIZES[-1] :]
-    kept, times = CachedProjection(), list[float]()
-    kept.project(events, Profile(), FACTS)
+    cached, times = CachedProjection(), list[float]()
+    cached.project(events, Profile(), PROMPT_INPUTS)
     for step in range(1, STEPS + 1):
         grown = [*events, *later[: 5 * step]]
         started = time.perf_counter()
-        payload = kept.project(grown, Profile(), FACTS)
+        payload = cached.project(grown, Profile(), PROMPT_INPUTS)
         times.append(time.perf_counter() - started)
-    assert payload == project(grown, Profile(), FACTS)
-    fresh = fastest(lambda: project(grown, Profile(), FACTS), 3)
+    assert payload == project(grown, Profile(), PROMPT_INPUTS)
+    fresh = fastest(lambda: project(grown, Profile(), PROMPT_INPUTS), 3)
     step_time = statistics.median(times)
     with capsys.disabled():
         print(f"\na step: {step_time * 1000:.1f} ms, fresh {fresh * 1000:.1f} ms: 1/{fresh / step_time:.0f}")

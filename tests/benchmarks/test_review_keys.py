@@ -1,7 +1,7 @@
-"""How long a key takes to the terminal, in the diff pane and in a bare line widget, in a real pty.
+"""Key latency in the terminal, in the diff pane and in a bare line widget, in a real pty.
 
-Run with `pytest tests/benchmarks/test_review_keys.py -n0 -s` to see the figures. The two programs run side by side
-and their keys alternate, so that both feel whatever else the machine does.
+Run with `pytest tests/benchmarks/test_review_keys.py -n0 -s` to see the figures. The two programs run at the same
+time and their keys alternate, so that other load affects both.
 """
 
 import statistics
@@ -11,19 +11,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks.outside import ROOT, users_environment
+from tests.benchmarks.outside import ROOT, user_environment
 from tests.terminal.terminal import Terminal
 
 CHANGED_LINES = 50_000
 KEYS = 25
-"""Measured presses of each key."""
+"""Number of measured presses of each key."""
 
 RATIO = 2.0
-"""The most that a key may take, in units of the same key in the line prototype."""
+"""Maximum time of a key, relative to the same key in the line prototype."""
 
 
 def key_to_paint(terminal: Terminal, key: str) -> float:
-    """Milliseconds from a key to the first bytes that come back."""
+    """Return the milliseconds from a key to the first bytes of output."""
     terminal.settle(0.06)
     started = time.perf_counter()
     size = len(terminal.raw)
@@ -33,8 +33,8 @@ def key_to_paint(terminal: Terminal, key: str) -> float:
 
 
 @pytest.mark.timeout(180)
-def test_a_key_is_painted_within_twice_the_prototypes_time(tmp_path: Path) -> None:
-    environment = users_environment(tmp_path)
+def test_key_latency_is_at_most_twice_the_prototypes(tmp_path: Path) -> None:
+    environment = user_environment(tmp_path)
     programs: dict[str, Terminal] = {}
     try:
         for kind in ("view", "prototype"):
@@ -45,12 +45,12 @@ def test_a_key_is_painted_within_twice_the_prototypes_time(tmp_path: Path) -> No
             terminal.settle(1.0)
         failures = []
         for name, key in {"line": "j", "hunk": "]", "page": "\x04"}.items():
-            taken: dict[str, list[float]] = {kind: [] for kind in programs}
+            latencies: dict[str, list[float]] = {kind: [] for kind in programs}
             for _ in range(KEYS):
                 for kind, terminal in programs.items():
-                    taken[kind].append(key_to_paint(terminal, key))
-            view, bare = (statistics.median(taken[kind]) for kind in ("view", "prototype"))
-            late, late_bare = (statistics.quantiles(taken[kind], n=20)[-1] for kind in ("view", "prototype"))
+                    latencies[kind].append(key_to_paint(terminal, key))
+            view, bare = (statistics.median(latencies[kind]) for kind in ("view", "prototype"))
+            late, late_bare = (statistics.quantiles(latencies[kind], n=20)[-1] for kind in ("view", "prototype"))
             print(
                 f"\n{name}: diff pane {view:.1f} ms (p95 {late:.1f}), prototype {bare:.1f} ms (p95 {late_bare:.1f}), "
                 f"x{view / bare:.2f}"

@@ -1,9 +1,9 @@
-"""What many turns leave behind: memory, and pauses of the garbage collector, from outside, in a pty, with signoff.
+"""Memory growth and garbage collection pauses over many turns, measured from outside in a pty.
 
-Each turn is a message, a read, an edit, an answer of 400 tokens, and `y` or `n`. Run with
-`pytest tests/benchmarks/test_turns.py -n0 -s` to see the figures, and before a release with `SIGNOFF_TURNS=500`,
-which takes half an hour. Memory is bounded in megabytes, since no other process changes it; the pauses, in CPU, by
-what a key costs in the same app while nothing happens.
+Each turn is a message, a read, an edit, an answer of 400 tokens, and `y` or `n`. Run with `pytest
+tests/benchmarks/test_turns.py -n0 -s` to see the figures, and before a release with `SIGNOFF_TURNS=500`, which takes
+half an hour. Memory limits are absolute, because other processes don't affect them. Pauses are CPU times relative to
+a key in the idle app.
 """
 
 import contextlib
@@ -23,31 +23,34 @@ from pathlib import Path
 import pytest
 
 from tests.benchmarks.outside import ROOT
-from tests.benchmarks.test_flood import APPROVALS, CHAT, LETTERS, QUIET, Probe, clear, press, started
+from tests.benchmarks.test_flood import APPROVALS, CHAT, LETTERS, QUIET, Probe, clear, press, run_program
 from tests.benchmarks.turns_program import END, FILE, content
 
 TURNS = int(os.environ.get("SIGNOFF_TURNS", "50"))
 """More than `FIRST_TURNS`."""
 FIRST_TURNS = 20
-"""Turns until all is loaded and the caches are full; growth counts from there."""
+"""Number of turns until everything is loaded and caches are full; growth counts from there."""
 SECONDS_PER_TURN = 20
 GRACE = 0.6
-"""Seconds after which a proposal that was shown may be decided."""
-DENIED = 3
+"""Seconds after which a shown proposal can be decided."""
+DENY_EVERY = 3
 """Every third proposal is denied."""
-REST = 4.0
-"""Seconds after which an app at rest has collected its garbage."""
+IDLE_SECONDS = 4.0
+"""Seconds after which an idle app has collected its garbage."""
 
 MEGABYTES = {False: 82.0, True: 95.0}
-"""The most that signoff holds of its own after all turns: few, or many. The aim is 90 after 300 turns; 76 to 78 was
-measured after 60, 87 after 300, and 89 after 400."""
+"""Maximum private memory in megabytes after all turns, for few turns and for many (True). The aim is 90 after 300
+turns; measured: 76 to 78 after 60, 87 after 300, and 89 after 400.
+"""
 GROWTH_KILOBYTES = {False: 65.0, True: 36.0}
-"""The most that comes per turn beyond what is written to the log: in few turns more than in many, since caches still
-fill. 36 to 42 was measured in 60 turns, 27 in 400, and 23 in the last 200 of these."""
-MANY = 300
+"""Maximum growth in kilobytes per turn beyond the log. It is higher for few turns, because caches still fill.
+Measured: 36 to 42 in 60 turns, 27 in 400, and 23 in the last 200 of these.
+"""
+MANY_TURNS = 300
 PAUSE_RATIO = 10.0
-"""The longest that the garbage collector may hold up a key, in units of what the key itself takes: the aim is 30 ms,
-and a key takes 3 where this was measured."""
+"""Maximum pause by the garbage collector, relative to the CPU time of a key: the aim is 30 ms, and a key takes 3 ms
+on the reference machine.
+"""
 
 PROGRAM = [sys.executable, "-P", "-m", "tests.benchmarks.turns_program"]
 
@@ -59,20 +62,20 @@ pytestmark = [
 
 @dataclass(frozen=True)
 class Sample:
-    """What the app holds, and what happened in it since the last sample."""
+    """The app's memory, and the events since the last sample."""
 
     memory: float
-    """Kilobytes of its own."""
+    """Private memory in kilobytes."""
     log: float
-    """Kilobytes of the events in the store."""
+    """Size of the stored events in kilobytes."""
     collections: dict[int, list[float]]
-    """Milliseconds of CPU of each garbage collection, by generation."""
-    held: float
-    """The longest time, in milliseconds of CPU, for which the event loop was held."""
+    """CPU milliseconds of each garbage collection, by generation."""
+    blocked: float
+    """Maximum CPU milliseconds for which the event loop was blocked."""
 
 
 class Turns:
-    """An app in a terminal in which one turn comes after the other."""
+    """An app in a terminal that runs one turn after the other."""
 
     def __init__(self, probe: Probe, folder: Path) -> None:
         self._probe = probe
@@ -80,46 +83,46 @@ class Turns:
         self._report = folder / "report.json"
 
     def sample(self) -> Sample:
-        """Ask the app, and the system, how it is."""
+        """Read the figures from the app and the system."""
         self._report.unlink(missing_ok=True)
         os.kill(self._probe.pid, signal.SIGUSR2)
         self._probe.wait_until(self._report.exists, "the report")
         report = json.loads(self._report.read_text())
         rollup = Path(f"/proc/{self._probe.pid}/smaps_rollup").read_text()
-        found = re.search(r"^Anonymous:\s+(\d+)", rollup, re.MULTILINE)
-        assert found is not None
+        match = re.search(r"^Anonymous:\s+(\d+)", rollup, re.MULTILINE)
+        assert match is not None
         collections: dict[int, list[float]] = {}
         for generation, milliseconds in report["collections"]:
             collections.setdefault(generation, []).append(milliseconds)
         log = self._query("SELECT coalesce(sum(length(body)), 0) FROM events") / 1024
-        return Sample(float(found[1]), log, collections, report["held"][-1])
+        return Sample(float(match[1]), log, collections, report["held"][-1])
 
-    def take(self, number: int) -> None:
-        """Say something, wait for the answer, and decide on what was proposed."""
+    def run_turn(self, number: int) -> None:
+        """Send a message, wait for the answer, and decide on the proposal."""
         probe = self._probe
         start = len(probe.raw)
         probe.type(f"turn {number}")
         probe.settle(0.05)
         probe.type("\r")
-        probe.wait_until(lambda: probe.since(start, f"{END} {number}."), "the end of the answer")
+        probe.wait_until(lambda: probe.has_output(start, f"{END} {number}."), "the end of the answer")
         probe.settle(0.2)
-        key = "y" if number % DENIED else "n"
+        key = "y" if number % DENY_EVERY else "n"
         end = time.monotonic() + SECONDS_PER_TURN
-        while self._waiting:
+        while self._pending_count:
             assert time.monotonic() < end, "the decision was not made"
             probe.type(APPROVALS)
-            probe.until(time.perf_counter() + GRACE)
+            probe.read_until(time.perf_counter() + GRACE)
             probe.type(key)
-            soon = time.perf_counter() + 2 * GRACE
-            while self._waiting and time.perf_counter() < soon:
-                probe.until(time.perf_counter() + 0.05)
+            retry_time = time.perf_counter() + 2 * GRACE
+            while self._pending_count and time.perf_counter() < retry_time:
+                probe.read_until(time.perf_counter() + 0.05)
         probe.settle(0.2)
         probe.type(CHAT)
         probe.settle(0.1)
         probe.raw.clear()
 
     @property
-    def _waiting(self) -> int:
+    def _pending_count(self) -> int:
         return self._query("SELECT count(*) FROM proposals WHERE waiting")
 
     def _query(self, statement: str) -> int:
@@ -130,7 +133,7 @@ class Turns:
 
 @contextlib.contextmanager
 def model(workspace: Path) -> Iterator[str]:
-    """The model, in a process of its own; its base URL."""
+    """Start the model in a separate process; yield its base URL."""
     with subprocess.Popen(
         [*PROGRAM, "serve", str(workspace)], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as server:
@@ -141,26 +144,26 @@ def model(workspace: Path) -> Iterator[str]:
 
 
 def quiet_key(probe: Probe) -> float:
-    """Milliseconds of CPU that a key takes, in the median, while nothing else happens."""
-    taken = []
+    """Return the median CPU milliseconds of a key while nothing else happens."""
+    samples = []
     for letter in LETTERS[:20]:
-        probe.until(time.perf_counter() + 0.1)
+        probe.read_until(time.perf_counter() + 0.1)
         before = probe.cpu()
         press(probe, letter)
-        taken.append((probe.cpu() - before) * 1e3)
+        samples.append((probe.cpu() - before) * 1e3)
     clear(probe)
-    return statistics.median(taken)
+    return statistics.median(samples)
 
 
 def print_sample(number: int, sample: Sample) -> None:
     """Print a sample."""
     collections = ", ".join(
-        f"{len(taken)} of generation {generation} up to {max(taken):.1f} ms"
-        for generation, taken in sorted(sample.collections.items())
+        f"{len(pauses)} of generation {generation} up to {max(pauses):.1f} ms"
+        for generation, pauses in sorted(sample.collections.items())
     )
     print(
         f"\nturn {number}: {sample.memory / 1024:.1f} MB, log {sample.log:.0f} kB; "
-        f"loop held {sample.held:.0f} ms; collections: {collections or 'none'}",
+        f"loop held {sample.blocked:.0f} ms; collections: {collections or 'none'}",
         end="",
         flush=True,
     )
@@ -175,28 +178,31 @@ def test_memory_follows_the_log_and_collections_stay_short(tmp_path: Path) -> No
         command = [
             *PROGRAM, "app", str(tmp_path / "report.json"), str(workspace), "--base-url", base_url, "--model", "m"
         ]  # fmt: skip
-        with started(command, tmp_path) as probe:
+        with run_program(command, tmp_path) as probe:
             turns = Turns(probe, tmp_path)
-            probe.wait_until(lambda: probe.since(0, "model may act"), "the status bar")
+            probe.wait_until(lambda: probe.has_output(0, "model may act"), "the status bar")
             probe.settle(2 * QUIET)
             key = quiet_key(probe)
             turns.sample()
             for number in range(1, TURNS + 1):
-                turns.take(number)
+                turns.run_turn(number)
                 if number % FIRST_TURNS == 0 or number in (1, TURNS):
-                    probe.until(time.perf_counter() + REST)
+                    probe.read_until(time.perf_counter() + IDLE_SECONDS)
                     probe.raw.clear()
                     samples[number] = turns.sample()
                     print_sample(number, samples[number])
     first, last = samples[FIRST_TURNS], samples[TURNS]
     grown = (last.memory - first.memory - (last.log - first.log)) / (TURNS - FIRST_TURNS)
     pause = max(
-        milliseconds for sample in samples.values() for taken in sample.collections.values() for milliseconds in taken
+        milliseconds
+        for sample in samples.values()
+        for pauses in sample.collections.values()
+        for milliseconds in pauses
     )
     print(
         f"\n{TURNS} turns: {last.memory / 1024:.1f} MB, {grown:.1f} kB a turn beyond the log; "
         f"the longest collection {pause:.1f} ms, a quiet key {key:.1f} ms: x{pause / key:.1f}"
     )
-    assert last.memory / 1024 <= MEGABYTES[TURNS >= MANY]
-    assert grown <= GROWTH_KILOBYTES[TURNS >= MANY]
+    assert last.memory / 1024 <= MEGABYTES[TURNS >= MANY_TURNS]
+    assert grown <= GROWTH_KILOBYTES[TURNS >= MANY_TURNS]
     assert pause <= PAUSE_RATIO * key

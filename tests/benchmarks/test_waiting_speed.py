@@ -1,4 +1,4 @@
-"""What waits must not make the next proposal dearer: costs at two sizes in one run, as the ratio per proposal."""
+"""The cost of a proposal must not grow with the pending ones: cost per proposal at two sizes in one run."""
 
 import time
 from pathlib import Path
@@ -26,22 +26,22 @@ def service_with(folder: Path, files: int) -> ProposalService:
 
 
 def cpu_each(service: ProposalService, count: int) -> float:
-    """Seconds of CPU for each of so many proposals, staged one after the other."""
+    """Return the CPU seconds for each of `count` proposals, staged one after the other."""
     started = time.process_time()
     for number in range(count):
         service.stage_patch(f"--- a/f{number}.txt\n+++ b/f{number}.txt\n@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n")
     return (time.process_time() - started) / count
 
 
-def test_staging_is_linear_in_what_waits(tmp_path: Path) -> None:
+def test_staging_is_linear_in_pending_proposals(tmp_path: Path) -> None:
     few, many = (cpu_each(service_with(tmp_path / str(count), count), count) for count in (FEW, MANY))
     print(f"\none of {FEW}: {few * 1000:.2f} ms, one of {MANY}: {many * 1000:.2f} ms: {many / few:.2f}")
     assert many < 2 * few
 
 
-def test_staging_is_linear_in_what_waits_on_the_same_file(tmp_path: Path) -> None:
+def test_staging_is_linear_in_pending_proposals_on_the_same_file(tmp_path: Path) -> None:
     def cpu_of_last(count: int) -> float:
-        """Seconds of CPU for each of the last 50 of so many proposals on one file."""
+        """Return the CPU seconds for each of the last 50 of `count` proposals on one file."""
         service = service_with(tmp_path / str(count), 1)
         (tmp_path / str(count) / "workspace" / "f0.txt").write_text("".join(f"{line}\n" for line in range(MANY)))
         for number in range(count):
@@ -58,7 +58,7 @@ def test_staging_is_linear_in_what_waits_on_the_same_file(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("kind", ["edits", "creations"])
-def test_a_patch_is_linear_in_files(tmp_path: Path, kind: str) -> None:
+def test_patch_cost_is_linear_in_files(tmp_path: Path, kind: str) -> None:
     def seconds(count: int) -> tuple[float, float]:
         service = service_with(tmp_path / f"{kind}{count}", count if kind == "edits" else 0)
         hunk = "--- a/f{0}.txt\n+++ b/f{0}.txt\n@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n"
@@ -79,27 +79,27 @@ def test_a_patch_is_linear_in_files(tmp_path: Path, kind: str) -> None:
 KEYS = 20
 
 
-async def in_the_review(waiting: int) -> tuple[float, float]:
-    """Seconds of CPU to take in so many proposals that wait, and for a key that goes to the next of them."""
+async def review_cpu(pending_count: int) -> tuple[float, float]:
+    """Return the CPU seconds to show `pending_count` pending proposals, and for a key that moves to the next one."""
     proposal, diffs = small("P1")
-    many = [proposal.model_copy(update={"id": f"P{number}", "created": number}) for number in range(waiting)]
-    async with reviewing(*((one, diffs) for one in many), size=(120, 40)) as (app, pilot):
+    many = [proposal.model_copy(update={"id": f"P{number}", "created": number}) for number in range(pending_count)]
+    async with reviewing(*((pending, diffs) for pending in many), size=(120, 40)) as (app, pilot):
         app.review.approval_pane.queue.focus()
         await pilot.pause()
         started = time.thread_time()
         app.tell()
         await pilot.pause()
-        told = time.thread_time()
+        shown = time.thread_time()
         for _ in range(KEYS):
             await pilot.press("j")
         await pilot.pause()
-        return told - started, (time.thread_time() - told) / KEYS
+        return shown - started, (time.thread_time() - shown) / KEYS
 
 
-async def test_the_review_is_as_quick_with_thousands() -> None:
-    (few, few_key), (many, many_key) = await in_the_review(50), await in_the_review(5_000)
+async def test_review_keys_are_as_fast_with_thousands_of_proposals() -> None:
+    (few, few_key), (many, many_key) = await review_cpu(50), await review_cpu(5_000)
     print(
-        f"\n50 waiting: taken in in {few * 1000:.1f} ms, a key {few_key * 1000:.1f} ms; 5,000 waiting:"
+        f"\n50 pending: shown in {few * 1000:.1f} ms, a key {few_key * 1000:.1f} ms; 5,000 pending:"
         f" {many * 1000:.1f} ms ({many / few:.1f}), a key {many_key * 1000:.1f} ms ({many_key / few_key:.2f})"
     )
     assert many_key < 1.5 * few_key

@@ -1,7 +1,7 @@
-"""What walking, searching and showing cost, as ratios to what the machine does with the bare task just then.
+"""The cost of walking, searching and showing, relative to a simple form of the task in the same run.
 
-Costs are CPU seconds, in user and system, of the process and of what it starts, and the least of some rounds: what
-else the machine does makes them a third larger at most.
+Costs are CPU seconds (user and system) of the process and its children, and the minimum of some rounds: other load
+makes them a third larger at most.
 """
 
 import asyncio
@@ -23,8 +23,8 @@ from widgets.chat.path_index import PathIndex
 FOLDERS = 400
 FILES_EACH = 250
 PATHS = int(os.environ.get("SIGNOFF_BENCHMARK_PATHS", "100000"))
-"""Paths that completion searches; 500,000 and more before a release."""
-LEAST = 0.1
+"""Number of paths that completion searches; 500,000 and more before a release."""
+MIN_ROUND_SECONDS = 0.1
 RULES = """
 *.pyc
 __pycache__/
@@ -48,16 +48,18 @@ htmlcov/
 
 
 def cpu() -> float:
-    """Seconds of CPU so far, of this process and of those that it started and that have ended."""
+    """Return the CPU seconds of this process and its ended children until now."""
     return sum(os.times()[:4])
 
 
 def best(work: Callable[[], object], rounds: int = 3) -> float:
-    """The least CPU seconds of some rounds, each of a tenth of a second at least: the clock ticks a hundred times."""
+    """Return the minimum CPU seconds of some rounds, each of at least a tenth of a second, because the clock has a
+    resolution of a hundredth.
+    """
     costs = []
     for _ in range(rounds):
         started, count = cpu(), 0
-        while not count or cpu() - started < LEAST:
+        while not count or cpu() - started < MIN_ROUND_SECONDS:
             work()
             count += 1
         costs.append((cpu() - started) / count)
@@ -66,7 +68,7 @@ def best(work: Callable[[], object], rounds: int = 3) -> float:
 
 @pytest.fixture(scope="module")
 def many_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """100,000 small files in 400 folders."""
+    """A workspace of 100,000 small files in 400 folders."""
     root = tmp_path_factory.mktemp("many")
     for number in range(FOLDERS):
         folder = root / f"pkg{number % 20}/sub{number}"
@@ -77,7 +79,7 @@ def many_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def test_walking_100_000_files_by_the_rules_costs_a_small_multiple_of_a_bare_walk(many_files: Path) -> None:
+def test_walk_with_ignore_rules_costs_a_small_multiple_of_os_walk(many_files: Path) -> None:
     workspace = Workspace(many_files)
 
     def bare() -> int:
@@ -89,7 +91,7 @@ def test_walking_100_000_files_by_the_rules_costs_a_small_multiple_of_a_bare_wal
     assert ratio < 12
 
 
-def test_an_ignored_folder_costs_nothing(many_files: Path, tmp_path: Path) -> None:
+def test_ignored_folder_costs_nothing(many_files: Path, tmp_path: Path) -> None:
     (tmp_path / "node_modules").symlink_to(many_files)
     (tmp_path / "real").mkdir()
     (tmp_path / "real/a.py").touch()
@@ -116,15 +118,15 @@ def test_search_costs_little_more_than_reading(many_files: Path, monkeypatch: py
         assert output.summary == f"{FOLDERS} matching lines in {FOLDERS} files"
 
     base = best(bare, 2)
-    sieved = best(search, 2) / base
+    with_ripgrep = best(search, 2) / base
     monkeypatch.setattr(search_text, "find_ripgrep", lambda root: None)
-    plain = best(search, 1) / base
-    print(f"search: {sieved:.2f} x with ripgrep, {plain:.2f} x without, of walking and reading all files")
-    assert sieved < 3
-    assert plain < 8
+    without_ripgrep = best(search, 1) / base
+    print(f"search: {with_ripgrep:.2f} x with ripgrep, {without_ripgrep:.2f} x without, of reading all files")
+    assert with_ripgrep < 3
+    assert without_ripgrep < 8
 
 
-def test_a_safe_read_costs_a_small_multiple_of_an_open(many_files: Path) -> None:
+def test_safe_read_costs_a_small_multiple_of_open(many_files: Path) -> None:
     workspace = Workspace(many_files)
     paths = [path for _, path in zip(range(5000), workspace.walk_files(), strict=False)]
     ratio = best(lambda: [workspace.read(path) for path in paths]) / best(
@@ -170,25 +172,29 @@ def test_search_without_ripgrep_against_git_grep(in_git: Path, monkeypatch: pyte
     base = best(lambda: subprocess.run(["git", "-C", str(in_git), "grep", "-n", "-P", pattern], capture_output=True))
     ratio = best(search, 2) / base
     print(f"search for {pattern!r}: {ratio:.1f} x git grep")
-    # The aim is 5; a fifth more is for what else the machine does.
+    # The aim is 5; a fifth more allows for other load.
     assert ratio < 6
 
 
 @pytest.mark.parametrize("kind", ["gen{}_*.tmp", "*.x{}", "**/util/v{}/*.py", "core{}/*/test_*.o", "mod[0-9]{}.py"])
-def test_patterns_of_alternating_signs_cost_a_small_multiple_of_git_ls_files(in_git: Path, kind: str) -> None:
+def test_alternating_patterns_cost_a_small_multiple_of_git_ls_files(in_git: Path, kind: str) -> None:
     rules = in_git / ".gitignore"
-    kept = rules.read_text()
-    lines = [line for at in range(500) for line in (kind.format(at), kind.format(at + 500), f"!keep{at}_*.py")]
+    rules_text = rules.read_text()
+    lines = [
+        line
+        for number in range(500)
+        for line in (kind.format(number), kind.format(number + 500), f"!keep{number}_*.py")
+    ]
     rules.write_text("\n".join(lines))
     try:
         workspace = Workspace(in_git)
         base = best(lambda: git(in_git, "ls-files", "-oc", "--exclude-standard"), 2)
         ratio = best(lambda: list(workspace.walk_files()), 2) / base
     finally:
-        rules.write_text(kept)
+        rules.write_text(rules_text)
     print(f"1,500 patterns like {kind}: {ratio:.1f} x git ls-files")
-    # The last kind begins as the names of all files do, so that each pattern has to be tried; git tries none with
-    # files that it tracks. The aim is 3; the rest is for what else the machine does.
+    # The last kind begins like the names of all files: each pattern must be tried, but git does not try patterns on
+    # tracked files. The aim is 3; the rest allows for other load.
     assert ratio < 5
 
 
@@ -203,13 +209,13 @@ def many_paths() -> list[str]:
 @pytest.mark.parametrize(
     "query", ["c", "core", "core_1", ".py", "src", "mdlx", "store/co", "zqxj", "kxv9", "ttst", "ewcs"]
 )
-def test_completing_a_path_costs_no_more_than_a_look_at_each(query: str) -> None:
+def test_path_completion_costs_a_small_multiple_of_a_scan(query: str) -> None:
     paths = many_paths()
     index = PathIndex()
     index.rebuild(paths)
 
     def search() -> None:
-        # What the query before has left would be narrowed.
+        # Without this search, the result of the previous query would be narrowed.
         index.find_paths("e")
         index.find_paths(query)
 
@@ -219,23 +225,23 @@ def test_completing_a_path_costs_no_more_than_a_look_at_each(query: str) -> None
     assert ratio < 10
 
 
-def test_an_index_of_paths_takes_less_than_the_paths() -> None:
+def test_path_index_takes_little_memory() -> None:
     paths = many_paths()
     tracemalloc.start()
     try:
         index = PathIndex()
         index.rebuild(paths)
         index.find_paths("zqxj")
-        taken = tracemalloc.get_traced_memory()[0]
+        traced = tracemalloc.get_traced_memory()[0]
     finally:
         tracemalloc.stop()
-    print(f"index of {PATHS:,} paths: {taken / 1e6:.1f} MB")
-    assert taken < sum(map(len, paths)) * 1.5
-    assert taken < 80 * PATHS
+    print(f"index of {PATHS:,} paths: {traced / 1e6:.1f} MB")
+    assert traced < sum(map(len, paths)) * 1.5
+    assert traced < 80 * PATHS
 
 
 @pytest.mark.parametrize("line", ["    return self.value + 1  # plain\n", "    return größe + 1  # déjà vu\n"])
-def test_showing_text_costs_a_small_multiple_of_folding_its_case(line: str) -> None:
+def test_escaping_text_costs_a_small_multiple_of_casefold(line: str) -> None:
     text = line * 30_000
     base = best(lambda: text.casefold())
     shown, inspected = best(lambda: escape_unsafe(text)) / base, best(lambda: find_deceptive_characters(text)) / base

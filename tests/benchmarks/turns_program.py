@@ -1,4 +1,4 @@
-"""The other programs of the long session: the model that reads, edits and answers, and signoff with its own probes.
+"""Helper programs of the long-session benchmark: the model that reads, edits and answers, and signoff with probes.
 
 Run as `python -P -m tests.benchmarks.turns_program serve|app …`.
 """
@@ -21,13 +21,13 @@ LINES = 60
 ANSWER_TOKENS = 400
 CHARACTERS_PER_TOKEN = 4
 TOKENS_AT_ONCE = 8
-"""So many come in one piece: the rest of the answer is still on its way when the first is painted."""
+"""Number of tokens in one piece: the rest of the answer still arrives when the first piece is painted."""
 END = "The end of"
-"""What the last line of an answer begins with; the number of its turn comes after it."""
+"""Beginning of the last line of an answer; it ends with the number of the turn."""
 
-LONGEST = 10
+MAX_PAUSE_COUNT = 10
 TICK = 0.004
-"""Seconds between two looks at how long the event loop was held."""
+"""Seconds between two checks of how long the event loop was blocked."""
 
 PARAGRAPH = """## Step {number}.{part}
 
@@ -41,14 +41,14 @@ others are left as they are, since nothing there depends on it.
 
 
 def content(number: int) -> str:
-    """The file as the turn of this number leaves it, if it is approved."""
+    """Return the file's text after this turn, if its edit is approved."""
     return "".join(
         f"value_{line} = {line}  # as of turn {number if line == number % LINES else 0}\n" for line in range(LINES)
     )
 
 
 def answer_text(number: int) -> str:
-    """An answer of 400 tokens in Markdown, different in every turn."""
+    """Return an answer of 400 tokens in Markdown, different in every turn."""
     text, part = "", 0
     while len(text) < ANSWER_TOKENS * CHARACTERS_PER_TOKEN:
         text += PARAGRAPH.format(number=number, part=part)
@@ -58,13 +58,13 @@ def answer_text(number: int) -> str:
 
 
 def call(identity: str, name: str, arguments: dict[str, Any]) -> Reply:
-    """A response with one tool call."""
+    """Return a response with one tool call."""
     delta = call_delta(0, call_id=identity, name=name, arguments=json.dumps(arguments))
     return stream(chunk("", role="assistant"), chunk(calls=[delta]), chunk(finish="tool_calls"), DONE)
 
 
-def answered(number: int) -> Reply:
-    """The answer, as many pieces."""
+def stream_answer(number: int) -> Reply:
+    """Return the answer in many pieces."""
     text = answer_text(number)
     parts: list[bytes | Action] = [event(chunk("", role="assistant"))]
     pieces = [text[at : at + CHARACTERS_PER_TOKEN] for at in range(0, len(text), CHARACTERS_PER_TOKEN)]
@@ -75,22 +75,22 @@ def answered(number: int) -> Reply:
 
 
 def respond(request: Request) -> Reply:
-    """Read the file, change a line of it, say so."""
-    asked = next(str(one["content"]) for one in reversed(request.messages) if one["role"] == "user")
+    """Read the file, edit a line, and answer."""
+    asked = next(str(message["content"]) for message in reversed(request.messages) if message["role"] == "user")
     number = int(asked.split()[-1]) if asked.split()[-1].isdigit() else 0
-    since = []
-    for one in reversed(request.messages):
-        if one["role"] == "user":
+    turn_messages = []
+    for message in reversed(request.messages):
+        if message["role"] == "user":
             break
-        since.append(one)
-    results = [one for one in since if one["role"] == "tool"]
+        turn_messages.append(message)
+    results = [message for message in turn_messages if message["role"] == "tool"]
     if request.closing or len(results) > 1:
-        return answered(number)
+        return stream_answer(number)
     if not results:
         return call(f"read{number}", "read_file", {"path": FILE})
     line = number % LINES
-    found = next(row for row in Path(FOLDER, FILE).read_text().splitlines() if row.startswith(f"value_{line} ="))
-    edit = {"old": found, "new": f"value_{line} = {line}  # as of turn {number}"}
+    old_line = next(row for row in Path(FOLDER, FILE).read_text().splitlines() if row.startswith(f"value_{line} ="))
+    edit = {"old": old_line, "new": f"value_{line} = {line}  # as of turn {number}"}
     return call(f"edit{number}", "edit_file", {"path": FILE, "edits": [edit], "summary": f"Note turn {number}"})
 
 
@@ -98,13 +98,13 @@ FOLDER = ""
 
 
 def serve(folder: str) -> None:
-    """Be the model of the workspace in `folder`; prints where, and ends with its standard input."""
+    """Serve the model of the workspace in `folder`; print the base URL, and end when stdin is closed."""
     global FOLDER
     FOLDER = folder
     with WireServer() as server:
 
         def answer(request: Request) -> Reply:
-            # What was asked is not looked at again, and grows by the whole conversation each time.
+            # Recorded requests are not needed, and grow with the conversation.
             server.requests.clear()
             return respond(request)
 
@@ -114,23 +114,23 @@ def serve(folder: str) -> None:
 
 
 class Probes:
-    """What a program can say of itself: pauses of the collector, how long its loop was held, what it holds."""
+    """Records garbage collection pauses, and how long the event loop was blocked."""
 
     def __init__(self, report: Path) -> None:
         self._report = report
-        self._begun = 0.0
+        self._started = 0.0
         self.collections: list[tuple[int, float]] = []
         """Generation and milliseconds of each."""
-        self.held = [0.0] * LONGEST
-        """The longest times, in milliseconds of CPU, between two looks."""
+        self.held = [0.0] * MAX_PAUSE_COUNT
+        """The longest CPU times in milliseconds between two checks."""
         self._last = 0.0
         gc.callbacks.append(self._collected)
 
     def _collected(self, phase: str, info: dict[str, int]) -> None:
         if phase == "start":
-            self._begun = time.thread_time()
+            self._started = time.thread_time()
         else:
-            self.collections.append((info["generation"], (time.thread_time() - self._begun) * 1e3))
+            self.collections.append((info["generation"], (time.thread_time() - self._started) * 1e3))
 
     def tick(self, loop: asyncio.AbstractEventLoop) -> None:
         now = time.thread_time()
@@ -140,20 +140,20 @@ class Probes:
         loop.call_later(TICK, self.tick, loop)
 
     def write(self) -> None:
-        """Tell what there was since the last time, and begin anew."""
-        told = {
+        """Write the figures since the last report to the report file, and reset them."""
+        figures = {
             "collections": self.collections,
             "held": sorted(self.held),
             "threads": threading.active_count(),
         }
-        self.collections, self.held, self._last = [], [0.0] * LONGEST, 0.0
+        self.collections, self.held, self._last = [], [0.0] * MAX_PAUSE_COUNT, 0.0
         part = self._report.with_suffix(".part")
-        part.write_text(json.dumps(told))
+        part.write_text(json.dumps(figures))
         part.rename(self._report)
 
 
 def app(report: str, arguments: list[str]) -> int:
-    """Run signoff; at SIGUSR2 it writes to a file what its probes have found."""
+    """Run signoff; SIGUSR2 makes it write the figures of its probes to a file."""
     import signal
 
     probes = Probes(Path(report))
