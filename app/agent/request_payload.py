@@ -19,7 +19,7 @@ from app.llm.wires.wire_registry import SentRequest
 from app.tools.tool_registry import ToolSet
 
 
-class NextRequestImages:
+class NextRequestImagesFold:
     """Fold over the images that the next request contains; their bytes are cached in memory.
 
     Args:
@@ -112,7 +112,7 @@ class PreparedRequest:
 class RequestFactory:
     """Prepares the requests of a session from prompt, tools and images; `last_sent` is the request sent last."""
 
-    def __init__(self, tools: ToolSet, images: NextRequestImages, system_prompt: Callable[[], str]) -> None:
+    def __init__(self, tools: ToolSet, images: NextRequestImagesFold, system_prompt: Callable[[], str]) -> None:
         self._tools = tools
         self._images = images
         self._system_prompt = system_prompt

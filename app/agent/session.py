@@ -23,7 +23,7 @@ from app.agent.interventions import TurnBriefing
 from app.agent.limits import UsageMeter
 from app.agent.permission_requests import GrantedPermissions, PermissionRequests
 from app.agent.ports import ModelPort, SessionPorts, TurnSettings
-from app.agent.request_payload import NextRequestImages, RequestFactory, unseen_images_notice
+from app.agent.request_payload import NextRequestImagesFold, RequestFactory, unseen_images_notice
 from app.agent.side_questions import SideQuestionService
 from app.agent.turn import ConversationState, Turn
 from app.agent.turns import TurnRunner
@@ -61,7 +61,7 @@ from app.tools.base.contract import PermissionAnswer
 Subscriber = Callable[[Update], None]
 
 
-class UpdatePublisher:
+class PublishingFold:
     """Fold that publishes each stored event and its effect on gate and queue to the subscribers."""
 
     def __init__(self, gate: Gate, queue: Callable[[], tuple[str, ...]], publish: Subscriber) -> None:
@@ -111,7 +111,7 @@ class Session(DecisionService):
         self.context = ContextCompactor(self.log)
         self.spent = self.log.attach(SessionTokenTotals())
         self._usage = self.log.attach(UsageMeter())
-        images = self.log.attach(NextRequestImages(ports.read_image))
+        images = self.log.attach(NextRequestImagesFold(ports.read_image))
         self.requests = RequestFactory(ports.tools, images, lambda: self.settings.system_prompt)
         self._subscribers: list[Subscriber] = []
         self.permission_requests = PermissionRequests(
@@ -130,7 +130,7 @@ class Session(DecisionService):
         self._turns = TurnRunner(
             self.log, ports.claim, self._make_turn, briefing.compose_interventions, self._publish, self._owned
         )
-        self._publisher = self.log.attach_from_now(UpdatePublisher(self.gate, lambda: self.queue, self._publish))
+        self._publisher = self.log.attach_from_now(PublishingFold(self.gate, lambda: self.queue, self._publish))
         self.phase = SessionPhase.IDLE
         if ports.claim.is_held:
             self._owned()

@@ -28,7 +28,7 @@ from app.cli.json_documents import (
 from app.proposals.decide.commit_trailers import make_trailers
 from app.proposals.files.filesystem import PosixFilesystem
 from app.proposals.values.decision_facts import CommandCaller
-from app.proposals.values.record_entries import DecisionRecordEntry, blob_id, is_on_disk_after
+from app.proposals.values.record_entries import DecisionRecordEntry, blob_id, has_anything_on_disk_after
 from app.runtime.commit_records import find_reviewed_commits
 from app.runtime.open_workspace import OpenWorkspace
 from app.sandbox.captured_changes import describe_ignored_paths
@@ -238,7 +238,7 @@ def print_trailers(runtime: OpenWorkspace, arguments: argparse.Namespace) -> Exi
     record = RecordStore(runtime.database, runtime.name)
     for name in arguments.ids:
         entries = record.entries(name.strip().upper()) or record.entries(runtime.service.get(name).id)
-        if not is_on_disk_after(entries):
+        if not has_anything_on_disk_after(entries):
             name = name.strip().upper()
             if not entries and record.decisions(name):
                 raise CommandError(

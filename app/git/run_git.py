@@ -102,7 +102,7 @@ _SECONDS = 5.0
 
 
 @cache
-def read_git_identity(root: Path) -> str:
+def read_commit_author(root: Path) -> str:
     """Return `NAME <EMAIL>` of the author of a commit in a folder; the account's name where git has none.
 
     The text is untrusted: escape it before it reaches a screen.

@@ -14,7 +14,7 @@ from typing import Any
 
 from app.config.config_tables import PriceTable
 from app.llm.capabilities.model_list import NO_IMAGES, ListedModel, add_cost, listed_profile_fields
-from app.llm.capabilities.profiles import CorrectionTrial, LearnedProfile, ProfileCache, seed_profile
+from app.llm.capabilities.profiles import CorrectionStore, CorrectionTrial, LearnedProfile, seed_profile
 from app.llm.capabilities.template_check import TemplateFinding, TrialBuilder, check_template
 from app.llm.failures.failures import FailureDescriber, parse_body
 from app.llm.failures.request_errors import (
@@ -167,7 +167,7 @@ class ModelClient:
         *,
         retry: RetryPolicy = STANDARD_RETRY,
         timeouts: Timeouts | None = None,
-        cache: ProfileCache | None = None,
+        cache: CorrectionStore | None = None,
         another: "Callable[[str, str], ModelClient] | None" = None,
         trials: TrialBuilder | None = None,
     ) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from app.llm.capabilities.profiles import ProfileCache, read_valid_fields, seed_profile
+from app.llm.capabilities.profiles import CorrectionStore, read_valid_fields, seed_profile
 from app.llm.client import ModelClient
 from app.llm.failures.failures import redacted_line
 from app.llm.failures.request_errors import FailureKind, RequestError, RetryPolicy
@@ -267,7 +267,7 @@ class Diagnosis:
     """One line."""
 
 
-def describe_learned_fields(cache: ProfileCache, endpoint: Endpoint) -> EndpointCheck:
+def describe_learned_fields(cache: CorrectionStore, endpoint: Endpoint) -> EndpointCheck:
     """Return a check with the learned facts of an endpoint, their age, and how to override them."""
     beliefs = read_valid_fields(cache, endpoint.base_url, endpoint.model)
     if not beliefs:

@@ -13,8 +13,8 @@ from app.proposals.values.models import HunkState, Proposal, ProposalState
 from app.proposals.values.origin import Origin, OriginKind
 from app.review.hunk_lines import SeenLines, hunk_line_numbers
 from app.review.unfinished_review import (
-    ChosenHunks,
     DraftComment,
+    HunkChoices,
     ReviewFeedback,
     UnfinishedReview,
     filter_pending_hunks,
@@ -365,7 +365,7 @@ class ReviewState:
     origins: OriginFilter = field(default_factory=OriginFilter)
     """The filter by origin."""
     permissions: OpenPermissions = field(default_factory=OpenPermissions)
-    chosen: ChosenHunks = field(default_factory=ChosenHunks)
+    chosen: HunkChoices = field(default_factory=HunkChoices)
     seen_tracker: SeenTracker = field(default_factory=SeenTracker)
     review_drafts: ReviewDraft = field(default_factory=ReviewDraft)
     checks: dict[str, ProposalChecks] = field(default_factory=dict)

@@ -40,7 +40,7 @@ class ChosenPart:
         return None if self.is_all else self.hunks
 
 
-class ChosenHunks:
+class HunkChoices:
     """The user's choice among the hunks of all proposals."""
 
     def __init__(self) -> None:

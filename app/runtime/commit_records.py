@@ -28,7 +28,7 @@ from app.attestation.signed_statement import (
 )
 from app.git.blobs import BlobPair, parse_raw_diff, read_checkout_contents, to_git_blob, to_git_mode
 from app.git.borrowed_repository import BorrowedRepository
-from app.git.run_git import GitFailed, read_git_identity
+from app.git.run_git import GitFailed, read_commit_author
 from app.proposals.decide.commit_trailers import (
     FileDecision,
     assistant_and_model,
@@ -234,7 +234,7 @@ def to_signed_approval(
     files = [_reviewed_file(borrowed, f"{lead}{change.path}", change.before, change.after) for change in changes]
     count = sum(len(change.hunks) for change in proposal.files)
     return SignedReview(
-        reviewer=read_git_identity(runtime.workspace.root),
+        reviewer=read_commit_author(runtime.workspace.root),
         time=round(time.time()),
         result="approved",
         proposal=proposal.id,

@@ -16,7 +16,7 @@ from app.proposals.values.decision_facts import RecordedCheck
 from app.proposals.values.models import Proposal
 from app.proposals.values.origin import Origin, OriginKind
 from app.proposals.values.proposal_errors import NothingStaged
-from app.proposals.values.record_entries import is_on_disk_after
+from app.proposals.values.record_entries import has_anything_on_disk_after
 from app.runtime.commit_records import sign_reviews, to_signed_approval, to_signed_review
 from app.runtime.open_workspace import OpenWorkspace
 from app.storage.record_store import RecordStore
@@ -124,7 +124,9 @@ def push_proposal(
         push_commit(borrowed, commit, remote, reference, force=force)
         entries = RecordStore(runtime.database, runtime.name).entries(proposal.id)
         written = (
-            [entry for entry in entries if entry.has_written and entry.files] if is_on_disk_after(entries) else []
+            [entry for entry in entries if entry.has_written and entry.files]
+            if has_anything_on_disk_after(entries)
+            else []
         )
         reviews = [to_signed_review(runtime, borrowed, entry) for entry in written]
         if sign and not reviews:

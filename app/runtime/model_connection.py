@@ -41,7 +41,7 @@ from app.storage.process_coordination import SessionLock, is_session_open, read_
 from app.storage.session_store import SessionRecord, SessionStore
 from app.text.safe_text import escape_unsafe
 from app.tools.tool_registry import ToolSource, make_standard_tools
-from app.workspace.git_repository import current_branch
+from app.workspace.git_repository import current_branch_or_commit
 
 _FILES_SEARCHED = 5_000
 """Largest number of files that are searched for nested guidance, so that a huge tree costs no time."""
@@ -241,7 +241,7 @@ def make_turn_settings(
         make_system_prompt,
         workspace=runtime.workspace.root.name,
         today=date.fromtimestamp(record.created),
-        branch=current_branch(runtime.workspace.root),
+        branch=current_branch_or_commit(runtime.workspace.root),
         guidance=_guidance(runtime, notify),
         skills=runtime.skills.prompt_text() if runtime.skills else "",
     )
@@ -312,7 +312,7 @@ class StoredOtherSessions:
 
 
 class ProfileStore:
-    """Stores learned profiles of endpoints; implements `app.llm.capabilities.profiles.ProfileCache`.
+    """Stores learned profiles of endpoints; implements `app.llm.capabilities.profiles.CorrectionStore`.
 
     Storage errors are ignored: the profile is then learned again.
     """

@@ -198,9 +198,9 @@ class OpenWorkspace:
 
     def _who(self) -> str:
         """Return the name of the user who decides."""
-        from app.git.run_git import read_git_identity
+        from app.git.run_git import read_commit_author
 
-        return read_git_identity(self.workspace.root)
+        return read_commit_author(self.workspace.root)
 
     def unread_limit(self) -> int:
         """Return how many changed lines may wait unread before an edit; 0 for any number. Raises ConfigError.

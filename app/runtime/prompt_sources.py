@@ -43,7 +43,7 @@ def load_custom_commands(runtime: OpenWorkspace, built_in: Collection[str]) -> C
     return build_catalogue(_user_commands(runtime), found, built_in, trusted=trusted)
 
 
-def untrusted_commands_notice(runtime: OpenWorkspace, known: CommandCatalogue) -> str:
+def take_new_untrusted_commands_notice(runtime: OpenWorkspace, known: CommandCatalogue) -> str:
     """Return a line about commands that wait for the user's trust; empty if there are no new ones.
 
     Raises:

@@ -15,7 +15,7 @@ from app.agent.updates import (
 from app.conversation.events import Answer, Question, SideAnswer, TurnEnded, TurnStarted
 from app.keys.keymap import first_key_name
 from app.ui.context.current_session import CurrentSession
-from app.workspace.git_repository import current_branch
+from app.workspace.git_repository import current_branch_or_commit
 from widgets.common.workbench_bars import ReadingStatus, StatusValues
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def make_status_values(
         in_review: Whether the review has the focus.
         in_composer: Whether the composer has the focus.
     """
-    here, session = current_branch(root), current.current
+    here, session = current_branch_or_commit(root), current.current
     if session is None:
         return StatusValues(model=settings.model, waiting=waiting, branch=here, reading=reading or ReadingStatus())
     policy = session.gate.policy

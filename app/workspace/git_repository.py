@@ -54,7 +54,7 @@ def folder_in_repository(root: Path) -> str:
     return "" if found is None or found.top == root else root.relative_to(found.top).as_posix()
 
 
-def current_branch(root: Path) -> str:
+def current_branch_or_commit(root: Path) -> str:
     """Return the checked out branch or the first seven digits of a detached HEAD; empty without either.
 
     The name is untrusted: escape it before it reaches a screen.

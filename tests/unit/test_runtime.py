@@ -30,7 +30,7 @@ from app.runtime.model_connection import (
     save_picked_model,
 )
 from app.runtime.open_workspace import OpenWorkspace, open_workspace
-from app.runtime.prompt_sources import untrusted_commands_notice
+from app.runtime.prompt_sources import take_new_untrusted_commands_notice
 from app.runtime.review_report import answer_heading, describe_recorded_decision
 from app.runtime.session_host import SessionHost
 from app.storage import StorageError
@@ -129,7 +129,7 @@ def test_no_untrusted_commands_are_not_mentioned(runtime: OpenWorkspace) -> None
     commands = runtime.workspace.root / ".claude/commands"
     commands.mkdir(parents=True)
     (commands / "trusted.md").write_text("Do it.")
-    assert untrusted_commands_notice(runtime, CommandCatalogue()) == ""
+    assert take_new_untrusted_commands_notice(runtime, CommandCatalogue()) == ""
 
 
 async def test_closed_mcp_manager_starts_no_server(runtime: OpenWorkspace) -> None:

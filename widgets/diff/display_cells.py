@@ -280,7 +280,7 @@ def shown_stretches_of_context(line: str, wrap: bool) -> Spans | None:
 
 
 @recent_results_cache(1024)
-def display_stretches(line: str, stretches: Spans) -> DisplayText:
+def display_only_stretches(line: str, stretches: Spans) -> DisplayText:
     """Return the drawn form of a line of which only some stretches are shown; the gaps show how much is hidden."""
     texts: list[str] = []
     stops: list[CellStop] = []
@@ -356,7 +356,7 @@ def line_breaks(line: str, width: int, stretches: Spans | None = None) -> LineBr
         width: Cells of a terminal line.
         stretches: The shown stretches of the line; None for the whole line.
     """
-    shown = display_text(line) if stretches is None else display_stretches(line, stretches)
+    shown = display_text(line) if stretches is None else display_only_stretches(line, stretches)
     text, plain = shown.text, not shown.stops
     ideographs = not plain and _IDEOGRAPHS.search(text) is not None
     indent = _INDENT.match(text)

@@ -12,7 +12,7 @@ from widgets.diff.diff_rows import CommentRow, LineRow, NoteRow, Row, Segment, S
 from widgets.diff.display_cells import (
     DisplayText,
     Spans,
-    display_stretches,
+    display_only_stretches,
     display_text,
     line_breaks,
     shown_stretches_of_change,
@@ -149,7 +149,7 @@ class RenderContext:
         key = SourceLine(row.file, side, number)
         if key not in self._long_lines:
             kept = self.shown_spans(row, side, number)
-            text = display_text(line) if kept is None else display_stretches(line, kept)
+            text = display_text(line) if kept is None else display_only_stretches(line, kept)
             starts, hang = line_breaks(line, self.code_width, kept) if self.wrap else ((0,), 0)
             self._long_lines[key] = DrawnLine(text, starts, hang, self.changed_spans(row, side, number))
         return self._long_lines[key]

@@ -16,7 +16,7 @@ from app.automation.check_results import ProposalChecks, findings_as_feedback, u
 from app.automation.evidence.proposal_evidence import (
     ProposalEvidence,
     ReproductionResult,
-    unnoticed_hunks_as_feedback,
+    hunks_unnoticed_by_tests_as_feedback,
 )
 from app.conversation.events import ThreadAnchor
 from app.images.mentions import Mention
@@ -638,7 +638,7 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
             return
         checked, found = self.state.checks.get(proposal.id), self.state.evidence.get(proposal.id)
         red = findings_as_feedback(checked) if checked is not None else ""
-        unheld = unnoticed_hunks_as_feedback(found, self.preview.diffs) if found is not None else ""
+        unheld = hunks_unnoticed_by_tests_as_feedback(found, self.preview.diffs) if found is not None else ""
         uncovered = uncovered_lines_as_feedback(checked) if checked is not None and not red else ""
         if unheld or uncovered:
             self._open_draft(proposal, "\n\n".join(filter(None, (red, unheld, uncovered))))

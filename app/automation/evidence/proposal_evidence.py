@@ -86,7 +86,7 @@ class ProposalEvidence:
         return RecordedEvidence(check=self.check, selection=self.selection, tree=self.tree, hunks=hunks)
 
 
-def unnoticed_hunks_as_feedback(evidence: ProposalEvidence, diffs: Iterable[FileDiff]) -> str:
+def hunks_unnoticed_by_tests_as_feedback(evidence: ProposalEvidence, diffs: Iterable[FileDiff]) -> str:
     """Return the hunks that no test notices, as feedback from the user; empty if there are none."""
     parts: list[str] = []
     for diff in diffs:

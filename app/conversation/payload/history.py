@@ -42,7 +42,7 @@ from app.conversation.proposal_reports import (
 )
 from app.conversation.todos import Todo
 from app.images.image import Image, quote_names
-from app.llm.wires.wire import Attachment
+from app.llm.wires.wire import AttachedImage
 
 _LAST_WORDS = frozenset({InterventionKind.STAGED, InterventionKind.UNREAD})
 
@@ -184,7 +184,7 @@ class UserHistoryItem:
     images: tuple[Image, ...] = ()
     pruned: bool = False
     """Whether the images are left out to save room."""
-    attachments: tuple[Attachment, ...] = ()
+    attachments: tuple[AttachedImage, ...] = ()
     """The images that are sent."""
     mid_turn: bool = False
     """Whether the user wrote it while the calls of a response ran."""

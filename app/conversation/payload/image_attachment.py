@@ -14,7 +14,7 @@ from app.conversation.payload.history import HistoryItem, ModelResponse, Program
 from app.conversation.payload.tool_calls import CallRecord
 from app.images.image import Image, image_refusal_reason, positions_over_limit, quote_names
 from app.llm.values.endpoint import Profile
-from app.llm.wires.wire import Attachment
+from app.llm.wires.wire import AttachedImage
 
 _AGAIN = "If you need to see what is missing, ask the user to attach it again."
 _SAY_SO = "Where that matters, say so, instead of guessing what is shown."
@@ -106,8 +106,8 @@ def _with_images(record: CallRecord, judged: Sequence[tuple[Image, str]], conten
     return replace(record, attachments=_sent(judged, contents), unshown="\n".join(said))
 
 
-def _sent(judged: Sequence[tuple[Image, str]], contents: Mapping[str, str]) -> tuple[Attachment, ...]:
-    return tuple(Attachment(image.media_type, contents[image.sha256]) for image, reason in judged if not reason)
+def _sent(judged: Sequence[tuple[Image, str]], contents: Mapping[str, str]) -> tuple[AttachedImage, ...]:
+    return tuple(AttachedImage(image.media_type, contents[image.sha256]) for image, reason in judged if not reason)
 
 
 def _shown(

@@ -44,7 +44,7 @@ from app.llm.values.endpoint import Profile, filter_accepted_tools
 from app.llm.values.requests_and_updates import NO_OPTIONS, Payload, RequestOptions
 from app.llm.wires.wire import (
     NO_BEGINNING,
-    Attachment,
+    AttachedImage,
     CallWithResult,
     Item,
     ItemWriter,
@@ -70,7 +70,7 @@ class _UserDraft:
 
     notes: list[str] = field(default_factory=list)
     words: list[str] = field(default_factory=list)
-    attachments: list[Attachment] = field(default_factory=list)
+    attachments: list[AttachedImage] = field(default_factory=list)
 
     def item(self) -> UserText:
         parts = [mark_program_text("\n\n".join(self.notes))] if self.notes else []

@@ -17,7 +17,7 @@ from typing import Any
 from app.conversation.events import ToolCall, ToolResult
 from app.images.image import Image
 from app.llm.values.requests_and_updates import ReceivedCall
-from app.llm.wires.wire import Attachment
+from app.llm.wires.wire import AttachedImage
 
 
 def dump_arguments(arguments: dict[str, Any] | None) -> str:
@@ -162,7 +162,7 @@ class CallRecord:
     """Images of the result."""
     images_pruned: bool = False
     """Whether the images are left out to save room."""
-    attachments: tuple[Attachment, ...] = ()
+    attachments: tuple[AttachedImage, ...] = ()
     """The images that are sent."""
     unshown: str = ""
     """Text for the model about images that are not sent."""

@@ -65,7 +65,7 @@ class CorrectionTrial:
         return changed, [ProfileCorrected(self.profile, one.notice) for one in self._kept]
 
 
-class ProfileCache(Protocol):
+class CorrectionStore(Protocol):
     """Port to stored corrections: a mapping from keys to JSON objects, for example a dict."""
 
     def get(self, key: str, /) -> Mapping[str, Any] | None:
@@ -121,13 +121,15 @@ def profile_cache_key(base_url: str, model: str) -> str:
     return f"{base_url.rstrip('/')}|{model}"
 
 
-def read_valid_fields(cache: ProfileCache, base_url: str, model: str, now: float | None = None) -> list[LearnedField]:
+def read_valid_fields(
+    cache: CorrectionStore, base_url: str, model: str, now: float | None = None
+) -> list[LearnedField]:
     """Return the learned fields of an endpoint and model that have not expired at `now` (Unix time)."""
     now = time.time() if now is None else now
     return [belief for belief in _stored(cache, base_url, model) if belief.is_valid(now)]
 
 
-def store_fields(cache: ProfileCache, endpoint: Endpoint, fields: Mapping[str, Any]) -> None:
+def store_fields(cache: CorrectionStore, endpoint: Endpoint, fields: Mapping[str, Any]) -> None:
     """Replace the stored fields of the endpoint by these."""
     cache[profile_cache_key(endpoint.base_url, endpoint.model)] = {
         **fields,
@@ -149,7 +151,7 @@ class LearnedProfile:
         endpoint: Endpoint,
         known: Profile,
         profile: Profile,
-        cache: ProfileCache | None,
+        cache: CorrectionStore | None,
         clock: Callable[[], float] = lambda: time.time(),
     ) -> None:
         self.profile = profile
@@ -196,7 +198,7 @@ class LearnedProfile:
             del self._since[field]
 
 
-def _stored(cache: ProfileCache, base_url: str, model: str) -> Iterator[LearnedField]:
+def _stored(cache: CorrectionStore, base_url: str, model: str) -> Iterator[LearnedField]:
     stored = dict(cache.get(profile_cache_key(base_url, model)) or {})
     dates = stored.pop(_DATES, {})
     for field, value in stored.items():
@@ -205,7 +207,7 @@ def _stored(cache: ProfileCache, base_url: str, model: str) -> Iterator[LearnedF
             yield LearnedField(field, value, since if isinstance(since, int | float) else 0.0)
 
 
-def _store(cache: ProfileCache, endpoint: Endpoint, changed: Mapping[str, Any], now: float) -> None:
+def _store(cache: CorrectionStore, endpoint: Endpoint, changed: Mapping[str, Any], now: float) -> None:
     key = profile_cache_key(endpoint.base_url, endpoint.model)
     stored = dict(cache.get(key) or {})
     dates = stored.pop(_DATES, {})
@@ -291,7 +293,7 @@ def resolve_profile(
     base_url: str,
     model: str,
     *,
-    cache: ProfileCache | None = None,
+    cache: CorrectionStore | None = None,
     overrides: Mapping[str, Any] | None = None,
 ) -> Profile:
     """Return the initial profile: defaults, then learned corrections, then the user's settings.
@@ -317,7 +319,7 @@ def resolve_profile(
         ) from problem
 
 
-def store_diagnosis(cache: ProfileCache, endpoint: Endpoint, profile: Profile) -> None:
+def store_diagnosis(cache: CorrectionStore, endpoint: Endpoint, profile: Profile) -> None:
     """Replace everything learned about the endpoint by the findings of a doctor run.
 
     Only fields that differ from the defaults are stored, so that better defaults of later versions take effect.

@@ -16,7 +16,7 @@ from app.llm.values.endpoint import Profile
 from app.llm.values.requests_and_updates import Payload
 from app.llm.wires.wire import (
     NO_BEGINNING,
-    Attachment,
+    AttachedImage,
     CallWithResult,
     Item,
     ModelTurn,
@@ -398,7 +398,7 @@ def _heading(item: SystemText) -> list[dict[str, Any]]:
     return [{"type": "text", "text": text} for text in (text, folded) if text.strip()]
 
 
-def _image(image: Attachment) -> dict[str, Any]:
+def _image(image: AttachedImage) -> dict[str, Any]:
     return {"type": "image", "source": {"type": "base64", "media_type": image.media_type, "data": image.data}}
 
 

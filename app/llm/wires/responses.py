@@ -10,7 +10,7 @@ from typing import Any, Literal
 from app.llm.values.endpoint import Profile
 from app.llm.values.requests_and_updates import Payload
 from app.llm.wires.wire import (
-    Attachment,
+    AttachedImage,
     CallWithResult,
     Item,
     ModelTurn,
@@ -245,7 +245,7 @@ def _spoken(item: UserText) -> str | list[dict[str, Any]]:
     return [*map(_image, item.attachments), *([{"type": "input_text", "text": item.text}] if item.text else [])]
 
 
-def _image(image: Attachment) -> dict[str, Any]:
+def _image(image: AttachedImage) -> dict[str, Any]:
     return {"type": "input_image", "image_url": image.data_url, "detail": "auto"}
 
 

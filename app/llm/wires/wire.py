@@ -53,7 +53,7 @@ IMAGE_PARTS = frozenset({"image_url", "image", "input_image"})
 
 
 @dataclass(frozen=True, slots=True)
-class Attachment:
+class AttachedImage:
     """An image of a user message or a tool result."""
 
     media_type: str
@@ -73,7 +73,7 @@ class UserText:
     text: str
     spoken: bool = True
     """Whether the user wrote at least a part of it."""
-    attachments: tuple[Attachment, ...] = ()
+    attachments: tuple[AttachedImage, ...] = ()
     """Images; they come before the text, which may then be empty."""
 
 
@@ -106,7 +106,7 @@ class CallWithResult:
     arguments: str
     """A JSON object as text."""
     result: str
-    attachments: tuple[Attachment, ...] = ()
+    attachments: tuple[AttachedImage, ...] = ()
     """Images of the result, if the wire supports images there."""
     extras: Mapping[str, Any] = field(default_factory=dict)
     """Opaque fields of the call, unchanged."""

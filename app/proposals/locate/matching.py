@@ -28,10 +28,10 @@ from app.proposals.values.proposal_errors import (
     AmbiguousMatch,
     EditRefused,
     ElidedText,
-    MalformedEdit,
     NoMatch,
     NotEditable,
     OverlappingEdits,
+    PointlessEdit,
 )
 
 _DOTS = r"(?:\.{3}|…)"
@@ -170,7 +170,7 @@ def _without_newline(old: str, new: str) -> tuple[str, str]:
 def _check_indented(before: str, new: str) -> None:
     """Refuse a line without its indentation that becomes several lines, if one of these has less indentation."""
     if any(line.strip(BLANKS) and not line.startswith(before) for line in new.split("\n")[1:]):
-        raise MalformedEdit(
+        raise PointlessEdit(
             "old leaves out the indentation of its line and new has several lines, so it is not clear how far they "
             "are to be indented.",
             "Give whole lines in old and new, with the file's indentation.",
@@ -242,7 +242,7 @@ def resolve_edit(document: Document, replacement: Replacement, index: TextIndex 
     if not old:
         return _fill(document, new)
     if old == new:
-        raise MalformedEdit("old and new are the same text, so there is nothing to change.")
+        raise PointlessEdit("old and new are the same text, so there is nothing to change.")
     _check_new_text(index, old, new)
     found = find_occurrences(index, old, overlapping=not replacement.replace_all)
     if found and not replacement.inside_words:
@@ -277,12 +277,12 @@ def _check_characters(document: Document, new: str) -> None:
 
 def _fill(document: Document, new: str) -> EditResolution:
     if document.text:
-        raise MalformedEdit(
+        raise PointlessEdit(
             "old is empty, but the file has text.",
             "Give the lines next to the change as old and repeat them in new, or write the whole file.",
         )
     if not new:
-        raise MalformedEdit("old and new are both empty, so there is nothing to change.")
+        raise PointlessEdit("old and new are both empty, so there is nothing to change.")
     edit = LineEdit(0, len(document.lines_without_mark), (document.encode_text(new),))
     return EditResolution((edit,), (EditMatch(rung=MatchLevel.EXACT, line=1, note="into an empty file"),))
 
@@ -453,7 +453,7 @@ def apply_replacements(
         EditRefused: an edit cannot be made; the message says which one.
     """
     if not replacements:
-        raise MalformedEdit("There is no edit in the call.")
+        raise PointlessEdit("There is no edit in the call.")
     index = TextIndex(document)
     made = LineEdits()
     matches: list[EditMatch] = []
@@ -478,7 +478,7 @@ def apply_replacements(
         matches += resolution.matches
     result = made.apply_to(index.document)
     if result == document.data:
-        raise MalformedEdit("The edits leave the file as it is.")
+        raise PointlessEdit("The edits leave the file as it is.")
     return result, tuple(matches)
 
 

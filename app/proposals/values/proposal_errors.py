@@ -66,7 +66,7 @@ class ElidedText(EditRefused):
     """The edit abbreviates text with `...`."""
 
 
-class MalformedEdit(EditRefused):
+class PointlessEdit(EditRefused):
     """The edit itself makes no sense: nothing to replace, or nothing changed."""
 
 

@@ -155,7 +155,7 @@ class EventRecordEntry(FrozenModel):
     """Whether an earlier version stored the event without chaining it; a database upgrade added the entry."""
 
 
-def is_on_disk_after(entries: Sequence[DecisionRecordEntry]) -> bool:
+def has_anything_on_disk_after(entries: Sequence[DecisionRecordEntry]) -> bool:
     """Return whether anything of a proposal is on disk after the last of its entries, oldest first."""
     if not entries:
         return False

@@ -133,13 +133,13 @@ class CustomCommands:
 
     async def refresh(self) -> CommandCatalogue:
         """Read the command files again, and offer the commands in the composer."""
-        from app.runtime.prompt_sources import load_custom_commands, untrusted_commands_notice
+        from app.runtime.prompt_sources import load_custom_commands, take_new_untrusted_commands_notice
 
         self.catalogue = await asyncio.to_thread(load_custom_commands, self._runtime, COMMANDS.keys())
         own = [(one.name, one.summary) for one in self.catalogue.commands.values()]
         built_in = [(name, action.help) for name, action in COMMANDS.items()]
         self._composer.set_commands(built_in + own, unlisted=self.catalogue.untrusted)
-        if news := await asyncio.to_thread(untrusted_commands_notice, self._runtime, self.catalogue):
+        if news := await asyncio.to_thread(take_new_untrusted_commands_notice, self._runtime, self.catalogue):
             self._app_context.notify(news)
         return self.catalogue
 

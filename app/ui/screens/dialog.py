@@ -193,11 +193,11 @@ class Dialog(ModalScreen[Result | None], Generic[Result]):
         self.dismiss(None)
 
 
-class PreviewDialog(Dialog[Result]):
+class PreviewedListDialog(Dialog[Result]):
     """A searchable list with a preview beside it; in a narrow terminal, below it."""
 
     DEFAULT_CSS = """
-    PreviewDialog {
+    PreviewedListDialog {
         & > #dialog { width: 130; }
         #panes { height: 1fr; }
         SearchList { width: 5fr; }

@@ -21,7 +21,7 @@ from app.runtime.mcp_manager import McpManager
 from app.storage import StorageError
 from app.text.quantities import format_count
 from app.text.safe_text import escape_unsafe
-from app.ui.screens.dialog import ConfirmScreen, Dialog, DialogKey, PreviewDialog
+from app.ui.screens.dialog import ConfirmScreen, Dialog, DialogKey, PreviewedListDialog
 from widgets.common.search_list import Choice, SearchList
 
 _ELSEWHERE = (
@@ -115,7 +115,7 @@ _DESCRIPTION = 100
 QUIET_STYLE = "$foreground 65%"
 
 
-class ServersScreen(PreviewDialog[None]):
+class ServersScreen(PreviewedListDialog[None]):
     """A searchable list of servers with a preview of the highlighted one."""
 
     HEADING = "MCP servers"

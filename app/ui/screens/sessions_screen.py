@@ -17,7 +17,7 @@ from app.storage.session_search import MAX_HITS, SearchHit, SessionSearch
 from app.storage.session_store import SessionRecord, SessionStore
 from app.text.quantities import format_count
 from app.text.safe_text import escape_unsafe
-from app.ui.screens.dialog import ConfirmScreen, Dialog, DialogKey, PreviewDialog
+from app.ui.screens.dialog import ConfirmScreen, Dialog, DialogKey, PreviewedListDialog
 from widgets.common.search_list import Choice, SearchList
 
 _NONE_YET = "No session here yet. One begins with your first message."
@@ -29,7 +29,7 @@ _LOOK_BACK = 400
 """Number of last events that the preview reads."""
 
 
-class SessionPickerScreen(PreviewDialog[SessionRecord]):
+class SessionPickerScreen(PreviewedListDialog[SessionRecord]):
     """The sessions of the workspace: pinned ones first, then the latest; the result is the picked one.
 
     Args:
@@ -260,7 +260,7 @@ _NAMES = {
 }
 
 
-class SessionSearchScreen(PreviewDialog[SearchHit]):
+class SessionSearchScreen(PreviewedListDialog[SearchHit]):
     """Searches all sessions while the user types; the result is the picked match."""
 
     HEADING = "Search"

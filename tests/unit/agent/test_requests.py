@@ -5,7 +5,7 @@ from datetime import date
 import pytest
 
 from app.agent.prompts import make_system_prompt
-from app.agent.request_payload import NextRequestImages, PreparedRequest
+from app.agent.request_payload import NextRequestImagesFold, PreparedRequest
 from app.agent.side_questions import SideQuestionRequest
 from app.conversation.events import AssistantMessage, Event, TurnEnded, TurnStarted, UserMessage
 from app.conversation.payload.compaction_plan import TokenMeter
@@ -93,6 +93,6 @@ def test_context_is_cut_before_history(window: int, tight: bool, around: bool, e
 
 async def test_an_image_that_the_store_has_no_more_is_left_out_and_the_others_go_out() -> None:
     kept = {"b" * 64: b"png"}
-    contents = NextRequestImages(kept.__getitem__)
+    contents = NextRequestImagesFold(kept.__getitem__)
     contents.apply(UserMessage(id=1, text="", images=(image(sha256="a" * 64), image(sha256="b" * 64))))
     assert await contents.load(Profile()) == {"b" * 64: "cG5n"}

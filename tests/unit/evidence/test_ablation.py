@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.automation.evidence.evidence_runner import FilesChangedDuringTests
-from app.automation.evidence.proposal_evidence import ProposalEvidence, unnoticed_hunks_as_feedback
+from app.automation.evidence.proposal_evidence import ProposalEvidence, hunks_unnoticed_by_tests_as_feedback
 from app.config.settings import CheckTable
 from app.proposals.values.models import Proposal
 from app.proposals.values.origin import Origin, OriginKind
@@ -301,11 +301,14 @@ def test_evidence_is_found_for_proposals_on_disk(runtime: OpenWorkspace) -> None
 def test_unnoticed_hunks_are_quoted_for_the_model(runtime: OpenWorkspace) -> None:
     proposal = stage(runtime, shop=edited(("sum(items)", "sum(items) + 0")))
     found = collect(runtime, proposal)
-    said = unnoticed_hunks_as_feedback(found, runtime.service.file_diffs(proposal.id))
+    said = hunks_unnoticed_by_tests_as_feedback(found, runtime.service.file_diffs(proposal.id))
     assert "shop.py @@ -5 +5 @@: none of the tests that ran notices" in said
     assert "+    return sum(items) + 0\n" in said
     assert (
-        unnoticed_hunks_as_feedback(ProposalEvidence(proposal.id, 1), runtime.service.file_diffs(proposal.id)) == ""
+        hunks_unnoticed_by_tests_as_feedback(
+            ProposalEvidence(proposal.id, 1), runtime.service.file_diffs(proposal.id)
+        )
+        == ""
     )
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from app.git import diff_program as module
 from app.git.diff_program import DiffOutput, DiffSides, external_diff_command, run_external_diff
-from app.git.run_git import GitFailed, read_git_identity, run_git
+from app.git.run_git import GitFailed, read_commit_author, run_git
 from tests.unit.proposals.faults import in_child
 from tests.unit.tools.processes import running
 from tests.users import OTHER, can_become
@@ -180,4 +180,4 @@ def test_a_user_without_a_name_is_a_number(tmp_path: Path, monkeypatch: pytest.M
     for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)
-    assert read_git_identity(tmp_path) == f"uid {os.getuid()}"
+    assert read_commit_author(tmp_path) == f"uid {os.getuid()}"

@@ -17,9 +17,9 @@ from app.proposals.values.proposal_errors import (
     AlreadyApplied,
     AmbiguousMatch,
     ElidedText,
-    MalformedEdit,
     NoMatch,
     NotEditable,
+    PointlessEdit,
 )
 
 SOURCE = """\
@@ -152,7 +152,7 @@ class TestExact:
             edit(SOURCE, "        return data", "        return None", line=11)
 
     def test_a_stripped_line_that_becomes_several_needs_its_indentation(self) -> None:
-        with pytest.raises(MalformedEdit, match="indentation"):
+        with pytest.raises(PointlessEdit, match="indentation"):
             edit(SOURCE, "data = handle.read()", "data = handle.read()\ndata = data.strip()")
 
 
@@ -363,19 +363,19 @@ class TestAlreadyApplied:
 class TestMalformed:
     def test_empty_old_fills_an_empty_file_only(self) -> None:
         assert apply(b"", Replacement("", "a\nb"))[0] == b"a\nb"
-        with pytest.raises(MalformedEdit, match="both empty"):
+        with pytest.raises(PointlessEdit, match="both empty"):
             apply(b"", Replacement("", ""))
         with pytest.raises(NoMatch, match=r"The file is empty\."):
             apply(b"", Replacement("x\ny", "z"))
-        with pytest.raises(MalformedEdit, match="old is empty"):
+        with pytest.raises(PointlessEdit, match="old is empty"):
             edit("a\n", "", "b")
-        with pytest.raises(MalformedEdit, match="both empty"):
+        with pytest.raises(PointlessEdit, match="both empty"):
             edit("", "", "")
 
     def test_a_call_changes_something(self) -> None:
-        with pytest.raises(MalformedEdit, match="no edit in the call"):
+        with pytest.raises(PointlessEdit, match="no edit in the call"):
             apply("a\n")
-        with pytest.raises(MalformedEdit, match="same"):
+        with pytest.raises(PointlessEdit, match="same"):
             edit("a\n", "a", "a")
         with pytest.raises(NoMatch, match="only blank lines"):
             edit("a\n\nb\n", "\n\n\n\n", "\n")
@@ -451,7 +451,7 @@ class TestSeveralEdits:
             apply("a\nb\n", Replacement("nothing like it", "y"))
 
     def test_edits_that_cancel_out_are_refused(self) -> None:
-        with pytest.raises(MalformedEdit, match="leave the file as it is"):
+        with pytest.raises(PointlessEdit, match="leave the file as it is"):
             apply("a\nb\n", Replacement("a", "x"), Replacement("x", "a"))
 
 

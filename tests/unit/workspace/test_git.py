@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.sandbox.path_policy import tracked_paths
-from app.workspace.git_repository import current_branch, find_repository
+from app.workspace.git_repository import current_branch_or_commit, find_repository
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -29,30 +29,30 @@ def cloned(tmp_path: Path) -> Path:
 
 
 def test_branch(cloned: Path) -> None:
-    assert current_branch(cloned) == current_branch(cloned / "sub") == "main"
+    assert current_branch_or_commit(cloned) == current_branch_or_commit(cloned / "sub") == "main"
     git(cloned, "checkout", "-q", "-b", "feature/x-1")
-    assert current_branch(cloned) == "feature/x-1"
+    assert current_branch_or_commit(cloned) == "feature/x-1"
     git(cloned, "checkout", "-q", "--detach")
-    assert current_branch(cloned) == git(cloned, "rev-parse", "HEAD")[:7]
+    assert current_branch_or_commit(cloned) == git(cloned, "rev-parse", "HEAD")[:7]
 
 
 def test_before_the_first_commit(tmp_path: Path) -> None:
     git(tmp_path, "init", "-q", "-b", "trunk")
-    assert current_branch(tmp_path) == "trunk"
+    assert current_branch_or_commit(tmp_path) == "trunk"
 
 
 def test_worktrees_and_submodules(cloned: Path, tmp_path: Path) -> None:
     git(cloned, "worktree", "add", "-q", "-b", "other", str(tmp_path / "tree"))
-    assert current_branch(tmp_path / "tree") == "other"
+    assert current_branch_or_commit(tmp_path / "tree") == "other"
     found = find_repository(tmp_path / "tree")
     assert found is not None
     assert (found.shared / "config").resolve() == (cloned / ".git/config").resolve()
     git(cloned, "-c", "protocol.file.allow=always", "submodule", "add", "-q", "-b", "main", str(cloned), "module")
-    assert current_branch(cloned / "module") == "main"
+    assert current_branch_or_commit(cloned / "module") == "main"
 
 
 def test_no_repository(tmp_path: Path) -> None:
-    assert current_branch(tmp_path) == ""
+    assert current_branch_or_commit(tmp_path) == ""
     assert find_repository(tmp_path) is None
     (tmp_path / ".git").mkdir()
     assert find_repository(tmp_path) is None
@@ -63,7 +63,7 @@ def test_no_repository(tmp_path: Path) -> None:
 )
 def test_a_head_that_names_no_branch(cloned: Path, head: bytes) -> None:
     (cloned / ".git/HEAD").write_bytes(head)
-    assert current_branch(cloned) == ""
+    assert current_branch_or_commit(cloned) == ""
 
 
 def test_a_git_file_that_points_at_something_else_shows_nothing_of_it(tmp_path: Path) -> None:
@@ -71,12 +71,12 @@ def test_a_git_file_that_points_at_something_else_shows_nothing_of_it(tmp_path: 
     (tmp_path / "private/HEAD").write_text("hunter2\n")
     (tmp_path / "ws").mkdir()
     (tmp_path / "ws/.git").write_text("gitdir: ../private\n")
-    assert current_branch(tmp_path / "ws") == ""
+    assert current_branch_or_commit(tmp_path / "ws") == ""
 
 
 def test_a_git_file_that_names_what_no_system_takes_is_none(cloned: Path) -> None:
     (cloned / "sub/.git").write_text(f"gitdir: {'a' * 300}\n")
-    assert current_branch(cloned / "sub") == "main"
+    assert current_branch_or_commit(cloned / "sub") == "main"
 
 
 @pytest.mark.parametrize("name", [".git", ".git/HEAD", ".git/commondir"])
@@ -86,7 +86,7 @@ def test_pipes_and_devices_are_not_waited_for(tmp_path: Path, name: str) -> None
         (tmp_path / ".git/HEAD").symlink_to("/dev/zero")
         (tmp_path / name).unlink(missing_ok=True)
     os.mkfifo(tmp_path / name)
-    assert current_branch(tmp_path) == ""
+    assert current_branch_or_commit(tmp_path) == ""
 
 
 def test_an_index_that_is_none_tracks_nothing(cloned: Path) -> None:

@@ -15,7 +15,7 @@ from tests.ui.sample_diffs import file_diff
 from tests.ui.sample_diffs import proposal as proposed
 from tests.unit.proposals.bench import Bench, numbered
 from widgets.diff.display_cells import (
-    display_stretches,
+    display_only_stretches,
     display_text,
     shown_stretches_of_change,
     shown_stretches_of_context,
@@ -82,7 +82,7 @@ def test_a_long_line_shows_its_changes(line: str, spans: list[tuple[int, int]], 
     if kept is None:
         return
     assert all(any(low <= start and end <= high for low, high in kept) for start, end in changed)
-    shown = display_stretches(line, kept)
+    shown = display_only_stretches(line, kept)
     texts, at = [], 0
     for start, end in (*kept, (len(line), len(line))):
         if at < start:
