@@ -126,7 +126,7 @@ async def test_a_key_that_others_come_with_is_no_answer(
         await ready(run)
         await run.pilot.press("y", "enter", "enter")
         assert composer.draft == "y" and not run.app.require_session().queue
-        bar_of(run)._decide()
+        bar_of(run)._send_pending_answer()
         await run.see("The end.")
         assert outcomes(run) == [CallOutcome.OK] and of_role(server.last, "user") == ["run it"]
         await run.settled()

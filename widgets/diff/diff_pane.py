@@ -338,7 +338,7 @@ class DiffPane(Column):
         height: 1fr;
         & > Horizontal { height: 1fr; }
         DiffView { width: 1fr; height: 1fr; }
-        /* Textual looks for what has to be drawn anew only where the pane itself has such a rule. */
+        /* Textual restyles the children on a change of focus only if a rule of the pane itself uses :focus-within. */
         &:focus-within { height: 1fr; }
         &:focus-within PositionBar { background: $primary 30%; color: $foreground; }
         &:ansi:focus-within PositionBar { background: ansi_blue; color: ansi_bright_white; }

@@ -96,7 +96,7 @@ class WritingField(Vertical):
         .writing--title { height: auto; text-style: bold; color: $foreground; }
         .writing--context { height: auto; max-height: 6; color: $foreground 65%; }
         KeyHints { padding: 0; visibility: hidden; }
-        /* They work only in the field. */
+        /* The keys work only in the field. */
         &:focus-within KeyHints { visibility: visible; }
         &:focus-within { height: auto; }
         WritingArea {

@@ -38,7 +38,7 @@ from widgets.review.review_wording import (
     wrap_parts_into_lines,
 )
 
-_DECIDED = "decided"
+_DECIDED_LINE_KEY = "decided"
 """Key of the line that opens the list of decided proposals; no proposal and no permission request has this key."""
 _MARGIN = Spacing(0, 1, 0, 1)
 _COLUMN_GAP = "   "
@@ -88,7 +88,7 @@ class ReviewQueue(ScrollView, can_focus=True):
         self._keys: tuple[str, ...] = ()
         self._cursor: int | None = None
         self._hovered: int | None = None
-        self._lists_decided = False
+        self._is_decided_list_open = False
         self._state = ReviewState()
 
     @property
@@ -98,26 +98,28 @@ class ReviewQueue(ScrollView, can_focus=True):
 
     def show_state(self, state: ReviewState) -> None:
         """Draw the current state."""
-        wanted = _DECIDED if self.has_focus and self._lit == _DECIDED else state.current
+        cursor_key = (
+            _DECIDED_LINE_KEY if self.has_focus and self._key_at_cursor == _DECIDED_LINE_KEY else state.current
+        )
         self._state = state
-        self._keys = self._listed(state)
-        self._cursor = self._keys.index(wanted) if wanted in self._keys else None
+        self._keys = self._line_keys(state)
+        self._cursor = self._keys.index(cursor_key) if cursor_key in self._keys else None
         self.virtual_size = Size(self.size.width, len(self._keys))
-        self._reveal()
+        self._scroll_to_cursor()
         self.refresh()
 
     @property
-    def _lit(self) -> str | None:
+    def _key_at_cursor(self) -> str | None:
         """Return the key of the line under the cursor."""
         return None if self._cursor is None else self._keys[self._cursor]
 
-    def _listed(self, state: ReviewState) -> tuple[str, ...]:
-        if len(state.waiting_keys) == 1 and not self._lists_decided:
+    def _line_keys(self, state: ReviewState) -> tuple[str, ...]:
+        if len(state.waiting_keys) == 1 and not self._is_decided_list_open:
             # A single item needs no list: the lines above already show everything about it.
             return ()
-        line = (_DECIDED,) if state.recent else ()
-        decided = (one.id for one in state.recent) if self._lists_decided else ()
-        return (*state.waiting_keys, *line, *decided)
+        heading = (_DECIDED_LINE_KEY,) if state.recent else ()
+        decided_ids = (proposal.id for proposal in state.recent) if self._is_decided_list_open else ()
+        return (*state.waiting_keys, *heading, *decided_ids)
 
     # Drawing
 
@@ -125,24 +127,24 @@ class ReviewQueue(ScrollView, can_focus=True):
         line, width = y + self.scroll_offset.y, self.scrollable_content_region.width
         if line >= len(self._keys):
             return Strip.blank(width, self.rich_style)
-        look = {self._hovered: ("queue--hover",), self._cursor: ("queue--cursor",)}
-        style = self.get_visual_style(*look.get(line, ()))
-        row = Padding(self._row(self._keys[line]), _MARGIN)
+        classes_by_line = {self._hovered: ("queue--hover",), self._cursor: ("queue--cursor",)}
+        style = self.get_visual_style(*classes_by_line.get(line, ()))
+        row = Padding(self._row_content(self._keys[line]), _MARGIN)
         # The margins can fill the whole width.
         strips = Visual.to_strips(self, row, width, 1, style, pad=True)
         return strips[0] if strips else Strip.blank(width, style.rich_style)
 
-    def _row(self, key: str) -> Content:
-        if key == _DECIDED:
+    def _row_content(self, key: str) -> Content:
+        if key == _DECIDED_LINE_KEY:
             return Content.styled(
-                f"{'▾' if self._lists_decided else '▸'} {len(self._state.recent)} decided", QUIET_STYLE
+                f"{'▾' if self._is_decided_list_open else '▸'} {len(self._state.recent)} decided", QUIET_STYLE
             )
         if key in self._state.permissions.asked:
             return permission_row(self._state, key)
         proposal = self._state.get(key)
         return proposal_row(self._state, proposal) if proposal is not None else Content("")
 
-    def _reveal(self) -> None:
+    def _scroll_to_cursor(self) -> None:
         """Scroll to the cursor."""
         if self._cursor is not None and self.is_mounted:
             self.scroll_to_region(Region(0, self._cursor, 1, 1), animate=False, immediate=True, force=True)
@@ -154,7 +156,7 @@ class ReviewQueue(ScrollView, can_focus=True):
 
     def on_resize(self) -> None:
         """Keep the cursor in view."""
-        self._reveal()
+        self._scroll_to_cursor()
 
     # Keys and mouse
 
@@ -167,26 +169,26 @@ class ReviewQueue(ScrollView, can_focus=True):
 
     def action_page(self, by: int) -> None:
         """Move the cursor by one page."""
-        at = (self._cursor or 0) + by * self.scrollable_content_region.height
-        self.action_move_to(max(0, min(at, len(self._keys) - 1)))
+        line = (self._cursor or 0) + by * self.scrollable_content_region.height
+        self.action_move_to(max(0, min(line, len(self._keys) - 1)))
 
     def action_move_to(self, line: int) -> None:
         """Move the cursor to a line and select its item; a negative number counts from the end."""
         if not self._keys:
             return
         self._cursor = line % len(self._keys)
-        self._reveal()
+        self._scroll_to_cursor()
         self.refresh()
-        if self._lit != _DECIDED:
+        if self._key_at_cursor != _DECIDED_LINE_KEY:
             self.post_message(self.Picked(self._keys[self._cursor]))
 
     def action_take(self) -> None:
         """Show the item under the cursor, or open or close the list of decided proposals."""
-        if self._keys == (_DECIDED,):
+        if self._keys == (_DECIDED_LINE_KEY,):
             # With no other item, the key always opens or closes the list.
             self._cursor = 0
-        if self._lit == _DECIDED or (not self._keys and self._state.recent):
-            self._lists_decided = not self._lists_decided
+        if self._key_at_cursor == _DECIDED_LINE_KEY or (not self._keys and self._state.recent):
+            self._is_decided_list_open = not self._is_decided_list_open
             self.show_state(self._state)
             self.post_message(self.DecidedToggled())
         elif self._cursor is not None:
@@ -198,18 +200,18 @@ class ReviewQueue(ScrollView, can_focus=True):
         if line is not None:
             event.stop()
             self.action_move_to(line)
-            if self._lit == _DECIDED:
+            if self._key_at_cursor == _DECIDED_LINE_KEY:
                 self.action_take()
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
         """Highlight the item under the pointer."""
-        self._hover(self._line_at(event))
+        self._set_hovered_line(self._line_at(event))
 
     def on_leave(self) -> None:
         """Remove the highlight of the item under the mouse."""
-        self._hover(None)
+        self._set_hovered_line(None)
 
-    def _hover(self, line: int | None) -> None:
+    def _set_hovered_line(self, line: int | None) -> None:
         if line != self._hovered:
             self._hovered = line
             self.refresh()
@@ -221,22 +223,22 @@ class ReviewQueue(ScrollView, can_focus=True):
         return line if 0 <= line < len(self._keys) else None
 
 
-_SHARE = 0.3
+_HEIGHT_SHARE = 0.3
 """Share of the review's height for the approvals, unless the user drags the splitter above them."""
-_MAX_ROWS = 10
+_MAX_LIST_ROWS = 10
 """Maximum number of rows in the list."""
-_CHECKS_SHARE, _CHECKS_CELLS = 3, 24
+_CHECKS_WIDTH_DIVISOR, _MAX_CHECKS_CELLS = 3, 24
 """Results of passed checks stay beside the title if they need at most this share of the width and this many cells."""
 
 
-class _Words(Static):
+class _ChangingText(Static):
     """Text that changes without a new layout of the screen, because a layout would delay key presses."""
 
-    def say(self, words: Content | None) -> None:
+    def say(self, text: Content | None) -> None:
         """Show the text, or nothing if it is None."""
-        words = words or Content("")
-        if not (isinstance(self.content, Content) and self.content.is_same(words)):
-            self.update(words)
+        text = text or Content("")
+        if not (isinstance(self.content, Content) and self.content.is_same(text)):
+            self.update(text)
 
 
 class ApprovalPane(Column):
@@ -273,10 +275,10 @@ class ApprovalPane(Column):
             display: none;
             &.shown { display: block; }
         }
-        /* With 16 colours there is no quarter of one. */
+        /* With 16 colours, a colour cannot be drawn at 25 %. */
         &:ansi #question { background: $surface; border-left: outer $warning; padding: 0 1 0 0; }
         &.dragged { max-height: 80%; ReviewQueue { height: 1fr; max-height: 100%; } }
-        /* Textual looks for what has to be drawn anew only where the pane itself has such a rule. */
+        /* Textual restyles the children on a change of focus only if a rule of the pane itself uses :focus-within. */
         &:focus-within { background: $surface; }
         &:focus-within #headline { border-left: outer $primary; }
         &.-changed #headline { text-opacity: 60%; }
@@ -285,15 +287,15 @@ class ApprovalPane(Column):
     }
     """
 
-    _height_of_all = 0
+    _review_height = 0
     """Rows of the whole review."""
-    _dragged_to = 0
+    _dragged_height = 0
     """Height of the pane, in rows, that the user set with the splitter; applies while there is a list."""
-    _height = 0
+    _fixed_height = 0
     """The fixed height in rows; 0 if the pane takes the height of its content."""
-    _lines = 0
+    _row_count_above_list = 0
     """Number of rows above the list."""
-    _drawn: Callable[[], None] = staticmethod(lambda: None)
+    _redraw_headline: Callable[[], None] = staticmethod(lambda: None)
     """Redraws the headline with its latest arguments."""
     _outcome: tuple[Content | None, Callable[[], str] | None] = (None, None)
     is_passing = False
@@ -304,15 +306,15 @@ class ApprovalPane(Column):
     """Whether the headline or the list shows the complete title of the current item."""
     actions_with_shown_keys: frozenset[str] = frozenset()
     """Actions whose keys the headline or the question shows."""
-    _asked: Content | None = None
+    _question: Content | None = None
     """The question that replaces the headline; None if no question is open."""
     shown_keys_changed: Callable[[], None] = staticmethod(lambda: None)
     """Called when `actions_with_shown_keys` changes."""
 
     def compose(self) -> ComposeResult:
-        yield _Words(id="question", markup=False)
-        yield _Words(id="headline", markup=False)
-        yield _Words(id="outcome", markup=False)
+        yield _ChangingText(id="question", markup=False)
+        yield _ChangingText(id="headline", markup=False)
+        yield _ChangingText(id="outcome", markup=False)
         yield ReviewQueue()
 
     @property
@@ -331,69 +333,71 @@ class ApprovalPane(Column):
         self, state: ReviewState, key: KeyNameOf, *, comparing: bool = False, notes_shown: bool = True
     ) -> None:
         """Draw only the lines about the current item."""
-        self._drawn = partial(self.show_headline, state, key, comparing=comparing, notes_shown=notes_shown)
-        shown = self.query_one("#headline", _Words)
-        width = shown.content_size.width
+        self._redraw_headline = partial(self.show_headline, state, key, comparing=comparing, notes_shown=notes_shown)
+        headline = self.query_one("#headline", _ChangingText)
+        width = headline.content_size.width
         proposal = state.proposal
-        brief, checks = None, list[Content]()
+        short_checks, checks = None, list[Content]()
         if proposal is not None and proposal.state.is_pending and not comparing:
-            brief = self._brief_checks(state, proposal.id, key, width)
-            checks = [] if brief is not None else check_lines(state, proposal.id, key, width)
-        listed = self.queue.display and state.current in self.queue.items
-        outcome_said = self._says_outcome and proposal is not None and not proposal.state.is_pending
-        room = HeadlineSpace(width, listed, comparing, outcome_said, notes_shown, brief)
-        lines = current_item_lines(state, key, room)
-        waits = proposal is not None and proposal.state.is_pending and not comparing
-        self.shows_title = not waits or proposal is None or shows_title(state, proposal, lines, room)
+            short_checks = self._short_passed_checks(state, proposal.id, key, width)
+            checks = [] if short_checks is not None else check_lines(state, proposal.id, key, width)
+        is_listed = self.queue.display and state.current in self.queue.items
+        is_outcome_shown = self._is_outcome_shown and proposal is not None and not proposal.state.is_pending
+        space = HeadlineSpace(width, is_listed, comparing, is_outcome_shown, notes_shown, short_checks)
+        lines = current_item_lines(state, key, space)
+        can_decide = proposal is not None and proposal.state.is_pending and not comparing
+        self.shows_title = not can_decide or proposal is None or shows_title(state, proposal, lines, space)
         # Insert above the keys, which are on the last line.
         lines[-1:-1] = checks
-        if waits and proposal is not None:
+        if can_decide and proposal is not None:
             lines[-1:-1] = evidence_lines(state, proposal.id, key, width)
             lines[-1:-1] = reproduction_lines(state, proposal, key, width)
         lines = [drop_keys_to_fit(line, width) if width else line for line in lines]
-        shown.say(Content("\n").join(lines))
-        self._lines = len(lines)
-        self.fit_height(self._height_of_all)
-        self._name_keys(find_chip_actions([self._asked] if self._asked is not None else lines))
+        headline.say(Content("\n").join(lines))
+        self._row_count_above_list = len(lines)
+        self.fit_height(self._review_height)
+        self._set_actions_with_shown_keys(
+            find_chip_actions([self._question] if self._question is not None else lines)
+        )
 
-    def _brief_checks(self, state: ReviewState, proposal: str, key: KeyNameOf, width: int) -> Content | None:
+    def _short_passed_checks(self, state: ReviewState, proposal: str, key: KeyNameOf, width: int) -> Content | None:
         """Return the check results if all passed and they fit beside the title."""
-        checked = state.checks.get(proposal)
-        if checked is None or checked.why_not or checked.new_failures or checked.is_running:
+        checks = state.checks.get(proposal)
+        if checks is None or checks.why_not or checks.new_failures or checks.is_running:
             return None
-        if any(result.stale or result.has_coverage_gap for result in checked.results):
+        if any(result.stale or result.has_coverage_gap for result in checks.results):
             return None
-        most = min(width // _CHECKS_SHARE, _CHECKS_CELLS)
-        lines = check_lines(state, proposal, key, most, keys=False)
-        return lines[0] if len(lines) == 1 and lines[0].cell_length <= most else None
+        max_cells = min(width // _CHECKS_WIDTH_DIVISOR, _MAX_CHECKS_CELLS)
+        lines = check_lines(state, proposal, key, max_cells, keys=False)
+        return lines[0] if len(lines) == 1 and lines[0].cell_length <= max_cells else None
 
-    def _name_keys(self, named: frozenset[str]) -> None:
-        if named != self.actions_with_shown_keys:
-            self.actions_with_shown_keys = named
+    def _set_actions_with_shown_keys(self, actions: frozenset[str]) -> None:
+        if actions != self.actions_with_shown_keys:
+            self.actions_with_shown_keys = actions
             self.shown_keys_changed()
 
     def fit_height(self, height: int) -> None:
         """Leave most of the review's height to the diff; never cut the lines with the decision keys."""
-        self._height_of_all = height
-        wanted = self._dragged_to if self.queue.items else 0
-        if wanted != self._height:
+        self._review_height = height
+        fixed_height = self._dragged_height if self.queue.items else 0
+        if fixed_height != self._fixed_height:
             # Setting the height causes a new layout of the screen.
-            self._height = wanted
-            self.styles.height = wanted or None
-            self.set_class(bool(wanted), "dragged")
-        if wanted:
+            self._fixed_height = fixed_height
+            self.styles.height = fixed_height or None
+            self.set_class(bool(fixed_height), "dragged")
+        if fixed_height:
             self.queue.styles.clear_rule("max_height")
             return
-        rows = int(height * _SHARE) - self._lines
-        self.queue.styles.max_height = max(1, min(_MAX_ROWS, rows))
+        rows = int(height * _HEIGHT_SHARE) - self._row_count_above_list
+        self.queue.styles.max_height = max(1, min(_MAX_LIST_ROWS, rows))
 
     def set_list_height(self, height: int) -> None:
         """From now on, use this height in rows whenever there is a list."""
-        self._dragged_to = height
-        self.fit_height(self._height_of_all)
+        self._dragged_height = height
+        self.fit_height(self._review_height)
 
     @property
-    def _says_outcome(self) -> bool:
+    def _is_outcome_shown(self) -> bool:
         return self.query_one("#outcome").has_class("shown")
 
     def on_click(self, event: events.Click) -> None:
@@ -403,13 +407,13 @@ class ApprovalPane(Column):
 
     def on_resize(self) -> None:
         """Adapt the shown keys to the new width."""
-        self._drawn()
+        self._redraw_headline()
 
     def redraw_outcome(self) -> None:
         """Redraw the last outcome after the focus has moved."""
         text, reversal_hint = self._outcome
-        words = text + Content(f" {reversal_hint()}") if text is not None and reversal_hint is not None else text
-        self.query_one("#outcome", _Words).say(words)
+        content = text + Content(f" {reversal_hint()}") if text is not None and reversal_hint is not None else text
+        self.query_one("#outcome", _ChangingText).say(content)
 
     def clear_key_notice(self) -> None:
         """Remove the notice that a key press was ignored, because another item is shown now."""
@@ -418,8 +422,8 @@ class ApprovalPane(Column):
 
     def show_question(self, question: Content | None) -> None:
         """Show a question in place of everything else, or remove it."""
-        self._asked = question
-        bar = self.query_one("#question", _Words)
+        self._question = question
+        bar = self.query_one("#question", _ChangingText)
         bar.say(question)
         self.set_class(question is not None, "-asking")
         bar.set_class(question is not None, "shown")
@@ -448,45 +452,45 @@ class ApprovalPane(Column):
         self.redraw_outcome()
         line.set_class(text is not None, "shown")
         line.set_class(problem, "problem")
-        self._drawn()
+        self._redraw_headline()
 
 
 def evidence_lines(state: ReviewState, proposal: str, key: KeyNameOf, width: int) -> list[Content]:
     """Return the lines about a proposal's evidence: verdicts, tests that ran, and keys."""
-    found = state.evidence.get(proposal)
-    if found is None or not (found.marks or found.is_running or found.why_not):
+    evidence = state.evidence.get(proposal)
+    if evidence is None or not (evidence.marks or evidence.is_running or evidence.why_not):
         return []
-    if found.why_not:
-        return [safe_content(f"No evidence: {found.why_not}", "$text-warning")]
-    first, *counts = found.verdict_counts.split(", ")
-    loud = "$text-warning" if found.unnoticed_hunks else ""
-    said = [Content.assemble(("without each hunk ", "bold"), safe_content(first, loud)), *map(safe_content, counts)]
+    if evidence.why_not:
+        return [safe_content(f"No evidence: {evidence.why_not}", "$text-warning")]
+    first, *counts = evidence.verdict_counts.split(", ")
+    style = "$text-warning" if evidence.unnoticed_hunks else ""
+    parts = [Content.assemble(("without each hunk ", "bold"), safe_content(first, style)), *map(safe_content, counts)]
     progress = []
-    if found.is_running:
-        words = f"{found.left:,} to go, {found.seconds:.0f} s" if found.selection else "begins"
-        progress.append(Content.assemble(("▸ ", "$text-accent"), (words, QUIET_STYLE)))
-    chips = [make_chip(key, "find_evidence", "end", "$foreground 40%")] if found.is_running else []
-    if found.is_cut_short and not found.is_running:
+    if evidence.is_running:
+        progress_text = f"{evidence.left:,} to go, {evidence.seconds:.0f} s" if evidence.selection else "begins"
+        progress.append(Content.assemble(("▸ ", "$text-accent"), (progress_text, QUIET_STYLE)))
+    chips = [make_chip(key, "find_evidence", "end", "$foreground 40%")] if evidence.is_running else []
+    if evidence.is_cut_short and not evidence.is_running:
         chips.append(make_chip(key, "find_evidence", "go on", "$foreground 40%"))
-    if found.unnoticed_hunks and not found.is_running:
+    if evidence.unnoticed_hunks and not evidence.is_running:
         chips.append(make_chip(key, "send_findings", "as feedback", "$primary"))
-    ran = [safe_content(found.tests_run_text, QUIET_STYLE)] if found.tests_run_text else []
-    return wrap_parts_into_lines([*said, *progress, *ran, *chips], width, _COLUMN_GAP)
+    tests_run = [safe_content(evidence.tests_run_text, QUIET_STYLE)] if evidence.tests_run_text else []
+    return wrap_parts_into_lines([*parts, *progress, *tests_run, *chips], width, _COLUMN_GAP)
 
 
 def reproduction_lines(state: ReviewState, proposal: Proposal, key: KeyNameOf, width: int) -> list[Content]:
     """Return the lines about the second run of a proposal's command; empty if no single command made the proposal."""
     if proposal.recipe is None:
         return []
-    found = state.reproductions.get(proposal.id)
-    said: list[Content] = []
-    title = "run again"
+    reproduction = state.reproductions.get(proposal.id)
+    parts: list[Content] = []
+    label = "run again"
     if state.reproducing == proposal.id:
-        said, title = [Content.assemble(("▸ ", "$text-accent"), ("its command runs again", QUIET_STYLE))], "end"
+        parts, label = [Content.assemble(("▸ ", "$text-accent"), ("its command runs again", QUIET_STYLE))], "end"
     elif proposal.is_reproduced:
         count = format_count(len(proposal.files), "file")
-        said, title = [Content.assemble(("✓ ", "$text-success"), f"run again: same {count}, byte for byte")], ""
-    elif found is not None and found.revision == proposal.revision:
-        said = [safe_content(found.summary, "$text-warning")]
-    chips = [make_chip(key, "reproduce", title, "$foreground 40%")] if title else []
-    return wrap_parts_into_lines([*said, *chips], width, _COLUMN_GAP)
+        parts, label = [Content.assemble(("✓ ", "$text-success"), f"run again: same {count}, byte for byte")], ""
+    elif reproduction is not None and reproduction.revision == proposal.revision:
+        parts = [safe_content(reproduction.summary, "$text-warning")]
+    chips = [make_chip(key, "reproduce", label, "$foreground 40%")] if label else []
+    return wrap_parts_into_lines([*parts, *chips], width, _COLUMN_GAP)

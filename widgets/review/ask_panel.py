@@ -45,76 +45,79 @@ from widgets.review import review_messages
 from widgets.review.diff_preview_controller import DiffPreviewController
 from widgets.review.review_wording import safe_content
 
-_WAITING = "Waiting for the answer …"
-_UNANSWERED = "No answer came of it. Ask again if you still want to know."
+_WAITING_TEXT = "Waiting for the answer …"
+_UNANSWERED_TEXT = "No answer came of it. Ask again if you still want to know."
 
 
 class SideThreads:
     """All known side questions with their answers."""
 
     def __init__(self) -> None:
-        self._known: dict[str, SideExchange] = {}
+        self._exchanges: dict[str, SideExchange] = {}
         """By uid of the question, in the order of asking."""
-        self._streamed: dict[str, str] = {}
+        self._partial_answers: dict[str, str] = {}
         """Answer text received so far, by uid of the open question."""
 
     def load(self, events: Iterable[EventBase]) -> None:
         """Add the questions in stored events; keep known questions that have an answer."""
         for exchange in collect_side_exchanges(events):
-            known = self._known.get(exchange.question.uid)
+            known = self._exchanges.get(exchange.question.uid)
             if known is None or known.answer is None:
-                self._known[exchange.question.uid] = exchange
+                self._exchanges[exchange.question.uid] = exchange
 
     def handle_update(self, update: SideUpdate) -> ThreadAnchor | None:
         """Handle an update; return the anchor of its question, or None if the question is unknown."""
         match update:
             case EventRecorded(event=SideQuestion() as question):
-                self._known[question.uid] = SideExchange(question)
-                self._streamed[question.uid] = ""
+                self._exchanges[question.uid] = SideExchange(question)
+                self._partial_answers[question.uid] = ""
                 return question.place
             case EventRecorded(event=SideAnswer() as answer):
-                self._streamed.pop(answer.question, None)
-                return self._answered(answer)
-            case SideAnswerStreamed(question=uid, text=text) if uid in self._streamed:
-                self._streamed[uid] += text
-                return self._known[uid].question.place
-            case SideAnswerDiscarded(question=uid, over=over) if uid in self._streamed:
-                self._streamed[uid] = ""
+                self._partial_answers.pop(answer.question, None)
+                return self._record_answer(answer)
+            case SideAnswerStreamed(question=uid, text=text) if uid in self._partial_answers:
+                self._partial_answers[uid] += text
+                return self._exchanges[uid].question.place
+            case SideAnswerDiscarded(question=uid, over=over) if uid in self._partial_answers:
+                self._partial_answers[uid] = ""
                 if over:
-                    del self._streamed[uid]
-                return self._known[uid].question.place
+                    del self._partial_answers[uid]
+                return self._exchanges[uid].question.place
         return None
 
-    def _answered(self, answer: SideAnswer) -> ThreadAnchor | None:
-        known = self._known.get(answer.question)
-        if known is None:
+    def _record_answer(self, answer: SideAnswer) -> ThreadAnchor | None:
+        exchange = self._exchanges.get(answer.question)
+        if exchange is None:
             return None
-        self._known[answer.question] = SideExchange(known.question, answer)
-        return known.question.place
+        self._exchanges[answer.question] = SideExchange(exchange.question, answer)
+        return exchange.question.place
 
     def exchanges_at(self, anchor: ThreadAnchor) -> list[SideExchange]:
         """Return the questions at an anchor, oldest first."""
-        return [one for one in self._known.values() if one.question.place == anchor]
+        return [exchange for exchange in self._exchanges.values() if exchange.question.place == anchor]
 
     def awaited_question(self, anchor: ThreadAnchor) -> str:
         """Return the uid of the open question at an anchor; empty if there is none."""
-        return next((uid for uid in self._streamed if self._known[uid].question.place == anchor), "")
+        return next((uid for uid in self._partial_answers if self._exchanges[uid].question.place == anchor), "")
 
     def exchanges_about(self, proposal: str) -> list[SideExchange]:
         """Return the questions about a proposal."""
-        return [one for one in self._known.values() if one.question.proposal == proposal]
+        return [exchange for exchange in self._exchanges.values() if exchange.question.proposal == proposal]
 
     def thread_entries(self, anchor: ThreadAnchor) -> list[TranscriptEntry]:
         """Return the transcript entries of a thread."""
-        return [entry for one in self.exchanges_at(anchor) for entry in self._entries(one)]
+        return [entry for exchange in self.exchanges_at(anchor) for entry in self._exchange_entries(exchange)]
 
-    def _entries(self, one: SideExchange) -> list[TranscriptEntry]:
-        uid, answer = one.question.uid, one.answer
-        entries: list[TranscriptEntry] = [UserEntry(f"asked{uid}", one.question.text)]
+    def _exchange_entries(self, exchange: SideExchange) -> list[TranscriptEntry]:
+        uid, answer = exchange.question.uid, exchange.answer
+        entries: list[TranscriptEntry] = [UserEntry(f"asked{uid}", exchange.question.text)]
         if answer is None:
-            if text := self._streamed.get(uid, ""):
+            if text := self._partial_answers.get(uid, ""):
                 return [*entries, AnswerEntry(f"answer{uid}", text, "streaming")]
-            return [*entries, NoticeEntry(f"note{uid}", _WAITING if uid in self._streamed else _UNANSWERED)]
+            return [
+                *entries,
+                NoticeEntry(f"note{uid}", _WAITING_TEXT if uid in self._partial_answers else _UNANSWERED_TEXT),
+            ]
         if answer.text.strip():
             state = "truncated" if answer.state == "failed" else answer.state
             entries.append(AnswerEntry(f"answer{uid}", answer.text, state))
@@ -122,30 +125,30 @@ class SideThreads:
             entries.append(NoticeEntry(f"note{uid}", "You stopped it before anything came."))
         if answer.note:
             entries.append(NoticeEntry(f"note{uid}", answer.note, "warning"))
-        if took := format_answer_usage(answer):
-            entries.append(NoticeEntry(f"took{uid}", took))
+        if usage := format_answer_usage(answer):
+            entries.append(NoticeEntry(f"took{uid}", usage))
         return entries
 
 
 def format_answer_usage(answer: SideAnswer) -> str:
     """Return the cost of an answer, for example `1.2k in, 80 out · $0.002 · 2.1 s`; empty if it is unknown."""
-    spent = TokenTotals().add(answer.usage)
-    facts = (format_tokens(spent), format_dollars(spent), format_seconds(answer.duration) if answer.usage else "")
+    totals = TokenTotals().add(answer.usage)
+    facts = (format_tokens(totals), format_dollars(totals), format_seconds(answer.duration) if answer.usage else "")
     return " · ".join(fact for fact in facts if fact)
 
 
 def exchange_as_feedback(exchange: SideExchange) -> str:
     """Return a question and its answer as feedback text that names both authors."""
-    quoted = "\n".join(f"> {line}".rstrip() for line in exchange.answer_text.splitlines())
+    quoted_lines = "\n".join(f"> {line}".rstrip() for line in exchange.answer_text.splitlines())
     subject = exchange.question.subject
-    return f"About {subject} I asked you aside: “{exchange.question.text}”\nYou answered:\n\n{quoted}\n\n"
+    return f"About {subject} I asked you aside: “{exchange.question.text}”\nYou answered:\n\n{quoted_lines}\n\n"
 
 
 _MAX_PICKED_LINES = 200
 """Maximum number of picked lines that are sent with a question; the first ones are sent."""
 _MAX_MARK_CELLS = 120
 """Maximum length of a question in the mark at its hunk, in cells; the thread shows the whole question."""
-_SLICE = 0.004
+_LAYOUT_PAUSE_SECONDS = 0.004
 """Seconds between two steps of a long layout, for key presses."""
 
 
@@ -190,7 +193,7 @@ class AskPanel(Column, HasKeyTitles):
             text-wrap: nowrap;
             text-overflow: ellipsis;
         }
-        /* Textual looks for what has to be drawn anew only where the pane itself has such a rule. */
+        /* Textual restyles the children on a change of focus only if a rule of the pane itself uses :focus-within. */
         &:focus-within { background: $surface; }
         &:focus-within .asking--title { background: $primary 30%; }
         &:ansi:focus-within .asking--title { background: ansi_blue; color: ansi_bright_white; }
@@ -216,22 +219,22 @@ class AskPanel(Column, HasKeyTitles):
         self._diff_pane = diff_pane
         self._view = diff_pane.view
         self._preview = preview
-        self._marked: Mapping[DiffComment, ThreadAnchor] = {}
+        self._anchors_by_mark: Mapping[DiffComment, ThreadAnchor] = {}
         """The thread of each mark in the diff."""
-        self._sought: ThreadAnchor | None = None
+        self._requested_anchor: ThreadAnchor | None = None
         """The thread to which the cursor moves when its diff is loaded."""
         self.subject: QuestionSubject | None = None
         """None while the panel is closed."""
         self._keys: Mapping[str, str] = {}
-        self._editor = ComposerField(self._steer)
-        self._answers = ThreadTranscript()
+        self._editor = ComposerField(self._scroll_thread)
+        self._transcript = ThreadTranscript()
         self._drafts: dict[ThreadAnchor, ComposerDraft] = {}
         """Unsent questions, by anchor."""
-        self._waits = self._answered = self._had_keys = False
+        self._is_waiting = self._has_answer = self._had_focus = False
 
     def compose(self) -> ComposeResult:
         yield Static(classes="asking--title", markup=False)
-        yield self._answers
+        yield self._transcript
         yield self._editor
 
     @property
@@ -252,7 +255,7 @@ class AskPanel(Column, HasKeyTitles):
     def override_keys(self, keys: Mapping[str, str]) -> None:
         """Override the keys in the hints, by action id."""
         self._keys = keys
-        self._draw_title()
+        self._update_title()
 
     @property
     def can_ask(self) -> bool:
@@ -265,80 +268,90 @@ class AskPanel(Column, HasKeyTitles):
         Returns:
             Whether a thread was opened.
         """
-        place = self._marked_at_cursor()
-        topic = self._topic_at_cursor() if place is None else self._topic_of(place)
-        if topic is None:
+        anchor = self._anchor_at_cursor()
+        subject = self._subject_at_cursor() if anchor is None else self._subject_at_anchor(anchor)
+        if subject is None:
             return False
-        if place is None:
+        if anchor is None:
             self._view.end_picking()
-        self._open(topic)
+        self._open_thread(subject)
         return True
 
-    def _topic_at_cursor(self) -> QuestionSubject | None:
+    def _subject_at_cursor(self) -> QuestionSubject | None:
         proposal, view = self._state.proposal, self._view
         if proposal is None or not self.can_ask or not self._preview.is_showing_approvable_diff(proposal):
             return None
         picked = view.picked_lines()
-        file = view.cursor.file_index
+        file_number = view.cursor.file_index
         hunk = view.cursor.hunk
         if picked is not None:
-            file = next(at for at, diff in enumerate(view.diffs) if diff.change.path == picked.lines.path)
-            hunk = next(one for one in view.diffs[file].change.hunks if one.id in picked.hunks)
-        diff = view.diffs[file]
+            file_number = next(
+                number for number, diff in enumerate(view.diffs) if diff.change.path == picked.lines.path
+            )
+            hunk = next(
+                hunk_of_file
+                for hunk_of_file in view.diffs[file_number].change.hunks
+                if hunk_of_file.id in picked.hunks
+            )
+        diff = view.diffs[file_number]
         path = diff.change.path
-        words = f"hunk {hunk.number} of {proposal.id} in {path}" if hunk is not None else f"{path} in {proposal.id}"
-        lines = "" if picked is None else _quoted(diff, picked)
-        return QuestionSubject(ThreadAnchor(proposal.id, path, hunk.id if hunk is not None else ""), words, lines)
+        label = f"hunk {hunk.number} of {proposal.id} in {path}" if hunk is not None else f"{path} in {proposal.id}"
+        picked_text = "" if picked is None else _quote_picked_lines(diff, picked)
+        return QuestionSubject(
+            ThreadAnchor(proposal.id, path, hunk.id if hunk is not None else ""), label, picked_text
+        )
 
     def show_thread(self, anchor: ThreadAnchor) -> None:
         """Open the thread at an anchor, and move the cursor to it when its diff is loaded."""
-        self._sought = anchor
+        self._requested_anchor = anchor
         self.go_to_requested_thread()
-        self._open(self._topic_of(anchor))
+        self._open_thread(self._subject_at_anchor(anchor))
 
-    def _topic_of(self, place: ThreadAnchor) -> QuestionSubject:
+    def _subject_at_anchor(self, anchor: ThreadAnchor) -> QuestionSubject:
         """Return the subject for an anchor, labelled like the last question there."""
-        asked = self.threads.exchanges_at(place)
-        return QuestionSubject(place, asked[-1].question.subject if asked else f"{place.path} in {place.proposal}")
+        exchanges = self.threads.exchanges_at(anchor)
+        return QuestionSubject(
+            anchor, exchanges[-1].question.subject if exchanges else f"{anchor.path} in {anchor.proposal}"
+        )
 
-    def _marked_at_cursor(self) -> ThreadAnchor | None:
+    def _anchor_at_cursor(self) -> ThreadAnchor | None:
         """Return the anchor of the mark under the cursor; None if there is none or if the user picks lines."""
         row = self._view.cursor.row
         if not isinstance(row, CommentRow) or self._view.line_selection.start is not None:
             return None
-        return self._marked.get(self._view.model.comments[row.comment])
+        return self._anchors_by_mark.get(self._view.model.comments[row.comment])
 
     def go_to_requested_thread(self) -> None:
         """Move the cursor to the requested thread if its hunk is laid out; give up if the hunk no longer exists."""
-        place = self._sought
-        if place is None or not self._view.diffs or self._state.current != place.proposal:
+        anchor = self._requested_anchor
+        if anchor is None or not self._view.diffs or self._state.current != anchor.proposal:
             return
         hunks = (
             (file, number)
             for file, diff in enumerate(self._view.diffs)
             for number, hunk in enumerate(diff.change.hunks)
-            if diff.change.path == place.path and hunk.id == place.hunk
+            if diff.change.path == anchor.path and hunk.id == anchor.hunk
         )
-        found = next(hunks, None)
-        row = None if found is None else self._view.layout_rows.row_of_hunk(*found)
-        if found is None or row is not None:
-            self._sought = None
+        position = next(hunks, None)
+        row = None if position is None else self._view.layout_rows.row_of_hunk(*position)
+        if position is None or row is not None:
+            self._requested_anchor = None
         if row is not None:
             self._view.cursor.go_to(row)
 
-    def _open(self, topic: QuestionSubject) -> None:
+    def _open_thread(self, subject: QuestionSubject) -> None:
         """Show a thread with its draft, and focus the field."""
-        self.post_message(review_messages.ThreadsWanted(topic.anchor.proposal))
-        self._put_aside()
-        self.subject = topic
-        entries = self.threads.thread_entries(topic.anchor)
-        self._editor.show_draft(self._drafts.pop(topic.anchor, ComposerDraft("")))
+        self.post_message(review_messages.ThreadsWanted(subject.anchor.proposal))
+        self._save_draft()
+        self.subject = subject
+        entries = self.threads.thread_entries(subject.anchor)
+        self._editor.show_draft(self._drafts.pop(subject.anchor, ComposerDraft("")))
         self._editor.placeholder = Content("what calls this? why? is that tested?")
-        layout = self._answers.make_empty_layout()
+        layout = self._transcript.make_empty_layout()
         for entry in entries:
             layout.apply_change(EntryAddedOrReplaced(entry))
-        self._answers.show_layout(layout)
-        self._take_state(entries)
+        self._transcript.show_layout(layout)
+        self._update_state(entries)
         self.add_class("shown")
         self.screen.set_focus(self._editor)
         self._keep_line_in_view()
@@ -346,34 +359,34 @@ class AskPanel(Column, HasKeyTitles):
     def load_threads(self, events: Iterable[EventBase]) -> None:
         """Add the stored side questions about a proposal, and their answers."""
         self.threads.load(events)
-        self._show_thread()
+        self._update_thread()
         self.show_marks()
 
     def handle_update(self, update: SideUpdate) -> None:
         """Show the effect of an update."""
-        place = self.threads.handle_update(update)
-        if place is not None and self.subject is not None and self.subject.anchor == place:
-            self._show_thread()
+        anchor = self.threads.handle_update(update)
+        if anchor is not None and self.subject is not None and self.subject.anchor == anchor:
+            self._update_thread()
         if isinstance(update, EventRecorded):
             self.show_marks()
 
-    def _show_thread(self) -> None:
+    def _update_thread(self) -> None:
         """Update the shown thread."""
         if self.subject is None:
             return
         had_thread, entries = self.has_thread, self.threads.thread_entries(self.subject.anchor)
-        shown = {entry.key: entry for entry in self._answers.entries}
-        changed = [EntryAddedOrReplaced(entry) for entry in entries if shown.get(entry.key) != entry]
+        shown_entries = {entry.key: entry for entry in self._transcript.entries}
+        changed = [EntryAddedOrReplaced(entry) for entry in entries if shown_entries.get(entry.key) != entry]
         keys = [entry.key for entry in entries]
-        if list(shown) != keys[: len(shown)]:
+        if list(shown_entries) != keys[: len(shown_entries)]:
             # An entry was removed: lay out the whole thread again.
-            layout = self._answers.make_empty_layout()
+            layout = self._transcript.make_empty_layout()
             for entry in entries:
                 layout.apply_change(EntryAddedOrReplaced(entry))
-            self._answers.show_layout(layout)
-        elif not self._answers.apply_changes(changed):
-            self._lay_out_later()
-        self._take_state(entries)
+            self._transcript.show_layout(layout)
+        elif not self._transcript.apply_changes(changed):
+            self._continue_layout_later()
+        self._update_state(entries)
         if self.has_thread != had_thread:
             self._keep_line_in_view()
 
@@ -384,34 +397,38 @@ class AskPanel(Column, HasKeyTitles):
     def show_marks(self) -> None:
         """Mark each hunk with a thread; threads about a file are marked at its first hunk."""
         threads: dict[ThreadAnchor, list[SideExchange]] = {}
-        for one in () if self._preview.comparing else self.threads.exchanges_about(self._state.current):
-            threads.setdefault(one.question.place, []).append(one)
+        for exchange in () if self._preview.comparing else self.threads.exchanges_about(self._state.current):
+            threads.setdefault(exchange.question.place, []).append(exchange)
         files = {diff.change.path: number for number, diff in enumerate(self._view.diffs if threads else ())}
-        marked: dict[DiffComment, ThreadAnchor] = {}
-        for place, asked in threads.items():
-            if (file := files.get(place.path)) is None:
+        anchors_by_mark: dict[DiffComment, ThreadAnchor] = {}
+        for anchor, exchanges in threads.items():
+            if (file := files.get(anchor.path)) is None:
                 continue
             hunks = self._view.diffs[file].change.hunks
-            own = next((hunk for hunk in hunks if hunk.id == place.hunk), None)
+            hunk_of_thread = next((hunk for hunk in hunks if hunk.id == anchor.hunk), None)
             # The hunk no longer exists after a split or an edit: show its thread as one about the file.
-            line = next((line for hunk in hunks if own in (hunk, None) and (line := _last_line(file, hunk))), None)
+            line = next(
+                (line for hunk in hunks if hunk_of_thread in (hunk, None) and (line := _last_line(file, hunk))), None
+            )
             if line is not None:
-                marked[DiffComment(line, self._mark_of(asked, of_hunk=own is not None), "asked")] = place
-        self._marked = marked
-        self._diff_pane.set_thread_marks([*marked])
+                anchors_by_mark[
+                    DiffComment(line, self._mark_text(exchanges, of_hunk=hunk_of_thread is not None), "asked")
+                ] = anchor
+        self._anchors_by_mark = anchors_by_mark
+        self._diff_pane.set_thread_marks([*anchors_by_mark])
 
-    def _mark_of(self, asked: Sequence[SideExchange], *, of_hunk: bool) -> str:
+    def _mark_text(self, exchanges: Sequence[SideExchange], *, of_hunk: bool) -> str:
         """Return the text of a thread's mark: the last question, and the key that shows the thread."""
-        question = asked[-1].question
+        question = exchanges[-1].question
         about = "" if of_hunk else " about a hunk as it was" if question.hunk else " about the file"
-        more = f" and {len(asked) - 1} more" if len(asked) > 1 else ""
+        more = f" and {len(exchanges) - 1} more" if len(exchanges) > 1 else ""
         key = first_key_name("review.ask" if of_hunk else "diff.open", self._keys)
         return f"You asked{about}: {shorten_text(question.text, _MAX_MARK_CELLS)}{more} ({key} shows the answer)"
 
     def close(self) -> None:
         """Close the panel; keep an unsent question as the draft of its thread."""
-        self._put_aside()
-        self._sought = None
+        self._save_draft()
+        self._requested_anchor = None
         self.subject = None
         self.remove_class("shown")
 
@@ -424,65 +441,65 @@ class AskPanel(Column, HasKeyTitles):
 
     def follow_focus(self) -> None:
         """Show the keys that work with the current focus."""
-        if self.is_writing != self._had_keys:
-            self._had_keys = self.is_writing
+        if self.is_writing != self._had_focus:
+            self._had_focus = self.is_writing
             self._keep_line_in_view()
-        self._draw_title()
+        self._update_title()
 
-    def _put_aside(self) -> None:
+    def _save_draft(self) -> None:
         if self.subject is not None and self._editor.draft.text.strip():
             self._drafts[self.subject.anchor] = self._editor.draft
 
-    def _take_state(self, entries: Sequence[TranscriptEntry]) -> None:
+    def _update_state(self, entries: Sequence[TranscriptEntry]) -> None:
         self.set_class(bool(entries), "-thread")
-        waits = self.subject is not None and bool(self.threads.awaited_question(self.subject.anchor))
-        answered = any(entry.key.startswith("answer") for entry in entries)
-        if (waits, answered) != (self._waits, self._answered):
-            self._waits, self._answered = waits, answered
+        is_waiting = self.subject is not None and bool(self.threads.awaited_question(self.subject.anchor))
+        has_answer = any(entry.key.startswith("answer") for entry in entries)
+        if (is_waiting, has_answer) != (self._is_waiting, self._has_answer):
+            self._is_waiting, self._has_answer = is_waiting, has_answer
             self.refresh_bindings()
-        self._draw_title()
+        self._update_title()
 
-    def _draw_title(self) -> None:
+    def _update_title(self) -> None:
         if self.subject is None or not self.is_mounted:
             return
-        picked = len(self.subject.picked.split("\n")) if self.subject.picked else 0
-        lines = f", {picked} picked line{'s' * (picked != 1)}" if picked else ""
-        keys = "decides nothing"
+        picked_count = len(self.subject.picked.split("\n")) if self.subject.picked else 0
+        picked_count_text = f", {picked_count} picked line{'s' * (picked_count != 1)}" if picked_count else ""
+        hint = "decides nothing"
         if not self.is_writing:
-            keys = "Esc closes it"
-        elif self._waits:
-            keys = f"{first_key_name('asking.close', self._keys)} stops the answer"
+            hint = "Esc closes it"
+        elif self._is_waiting:
+            hint = f"{first_key_name('asking.close', self._keys)} stops the answer"
         about = safe_content(self.subject.label, "bold $text-accent")
-        title = Content.assemble("Ask about ", about, lines, "  ", (keys, "$foreground 65%"))
+        title = Content.assemble("Ask about ", about, picked_count_text, "  ", (hint, "$foreground 65%"))
         self.query_one(".asking--title", Static).update(title)
 
-    def _lay_out_later(self) -> None:
+    def _continue_layout_later(self) -> None:
         def go_on() -> None:
-            if self.is_mounted and not self._answers.continue_layout():
-                self._lay_out_later()
+            if self.is_mounted and not self._transcript.continue_layout():
+                self._continue_layout_later()
 
-        self.set_timer(_SLICE, go_on)
+        self.set_timer(_LAYOUT_PAUSE_SECONDS, go_on)
 
     # Keys
 
     def title_of(self, action: str) -> str:
         """Return a special title of a key; empty for the default title of the action."""
-        return "Stop" if action == "close" and self._waits else ""
+        return "Stop" if action == "close" and self._is_waiting else ""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Return whether an action is possible now; feedback needs a complete answer."""
-        return self._answered and not self._waits if action == "make_feedback" else True
+        return self._has_answer and not self._is_waiting if action == "make_feedback" else True
 
-    def _steer(self, key: str) -> bool:
+    def _scroll_thread(self, key: str) -> bool:
         """Scroll the thread with the page keys of the field; return whether the key was used."""
         if key not in ("page_up", "page_down") or not self.has_thread:
             return False
-        getattr(self._answers, f"action_{key}")()
+        getattr(self._transcript, f"action_{key}")()
         return True
 
     def action_send(self) -> None:
         """Send the question."""
-        if self.subject is None or not (text := self._editor.draft.text.strip()) or self._waits:
+        if self.subject is None or not (text := self._editor.draft.text.strip()) or self._is_waiting:
             return
         self._editor.show_draft(ComposerDraft(""))
         self.post_message(review_messages.SideQuestionAsked(self.subject.anchor, text, self.subject.picked))
@@ -497,7 +514,7 @@ class AskPanel(Column, HasKeyTitles):
 
     def action_close(self) -> None:
         """Stop the open answer; if there is none, close the panel."""
-        if self.subject is not None and self._waits:
+        if self.subject is not None and self._is_waiting:
             self.post_message(review_messages.SideQuestionStopped(self.threads.awaited_question(self.subject.anchor)))
         else:
             self.post_message(self.Closed())
@@ -521,7 +538,7 @@ def _last_line(file: int, hunk: Hunk) -> SourceLine | None:
     return SourceLine(file, side, lines[-1]) if lines else None
 
 
-def _quoted(diff: FileDiff, picked: PickedLines) -> str:
+def _quote_picked_lines(diff: FileDiff, picked: PickedLines) -> str:
     """Return the picked lines with their signs; in each hunk, the removed lines come first."""
     rows: list[str] = []
     for hunk in diff.change.hunks:

@@ -28,7 +28,7 @@ GRACE_SECONDS = 0.5
 
 JUST_CHANGED_MESSAGE = "That changed just now. Look again, then press the key."
 
-_TOO_EARLY = "That came before this was on the screen, and decided nothing. Look, then press it again."
+_TOO_EARLY_MESSAGE = "That came before this was on the screen, and decided nothing. Look, then press it again."
 
 
 class GracePeriod:
@@ -41,7 +41,7 @@ class GracePeriod:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._subject: Hashable = None
-        self._since = clock() - GRACE_SECONDS
+        self._started_at = clock() - GRACE_SECONDS
         self.why = JUST_CHANGED_MESSAGE
         """Why the grace period was started, and what the user can do."""
 
@@ -56,12 +56,12 @@ class GracePeriod:
     def restart(self, why: str) -> None:
         """Restart the grace period for the same subject."""
         self.why = why
-        self._since = self._clock()
+        self._started_at = self._clock()
 
     @property
     def is_over(self) -> bool:
         """Return whether the subject has been unchanged for long enough."""
-        return self._clock() - self._since >= GRACE_SECONDS
+        return self._clock() - self._started_at >= GRACE_SECONDS
 
 
 class KeyReadiness:
@@ -96,7 +96,9 @@ class KeyReadiness:
         if not guard.is_over:
             return guard.why
         return (
-            "" if (self.picture_clock if self.named else self.focus_clock).was_on_screen_at(arrived) else _TOO_EARLY
+            ""
+            if (self.picture_clock if self.named else self.focus_clock).was_on_screen_at(arrived)
+            else _TOO_EARLY_MESSAGE
         )
 
     def restart_grace_periods(self, why: str) -> None:
@@ -139,17 +141,17 @@ CHECK_ACTIONS = frozenset({"run_checks", "show_checks", "show_reads", "send_find
 SHAPING_ACTIONS = frozenset({"edit", "toggle_hunk", "toggle_file", "narrower", "wider", "next_origin"})
 """Actions that change what a decision would cover, or which proposals are listed."""
 
-_OF_PERMISSIONS = frozenset({"approve", "deny", "request_changes", "allow_session"})
-_OF_FORMS = frozenset({"allow_project", "narrower", "wider"})
+_PERMISSION_ACTIONS = frozenset({"approve", "deny", "request_changes", "allow_session"})
+_FORM_ACTIONS = frozenset({"allow_project", "narrower", "wider"})
 
-_ANSWERS = {"approve": "Yes", "approve_all": "All of them", "deny": "No"}
-_DENIES = frozenset({"deny", "deny_hunk", "request_changes"})
-_APPROVES = frozenset({"approve", "approve_and_continue"})
-_TO_PERMISSIONS = {"approve": "Allow once", "request_changes": "Deny, say why"}
-_TO_IGNORED = {"approve": "Write it", "deny": "Throw away", "request_changes": "Throw away, say why"}
-_ONCE_ONLY = ("changes", "ignored")
+_QUESTION_TITLES = {"approve": "Yes", "approve_all": "All of them", "deny": "No"}
+_DENYING_ACTIONS = frozenset({"deny", "deny_hunk", "request_changes"})
+_APPROVING_ACTIONS = frozenset({"approve", "approve_and_continue"})
+_PERMISSION_TITLES = {"approve": "Allow once", "request_changes": "Deny, say why"}
+_IGNORED_FILE_TITLES = {"approve": "Write it", "deny": "Throw away", "request_changes": "Throw away, say why"}
+_ONE_TIME_KINDS = ("changes", "ignored")
 """Kinds of requests that the user must answer each time."""
-_TO_CHANGES = {"approve": "Stage all", "deny": "Throw away", "request_changes": "Throw away, say why"}
+_CHANGES_TITLES = {"approve": "Stage all", "deny": "Throw away", "request_changes": "Throw away, say why"}
 
 
 def current_key_title(
@@ -160,19 +162,19 @@ def current_key_title(
     None means that the key would only explain why it does nothing.
     """
     if question is not None:
-        return _ANSWERS.get(action, "")
+        return _QUESTION_TITLES.get(action, "")
     if state.permissions.asked:
-        asked = state.permission_request
-        kind = asked.kind if asked is not None else ""
-        titles = {"changes": _TO_CHANGES, "ignored": _TO_IGNORED}.get(kind, _TO_PERMISSIONS)
+        request = state.permission_request
+        kind = request.kind if request is not None else ""
+        titles = {"changes": _CHANGES_TITLES, "ignored": _IGNORED_FILE_TITLES}.get(kind, _PERMISSION_TITLES)
         return titles.get(action, "")
     proposal = state.proposal
     if proposal is None:
         return ""
-    if action in _APPROVES or (action in _DENIES and proposal.on_disk):
-        possible = can_be_approved(proposal) and not comparing
-        possible = possible and (action in _DENIES or not state.chosen.chosen_part(proposal).is_empty)
-        if not possible:
+    if action in _APPROVING_ACTIONS or (action in _DENYING_ACTIONS and proposal.on_disk):
+        is_possible = can_be_approved(proposal) and not comparing
+        is_possible = is_possible and (action in _DENYING_ACTIONS or not state.chosen.chosen_part(proposal).is_empty)
+        if not is_possible:
             return None
     if action == "edit" and proposal.state is ProposalState.STALE:
         return None if proposal.on_disk else "Resolve"
@@ -191,22 +193,22 @@ def is_action_available(action: str, state: ReviewState, question: ActionNeedsCo
         answers = {"deny": True, "approve": bool(question.ids), "approve_all": bool(question.named)}
         return answers.get(action, False)
     if state.permission_request is not None:
-        if action == "allow_session" and state.permission_request.kind in _ONCE_ONLY:
+        if action == "allow_session" and state.permission_request.kind in _ONE_TIME_KINDS:
             return False
-        return action in _OF_PERMISSIONS or (action in _OF_FORMS and state.form is not None)
+        return action in _PERMISSION_ACTIONS or (action in _FORM_ACTIONS and state.form is not None)
     if state.has_hidden_permission and action in DECIDING_ACTIONS:
-        return action in _OF_PERMISSIONS
-    return _has_something(action, state)
+        return action in _PERMISSION_ACTIONS
+    return _has_subject(action, state)
 
 
 def _has_findings(state: ReviewState) -> bool:
     """Return whether checks fail for the shown proposal, or tests do not notice a hunk or do not run a line of it."""
-    checked, evidence = state.checks.get(state.current), state.evidence.get(state.current)
-    against = checked is not None and bool(checked.new_failures or checked.has_uncovered_lines)
-    return against or (evidence is not None and bool(evidence.unnoticed_hunks))
+    checks, evidence = state.checks.get(state.current), state.evidence.get(state.current)
+    checks_have_findings = checks is not None and bool(checks.new_failures or checks.has_uncovered_lines)
+    return checks_have_findings or (evidence is not None and bool(evidence.unnoticed_hunks))
 
 
-def _has_on(action: str, proposal: Proposal, state: ReviewState) -> bool:
+def _has_data_for_action(action: str, proposal: Proposal, state: ReviewState) -> bool:
     """Return whether the shown proposal has the data that an action shows, sends or runs."""
     if action == "show_reads":
         return bool(proposal.session)
@@ -215,14 +217,14 @@ def _has_on(action: str, proposal: Proposal, state: ReviewState) -> bool:
     return proposal.recipe is not None and proposal.state.is_pending
 
 
-def _has_something(action: str, state: ReviewState) -> bool:
+def _has_subject(action: str, state: ReviewState) -> bool:
     """Return whether an action has something to act on, if no question and no permission request is open."""
-    checked, proposal = state.checks.get(state.current), state.proposal
+    checks, proposal = state.checks.get(state.current), state.proposal
     match action:
         case "run_checks" | "show_checks":
-            return checked is not None and bool(checked.results)
+            return checks is not None and bool(checks.results)
         case "show_reads" | "send_findings" | "reproduce":
-            return proposal is not None and _has_on(action, proposal, state)
+            return proposal is not None and _has_data_for_action(action, proposal, state)
         case "next_origin":
             return state.origins.has_several_origins
         case "undo" | "redo":
@@ -232,9 +234,9 @@ def _has_something(action: str, state: ReviewState) -> bool:
         case "approve_all" | "deny_all":
             return bool(state.waiting)
         case _:
-            chooses = action in ("toggle_hunk", "toggle_file", "find_evidence")
-            dead = chooses and proposal is not None and not can_be_approved(proposal)
-            return state.queue_number(state.current) > 0 and not dead
+            needs_approvable = action in ("toggle_hunk", "toggle_file", "find_evidence")
+            cannot_change = needs_approvable and proposal is not None and not can_be_approved(proposal)
+            return state.queue_number(state.current) > 0 and not cannot_change
 
 
 CollectFeedback = Callable[[str, tuple[str, ...] | None], ReviewFeedback]
@@ -250,31 +252,35 @@ class VerdictHandler:
         host: Receives the decision, and shows notices.
     """
 
-    def __init__(self, state: ReviewState, take_words: CollectFeedback, host: review_messages.ReviewHost) -> None:
+    def __init__(
+        self, state: ReviewState, collect_feedback: CollectFeedback, host: review_messages.ReviewHost
+    ) -> None:
         self._state = state
-        self._take_words = take_words
+        self._collect_feedback = collect_feedback
         self._host = host
         self.question: ActionNeedsConfirmation | None = None
-        self._again: Callable[[], Verdict] | None = None
+        self._recompute_verdict: Callable[[], Verdict] | None = None
         """Computes the verdict of the open question again."""
-        self._on_its_way: dict[str, Proposal] = {}
+        self._decisions_in_progress: dict[str, Proposal] = {}
         """Proposals with a decision that the app has not carried out yet, by id."""
 
     def update_proposals(self) -> None:
         """Adapt to the current proposals: close a question about a proposal that has changed, and show a notice."""
         get = self._state.get
-        self._on_its_way = {key: value for key, value in self._on_its_way.items() if get(key) == value}
+        self._decisions_in_progress = {
+            key: value for key, value in self._decisions_in_progress.items() if get(key) == value
+        }
         subjects = self.question.subjects if self.question is not None else ()
         if changed := [subject.id for subject in subjects if get(subject.id) != subject]:
             self.question = None
-            self._host.show_notice(_lapsed(changed[0], get(changed[0])))
+            self._host.show_notice(_describe_lapsed_question(changed[0], get(changed[0])))
 
     def refresh_question(self) -> bool:
         """Compute the open question again, because more lines were seen; return whether it changed or closed."""
         question = self.question
-        if question is None or self._again is None:
+        if question is None or self._recompute_verdict is None:
             return False
-        verdict = self._again()
+        verdict = self._recompute_verdict()
         if verdict == question:
             return False
         if isinstance(verdict, ActionNeedsConfirmation):
@@ -286,18 +292,18 @@ class VerdictHandler:
 
     def on_decision_failed(self) -> None:
         """Allow the user to repeat a decision that failed."""
-        self._on_its_way.clear()
+        self._decisions_in_progress.clear()
 
     def refuse_if_busy(self, proposal: Proposal) -> bool:
         """Return whether a decision on this proposal is being carried out; if it is, show a notice."""
-        if self._on_its_way.get(proposal.id) != proposal:
+        if self._decisions_in_progress.get(proposal.id) != proposal:
             return False
         self._host.show_notice(f"{proposal.id}: your decision is being carried out.")
         return True
 
     def handle_verdict(self, verdict: Verdict, recompute: Callable[[], Verdict] | None = None) -> None:
         """Carry out a verdict; `recompute` computes it again after more lines were on the screen."""
-        self._again = recompute
+        self._recompute_verdict = recompute
         match verdict:
             case ActionRefused(reason):
                 self._host.show_notice(reason)
@@ -319,59 +325,63 @@ class VerdictHandler:
         self._host.show_notice("")
         if chosen:
             self._state.is_picked_by_user = False
-            self._on_its_way |= {proposal.id: proposal for proposal in chosen}
+            self._decisions_in_progress |= {proposal.id: proposal for proposal in chosen}
             self._state.last_decided = chosen[-1].id
             match action:
                 case "approve" | "approve_and_continue":
-                    self._host.post_message(self._approval(chosen[0], go_on=action == "approve_and_continue"))
+                    self._host.post_message(self._make_approval(chosen[0], go_on=action == "approve_and_continue"))
                 case "approve_all":
                     self._host.post_message(
-                        review_messages.ApproveAll(tuple(self._approval(item) for item in chosen))
+                        review_messages.ApproveAll(tuple(self._make_approval(item) for item in chosen))
                     )
                 case "deny":
-                    self._host.post_message(self._denial(chosen[0]))
+                    self._host.post_message(self._make_denial(chosen[0]))
                 case "deny_all":
-                    self._host.post_message(review_messages.DenyAll(tuple(self._denial(item) for item in chosen)))
+                    self._host.post_message(
+                        review_messages.DenyAll(tuple(self._make_denial(item) for item in chosen))
+                    )
         self._host.redraw()
 
     def deny_hunk(self, proposal: Proposal, hunk: str) -> None:
         """Deny only one hunk."""
         self._host.show_notice("")
-        self._host.post_message(self._denial(proposal, (hunk,)))
+        self._host.post_message(self._make_denial(proposal, (hunk,)))
 
     def deny_with_feedback(self, proposal: Proposal, more: str) -> None:
         """Deny a proposal; append `more` to the user's feedback."""
         self._host.show_notice("")
-        words = self._take_words(proposal.id, None)
-        words = replace(words, feedback="\n\n".join(filter(None, (words.feedback, more))))
-        self._on_its_way[proposal.id] = proposal
+        feedback = self._collect_feedback(proposal.id, None)
+        feedback = replace(feedback, feedback="\n\n".join(filter(None, (feedback.feedback, more))))
+        self._decisions_in_progress[proposal.id] = proposal
         self._state.last_decided = proposal.id
-        self._host.post_message(review_messages.Deny(proposal.id, None, words, _shown(proposal)))
+        self._host.post_message(review_messages.Deny(proposal.id, None, feedback, _revision_to_deny(proposal)))
         self._host.redraw()
 
     def deny_stale(self, proposal: Proposal) -> None:
         """Deny a stale proposal without feedback; the model continues with the reason why it is stale."""
         self._host.show_notice("")
-        self._on_its_way[proposal.id] = proposal
+        self._decisions_in_progress[proposal.id] = proposal
         self._state.last_decided = proposal.id
-        self._host.post_message(replace(self._denial(proposal), model_continues=True))
+        self._host.post_message(replace(self._make_denial(proposal), model_continues=True))
         self._host.redraw()
 
-    def _approval(self, proposal: Proposal, *, go_on: bool = False) -> review_messages.Approve:
+    def _make_approval(self, proposal: Proposal, *, go_on: bool = False) -> review_messages.Approve:
         hunks = self._state.chosen.chosen_part(proposal).decided_hunks
-        words = self._take_words(proposal.id, hunks)
-        return review_messages.Approve(proposal.id, proposal.revision, hunks, words, go_on)
+        feedback = self._collect_feedback(proposal.id, hunks)
+        return review_messages.Approve(proposal.id, proposal.revision, hunks, feedback, go_on)
 
-    def _denial(self, proposal: Proposal, hunks: tuple[str, ...] | None = None) -> review_messages.Deny:
-        return review_messages.Deny(proposal.id, hunks, self._take_words(proposal.id, hunks), _shown(proposal))
+    def _make_denial(self, proposal: Proposal, hunks: tuple[str, ...] | None = None) -> review_messages.Deny:
+        return review_messages.Deny(
+            proposal.id, hunks, self._collect_feedback(proposal.id, hunks), _revision_to_deny(proposal)
+        )
 
 
-def _shown(proposal: Proposal) -> int | None:
+def _revision_to_deny(proposal: Proposal) -> int | None:
     """Return the revision that a denial applies to; None if the denial writes nothing."""
     return proposal.revision if proposal.on_disk else None
 
 
-def _lapsed(name: str, proposal: Proposal | None) -> str:
+def _describe_lapsed_question(name: str, proposal: Proposal | None) -> str:
     """Return why a question can no longer be answered."""
     if proposal is not None and proposal.state.is_pending:
         return f"{name} has changed: the question has lapsed. Look again before you decide."

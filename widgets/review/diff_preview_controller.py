@@ -22,7 +22,7 @@ from widgets.review.review_writing import comments_in_diffs, notes_above_diff
 
 WrittenVersions = tuple[tuple[object, ...], ...]
 """The versions that an approval would write, as a comparable value."""
-_KINDS: dict[EvidenceVerdict, CommentKind] = {
+_EVIDENCE_COMMENT_KINDS: dict[EvidenceVerdict, CommentKind] = {
     EvidenceVerdict.HELD: "held",
     EvidenceVerdict.RED: "held",
     EvidenceVerdict.UNNOTICED: "unheld",
@@ -45,11 +45,11 @@ def written_versions(changes: Sequence[FileChange]) -> WrittenVersions:
     )
 
 
-def _decided_more(before: Proposal, now: Proposal) -> bool:
+def _has_new_decisions(before: Proposal, now: Proposal) -> bool:
     """Return whether some pending hunks were decided while others are still pending."""
-    waited = {hunk.id for hunk in filter_pending_hunks(before.hunks)}
-    waits = {hunk.id for hunk in filter_pending_hunks(now.hunks)}
-    return bool(waits) and any(hunk.id in waited - waits for hunk in now.hunks)
+    pending_before = {hunk.id for hunk in filter_pending_hunks(before.hunks)}
+    pending_now = {hunk.id for hunk in filter_pending_hunks(now.hunks)}
+    return bool(pending_now) and any(hunk.id in pending_before - pending_now for hunk in now.hunks)
 
 
 class DiffPreviewController:
@@ -70,18 +70,18 @@ class DiffPreviewController:
         """Whether the pane compares two versions instead of showing what an approval would write."""
         self.title_is_cut = False
         """Whether the approval pane cuts the author's description."""
-        self._unfolds_words = False
+        self._is_description_unfolded = False
         self.by_path = False
         """Whether the user wants the files in path order instead of order of risk."""
         self.diffs: tuple[FileDiff, ...] = ()
         """Diffs of the shown proposal, in the order on screen."""
-        self._diffs_of: Proposal | None = None
-        self._versions: tuple[str, tuple[FileDiff, ...]] | None = None
+        self._proposal_of_diffs: Proposal | None = None
+        self._version_diffs: tuple[str, tuple[FileDiff, ...]] | None = None
 
     def show_current_item(self) -> None:
         """Show the current item from the start; request the diffs of a proposal."""
-        self._diffs_of, self.diffs, self.comparing = None, (), False
-        self._unfolds_words = False
+        self._proposal_of_diffs, self.diffs, self.comparing = None, (), False
+        self._is_description_unfolded = False
         proposal, permission_request = self._state.proposal, self._state.permission_request
         if permission_request is not None:
             self._view.show_text(*permission_request_notes(permission_request))
@@ -94,7 +94,7 @@ class DiffPreviewController:
     def update_shown_proposal(self) -> None:
         """Request the diffs of the shown proposal if it has changed."""
         proposal = self._state.proposal
-        if proposal is not None and proposal != self._diffs_of:
+        if proposal is not None and proposal != self._proposal_of_diffs:
             self._host.post_message(DiffsWanted(proposal.id))
 
     def show_requested_diffs(self, proposal_id: str, diffs: Sequence[FileDiff]) -> bool:
@@ -103,22 +103,24 @@ class DiffPreviewController:
         if proposal is None or proposal.id != proposal_id:
             return False
         self.comparing = False
-        self._show(proposal, diffs)
+        self._show_diffs(proposal, diffs)
         return True
 
-    def _show(self, proposal: Proposal, diffs: Sequence[FileDiff]) -> None:
+    def _show_diffs(self, proposal: Proposal, diffs: Sequence[FileDiff]) -> None:
         state = self._state
         diffs = add_evidence_reasons(diffs, state.checks.get(proposal.id), state.evidence.get(proposal.id))
         order = () if self.by_path else proposal.order
-        by_need = sort_in_path_order(diffs, [diff.change.path for diff in diffs], order)
+        ordered = sort_in_path_order(diffs, [diff.change.path for diff in diffs], order)
         if not self.by_path:
-            by_need.sort(key=lambda diff: not has_evidence_reason(diff))
-        self.diffs = tuple(by_need)
-        before, self._diffs_of = self._diffs_of, proposal
+            ordered.sort(key=lambda diff: not has_evidence_reason(diff))
+        self.diffs = tuple(ordered)
+        previous, self._proposal_of_diffs = self._proposal_of_diffs, proposal
         state.seen_tracker.remember_bases(proposal)
         seen = state.seen_tracker.seen_lines(proposal)
-        self._view.show_change(proposal, self.diffs, extra=notes_above_diff(state, proposal, self._words), seen=seen)
-        if before is not None and before.id == proposal.id and _decided_more(before, proposal):
+        self._view.show_change(
+            proposal, self.diffs, extra=notes_above_diff(state, proposal, self._description_state), seen=seen
+        )
+        if previous is not None and previous.id == proposal.id and _has_new_decisions(previous, proposal):
             self._view.go_to_waiting()
         self.request_follow_ups()
         self.mark_chosen_hunks()
@@ -126,29 +128,31 @@ class DiffPreviewController:
     def toggle_order(self) -> str:
         """Toggle between risk order and path order, keep the cursor on its line, and return a notice."""
         self.by_path = not self.by_path
-        if not self.comparing and self._diffs_of is not None:
-            self._show(self._diffs_of, sorted(self.diffs, key=lambda diff: diff.change.path))
+        if not self.comparing and self._proposal_of_diffs is not None:
+            self._show_diffs(self._proposal_of_diffs, sorted(self.diffs, key=lambda diff: diff.change.path))
         return "Files by path." if self.by_path else "Files by risk."
 
     def show_requested_versions(self, proposal_id: str, diffs: Sequence[FileDiff]) -> bool:
         """Show requested changes since the previous version; return False if another proposal is shown."""
-        self._versions = (proposal_id, tuple(diffs))
+        self._version_diffs = (proposal_id, tuple(diffs))
         proposal = self._state.proposal
         return proposal is not None and proposal.id == proposal_id and self.compare_versions(proposal)
 
     def compare_versions(self, proposal: Proposal) -> bool:
         """Compare the previous version with this one; if its diff is missing, request it and return False."""
-        if self._versions is None or self._versions[0] != proposal.id:
+        if self._version_diffs is None or self._version_diffs[0] != proposal.id:
             self._host.post_message(VersionDiffsWanted(proposal.id))
             return False
         self.comparing = True
         self._view.show_message()
-        self._view.show_change(proposal, self._versions[1], versions=True)
+        self._view.show_change(proposal, self._version_diffs[1], versions=True)
         return True
 
     def is_showing_approvable_diff(self, proposal: Proposal) -> bool:
         """Return whether the diff on screen is what an approval of this proposal would write."""
-        shown = self._diffs_of is not None and self._diffs_of.id == proposal.id and not self.comparing
+        shown = (
+            self._proposal_of_diffs is not None and self._proposal_of_diffs.id == proposal.id and not self.comparing
+        )
         return shown and written_versions([diff.change for diff in self.diffs]) == written_versions(proposal.files)
 
     def mark_left_out_hunks(self) -> None:
@@ -159,8 +163,10 @@ class DiffPreviewController:
         """Mark the excluded hunks and show the comments, drafts and findings."""
         if self._state.proposal is not None and self._view.diffs:
             self.mark_left_out_hunks()
-            remarks = self._state.review_drafts.remarks.get(self._state.current, ())
-            self._pane.set_comments(comments_in_diffs((one for one in remarks if not one.draft), self._view.diffs))
+            comments = self._state.review_drafts.remarks.get(self._state.current, ())
+            self._pane.set_comments(
+                comments_in_diffs((comment for comment in comments if not comment.draft), self._view.diffs)
+            )
             self.restore_drafts(self._state.current)
             self.show_findings()
 
@@ -168,26 +174,28 @@ class DiffPreviewController:
         """Show the findings of checks and the evidence at their lines."""
         if self._view.diffs and not self.comparing:
             diffs, state = self._view.diffs, self._state
-            found = finding_comments(state.checks.get(state.current), diffs)
-            self._pane.set_findings([*found, *evidence_comments(state.evidence.get(state.current), diffs)])
+            findings = finding_comments(state.checks.get(state.current), diffs)
+            self._pane.set_findings([*findings, *evidence_comments(state.evidence.get(state.current), diffs)])
 
     def mark_attention_reasons(self) -> None:
         """Mark hunks that no test notices and lines that no test runs; keep the order of the files."""
-        proposal, state = self._diffs_of, self._state
+        proposal, state = self._proposal_of_diffs, self._state
         if proposal is None or self.comparing or state.proposal != proposal:
             return
-        checked, found = state.checks.get(proposal.id), state.evidence.get(proposal.id)
-        marked = tuple(add_evidence_reasons(self.diffs, checked, found))
-        if marked != self.diffs:
-            self.diffs = marked
+        checks, evidence = state.checks.get(proposal.id), state.evidence.get(proposal.id)
+        marked_diffs = tuple(add_evidence_reasons(self.diffs, checks, evidence))
+        if marked_diffs != self.diffs:
+            self.diffs = marked_diffs
             seen = state.seen_tracker.seen_lines(proposal)
-            self._view.show_change(proposal, marked, extra=notes_above_diff(state, proposal, self._words), seen=seen)
+            self._view.show_change(
+                proposal, marked_diffs, extra=notes_above_diff(state, proposal, self._description_state), seen=seen
+            )
             self.mark_chosen_hunks()
 
     def restore_drafts(self, key: str) -> None:
         """Show the unsaved comments of a proposal."""
-        remarks = self._state.review_drafts.remarks.get(key, ())
-        self._pane.set_drafts(comments_in_diffs((one for one in remarks if one.draft), self._view.diffs))
+        comments = self._state.review_drafts.remarks.get(key, ())
+        self._pane.set_drafts(comments_in_diffs((comment for comment in comments if comment.draft), self._view.diffs))
 
     def request_follow_ups(self) -> None:
         """Request how the shown proposal responds to the comments on the previous version."""
@@ -196,20 +204,20 @@ class DiffPreviewController:
             self._host.post_message(FollowUpsWanted(proposal.id, comments))
 
     @property
-    def _words(self) -> Literal["", "folded", "unfolded"]:
+    def _description_state(self) -> Literal["", "folded", "unfolded"]:
         if not self.title_is_cut:
             return ""
-        return "unfolded" if self._unfolds_words else "folded"
+        return "unfolded" if self._is_description_unfolded else "folded"
 
     def toggle_description(self) -> None:
         """Show the author's complete description, or only its beginning."""
-        self._unfolds_words = not self._unfolds_words
+        self._is_description_unfolded = not self._is_description_unfolded
         self.show_notes()
 
     def show_notes(self) -> None:
         """Update the notes above the diff."""
         if (proposal := self._state.proposal) is not None and self._view.proposal is not None and not self.comparing:
-            self._view.set_notes_above(notes_above_diff(self._state, proposal, self._words))
+            self._view.set_notes_above(notes_above_diff(self._state, proposal, self._description_state))
 
     @property
     def title(self) -> Content:
@@ -239,5 +247,5 @@ def evidence_comments(evidence: ProposalEvidence | None, diffs: Sequence[FileDif
         for hunk in filter(has_effect, diff.change.hunks):
             if (mark := evidence.marks.get(hunk.id)) is not None:
                 line = SourceLine(file, *changed_line_at(hunk, 0))
-                marks.append(DiffComment(line, mark.description, _KINDS.get(mark.verdict, "untold")))
+                marks.append(DiffComment(line, mark.description, _EVIDENCE_COMMENT_KINDS.get(mark.verdict, "untold")))
     return marks

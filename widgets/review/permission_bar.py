@@ -38,17 +38,17 @@ from widgets.review.review_wording import (
 ALONE_SECONDS = 0.6
 """Seconds without another key after which a key answers."""
 
-_ANSWERS = ("approve", "deny", "allow_session")
-_WORDS = {"changes": ("stage all", "throw away"), "ignored": ("write it", "throw away")}
+_ANSWERING_ACTIONS = ("approve", "deny", "allow_session")
+_YES_NO_LABELS = {"changes": ("stage all", "throw away"), "ignored": ("write it", "throw away")}
 """Labels of yes and no for kinds of requests that do not use "allow once" and "deny"."""
-_SHARE = 0.4
+_MAX_HEIGHT_SHARE = 0.4
 """Maximum share of the terminal's height for the request."""
-_TOO_EARLY = "It came before this was on the screen."
-_WRITING = "You were writing just before it."
-_TOO_LONG = "Not all of it has room here."
+_TOO_EARLY_MESSAGE = "It came before this was on the screen."
+_WRITING_MESSAGE = "You were writing just before it."
+_TOO_LONG_MESSAGE = "Not all of it has room here."
 
 
-class _Typed(NamedTuple):
+class _PendingAnswer(NamedTuple):
     """A key that will answer unless another key follows."""
 
     action: str
@@ -95,33 +95,35 @@ class PermissionBar(ComposerQuestionBar, ClickTargets):
         self._state = review.state
         self._composer = composer
         self._is_beside = is_beside
-        self._typed: _Typed | None = None
-        self._why_not = ""
+        self._pending_answer: _PendingAnswer | None = None
+        self._reason_key_was_text = ""
         """Why the last key that could have answered became text."""
-        self._elsewhere = False
+        self._is_request_in_review = False
         """Whether the review shows the whole request, so that the bar can be short."""
         self.guard = GracePeriod(clock)
         """Its subject is what an answer would apply to."""
         self.sight = OnScreenClock()
         """Whether the current request was on the screen."""
-        composer.editor.before_key = self._take
+        composer.editor.before_key = self._handle_composer_key
         review.drawn = self.refresh_request
 
     @property
-    def _shown(self) -> tuple[str, PermissionRequest] | None:
+    def _oldest_request(self) -> tuple[str, PermissionRequest] | None:
         """Return the key and the oldest permission request; None if there is none."""
         return next(iter(self._state.permissions.asked.items()), None)
 
     def refresh_request(self) -> None:
         """Show the current request, or hide the bar."""
-        shown = self._shown
-        self._elsewhere = shown is not None and self._is_beside() and self._review.shows_whole_request(shown[0])
-        form = None if shown is None else self._state.permissions.selected_form(shown[0])
-        if self.guard.set_subject((shown, form, self._elsewhere)):
-            self._forget()
+        request = self._oldest_request
+        self._is_request_in_review = (
+            request is not None and self._is_beside() and self._review.shows_whole_request(request[0])
+        )
+        form = None if request is None else self._state.permissions.selected_form(request[0])
+        if self.guard.set_subject((request, form, self._is_request_in_review)):
+            self._cancel_pending_answer()
             self.sight.mark_not_painted()
-        if (shown is not None) != bool(self.display):
-            self.display = shown is not None
+        if (request is not None) != bool(self.display):
+            self.display = request is not None
         self.refresh(layout=True)
 
     def require_repaint(self) -> None:
@@ -132,19 +134,19 @@ class PermissionBar(ComposerQuestionBar, ClickTargets):
     def handle_text_change(self) -> None:
         """Show or hide the keys, because the composer's text has changed."""
         if self._composer.is_empty:
-            self._why_not = ""
-        if self._shown is not None:
+            self._reason_key_was_text = ""
+        if self._oldest_request is not None:
             self.refresh(layout=True)
 
     # Drawing
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """Return the height of the whole request."""
-        return len(self._lines(width))
+        return len(self._content_lines(width))
 
     def render(self) -> Content:
         """Return the request and the keys that answer it."""
-        return Content("\n").join(self._lines(self.content_size.width))
+        return Content("\n").join(self._content_lines(self.content_size.width))
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """Draw the lines; if the whole bar is drawn, record that the user can see it."""
@@ -158,138 +160,147 @@ class PermissionBar(ComposerQuestionBar, ClickTargets):
         self.sight.mark_not_painted()
         self.refresh()
 
-    def _lines(self, width: int) -> list[Content]:
-        if self._shown is None or width < 1:
+    def _content_lines(self, width: int) -> list[Content]:
+        if self._oldest_request is None or width < 1:
             return []
-        key, asked = self._shown
-        where = "" if asked.kind == "server" else f"  in {describe_request_folder(asked)}"
-        title = Content.assemble(safe_content(asked.title, "bold"), (where, QUIET_STYLE))
-        detail = [] if self._elsewhere else self._detail(asked, width)
-        notes = [] if self._elsewhere else [safe_content(note, QUIET_STYLE) for note in asked.notes[:1]]
-        return [title, *detail, *notes, *self._keys(key, asked, width)]
+        key, request = self._oldest_request
+        folder_text = "" if request.kind == "server" else f"  in {describe_request_folder(request)}"
+        title = Content.assemble(safe_content(request.title, "bold"), (folder_text, QUIET_STYLE))
+        detail = [] if self._is_request_in_review else self._detail_lines(request, width)
+        notes = [] if self._is_request_in_review else [safe_content(note, QUIET_STYLE) for note in request.notes[:1]]
+        return [title, *detail, *notes, *self._key_lines(key, request, width)]
 
-    def _detail(self, asked: PermissionRequest, width: int) -> list[Content]:
-        rows = wrap_words(asked.detail, max(2, width - 2))
-        most = self._most_rows
-        shown = rows if len(rows) <= most else rows[: most - 1]
-        lines = [Content.styled(f"  {row}", "bold $text-warning") for row in shown]
-        if len(shown) < len(rows):
-            lines.append(Content.styled(f"  … {len(rows) - len(shown)} more lines", QUIET_STYLE))
+    def _detail_lines(self, request: PermissionRequest, width: int) -> list[Content]:
+        rows = wrap_words(request.detail, max(2, width - 2))
+        max_rows = self._max_detail_rows
+        shown_rows = rows if len(rows) <= max_rows else rows[: max_rows - 1]
+        lines = [Content.styled(f"  {row}", "bold $text-warning") for row in shown_rows]
+        if len(shown_rows) < len(rows):
+            lines.append(Content.styled(f"  … {len(rows) - len(shown_rows)} more lines", QUIET_STYLE))
         return lines
 
     @property
-    def _most_rows(self) -> int:
-        return max(2, int(self.app.size.height * _SHARE) - 3)
+    def _max_detail_rows(self) -> int:
+        return max(2, int(self.app.size.height * _MAX_HEIGHT_SHARE) - 3)
 
     @property
     def _is_cut(self) -> bool:
-        shown = self._shown
-        if shown is None or self._elsewhere:
+        request = self._oldest_request
+        if request is None or self._is_request_in_review:
             return False
-        return len(wrap_words(shown[1].detail, max(2, self.content_size.width - 2))) > self._most_rows
+        return len(wrap_words(request[1].detail, max(2, self.content_size.width - 2))) > self._max_detail_rows
 
-    def _keys(self, key: str, asked: PermissionRequest, width: int) -> list[Content]:
-        review = first_key_name("app.focus_approvals", self._review.keymap)
-        yes, no = _WORDS.get(asked.kind, ("allow once", "deny"))
-        words = {"approve": yes, "deny": no, "allow_session": "allow for this session"}
-        if self._typed is not None:
-            said = words[self._typed.action].capitalize()
-            return [Content.styled(f"{said}, unless another key follows.", "bold $text-warning")]
+    def _key_lines(self, key: str, request: PermissionRequest, width: int) -> list[Content]:
+        review_key = first_key_name("app.focus_approvals", self._review.keymap)
+        yes, no = _YES_NO_LABELS.get(request.kind, ("allow once", "deny"))
+        labels = {"approve": yes, "deny": no, "allow_session": "allow for this session"}
+        if self._pending_answer is not None:
+            text = labels[self._pending_answer.action].capitalize()
+            return [Content.styled(f"{text}, unless another key follows.", "bold $text-warning")]
         if not self._composer.is_empty:
-            why = f"{self._why_not} " if self._why_not else ""
-            said = f"{why}Keys answer while nothing is written here; {review} leads to the review."
-            return [safe_content(line, QUIET_STYLE) for line in wrap_words(said, width)]
-        lasting = self._can("allow_session") and not self._is_cut
+            reason = f"{self._reason_key_was_text} " if self._reason_key_was_text else ""
+            text = f"{reason}Keys answer while nothing is written here; {review_key} leads to the review."
+            return [safe_content(line, QUIET_STYLE) for line in wrap_words(text, width)]
+        can_last = self._can_answer("allow_session") and not self._is_cut
         offered = [("approve", "$success"), ("deny", "$error"), ("allow_session", "$success")]
-        dead = {"approve"} if self._is_cut else set()
-        dead |= set() if lasting else {"allow_session"}
+        hidden = {"approve"} if self._is_cut else set()
+        hidden |= set() if can_last else {"allow_session"}
         key_of = self._review.key_of_action
-        chips = [make_chip(key_of, one, words[one], colour) for one, colour in offered if one not in dead]
+        chips = [
+            make_chip(key_of, action, labels[action], colour) for action, colour in offered if action not in hidden
+        ]
         form = self._state.permissions.selected_form(key)
         lines = [Content("   ").join(chips)]
-        if lasting and form is not None:
+        if can_last and form is not None:
             lines.append(
                 Content.assemble(
-                    (f"{key_of('allow_session')} allows ", QUIET_STYLE), describe_permission_scope(asked, form)
+                    (f"{key_of('allow_session')} allows ", QUIET_STYLE), describe_permission_scope(request, form)
                 )
             )
         if self._is_cut:
-            lines.append(Content.styled(f"{_TOO_LONG} {review} shows it, and takes a yes.", QUIET_STYLE))
+            lines.append(Content.styled(f"{_TOO_LONG_MESSAGE} {review_key} shows it, and takes a yes.", QUIET_STYLE))
         return [line.truncate(width, ellipsis=True) for line in lines]
 
-    def _keys_of(self, action: str) -> Sequence[str]:
+    def _keys_for_action(self, action: str) -> Sequence[str]:
         return effective_keys(
             next(one for one in actions_in_scope("review") if one.handler == action), self._review.keymap
         )
 
-    def _can(self, action: str) -> bool:
+    def _can_answer(self, action: str) -> bool:
         """Return whether an action can answer the request."""
-        shown = self._shown
-        if shown is None:
+        request = self._oldest_request
+        if request is None:
             return False
-        of_this = ReviewState(permissions=self._state.permissions, current=shown[0])
-        return is_action_available(action, of_this, None)
+        request_state = ReviewState(permissions=self._state.permissions, current=request[0])
+        return is_action_available(action, request_state, None)
 
     # Keys
 
-    def _take(self, event: events.Key) -> bool:
+    def _handle_composer_key(self, event: events.Key) -> bool:
         """Check a key of the composer before it is written; return True to drop the key."""
-        if self._typed is not None:
+        if self._pending_answer is not None:
             if event.key == "enter":
                 # Enter would send the key as a message.
                 return True
-            self._forget()
-        elif (shown := self._shown) is not None and (action := self._answer_of(event)):
-            self._why_not = self._why_text(event, action)
-            if not self._why_not:
+            self._cancel_pending_answer()
+        elif (request := self._oldest_request) is not None and (action := self._action_for_key(event)):
+            self._reason_key_was_text = self._reason_key_is_text(event, action)
+            if not self._reason_key_was_text:
                 loop = asyncio.get_running_loop()
-                timer = loop.call_later(self.alone_seconds, self.call_later, self._decide)
-                self._typed = _Typed(action, event.character or "", shown[0], timer)
+                timer = loop.call_later(self.alone_seconds, self.call_later, self._send_pending_answer)
+                self._pending_answer = _PendingAnswer(action, event.character or "", request[0], timer)
                 self.refresh(layout=True)
         return False
 
-    def _answer_of(self, event: events.Key) -> str:
+    def _action_for_key(self, event: events.Key) -> str:
         """Return the action for a key; empty if the key cannot answer."""
         vim = self._composer.editor.vim
         if not self._composer.is_empty or not event.is_printable or (vim is not None and not vim.is_inserting):
             return ""
         names = {event.key, event.character}
-        return next((one for one in _ANSWERS if self._can(one) and not names.isdisjoint(self._keys_of(one))), "")
+        return next(
+            (
+                action
+                for action in _ANSWERING_ACTIONS
+                if self._can_answer(action) and not names.isdisjoint(self._keys_for_action(action))
+            ),
+            "",
+        )
 
-    def _why_text(self, event: events.Key, action: str) -> str:
+    def _reason_key_is_text(self, event: events.Key, action: str) -> str:
         """Return why a key is treated as text; empty if it may answer."""
         if isinstance(event, JoinedKey):
             return JOINED_KEYS_MESSAGE
         if not self._composer.editor.is_quiet:
-            return _WRITING
+            return _WRITING_MESSAGE
         if action != "deny" and self._is_cut:
-            return _TOO_LONG
+            return _TOO_LONG_MESSAGE
         if not self.guard.is_over:
             return self.guard.why
-        return "" if self._is_seen else _TOO_EARLY
+        return "" if self._is_seen else _TOO_EARLY_MESSAGE
 
     @property
     def _is_seen(self) -> bool:
         """Return whether the whole request was on the screen when the key or click came."""
-        came = input_arrival_time(self.app)
-        return self.sight.was_on_screen_at(came) and (
-            not self._elsewhere or self._review.readiness.picture_clock.was_on_screen_at(came)
+        arrived = input_arrival_time(self.app)
+        return self.sight.was_on_screen_at(arrived) and (
+            not self._is_request_in_review or self._review.readiness.picture_clock.was_on_screen_at(arrived)
         )
 
-    def _decide(self) -> None:
+    def _send_pending_answer(self) -> None:
         """Answer the request, because no other key followed."""
-        typed, editor = self._typed, self._composer.editor
-        self._forget()
-        if typed is None or self._shown is None or self._shown[0] != typed.key:
+        answer, editor = self._pending_answer, self._composer.editor
+        self._cancel_pending_answer()
+        if answer is None or self._oldest_request is None or self._oldest_request[0] != answer.key:
             return
-        if editor.text == typed.character and editor.has_focus and self.app.screen is self.screen:
+        if editor.text == answer.character and editor.has_focus and self.app.screen is self.screen:
             self._composer.draft = ""
-            self._review.answer_by_name(typed.key, typed.action)
+            self._review.answer_by_name(answer.key, answer.action)
 
-    def _forget(self) -> None:
-        if self._typed is not None:
-            self._typed.timer.cancel()
-            self._typed = None
+    def _cancel_pending_answer(self) -> None:
+        if self._pending_answer is not None:
+            self._pending_answer.timer.cancel()
+            self._pending_answer = None
             self.refresh(layout=True)
 
     # Mouse
@@ -300,5 +311,5 @@ class PermissionBar(ComposerQuestionBar, ClickTargets):
 
     async def click_target(self, target: str) -> None:
         """Answer at once, if the request was on the screen for long enough."""
-        if (shown := self._shown) is not None and self.guard.is_over and self._is_seen:
-            self._review.answer_by_name(shown[0], target)
+        if (request := self._oldest_request) is not None and self.guard.is_over and self._is_seen:
+            self._review.answer_by_name(request[0], target)

@@ -66,16 +66,16 @@ from widgets.review.diff_preview_controller import DiffPreviewController, writte
 from widgets.review.review_wording import ACTION_META_KEY, question_line, safe_content
 from widgets.review.review_writing import AUTHOR_TEXT_KEY, FeedbackField, ReviewTextController
 
-_GO_HERE = next(action for action in actions_in_scope("app") if action.id == "app.focus_approvals")
-_TAKE_BACK = frozenset({"undo", "redo"})
-_LEAST = Size(40, 12)
+_FOCUS_REVIEW_ACTION = next(action for action in actions_in_scope("app") if action.id == "app.focus_approvals")
+_REVERSAL_ACTIONS = frozenset({"undo", "redo"})
+_MIN_TERMINAL_SIZE = Size(40, 12)
 """Minimum size of the terminal for a review."""
-_A_LITTLE = 0.05
+_EXTRA_DIM_SECONDS = 0.05
 """Seconds that the dimmed look of the keys may last longer than the grace period."""
-_OF_DIFF = frozenset(action.handler for action in actions_in_scope("diff"))
-_FIELD_CLOSED = "The field was closed just now. Press the key again."
+_DIFF_ACTIONS = frozenset(action.handler for action in actions_in_scope("diff"))
+_FIELD_CLOSED_MESSAGE = "The field was closed just now. Press the key again."
 """Shown when the user keeps typing after a field was closed; these keys decide nothing."""
-_UNTIL_SEEN = 1.0
+_MAX_PAINT_WAIT_SECONDS = 1.0
 """Maximum seconds to wait for the painted screen before a command from the palette runs."""
 
 
@@ -135,14 +135,14 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
         self.drawn: Callable[[], None] = lambda: None
         """Called after each redraw."""
         self._had_focus = False
-        self._possible: frozenset[tuple[str, str | None]] = frozenset()
+        self._available_actions: frozenset[tuple[str, str | None]] = frozenset()
         """The available actions and their titles at the latest redraw."""
         self._keys = dict(keys or {})
         """The user's keys, by action id."""
-        self._held_action: str | None = None
+        self._pressed_chip_action: str | None = None
         """The action of the chip on which the mouse button was pressed."""
-        self._could_ask = False
-        self._unseen_wanted = ""
+        self._was_able_to_ask = False
+        self._proposal_to_show_unseen = ""
         """Id of the proposal whose first unseen line is shown when its diff is loaded."""
 
     def compose(self) -> ComposeResult:
@@ -152,7 +152,9 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
         yield self.feedback_field
         yield self.approval_pane
         yield Static(
-            f"too small to review\n{_LEAST.width}x{_LEAST.height} is the least", id="too-small", markup=False
+            f"too small to review\n{_MIN_TERMINAL_SIZE.width}x{_MIN_TERMINAL_SIZE.height} is the least",
+            id="too-small",
+            markup=False,
         )
 
     def on_mount(self) -> None:
@@ -173,22 +175,22 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
     @property
     def is_too_small(self) -> bool:
         """Return whether the terminal is too small to show the subject of a decision."""
-        return self.app.size.width < _LEAST.width or self.app.size.height < _LEAST.height
+        return self.app.size.width < _MIN_TERMINAL_SIZE.width or self.app.size.height < _MIN_TERMINAL_SIZE.height
 
     # Called by the app
 
     def set_proposals(self, proposals: Sequence[Proposal]) -> None:
         """Replace all pending and recent proposals; feedback on proposals decided elsewhere goes to the composer."""
-        before = self.state.current
-        known = set(self.state.listed_keys)
+        previous = self.state.current
+        known_keys = set(self.state.listed_keys)
         self.state.update_proposals(
             proposals, attended=self.is_mounted and (self.has_review_focus or self.is_writing)
         )
-        if not known.issuperset(self.state.waiting_keys):
+        if not known_keys.issuperset(self.state.waiting_keys):
             # A new item waits: the outcome of an earlier decision is outdated.
             self.approval_pane.show_outcome(None)
         self.verdict_handler.update_proposals()
-        if self.state.current != before:
+        if self.state.current != previous:
             self.show_current_item()
         else:
             self.preview.update_shown_proposal()
@@ -199,9 +201,9 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
         """Take requested diffs, and request the side questions; ignore the diffs if another proposal is shown."""
         if self.preview.show_requested_diffs(proposal_id, diffs):
             self.redraw()
-            if self._unseen_wanted == proposal_id:
+            if self._proposal_to_show_unseen == proposal_id:
                 self.call_after_refresh(self.view.action_next_unseen)
-            self._unseen_wanted = ""
+            self._proposal_to_show_unseen = ""
         self.post_message(review_messages.ThreadsWanted(proposal_id))
 
     def set_version_diffs(self, proposal_id: str, diffs: Sequence[FileDiff]) -> None:
@@ -303,8 +305,8 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
 
     def restore_notes(self, notes: Mapping[str, UnfinishedReview]) -> None:
         """Restore unfinished reviews after a restart, by proposal."""
-        for key, begun in notes.items():
-            self.state.restore_notes(key, begun)
+        for key, unfinished in notes.items():
+            self.state.restore_notes(key, unfinished)
         self.preview.mark_chosen_hunks()
         self.preview.show_notes()
         self.redraw()
@@ -312,9 +314,9 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
     def restore_seen(self, stored: Mapping[str, Mapping[str, bytes]]) -> None:
         """Add the lines that were seen in other windows and earlier runs."""
         tracker, proposal = self.state.seen_tracker, self.state.proposal
-        before = tracker.seen_lines(proposal).lines if proposal is not None else 0
+        count_before = tracker.seen_lines(proposal).lines if proposal is not None else 0
         tracker.restore(stored)
-        if proposal is not None and tracker.seen_lines(proposal).lines != before:
+        if proposal is not None and tracker.seen_lines(proposal).lines != count_before:
             self.view.seen_recorder.update_counted_lines()
             self.redraw()
 
@@ -347,8 +349,10 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
         """
         if problem:
             self.verdict_handler.on_decision_failed()
-        words = None if reversal is None else lambda: f"{self.keys_leading_to(reversal[0])} {reversal[1]}."
-        self.approval_pane.show_outcome(safe_content(text), problem=problem, passing=passing, reversal_hint=words)
+        reversal_hint = None if reversal is None else lambda: f"{self.keys_leading_to(reversal[0])} {reversal[1]}."
+        self.approval_pane.show_outcome(
+            safe_content(text), problem=problem, passing=passing, reversal_hint=reversal_hint
+        )
 
     def show_notice(self, text: str) -> None:
         """Show in one line why something was not done; remove the line if the text is empty."""
@@ -393,11 +397,11 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
     def redraw(self) -> None:
         """Redraw everything and update the available keys; start a grace period if the decision's subject changed."""
         state, question, proposal = self.state, self.verdict_handler.question, self.state.proposal
-        item = (state.current, proposal and proposal.revision, proposal and written_versions(proposal.files))
-        shown = proposal is not None and self.preview.is_showing_approvable_diff(proposal)
-        chosen = state.chosen.chosen_part(proposal).hunks if proposal is not None else ()
-        self.readiness.choice_guard.set_subject(item)
-        changed = self.readiness.guard.set_subject((item, shown, chosen, state.form, question))
+        shown_item = (state.current, proposal and proposal.revision, proposal and written_versions(proposal.files))
+        is_diff_shown = proposal is not None and self.preview.is_showing_approvable_diff(proposal)
+        chosen_hunks = state.chosen.chosen_part(proposal).hunks if proposal is not None else ()
+        self.readiness.choice_guard.set_subject(shown_item)
+        changed = self.readiness.guard.set_subject((shown_item, is_diff_shown, chosen_hunks, state.form, question))
         if changed or not state.queue_number(state.current):
             self._dim_keys()
         if changed:
@@ -405,19 +409,19 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
         self.redraw_approvals()
         self.diff_pane.set_title(self.preview.title, self.preview.origin)
         self.approval_pane.set_class(self.feedback_field.is_open, "-writing")
-        offered = (
-            one
-            for one in DECIDING_ACTIONS | SHAPING_ACTIONS | CHECK_ACTIONS
-            if is_action_available(one, state, question)
+        actions = (
+            action
+            for action in DECIDING_ACTIONS | SHAPING_ACTIONS | CHECK_ACTIONS
+            if is_action_available(action, state, question)
         )
-        possible = frozenset((one, self.title_of(one)) for one in offered)
-        if possible != self._possible:
-            self._possible = possible
+        available = frozenset((action, self.title_of(action)) for action in actions)
+        if available != self._available_actions:
+            self._available_actions = available
             self.refresh_bindings()
         self.drawn()
         self.ask_panel.show_marks()
-        if self.ask_panel.can_ask != self._could_ask:
-            self._could_ask = self.ask_panel.can_ask
+        if self.ask_panel.can_ask != self._was_able_to_ask:
+            self._was_able_to_ask = self.ask_panel.can_ask
             self.refresh_bindings()
 
     def redraw_approvals(self) -> None:
@@ -467,13 +471,13 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
 
     def _dim_keys(self) -> None:
         """Show the decision keys as inactive during the grace period."""
-        waits = self.state.queue_number(self.state.current) > 0
-        self.approval_pane.set_class(waits, "-changed")
-        if waits:
+        is_waiting = self.state.queue_number(self.state.current) > 0
+        self.approval_pane.set_class(is_waiting, "-changed")
+        if is_waiting:
             # A Textual timer that is already late when it starts never fires.
-            asyncio.get_running_loop().call_later(GRACE_SECONDS + _A_LITTLE, self._end_grace)
+            asyncio.get_running_loop().call_later(GRACE_SECONDS + _EXTRA_DIM_SECONDS, self._end_dimming)
 
-    def _end_grace(self) -> None:
+    def _end_dimming(self) -> None:
         if self.readiness.guard.is_over:
             self.approval_pane.remove_class("-changed")
 
@@ -501,40 +505,40 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
         return (
             self.key_of_action(action)
             if self.has_review_focus
-            else f"{self._first_key(_GO_HERE)} {self.key_of_action(action)}"
+            else f"{self._first_key(_FOCUS_REVIEW_ACTION)} {self.key_of_action(action)}"
         )
 
     def _key_in_headline(self, action: str) -> str:
         # After a decision, the focus may be in the composer, where the undo key would be typed as text.
-        return self.keys_leading_to(action) if action in _TAKE_BACK else self.key_of_action(action)
+        return self.keys_leading_to(action) if action in _REVERSAL_ACTIONS else self.key_of_action(action)
 
     def _first_key(self, action: Action) -> str:
         return key_name(effective_keys(action, self._keys)[0])
 
     @on(DiffView.CameOnScreen)
     @on(ReviewQueue.DecidedToggled)
-    def _count_unseen(self) -> None:
+    def _update_unseen_count(self) -> None:
         if self.verdict_handler.refresh_question():
             self.redraw()
         else:
             self.redraw_approvals()
 
     @on(DiffView.OrderWanted)
-    def _turn_order(self) -> None:
+    def _toggle_order(self) -> None:
         self.show_notice(self.preview.toggle_order())
         self.redraw()
 
     @on(DiffView.NothingUnseen)
     def _go_to_next_unread(self) -> None:
         """Show the next proposal with unseen lines, at its first unseen line; if there is none, show a notice."""
-        if (key := self.state.next_unread) and self._choosable is not None:
-            self._unseen_wanted = key
+        if (key := self.state.next_unread) and self._proposal_open_to_choice is not None:
+            self._proposal_to_show_unseen = key
             self.show_item(key)
         else:
             self.approval_pane.show_outcome(safe_content("Everything that would be written has been on screen."))
 
     @on(DiffView.NoteClicked)
-    def _tick(self, event: DiffView.NoteClicked) -> None:
+    def _toggle_note(self, event: DiffView.NoteClicked) -> None:
         if event.key == AUTHOR_TEXT_KEY:
             self.preview.toggle_description()
             return
@@ -543,11 +547,11 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
         self.preview.show_notes()
 
     @on(ReviewQueue.Picked)
-    def _pick(self, event: ReviewQueue.Picked) -> None:
+    def _show_picked_item(self, event: ReviewQueue.Picked) -> None:
         self.show_item(event.key)
 
     @on(Splitter.Dragged)
-    def _drag(self, event: Splitter.Dragged) -> None:
+    def _resize_list(self, event: Splitter.Dragged) -> None:
         event.stop()
         self.approval_pane.set_list_height(max(4, min(self.region.bottom - event.screen_y - 1, self.size.height - 6)))
 
@@ -556,16 +560,16 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
     def is_key_active(self, *names: str | None) -> bool:
         """Return whether a key, by any of its names, has an effect here now."""
         return any(
-            not {*names}.isdisjoint(effective_keys(action, self._keys)) and self._is_live(action.handler)
+            not {*names}.isdisjoint(effective_keys(action, self._keys)) and self._is_action_available(action.handler)
             for action in actions_in_scope("app", "review", "diff", "files", "approval")
         )
 
-    def _is_live(self, action: str) -> bool:
+    def _is_action_available(self, action: str) -> bool:
         return action not in DECIDING_ACTIONS | SHAPING_ACTIONS | CHECK_ACTIONS or is_action_available(
             action, self.state, self.verdict_handler.question
         )
 
-    def _ready(self, guard: GracePeriod | None = None, *, writes: bool = False) -> bool:
+    def _accepts_key(self, guard: GracePeriod | None = None, *, writes: bool = False) -> bool:
         """Return whether a decision key counts now; if not, show why and restart the grace period.
 
         The restart matters after an `r` that came too early: the user may type on for a field that did not open.
@@ -585,16 +589,16 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
             self.approval_pane.show_outcome(safe_content(why_not), problem=True, of_key=True)
         return not why_not
 
-    def _decides(self, *, writes: bool = False) -> bool:
+    def _accepts_decision_key(self, *, writes: bool = False) -> bool:
         """Return whether a decision key applies to the shown item; show an open permission request first."""
-        return self._ready(writes=writes) and not self.show_permission()
+        return self._accepts_key(writes=writes) and not self.show_permission()
 
     @property
-    def _choosable(self) -> Proposal | None:
+    def _proposal_open_to_choice(self) -> Proposal | None:
         """Return the shown proposal if it is pending, no question is open, and no versions are compared."""
         proposal = self.state.proposal
-        free = self.verdict_handler.question is None and not self.preview.comparing
-        return proposal if proposal is not None and proposal.state.is_pending and free else None
+        can_choose = self.verdict_handler.question is None and not self.preview.comparing
+        return proposal if proposal is not None and proposal.state.is_pending and can_choose else None
 
     # Checks
 
@@ -625,31 +629,31 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
         If tests do not notice a hunk or do not run a line, that is not an error yet. Then the text becomes a draft,
         and the user decides whether to send it.
         """
-        proposal = self._choosable
+        proposal = self._proposal_open_to_choice
         # Proposals that are on disk already are reverted with another key, which says what would be lost.
         if (
             proposal is None
             or proposal.on_disk
-            or not self._decides()
+            or not self._accepts_decision_key()
             or self.verdict_handler.refuse_if_busy(proposal)
         ):
             return
         if not self.preview.is_showing_approvable_diff(proposal):
             return
-        checked, found = self.state.checks.get(proposal.id), self.state.evidence.get(proposal.id)
-        red = findings_as_feedback(checked) if checked is not None else ""
-        unheld = hunks_unnoticed_by_tests_as_feedback(found, self.preview.diffs) if found is not None else ""
-        uncovered = uncovered_lines_as_feedback(checked) if checked is not None and not red else ""
-        if unheld or uncovered:
-            self._open_draft(proposal, "\n\n".join(filter(None, (red, unheld, uncovered))))
-        elif red:
-            self.verdict_handler.deny_with_feedback(proposal, red)
+        checks, evidence = self.state.checks.get(proposal.id), self.state.evidence.get(proposal.id)
+        failures = findings_as_feedback(checks) if checks is not None else ""
+        unnoticed = hunks_unnoticed_by_tests_as_feedback(evidence, self.preview.diffs) if evidence is not None else ""
+        uncovered = uncovered_lines_as_feedback(checks) if checks is not None and not failures else ""
+        if unnoticed or uncovered:
+            self._append_to_feedback_draft(proposal, "\n\n".join(filter(None, (failures, unnoticed, uncovered))))
+        elif failures:
+            self.verdict_handler.deny_with_feedback(proposal, failures)
 
-    def _open_draft(self, proposal: Proposal, text: str) -> None:
+    def _append_to_feedback_draft(self, proposal: Proposal, text: str) -> None:
         """Append a text to the feedback draft, unless the draft contains it, and open the field."""
-        before = self.state.review_drafts.drafts.get(proposal.id, "").rstrip()
-        if text not in before:
-            self.text_controller.save_draft(proposal.id, "\n\n".join(filter(None, (before, text))))
+        draft = self.state.review_drafts.drafts.get(proposal.id, "").rstrip()
+        if text not in draft:
+            self.text_controller.save_draft(proposal.id, "\n\n".join(filter(None, (draft, text))))
         self.text_controller.open_feedback_field()
         self.approval_pane.set_class(self.feedback_field.is_open, "-writing")
 
@@ -658,7 +662,7 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Return whether an action is possible now; decision keys need the focus and something to decide."""
         if action in DECIDING_ACTIONS | SHAPING_ACTIONS | CHECK_ACTIONS:
-            return self.has_review_focus and self._is_live(action)
+            return self.has_review_focus and self._is_action_available(action)
         match action:
             case "in_diff":
                 return self.has_review_focus and self.view.check_action(str(parameters[0]), ())
@@ -670,19 +674,19 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
 
     def action_approve(self) -> None:
         """Approve the chosen hunks, allow the request, or confirm the question."""
-        if not self._decides():
+        if not self._accepts_decision_key():
             return
         if (question := self.verdict_handler.question) is not None:
             if question.ids:
                 self.verdict_handler.decide_proposals(question.action, question.ids)
         elif self.state.permission_request is not None:
-            self._allow(PermissionDuration.ONCE)
+            self._allow_request(PermissionDuration.ONCE)
         else:
             self._approve("approve")
 
     def action_approve_and_continue(self) -> None:
         """Approve the chosen hunks, and let the model continue."""
-        if self._decides() and self.verdict_handler.question is None:
+        if self._accepts_decision_key() and self.verdict_handler.question is None:
             self._approve("approve_and_continue")
 
     def _approve(self, action: Literal["approve", "approve_and_continue"]) -> None:
@@ -697,10 +701,10 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
         if self.verdict_handler.question is not None:
             self.verdict_handler.show_question(None)
             return
-        if not self._decides():
+        if not self._accepts_decision_key():
             return
         if self.state.permission_request is not None:
-            self._refuse(self.state.current)
+            self._deny_request(self.state.current)
             return
         proposal = self.state.proposal
         if proposal is not None and not self.verdict_handler.refuse_if_busy(proposal):
@@ -709,7 +713,7 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
 
     def action_approve_all(self) -> None:
         """Ask to approve all proposals; if that question is open, also approve those that it excludes."""
-        if not self._decides():
+        if not self._accepts_decision_key():
             return
         if (question := self.verdict_handler.question) is not None:
             if question.named:
@@ -722,14 +726,14 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
 
     def action_deny_all(self) -> None:
         """Ask to deny all proposals."""
-        if self._decides() and self.verdict_handler.question is None:
+        if self._accepts_decision_key() and self.verdict_handler.question is None:
             self.verdict_handler.handle_verdict(judge_deny_all(self.state))
 
     def action_deny_hunk(self) -> None:
         """Deny only the hunk at the cursor."""
-        if not self._decides():
+        if not self._accepts_decision_key():
             return
-        proposal, hunk = self._choosable, self.view.cursor.hunk
+        proposal, hunk = self._proposal_open_to_choice, self.view.cursor.hunk
         if (
             hunk is not None
             and hunk.state is HunkState.PENDING
@@ -740,13 +744,13 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
 
     def action_allow_session(self) -> None:
         """Allow the request and everything that matches the shown form (else only the same call) in this session."""
-        if self._decides() and self.state.permission_request is not None:
-            self._allow(PermissionDuration.SESSION)
+        if self._accepts_decision_key() and self.state.permission_request is not None:
+            self._allow_request(PermissionDuration.SESSION)
 
     def action_allow_project(self) -> None:
         """Allow the request and everything that matches the shown form in this project, until it is revoked."""
-        if self._decides() and self.state.form is not None:
-            self._allow(PermissionDuration.PROJECT)
+        if self._accepts_decision_key() and self.state.form is not None:
+            self._allow_request(PermissionDuration.PROJECT)
 
     def action_narrower(self) -> None:
         """Allow less: add one word to the form."""
@@ -758,16 +762,16 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
         self.state.permissions.narrow_form(self.state.current, -1)
         self.redraw()
 
-    def _allow(self, span: PermissionDuration) -> None:
+    def _allow_request(self, duration: PermissionDuration) -> None:
         if self.view.first_unread_line is not None:
             self.show_notice(f"Not all of it has been on screen: {self.key_of_action('next_unseen')} goes on.")
             return
-        form = None if span is PermissionDuration.ONCE else self.state.form
-        self._answer(self.state.current, PermissionAnswer(allowed=True, duration=span, form=form))
+        form = None if duration is PermissionDuration.ONCE else self.state.form
+        self._answer_request(self.state.current, PermissionAnswer(allowed=True, duration=duration, form=form))
 
     def action_undo(self) -> None:
         """Undo the decision on the shown proposal, or the last decision."""
-        if not self._decides() or self.verdict_handler.question is not None:
+        if not self._accepts_decision_key() or self.verdict_handler.question is not None:
             return
         if (proposal := self.state.undo_target) is not None:
             # Show the proposal, so that the redo key applies to it.
@@ -778,7 +782,7 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
     def action_redo(self) -> None:
         """Repeat a decision that was undone."""
         if (
-            self._decides()
+            self._accepts_decision_key()
             and self.verdict_handler.question is None
             and (proposal := self.state.redo_target) is not None
         ):
@@ -790,18 +794,18 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
         if key not in self.state.permissions.asked:
             return
         if action == "deny":
-            self._refuse(key)
+            self._deny_request(key)
             return
-        span = PermissionDuration.SESSION if action == "allow_session" else PermissionDuration.ONCE
-        form = None if span is PermissionDuration.ONCE else self.state.permissions.selected_form(key)
-        self._answer(key, PermissionAnswer(allowed=True, duration=span, form=form))
+        duration = PermissionDuration.SESSION if action == "allow_session" else PermissionDuration.ONCE
+        form = None if duration is PermissionDuration.ONCE else self.state.permissions.selected_form(key)
+        self._answer_request(key, PermissionAnswer(allowed=True, duration=duration, form=form))
 
-    def _refuse(self, key: str) -> None:
+    def _deny_request(self, key: str) -> None:
         """Deny the request with the text that the user has written about it."""
-        words = self.text_controller.collect_feedback(key)
-        self._answer(key, PermissionAnswer(allowed=False, feedback=words.feedback), words.mentions)
+        feedback = self.text_controller.collect_feedback(key)
+        self._answer_request(key, PermissionAnswer(allowed=False, feedback=feedback.feedback), feedback.mentions)
 
-    def _answer(self, key: str, answer: PermissionAnswer, mentions: tuple[Mention, ...] = ()) -> None:
+    def _answer_request(self, key: str, answer: PermissionAnswer, mentions: tuple[Mention, ...] = ()) -> None:
         self.post_message(review_messages.PermissionAnswered(key, answer, mentions))
         self.remove_permission_request(key)
 
@@ -821,14 +825,14 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
                 "for a moment. Press the key again."
             )
             if event.character == self.key_of_action("undo") and self.state.recent:
-                leads_there = self.key_of_action("next_proposal")
+                next_key = self.key_of_action("next_proposal")
                 self.show_notice(
-                    f"To undo what was decided earlier or elsewhere, show it first: {leads_there} leads there."
+                    f"To undo what was decided earlier or elsewhere, show it first: {next_key} leads there."
                 )
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """Remember the chip on which a click begins."""
-        self._held_action = event.style.meta.get(ACTION_META_KEY)
+        self._pressed_chip_action = event.style.meta.get(ACTION_META_KEY)
 
     async def on_click(self, event: events.Click) -> None:
         """Run the action of the clicked chip, and focus the diff if the review has no focus.
@@ -836,26 +840,26 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
         The click must begin and end on the same chip: selecting text, or leaving the chip with the mouse, decides
         nothing.
         """
-        action, self._held_action = self._held_action, None
+        action, self._pressed_chip_action = self._pressed_chip_action, None
         if action is None or event.button != MAIN_BUTTON or event.style.meta.get(ACTION_META_KEY) != action:
             return
         event.stop()
         if not self.has_review_focus:
             self.screen.set_focus(self.view)
-        await self._perform_by_name(action)
+        await self._run_named_action(action)
 
-    async def _perform_by_name(self, action: str) -> None:
+    async def _run_named_action(self, action: str) -> None:
         self.readiness.named = True
         try:
-            await self.run_action(f"in_diff({action!r})" if action in _OF_DIFF else action)
+            await self.run_action(f"in_diff({action!r})" if action in _DIFF_ACTIONS else action)
         finally:
             self.readiness.named = False
 
     async def perform_action(self, action: str) -> None:
         """Run an action from the command palette when its subject is on the screen."""
         self.require_repaint()
-        await self.readiness.picture_clock.wait_until_on_screen(_UNTIL_SEEN)
-        await self._perform_by_name(action)
+        await self.readiness.picture_clock.wait_until_on_screen(_MAX_PAINT_WAIT_SECONDS)
+        await self._run_named_action(action)
 
     async def action_in_diff(self, action: str) -> None:
         """Focus the diff and run an action of it, also from the queue or the list of files."""
@@ -867,14 +871,14 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
     def action_toggle_hunk(self) -> None:
         """Include or exclude the hunk at the cursor, or the picked lines."""
         if (picked := self.view.picked_lines()) is not None:
-            self._toggle_picked(picked)
+            self._toggle_picked_lines(picked)
             return
         if self.view.line_selection.start is not None:
             self.show_notice("No changed line is picked.")
             return
         hunk = self.view.cursor.hunk
         if hunk is not None:
-            self._toggle([hunk.id])
+            self._toggle_hunks([hunk.id])
 
     def action_toggle_file(self) -> None:
         """Include or exclude all hunks of the file."""
@@ -882,15 +886,15 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
             change = self.view.diffs[self.view.cursor.file_index].change
             if not change.hunks:
                 self.show_notice("This file is decided with the proposal as a whole.")
-            self._toggle([hunk.id for hunk in change.hunks])
+            self._toggle_hunks([hunk.id for hunk in change.hunks])
 
     @on(DiffView.HunkClicked)
-    def _toggle_clicked(self, event: DiffView.HunkClicked) -> None:
-        self._toggle([event.hunk])
+    def _toggle_clicked_hunk(self, event: DiffView.HunkClicked) -> None:
+        self._toggle_hunks([event.hunk])
 
-    def _toggle(self, ids: Sequence[str]) -> None:
-        proposal = self._choosable
-        if proposal is None or not self._ready(self.readiness.choice_guard):
+    def _toggle_hunks(self, ids: Sequence[str]) -> None:
+        proposal = self._proposal_open_to_choice
+        if proposal is None or not self._accepts_key(self.readiness.choice_guard):
             return
         self.show_notice("")
         self.state.chosen.toggle(proposal, [hunk for hunk in proposal.hunks if hunk.id in ids])
@@ -898,15 +902,15 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
         self.preview.mark_left_out_hunks()
         self.redraw()
 
-    def _toggle_picked(self, picked: PickedLines) -> None:
+    def _toggle_picked_lines(self, picked: PickedLines) -> None:
         if picked.hunks == picked.whole:
             self.view.end_picking()
-            self._toggle(sorted(picked.hunks))
+            self._toggle_hunks(sorted(picked.hunks))
             return
-        proposal = self._choosable
+        proposal = self._proposal_open_to_choice
         if (
             proposal
-            and self._ready(self.readiness.choice_guard)
+            and self._accepts_key(self.readiness.choice_guard)
             and self.preview.is_showing_approvable_diff(proposal)
         ):
             self.show_notice("")
@@ -916,7 +920,7 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
     def action_edit(self) -> None:
         """Request the editor for the proposed text of the file at the cursor."""
         proposal = self.state.proposal
-        if proposal is not None and proposal.state.is_pending and self.view.diffs and self._ready():
+        if proposal is not None and proposal.state.is_pending and self.view.diffs and self._accepts_key():
             path = self.view.diffs[self.view.cursor.file_index].change.path
             self.post_message(review_messages.Edit(proposal.id, path, self._line_at_cursor()))
 
@@ -934,16 +938,16 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
             self.show_current_item()
 
     def action_next_proposal(self) -> None:
-        self._step(1)
+        self._show_neighbour(1)
 
     def action_previous_proposal(self) -> None:
-        self._step(-1)
+        self._show_neighbour(-1)
 
-    def _step(self, by: int) -> None:
+    def _show_neighbour(self, offset: int) -> None:
         keys = self.state.listed_keys
         if keys:
-            at = keys.index(self.state.current) + by if self.state.current in keys else 0
-            self.show_item(keys[max(0, min(at, len(keys) - 1))])
+            index = keys.index(self.state.current) + offset if self.state.current in keys else 0
+            self.show_item(keys[max(0, min(index, len(keys) - 1))])
 
     def action_full_screen(self) -> None:
         """Give the review the whole screen, or end that."""
@@ -963,20 +967,20 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
 
     def action_request_changes(self) -> None:
         """Open the field for feedback; sending the feedback denies the proposal."""
-        if not self._decides(writes=True) or self.verdict_handler.question is not None:
+        if not self._accepts_decision_key(writes=True) or self.verdict_handler.question is not None:
             return
         if self.text_controller.open_feedback_field():
             self.show_notice("")
         self.approval_pane.set_class(self.feedback_field.is_open, "-writing")
 
     @on(WritingField.Typed, "#feedback")
-    def _keep_draft(self, event: WritingField.Typed) -> None:
+    def _save_feedback_draft(self, event: WritingField.Typed) -> None:
         self.text_controller.save_draft(event.subject, event.text)
         if self.verdict_handler.question is not None:
             self.verdict_handler.show_question(None)
 
     @on(WritingField.Closed, "#feedback")
-    def _put_aside(self, event: WritingField.Closed) -> None:
+    def _close_feedback_field(self, event: WritingField.Closed) -> None:
         self.text_controller.save_draft(event.subject, event.draft)
         self._end_writing()
         self.text_controller.close_field(event.subject)
@@ -987,7 +991,7 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
         self.text_controller.save_draft(key, event.text)
         self._end_writing()
         if key in self.state.permissions.asked:
-            self._refuse(key)
+            self._deny_request(key)
             return
         proposal = self.state.get(key)
         if proposal is None or not proposal.state.is_pending:
@@ -1003,21 +1007,21 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
     def _end_writing(self) -> None:
         self.approval_pane.remove_class("-writing")
         self.screen.set_focus(self.view)
-        self.restart_grace_period(_FIELD_CLOSED)
+        self.restart_grace_period(_FIELD_CLOSED_MESSAGE)
         self.show_permission()
 
     @on(DiffPane.CommentEdited)
-    def _take_comment(self, event: DiffPane.CommentEdited) -> None:
+    def _apply_comment(self, event: DiffPane.CommentEdited) -> None:
         self.text_controller.apply_comment(event, self.preview.diffs)
         if event.saved:
-            self.restart_grace_period(_FIELD_CLOSED)
+            self.restart_grace_period(_FIELD_CLOSED_MESSAGE)
             self.preview.mark_chosen_hunks()
         else:
             self.preview.restore_drafts(event.proposal)
         self.redraw_approvals()
 
     @on(WritingField.Closed, "#comment")
-    def _put_comment_aside(self) -> None:
+    def _close_comment_field(self) -> None:
         self.text_controller.release_orphaned_feedback()
         self.show_permission()
 
@@ -1030,7 +1034,7 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
         self.show_notice("" if opened else "There is no proposal on the screen to ask about.")
 
     @on(DiffView.ViewMoved)
-    def _follow_view(self) -> None:
+    def _go_to_requested_thread(self) -> None:
         self.ask_panel.go_to_requested_thread()
 
     def show_thread(self, anchor: ThreadAnchor) -> None:
@@ -1044,7 +1048,7 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
         self.refresh_bindings()
 
     @on(AskPanel.Closed)
-    def _leave_thread(self, event: AskPanel.Closed) -> None:
+    def _close_thread(self, event: AskPanel.Closed) -> None:
         event.stop()
         self._end_asking()
         self.show_permission()
@@ -1058,17 +1062,17 @@ class ReviewPane(Column, HasKeyTitles, ShowsOwnActionKeys):
     @on(AskPanel.FeedbackWanted)
     def _make_feedback(self, event: AskPanel.FeedbackWanted) -> None:
         event.stop()
-        place, answered = (
+        anchor, exchanges = (
             event.anchor,
-            [one for one in self.ask_panel.threads.exchanges_at(event.anchor) if one.answer_text],
+            [exchange for exchange in self.ask_panel.threads.exchanges_at(event.anchor) if exchange.answer_text],
         )
-        proposal = self.state.get(place.proposal)
+        proposal = self.state.get(anchor.proposal)
         if proposal is None or not proposal.state.is_pending or not self.state.is_listed(proposal.id):
-            self.show_notice(f"{place.proposal} is decided, or not listed here: nobody would get the feedback.")
+            self.show_notice(f"{anchor.proposal} is decided, or not listed here: nobody would get the feedback.")
             return
         self._end_asking()
         self.show_item(proposal.id)
-        self._open_draft(proposal, exchange_as_feedback(answered[-1]))
+        self._append_to_feedback_draft(proposal, exchange_as_feedback(exchanges[-1]))
 
     @on(Transcript.LinkOpened)
     def _open_link(self, event: Transcript.LinkOpened) -> None:

@@ -30,16 +30,16 @@ _STATE_GLYPHS: Mapping[ProposalState, tuple[str, str]] = {
     ProposalState.FAILED: ("!", "$text-error"),
 }
 """Sign and colour of each state."""
-_IN_PART = ("◐", "$text-success")
+_DENIED_IN_PART_GLYPH = ("◐", "$text-success")
 
-_COUNT_CELLS = 9
+_CHANGE_COUNT_CELLS = 9
 """Cells for the change counts of a row, so that the summaries are aligned."""
 
 QUIET_STYLE = "$foreground 60%"
-_ANEW = "ask for a new version"
-_GAP = "   "
+_REQUEST_VERSION_LABEL = "ask for a new version"
+_KEY_GAP = "   "
 """Between two keys only; `drop_keys_to_fit` cuts a line there."""
-_LEAST_TITLE = 16
+_MIN_TITLE_CELLS = 16
 """Minimum cells for a title; if fewer are left beside the facts, the facts go to the next line."""
 
 ACTION_META_KEY = "review_action"
@@ -51,7 +51,7 @@ KeyNameOf = Callable[[str], str]
 
 def state_glyph(proposal: Proposal) -> tuple[str, str]:
     """Return the sign and colour of a proposal's state."""
-    return _IN_PART if proposal.is_denied_in_part else _STATE_GLYPHS[proposal.state]
+    return _DENIED_IN_PART_GLYPH if proposal.is_denied_in_part else _STATE_GLYPHS[proposal.state]
 
 
 def safe_content(text: str, style: str = "") -> Content:
@@ -87,17 +87,17 @@ def proposal_row(state: ReviewState, proposal: Proposal) -> Content:
     """Return the queue row of a proposal; facts come before the summary, because the end may be cut."""
     glyph, colour = state_glyph(proposal)
     part = state.chosen.chosen_part(proposal)
-    quiet = "" if proposal.state.is_pending else QUIET_STYLE
-    shown = (part.added, part.removed) if proposal.state.is_pending else (proposal.added, proposal.removed)
+    title_style = "" if proposal.state.is_pending else QUIET_STYLE
+    counts = (part.added, part.removed) if proposal.state.is_pending else (proposal.added, proposal.removed)
     head = Content.assemble(
         (f"{glyph} ", f"bold {colour}"),
         (f"{proposal.id:<4} ", "bold" if proposal.state.is_pending else QUIET_STYLE),
-        (numbers := format_change_counts(*shown)),
-        " " * max(2, _COUNT_CELLS - numbers.cell_length),
+        (counts_text := format_change_counts(*counts)),
+        " " * max(2, _CHANGE_COUNT_CELLS - counts_text.cell_length),
     )
     facts = [
         *proposal_details(state, proposal),
-        proposal_title(proposal, quiet),
+        proposal_title(proposal, title_style),
         first_file_names(proposal).stylize(QUIET_STYLE),
     ]
     return head + Content("  ").join(facts)
@@ -108,8 +108,8 @@ def proposal_details(state: ReviewState, proposal: Proposal, *, reason: bool = T
     facts: list[Content] = []
     if proposal.origin.label in state.origins.told_apart:
         facts.append(safe_content(proposal.origin.label, "$text-accent"))
-    said_below = proposal.state is ProposalState.STALE and not reason
-    if proposal.state is not ProposalState.PENDING and not said_below:
+    omits_state = proposal.state is ProposalState.STALE and not reason
+    if proposal.state is not ProposalState.PENDING and not omits_state:
         facts.append(Content.styled(describe_review_state(proposal), state_glyph(proposal)[1]))
     if proposal.supersedes:
         facts.append(Content(f"v{proposal.version} of {proposal.supersedes}"))
@@ -130,8 +130,8 @@ def proposal_details(state: ReviewState, proposal: Proposal, *, reason: bool = T
         facts.append(Content.styled("re-based", "$text-warning"))
     if any(hunk.repeat_of for hunk in proposal.hunks):
         facts.append(Content.styled("repeats a denied edit", "$text-warning"))
-    if remarks := state.review_drafts.remarks.get(proposal.id):
-        facts.append(Content.styled(format_count(len(remarks), "comment"), "$text-accent"))
+    if comments := state.review_drafts.remarks.get(proposal.id):
+        facts.append(Content.styled(format_count(len(comments), "comment"), "$text-accent"))
     if reason and proposal.reason:
         facts.append(safe_content(proposal.reason))
     return [fact.stylize_before(QUIET_STYLE) for fact in facts]
@@ -148,11 +148,15 @@ def permission_row(state: ReviewState, key: str) -> Content:
     """Return the queue row of a permission request; omit the detail if the large pane shows it."""
     permission_request = state.permissions.asked[key]
     glyph = "$" if permission_request.kind == "command" else "?"
-    row = Content.assemble((f"{glyph} ", "bold $text-warning"), safe_content(permission_request.title, "bold"))
-    return row if key == state.current else Content.assemble(row, "  ", (_asked(permission_request), QUIET_STYLE))
+    line = Content.assemble((f"{glyph} ", "bold $text-warning"), safe_content(permission_request.title, "bold"))
+    return (
+        line
+        if key == state.current
+        else Content.assemble(line, "  ", (_request_line(permission_request), QUIET_STYLE))
+    )
 
 
-def _asked(permission_request: PermissionRequest) -> str:
+def _request_line(permission_request: PermissionRequest) -> str:
     """Return the request as one line; for an MCP server's tool, only the first line, without the arguments."""
     detail = permission_request.detail
     return display_text(detail.partition("\n")[0] if permission_request.kind == "server" else detail).text
@@ -160,7 +164,7 @@ def _asked(permission_request: PermissionRequest) -> str:
 
 def drop_keys_to_fit(line: Content, width: int) -> Content:
     """Return a line without the keys at its end that do not fit."""
-    while line.cell_length > width and (gap := line.plain.rfind(_GAP)) > 0:
+    while line.cell_length > width and (gap := line.plain.rfind(_KEY_GAP)) > 0:
         line = line[:gap]
     return line
 
@@ -183,61 +187,66 @@ class HeadlineSpace:
     """The check results, if all passed and they are short."""
 
 
-_UNKNOWN_ROOM = HeadlineSpace()
+_UNKNOWN_SPACE = HeadlineSpace()
 
 
-def shows_title(state: ReviewState, proposal: Proposal, lines: Iterable[Content], room: HeadlineSpace) -> bool:
+def shows_title(state: ReviewState, proposal: Proposal, lines: Iterable[Content], space: HeadlineSpace) -> bool:
     """Return whether a proposal's whole summary is visible: in its list row, or else on the lines above the list."""
-    if not room.width:
+    if not space.width:
         return True
-    if not room.listed:
+    if not space.listed:
         return any(proposal_title(proposal).plain in line.plain for line in lines)
-    names = first_file_names(proposal).cell_length + 2
-    return proposal_row(state, proposal).cell_length - names <= room.width
+    file_names_cells = first_file_names(proposal).cell_length + 2
+    return proposal_row(state, proposal).cell_length - file_names_cells <= space.width
 
 
-def current_item_lines(state: ReviewState, key: KeyNameOf, room: HeadlineSpace = _UNKNOWN_ROOM) -> list[Content]:
+def current_item_lines(state: ReviewState, key: KeyNameOf, space: HeadlineSpace = _UNKNOWN_SPACE) -> list[Content]:
     """Return the lines about the current item: what waits, what would change, and the keys for yes and no."""
     proposal = state.proposal
     if permission_request := state.permission_request:
-        return _confirmation_lines(state, permission_request, key, room)
+        return _confirmation_lines(state, permission_request, key, space)
     if proposal is None:
-        return [_nothing(state)]
-    if room.comparing:
+        return [_empty_review_line(state)]
+    if space.comparing:
         return _comparing_lines(proposal, key)
     if proposal.state.is_pending:
-        return _waiting_lines(state, proposal, key, room)
-    lines = _decided_lines(state, proposal, key, room)
+        return _waiting_lines(state, proposal, key, space)
+    lines = _decided_lines(state, proposal, key, space)
     # Another line already shows the outcome.
-    return lines[1:] or lines if room.is_outcome_shown else lines
+    return lines[1:] or lines if space.is_outcome_shown else lines
 
 
-def _waiting_lines(state: ReviewState, proposal: Proposal, key: KeyNameOf, room: HeadlineSpace) -> list[Content]:
-    facts = _facts(state, proposal, key, room)
-    if room.listed:
-        place = f"{state.queue_number(proposal.id)} of {state.waiting_count} waiting"
+def _waiting_lines(state: ReviewState, proposal: Proposal, key: KeyNameOf, space: HeadlineSpace) -> list[Content]:
+    facts = _proposal_facts(state, proposal, key, space)
+    if space.listed:
+        position = f"{state.queue_number(proposal.id)} of {state.waiting_count} waiting"
         lines = wrap_parts_into_lines(
-            [Content.assemble((f"{proposal.id}  ", "bold $text-accent"), (place, QUIET_STYLE)), *facts], room.width
+            [Content.assemble((f"{proposal.id}  ", "bold $text-accent"), (position, QUIET_STYLE)), *facts],
+            space.width,
         )
     else:
-        lines = _title_line(proposal, facts, room.width)
+        lines = _title_line(proposal, facts, space.width)
     if not can_be_approved(proposal):
-        why = safe_content(proposal.reason or "the files changed on disk")
-        lines.append(Content.assemble(("Stale: ", "bold $text-warning"), why))
+        reason = safe_content(proposal.reason or "the files changed on disk")
+        lines.append(Content.assemble(("Stale: ", "bold $text-warning"), reason))
     elif state.chosen.chosen_part(proposal).is_empty:
         lines.append(Content.styled("No hunk is chosen: nothing would change.", "$text-warning"))
-    keys = _permission_chip(state, key, room) if state.has_hidden_permission else _keys(state, proposal, key)
+    keys = (
+        _permission_chip(state, key, space)
+        if state.has_hidden_permission
+        else _decision_key_row(state, proposal, key)
+    )
     return [*lines, keys]
 
 
 def _title_line(proposal: Proposal, facts: Sequence[Content], width: int) -> list[Content]:
     """Return `P1 Keep the moon's time  +4 -3  2 files`; the facts may get their own lines."""
     name = Content.styled(f"{proposal.id} ", "bold $text-accent")
-    title, rest = proposal_title(proposal, "bold"), Content("  ").join(facts)
-    left = width - name.cell_length - rest.cell_length - 2
-    if not width or left >= min(_LEAST_TITLE, title.cell_length):
-        shown = title.truncate(left, ellipsis=True) if width else title
-        return [Content("  ").join([name + shown, rest])]
+    title, facts_text = proposal_title(proposal, "bold"), Content("  ").join(facts)
+    title_cells = width - name.cell_length - facts_text.cell_length - 2
+    if not width or title_cells >= min(_MIN_TITLE_CELLS, title.cell_length):
+        shown_title = title.truncate(title_cells, ellipsis=True) if width else title
+        return [Content("  ").join([name + shown_title, facts_text])]
     return [name + title.truncate(width - name.cell_length, ellipsis=True), *wrap_parts_into_lines(facts, width)]
 
 
@@ -253,22 +262,22 @@ def wrap_parts_into_lines(parts: Sequence[Content], width: int, gap: str = "  ")
     return lines
 
 
-def _facts(state: ReviewState, proposal: Proposal, key: KeyNameOf, room: HeadlineSpace) -> list[Content]:
+def _proposal_facts(state: ReviewState, proposal: Proposal, key: KeyNameOf, space: HeadlineSpace) -> list[Content]:
     """Return the facts: what would change, what is special about it, and how much is unseen."""
     part = state.chosen.chosen_part(proposal)
     facts = (
         []
-        if room.listed
+        if space.listed
         else [*proposal_details(state, proposal, reason=False), format_change_counts(part.added, part.removed)]
     )
     if proposal.on_disk:
         facts.append(Content("on disk already"))
     facts.append(Content.styled(format_count(part.files, "file"), QUIET_STYLE))
-    if room.checks is not None:
-        facts.append(room.checks)
+    if space.checks is not None:
+        facts.append(space.checks)
     if can_be_approved(proposal) and (unseen := state.unseen_parts(proposal)):
-        what = f"{unseen.lines:,}" if unseen.lines else format_count(len(unseen.paths), "file")
-        facts.append(make_chip(key, "next_unseen", f"{what} unseen", "$foreground 40%"))
+        unseen_text = f"{unseen.lines:,}" if unseen.lines else format_count(len(unseen.paths), "file")
+        facts.append(make_chip(key, "next_unseen", f"{unseen_text} unseen", "$foreground 40%"))
     if proposal.supersedes:
         facts.append(make_chip(key, "toggle_versions", f"changes since {proposal.supersedes}", "$foreground 40%"))
     if only := state.origins.only:
@@ -276,38 +285,40 @@ def _facts(state: ReviewState, proposal: Proposal, key: KeyNameOf, room: Headlin
     return facts
 
 
-def _keys(state: ReviewState, proposal: Proposal, key: KeyNameOf) -> Content:
+def _decision_key_row(state: ReviewState, proposal: Proposal, key: KeyNameOf) -> Content:
     """Return the keys that decide on a proposal, with their labels."""
     part = state.chosen.chosen_part(proposal)
     verb = decision_verbs(proposal)
-    deny = ("deny", f"{verb.deny}{_with_words(state, proposal, None)}", "$error")
+    deny = ("deny", f"{verb.deny}{_feedback_phrase(state, proposal, None)}", "$error")
     if not can_be_approved(proposal):
         if proposal.on_disk:
             return Content()
-        return _chips(key, ("edit", "resolve", "$success"), deny, ("request_changes", _ANEW, "$primary"))
+        return _chip_row(
+            key, ("edit", "resolve", "$success"), deny, ("request_changes", _REQUEST_VERSION_LABEL, "$primary")
+        )
     request = ("request_changes", verb.request, "$primary")
     toggle = ("toggle_hunk", "hunk in/out", "$foreground 40%")
     if part.is_empty:
-        return _chips(key, deny, request, toggle)
-    said = _with_words(state, proposal, part.decided_hunks)
-    words = f"{verb.approve}{said}" if part.is_all else f"{verb.approve} the chosen{said}"
-    goes_on = state.continues_when_empty and part.is_all and len(state.waiting) == 1
-    return _chips(
+        return _chip_row(key, deny, request, toggle)
+    with_feedback = _feedback_phrase(state, proposal, part.decided_hunks)
+    label = f"{verb.approve}{with_feedback}" if part.is_all else f"{verb.approve} the chosen{with_feedback}"
+    also_continues = state.continues_when_empty and part.is_all and len(state.waiting) == 1
+    return _chip_row(
         key,
-        ("approve", f"{words}, go on" if goes_on else words, "$success"),
+        ("approve", f"{label}, go on" if also_continues else label, "$success"),
         deny,
         request,
-        *(() if goes_on or said else [("approve_and_continue", verb.go_on, "$success")]),
+        *(() if also_continues or with_feedback else [("approve_and_continue", verb.go_on, "$success")]),
         toggle,
     )
 
 
-def _with_words(state: ReviewState, proposal: Proposal, hunks: tuple[str, ...] | None) -> str:
+def _feedback_phrase(state: ReviewState, proposal: Proposal, hunks: tuple[str, ...] | None) -> str:
     """Return a phrase about the feedback that will be sent with the decision; empty if there is none."""
-    words = state.review_drafts.feedback_for(proposal, hunks)
-    if words.feedback.strip():
+    feedback = state.review_drafts.feedback_for(proposal, hunks)
+    if feedback.feedback.strip():
         return " with your words"
-    return f" with {format_count(len(words.comments), 'comment')}" if words.comments else ""
+    return f" with {format_count(len(feedback.comments), 'comment')}" if feedback.comments else ""
 
 
 def _comparing_lines(proposal: Proposal, key: KeyNameOf) -> list[Content]:
@@ -321,42 +332,42 @@ def _comparing_lines(proposal: Proposal, key: KeyNameOf) -> list[Content]:
         Content.styled("What changed from the one to the other; neither is on disk.", QUIET_STYLE)
         if proposal.state.is_pending
         else Content.styled("What changed from the one to the other.", QUIET_STYLE),
-        _chips(key, ("toggle_versions", f"back to {proposal.id}", "$primary")),
+        _chip_row(key, ("toggle_versions", f"back to {proposal.id}", "$primary")),
     ]
 
 
-def _permission_chip(state: ReviewState, key: KeyNameOf, room: HeadlineSpace) -> Content:
+def _permission_chip(state: ReviewState, key: KeyNameOf, space: HeadlineSpace) -> Content:
     """Return the note that a permission request is open; the keys answer it first."""
-    first = next(iter(state.permissions.asked.values()))
+    oldest = next(iter(state.permissions.asked.values()))
     return Content.assemble(
         ("! ", "bold $text-warning"),
         ("First, your permission is needed", "$text-warning"),
-        "" if room.listed else ": ",
-        "" if room.listed else _asked(first),
+        "" if space.listed else ": ",
+        "" if space.listed else _request_line(oldest),
         "  ",
         make_chip(key, "approve", "show", "$warning"),
     )
 
 
-def _decided_lines(state: ReviewState, proposal: Proposal, key: KeyNameOf, room: HeadlineSpace) -> list[Content]:
+def _decided_lines(state: ReviewState, proposal: Proposal, key: KeyNameOf, space: HeadlineSpace) -> list[Content]:
     glyph, colour = state_glyph(proposal)
-    title = Content("") if room.listed else proposal_title(proposal)
+    title = Content("") if space.listed else proposal_title(proposal)
     first = Content.assemble((f"{glyph} {proposal.id} {describe_review_state(proposal)}  ", f"bold {colour}"), title)
     if state.has_hidden_permission:
-        return [first, _permission_chip(state, key, room)]
-    words = decision_verbs(proposal)
-    back = {
+        return [first, _permission_chip(state, key, space)]
+    verbs = decision_verbs(proposal)
+    reversal = {
         ProposalState.APPLIED: ("undo", "undo"),
-        ProposalState.DENIED: ("undo", words.reopen),
-        ProposalState.UNDONE: ("redo", words.again),
+        ProposalState.DENIED: ("undo", verbs.reopen),
+        ProposalState.UNDONE: ("redo", verbs.again),
     }.get(proposal.state)
-    rest = [make_chip(key, *back)] if back else []
+    parts = [make_chip(key, *reversal)] if reversal else []
     if not state.waiting_count:
-        rest.append(_nothing(state))
-    return [first, Content(_GAP).join(rest)] if rest else [first]
+        parts.append(_empty_review_line(state))
+    return [first, Content(_KEY_GAP).join(parts)] if parts else [first]
 
 
-def _nothing(state: ReviewState) -> Content:
+def _empty_review_line(state: ReviewState) -> Content:
     """Return the line for an empty review; it mentions an open question in the chat."""
     if state.has_question_in_chat:
         return Content.styled("The model asks you, in the chat.", "$text-accent")
@@ -364,20 +375,20 @@ def _nothing(state: ReviewState) -> Content:
 
 
 def _confirmation_lines(
-    state: ReviewState, permission_request: PermissionRequest, key: KeyNameOf, room: HeadlineSpace
+    state: ReviewState, permission_request: PermissionRequest, key: KeyNameOf, space: HeadlineSpace
 ) -> list[Content]:
     """Return the keys that answer a request, and the scope of a lasting permission."""
-    yes = {"changes": "stage all", "ignored": "write it"}.get(permission_request.kind, "")
+    yes_label = {"changes": "stage all", "ignored": "write it"}.get(permission_request.kind, "")
     return [
-        *([] if room.listed else [safe_content(permission_request.title, "bold")]),
-        *[safe_content(note, QUIET_STYLE) for note in permission_request.notes[:1] if not room.notes_shown],
-        _chips(
+        *([] if space.listed else [safe_content(permission_request.title, "bold")]),
+        *[safe_content(note, QUIET_STYLE) for note in permission_request.notes[:1] if not space.notes_shown],
+        _chip_row(
             key,
-            ("approve", yes or "allow once", "$success"),
-            ("deny", "throw away" if yes else "deny", "$error"),
-            ("request_changes", f"{'throw away' if yes else 'deny'} and say why", "$primary"),
+            ("approve", yes_label or "allow once", "$success"),
+            ("deny", "throw away" if yes_label else "deny", "$error"),
+            ("request_changes", f"{'throw away' if yes_label else 'deny'} and say why", "$primary"),
         ),
-        *_lasting_lines(state, permission_request, key, room.width),
+        *_lasting_lines(state, permission_request, key, space.width),
     ]
 
 
@@ -389,33 +400,33 @@ def _lasting_lines(
         return []
     form, reason = state.form, permission_scopes(permission_request).reason
     if form is None:
-        lines = [_chips(key, ("allow_session", "just this for the whole session", "$success"))]
+        lines = [_chip_row(key, ("allow_session", "just this for the whole session", "$success"))]
         return [*lines, Content.styled(f"Not to be allowed by its form: {reason}.", QUIET_STYLE)] if reason else lines
     chips = [("allow_session", "this session", "$success"), ("allow_project", "always here", "$success")]
     if isinstance(form, CommandForm) and len(permission_scopes(permission_request).forms) > 1:
         chips += [("wider", "more", "$primary"), ("narrower", "less", "$primary")]
     parts = [
         Content.assemble(("Or ", QUIET_STYLE), describe_permission_scope(permission_request, form)),
-        _chips(key, *chips),
+        _chip_row(key, *chips),
     ]
-    line = Content(_GAP).join(parts)
+    line = Content(_KEY_GAP).join(parts)
     return [line] if not width or line.cell_length <= width else parts
 
 
 def describe_permission_scope(permission_request: PermissionRequest, form: CommandForm | ToolForm) -> Content:
     """Return the scope of a lasting permission, for example `all that begins with python3 -m`."""
     if isinstance(form, ToolForm):
-        this = Content.styled("this tool, with any arguments: ", QUIET_STYLE)
-        return Content.assemble(this, safe_content(form.tool, "bold $text-warning"))
+        tool_text = Content.styled("this tool, with any arguments: ", QUIET_STYLE)
+        return Content.assemble(tool_text, safe_content(form.tool, "bold $text-warning"))
     words = shlex.join(form.words)
     if words == permission_request.detail:
         return Content.styled("all that begins with these words" if form.open else "just this command", QUIET_STYLE)
-    which = "all that begins with " if form.open else "just "
-    return Content.assemble((which, QUIET_STYLE), safe_content(words, "bold $text-warning"))
+    extent = "all that begins with " if form.open else "just "
+    return Content.assemble((extent, QUIET_STYLE), safe_content(words, "bold $text-warning"))
 
 
-def _chips(key: KeyNameOf, *chips: tuple[str, str, str]) -> Content:
-    return Content(_GAP).join([make_chip(key, *each) for each in chips])
+def _chip_row(key: KeyNameOf, *chips: tuple[str, str, str]) -> Content:
+    return Content(_KEY_GAP).join([make_chip(key, *chip) for chip in chips])
 
 
 def question_line(question: ActionNeedsConfirmation, key: KeyNameOf) -> Content:
@@ -424,10 +435,10 @@ def question_line(question: ActionNeedsConfirmation, key: KeyNameOf) -> Content:
     if question.ids:
         answers.append(("approve", "yes", "$success"))
     if question.named:
-        also = f"also {', '.join(question.named)}" if question.ids else "approve them all the same"
-        answers.append(("approve_all", also, "$warning"))
+        all_label = f"also {', '.join(question.named)}" if question.ids else "approve them all the same"
+        answers.append(("approve_all", all_label, "$warning"))
     answers.append(("deny", "no", "$error"))
-    return Content("\n").join([safe_content(question.question, "bold"), _chips(key, *answers)])
+    return Content("\n").join([safe_content(question.question, "bold"), _chip_row(key, *answers)])
 
 
 def permission_request_notes(permission_request: PermissionRequest) -> tuple[list[NoteRow], int]:
@@ -436,15 +447,15 @@ def permission_request_notes(permission_request: PermissionRequest) -> tuple[lis
     For a command, these rows end with the command: the notes below it are the same for every command. If the pane has
     no room for all notes, the first one is shown beside the keys.
     """
-    where = "" if permission_request.kind == "server" else f" {describe_request_folder(permission_request)}"
-    asked = [
-        NoteRow(-1, f"{PERMISSION_PURPOSES[permission_request.kind]}{where}:", "warning"),
+    folder_text = "" if permission_request.kind == "server" else f" {describe_request_folder(permission_request)}"
+    request_rows = [
+        NoteRow(-1, f"{PERMISSION_PURPOSES[permission_request.kind]}{folder_text}:", "warning"),
         NoteRow(-1, "", "plain"),
         *(NoteRow(-1, f"  {line}", "plain") for line in permission_request.detail.split("\n")),
     ]
     notes = [NoteRow(-1, note, "plain") for note in permission_request.notes]
-    rows = [*asked, NoteRow(-1, "", "plain"), *notes] if notes else asked
-    return rows, len(asked if permission_request.kind in ("command", "server") else rows)
+    rows = [*request_rows, NoteRow(-1, "", "plain"), *notes] if notes else request_rows
+    return rows, len(request_rows if permission_request.kind in ("command", "server") else rows)
 
 
 def describe_request_folder(permission_request: PermissionRequest) -> str:
@@ -465,33 +476,33 @@ def check_lines(state: ReviewState, proposal: str, key: KeyNameOf, width: int, *
 
     If the width is too small, passed checks are shortened first; then the keys move to another line.
     """
-    checked = state.checks.get(proposal)
-    if checked is None:
+    checks = state.checks.get(proposal)
+    if checks is None:
         return []
-    if checked.why_not:
-        return [safe_content(f"Not checked: {checked.why_not}", "$text-warning")]
-    if not checked.results:
+    if checks.why_not:
+        return [safe_content(f"Not checked: {checks.why_not}", "$text-warning")]
+    if not checks.results:
         return []
     # New failures come first, so that they are never cut.
-    results = sorted(checked.results, key=lambda one: (not one.has_new_failure, one.outcome is None))
+    results = sorted(checks.results, key=lambda result: (not result.has_new_failure, result.outcome is None))
     chips = []
-    if keys and checked.is_running:
+    if keys and checks.is_running:
         chips.append(make_chip(key, "run_checks", "end", "$foreground 40%"))
-    if keys and checked.new_failures:
+    if keys and checks.new_failures:
         chips.append(make_chip(key, "send_findings", "send", "$primary"))
-    elif keys and checked.has_uncovered_lines:
+    elif keys and checks.has_uncovered_lines:
         chips.append(make_chip(key, "send_findings", "as feedback", "$foreground 40%"))
-    if keys and any(one.outcome is not None for one in results):
+    if keys and any(result.outcome is not None for result in results):
         chips.append(make_chip(key, "show_checks", "log", "$foreground 40%"))
-    full, brief = ([_check_result(one, key, brief=brief) for one in results] for brief in (False, True))
-    gap = Content(_GAP)
+    full, brief = ([_check_result(result, key, brief=brief) for result in results] for brief in (False, True))
+    gap = Content(_KEY_GAP)
     for parts in (full, brief):
         line = gap.join([*parts, *chips])
         if not width or line.cell_length <= width:
             return [line]
     line = gap.join(full)
     return [
-        *([line] if line.cell_length <= width else wrap_parts_into_lines(brief, width, _GAP)),
+        *([line] if line.cell_length <= width else wrap_parts_into_lines(brief, width, _KEY_GAP)),
         *([gap.join(chips)] if chips else []),
     ]
 
@@ -502,24 +513,26 @@ def _check_result(result: CheckResult, key: KeyNameOf, *, brief: bool) -> Conten
         return Content.assemble((f"{result.name} ", QUIET_STYLE), make_chip(key, action, "run", "$foreground 40%"))
     sign, colour = _CHECK_SIGNS.get(result.state, ("✗", "$text-error" if result.has_new_failure else "$text-warning"))
     if result.stale:
-        said = Content.assemble((f"{result.name} {sign} ", QUIET_STYLE)) + safe_content(
+        content = Content.assemble((f"{result.name} {sign} ", QUIET_STYLE)) + safe_content(
             result.stale if brief else result.summary, QUIET_STYLE
         )
         return (
-            said if result.when == "staged" else said + "  " + make_chip(key, "run_checks", "run", "$foreground 40%")
+            content
+            if result.when == "staged"
+            else content + "  " + make_chip(key, "run_checks", "run", "$foreground 40%")
         )
     match result.state:
         case CheckState.RUNNING:
-            words = f"{result.seconds:.0f} s" if brief else f"{result.seconds:.0f} s  {result.progress}"
+            text = f"{result.seconds:.0f} s" if brief else f"{result.seconds:.0f} s  {result.progress}"
         case CheckState.WAITING:
-            words = "waits"
+            text = "waits"
         case CheckState.PASSED if brief and not result.has_coverage_gap:
-            words = ""
+            text = ""
         case _:
-            words = result.summary
-    loud = result.state not in (CheckState.PASSED, CheckState.WAITING)
-    said = Content.assemble((f"{result.name} ", "bold"), (sign, f"bold {colour}"))
-    return said + " " + safe_content(words, colour if loud else QUIET_STYLE) if words else said
+            text = result.summary
+    is_important = result.state not in (CheckState.PASSED, CheckState.WAITING)
+    content = Content.assemble((f"{result.name} ", "bold"), (sign, f"bold {colour}"))
+    return content + " " + safe_content(text, colour if is_important else QUIET_STYLE) if text else content
 
 
 def finding_comments(checks: ProposalChecks | None, diffs: Sequence[FileDiff]) -> list[DiffComment]:
@@ -527,11 +540,13 @@ def finding_comments(checks: ProposalChecks | None, diffs: Sequence[FileDiff]) -
     if checks is None:
         return []
     files = {diff.change.path: number for number, diff in enumerate(diffs)}
-    found = []
+    comments = []
     for name, finding in checks.findings:
         file = files.get(finding.path)
         if file is not None and finding.line <= len(diffs[file].new):
-            was = "" if finding.new else "  (before, too)"
+            age_note = "" if finding.new else "  (before, too)"
             line = SourceLine(file, "new", finding.line - 1)
-            found.append(DiffComment(line, f"{name}: {finding.text}{was}", "finding" if finding.new else "known"))
-    return found
+            comments.append(
+                DiffComment(line, f"{name}: {finding.text}{age_note}", "finding" if finding.new else "known")
+            )
+    return comments

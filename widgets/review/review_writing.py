@@ -24,7 +24,7 @@ from widgets.diff.writing_field import WritingField
 from widgets.review.review_messages import FeedbackOrphaned, NotesChanged, ReviewHost
 from widgets.review.review_wording import safe_content
 
-_ANSWERS = {
+_FOLLOW_UP_PHRASES = {
     CommentFollowUp.CHANGED: "changed in v{}: ",
     CommentFollowUp.BESIDE: "not changed, but what is beside it in v{}: ",
     CommentFollowUp.SAME: "not changed in v{}: ",
@@ -40,12 +40,12 @@ AUTHOR_TEXT_KEY = "words"
 def comments_in_diffs(comments: Iterable[DraftComment], diffs: Sequence[FileDiff]) -> list[DiffComment]:
     """Return the comments on lines of these diffs."""
     files = {diff.change.path: number for number, diff in enumerate(diffs)}
-    found = []
-    for remark in comments:
-        file = files.get(remark.path)
-        if file is not None and remark.line < len(side_text(diffs[file], remark.side)):
-            found.append(DiffComment(SourceLine(file, remark.side, remark.line), remark.text))
-    return found
+    located = []
+    for comment in comments:
+        file = files.get(comment.path)
+        if file is not None and comment.line < len(side_text(diffs[file], comment.side)):
+            located.append(DiffComment(SourceLine(file, comment.side, comment.line), comment.text))
+    return located
 
 
 def notes_above_diff(
@@ -83,13 +83,13 @@ def sent_comment_notes(state: ReviewState, proposal: Proposal) -> list[NoteRow]:
     answers = state.review_drafts.answers.get(proposal.id, ())
     for number, (key, comment) in enumerate(zip(keys, comments, strict=True)):
         text = " ".join(comment.text.split())
-        became = _ANSWERS[answers[number]].format(proposal.version) if number < len(answers) else ""
+        effect = _FOLLOW_UP_PHRASES[answers[number]].format(proposal.version) if number < len(answers) else ""
         level: Literal["done", "open"] = "done" if key in state.review_drafts.answered else "open"
-        rows.append(NoteRow(-1, f"{comment.path}:{comment.line}  {became}{text}", level, key))
+        rows.append(NoteRow(-1, f"{comment.path}:{comment.line}  {effect}{text}", level, key))
     return rows
 
 
-_LISTED = 5
+_MAX_LISTED_COMMENTS = 5
 """Maximum number of comments that are listed; the others are counted."""
 
 
@@ -106,12 +106,12 @@ class FeedbackField(WritingField):
         )
         context = [
             Content.assemble(
-                safe_content(f"{remark.path}:{remark.line + 1}", "$text-accent"), "  ", safe_content(remark.text)
+                safe_content(f"{comment.path}:{comment.line + 1}", "$text-accent"), "  ", safe_content(comment.text)
             )
-            for remark in comments[:_LISTED]
+            for comment in comments[:_MAX_LISTED_COMMENTS]
         ]
-        if len(comments) > _LISTED:
-            context.append(Content(f"and {format_count(len(comments) - _LISTED, 'more comment')}"))
+        if len(comments) > _MAX_LISTED_COMMENTS:
+            context.append(Content(f"and {format_count(len(comments) - _MAX_LISTED_COMMENTS, 'more comment')}"))
         if context:
             context.append(Content("These comments are sent along; a text of your own is optional."))
         if can_ask_model_again(proposal):
@@ -168,12 +168,12 @@ class ReviewTextController:
         """Apply an edited comment; `diffs` are those of the shown proposal."""
         proposal = self._state.get(event.proposal)
         if proposal is None:
-            self._hand_on(event.text if event.saved else "")
+            self._send_to_composer(event.text if event.saved else "")
             return
-        remark = DraftComment(event.path, event.line.side, event.line.line, event.text, draft=not event.saved)
+        comment = DraftComment(event.path, event.line.side, event.line.line, event.text, draft=not event.saved)
         if proposal.id == self._state.current:
-            remark = add_quote(remark, diffs)
-        self._state.review_drafts.set_comment(proposal, remark)
+            comment = add_quote(comment, diffs)
+        self._state.review_drafts.set_comment(proposal, comment)
         self.save_text(proposal.id)
         self.release_orphaned_feedback()
 
@@ -183,21 +183,23 @@ class ReviewTextController:
         Close the fields whose text is returned.
         """
         drafts, proposal = self._state.review_drafts, self._state.get(key)
-        words = (
+        feedback = (
             ReviewFeedback(drafts.drafts.pop(key, "")) if proposal is None else drafts.pop_feedback(proposal, hunks)
         )
-        words = replace(words, mentions=self._mentioned(words))
-        if words.feedback and self._field.is_open and self._field.subject == key:
+        feedback = replace(feedback, mentions=self._find_mentions(feedback))
+        if feedback.feedback and self._field.is_open and self._field.subject == key:
             self._field.close()
-        if self._diff_pane.commented_proposal == key and not any(one.draft for one in drafts.remarks.get(key, ())):
+        if self._diff_pane.commented_proposal == key and not any(
+            comment.draft for comment in drafts.remarks.get(key, ())
+        ):
             self._diff_pane.close_comment_field()
-        return words
+        return feedback
 
-    def _mentioned(self, words: ReviewFeedback) -> tuple[Mention, ...]:
+    def _find_mentions(self, feedback: ReviewFeedback) -> tuple[Mention, ...]:
         """Return the files that the user mentions outside quoted lines."""
-        texts = (words.feedback, *(comment.text for comment in words.comments))
-        own = (line for text in texts for line in text.split("\n") if not line.lstrip().startswith(">"))
-        return self.dropped.find_mentions("\n".join(own))
+        texts = (feedback.feedback, *(comment.text for comment in feedback.comments))
+        own_lines = (line for text in texts for line in text.split("\n") if not line.lstrip().startswith(">"))
+        return self.dropped.find_mentions("\n".join(own_lines))
 
     def clear_sent_feedback(self, key: str, feedback: ReviewFeedback) -> None:
         """Clear the feedback draft: it is recorded in the log."""
@@ -214,26 +216,26 @@ class ReviewTextController:
         review_drafts = self._state.review_drafts
         for key in {*review_drafts.drafts, *review_drafts.remarks}:
             proposal = self._state.get(key)
-            if proposal is not None and not proposal.state.is_pending and not self._is_about(key):
-                self._hand_on(review_drafts.pop_feedback(proposal).text)
+            if proposal is not None and not proposal.state.is_pending and not self._is_writing_about(key):
+                self._send_to_composer(review_drafts.pop_feedback(proposal).text)
                 self.save_text(key)
 
     def close_field(self, key: str) -> None:
         """Handle the closed field; text about a permission request that is gone goes to the composer."""
         if self._state.get(key) is None and key not in self._state.permissions.asked:
-            self._hand_on(self._state.review_drafts.drafts.pop(key, ""))
+            self._send_to_composer(self._state.review_drafts.drafts.pop(key, ""))
         self.release_orphaned_feedback()
 
     def end_permission(self, key: str) -> None:
         """Move the text about a closed permission request to the composer; keep it while the field is open."""
         if not (self._field.is_open and self._field.subject == key):
-            self._hand_on(self._state.review_drafts.drafts.pop(key, ""))
+            self._send_to_composer(self._state.review_drafts.drafts.pop(key, ""))
 
-    def _hand_on(self, text: str) -> None:
+    def _send_to_composer(self, text: str) -> None:
         """Send text without a subject to the composer."""
         if text.strip():
             self._host.post_message(FeedbackOrphaned(text))
 
-    def _is_about(self, key: str) -> bool:
+    def _is_writing_about(self, key: str) -> bool:
         """Return whether the user is writing about a proposal."""
         return (self._field.is_open and self._field.subject == key) or self._diff_pane.commented_proposal == key
