@@ -14,13 +14,13 @@ from widgets.diff.line_marks import find_moved_lines
 from widgets.diff.render_context import RenderContext
 from widgets.diff.white_space import find_hidden_whitespace
 
-_SMALL_CHANGE = 400
+_MAX_SMALL_CHANGE_LINES = 400
 """Maximum number of changed lines for which moved lines are found at once, without a thread."""
 
-_SHORT_LINES = 200
+_MAX_AVERAGE_LINE_CHARACTERS = 200
 """Maximum average number of characters in these lines."""
 
-_PAUSE = 0.004
+_LAYOUT_PAUSE_SECONDS = 0.004
 """Pause between two steps of a layout, in seconds, for keys and frames."""
 
 
@@ -33,89 +33,92 @@ class BackgroundJobs:
     """
 
     def __init__(self, model: DiffModel, view: DiffViewAccess) -> None:
-        self._sheet = model
+        self._model = model
         self._view = view
-        self._waiting: dict[str, Job] = {}
-        self._lexing: RenderContext | None = None
+        self._waiting_jobs: dict[str, Job] = {}
+        self._lexed_context: RenderContext | None = None
 
     def find_moved_lines(self) -> None:
         """Find the moved lines of the shown change; at once for a small change, else in a job."""
-        self._waiting.clear()
-        scene = self._sheet.render_context
-        if _is_small(scene.diffs):
-            scene.marks.moved = find_moved_lines(scene.diffs)
+        self._waiting_jobs.clear()
+        context = self._model.render_context
+        if _is_small(context.diffs):
+            context.marks.moved = find_moved_lines(context.diffs)
         else:
-            self._waiting["inspect"] = partial(self._inspect, scene)
+            self._waiting_jobs["inspect"] = partial(self._find_moved_lines_in_thread, context)
         self.find_space_changes()
 
     def find_space_changes(self) -> None:
         """Find the white space changes to hide; at once for a small change, else in a job."""
-        sheet = self._sheet
-        if sheet.shows_white_space or sheet.hidden_space is not None:
+        model = self._model
+        if model.shows_white_space or model.hidden_space is not None:
             return
-        if _is_small(sheet.diffs):
-            sheet.hidden_space = find_hidden_whitespace(sheet.diffs)
+        if _is_small(model.diffs):
+            model.hidden_space = find_hidden_whitespace(model.diffs)
         else:
-            self._waiting["spaces"] = partial(self._find_spaces, sheet.diffs)
+            self._waiting_jobs["spaces"] = partial(self._find_space_changes_in_thread, model.diffs)
 
     def finish_layout(self) -> None:
         """Request the rest of the current layout as a job."""
-        self._waiting.pop("layout", None)
-        if not self._sheet.is_short:
-            self._waiting["layout"] = partial(self._lay_out_rest, self._sheet.rows)
+        self._waiting_jobs.pop("layout", None)
+        if not self._model.is_short:
+            self._waiting_jobs["layout"] = partial(self._lay_out_rest, self._model.rows)
 
     def has_work_after_frame(self) -> bool:
         """Return whether a job must start after this frame, for example for syntax colours."""
-        scene = self._sheet.render_context
-        if scene.syntax.has_requests and self._lexing is not scene:
-            self._lexing = scene
-            self._waiting["syntax"] = partial(self._lex, scene)
-        return bool(self._waiting and self._sheet.rows.row_count)
+        context = self._model.render_context
+        if context.syntax.has_requests and self._lexed_context is not context:
+            self._lexed_context = context
+            self._waiting_jobs["syntax"] = partial(self._lex_requested_parts, context)
+        return bool(self._waiting_jobs and self._model.rows.row_count)
 
     def start_waiting_work(self) -> None:
         """Start the requested jobs."""
-        for name, job in self._waiting.items():
+        for name, job in self._waiting_jobs.items():
             self._view.run_job(name, job)
-        self._waiting.clear()
+        self._waiting_jobs.clear()
 
-    async def _inspect(self, scene: RenderContext) -> None:
+    async def _find_moved_lines_in_thread(self, context: RenderContext) -> None:
         """Find the moved lines of a large change in a thread."""
-        moved = await asyncio.to_thread(find_moved_lines, scene.diffs)
-        if scene is self._sheet.render_context and moved:
-            scene.marks.moved = moved
+        moved = await asyncio.to_thread(find_moved_lines, context.diffs)
+        if context is self._model.render_context and moved:
+            context.marks.moved = moved
             self._view.redraw_lines()
 
-    async def _find_spaces(self, diffs: Sequence[FileDiff]) -> None:
+    async def _find_space_changes_in_thread(self, diffs: Sequence[FileDiff]) -> None:
         """Find the whitespace-only changes of a large diff in a thread."""
-        found = await asyncio.to_thread(find_hidden_whitespace, diffs)
-        if diffs is self._sheet.diffs:
-            self._sheet.hidden_space = found
+        hidden_space = await asyncio.to_thread(find_hidden_whitespace, diffs)
+        if diffs is self._model.diffs:
+            self._model.hidden_space = hidden_space
             self._view.relayout()
 
     async def _lay_out_rest(self, layout: DiffLayout) -> None:
         """Lay out the remaining rows in small steps on the event loop, and measure the width of all rows."""
-        sheet = self._sheet
-        while layout is sheet.rows and not layout.complete:
+        model = self._model
+        while layout is model.rows and not layout.complete:
             layout.lay_out_more(seconds=LAYOUT_SLICE_SECONDS)
-            await asyncio.sleep(_PAUSE)
-        if layout is not sheet.rows:
+            await asyncio.sleep(_LAYOUT_PAUSE_SECONDS)
+        if layout is not model.rows:
             return
         self._view.handle_layout_growth()
-        if not sheet.wrap:
-            cells = await asyncio.to_thread(widest_line_width, sheet.diffs, layout.segments)
-            if layout is sheet.rows:
-                sheet.record_line_width(cells)
+        if not model.wrap:
+            cells = await asyncio.to_thread(widest_line_width, model.diffs, layout.segments)
+            if layout is model.rows:
+                model.record_line_width(cells)
                 self._view.handle_layout_growth()
 
-    async def _lex(self, scene: RenderContext) -> None:
-        while scene is self._sheet.render_context and await scene.syntax.lex_requested_parts():
+    async def _lex_requested_parts(self, context: RenderContext) -> None:
+        while context is self._model.render_context and await context.syntax.lex_requested_parts():
             self._view.redraw_lines()
-        if self._lexing is scene:
-            self._lexing = None
+        if self._lexed_context is context:
+            self._lexed_context = None
 
 
 def _is_small(diffs: Sequence[FileDiff]) -> bool:
     """Return whether a change is small enough to examine without a thread."""
     texts = (text for diff in diffs for hunk in diff.change.hunks for text in hunk_texts(diff, hunk))
-    few = sum(diff.change.added + diff.change.removed for diff in diffs) <= _SMALL_CHANGE
-    return few and sum(sum(map(len, text)) for text in texts) <= _SMALL_CHANGE * _SHORT_LINES
+    has_few_lines = sum(diff.change.added + diff.change.removed for diff in diffs) <= _MAX_SMALL_CHANGE_LINES
+    return (
+        has_few_lines
+        and sum(sum(map(len, text)) for text in texts) <= _MAX_SMALL_CHANGE_LINES * _MAX_AVERAGE_LINE_CHARACTERS
+    )

@@ -31,12 +31,12 @@ CHUNK_LINES = 50
 """Number of lines that are coloured together."""
 LEAD_LINES = 60
 """Number of lines above the chunk that the lexer also reads, so that it recognises an open string."""
-_KEPT = 60
+_MAX_CACHED_CHUNKS = 60
 
-_SEPARATOR = re.compile("\r(?!\n)|[\v\f\x1c-\x1e\x85\u2028\u2029]")
+_SEPARATOR_PATTERN = re.compile("\r(?!\n)|[\v\f\x1c-\x1e\x85\u2028\u2029]")
 """Line ends for Textual's editor that are not line ends in a file."""
-_GLYPHS = {"\r": "␍", "\v": "␋", "\f": "␌", "\x1c": "␜", "\x1d": "␝", "\x1e": "␞"}
-_PRIVATE = range(0xE000, 0xF900)
+_SEPARATOR_GLYPHS = {"\r": "␍", "\v": "␋", "\f": "␌", "\x1c": "␜", "\x1d": "␝", "\x1e": "␞"}
+_PRIVATE_USE_CHARACTERS = range(0xE000, 0xF900)
 """Characters without a meaning (Unicode private use area)."""
 
 
@@ -78,13 +78,13 @@ class CodeEditor(TextArea):
     )
 
     def __init__(self, text: str, path: str) -> None:
-        self._glyphs = _glyphs_for(text)
+        self._glyphs = _choose_glyphs(text)
         shown = text.translate(self._glyphs)
         super().__init__(shown, show_line_numbers=True, tab_behavior="indent", soft_wrap=False)
         self._path = path
-        self._lexed: OrderedDict[tuple[int, tuple[str, ...]], list[tuple[StyledStretch, ...]]] = OrderedDict()
+        self._lexed_chunks: OrderedDict[tuple[int, tuple[str, ...]], list[tuple[StyledStretch, ...]]] = OrderedDict()
         """By the lines that the lexer read, so that only changed chunks are coloured again."""
-        self._colours: dict[str, Style] = {}
+        self._styles_by_kind: dict[str, Style] = {}
         self._vim: VimKeys | None = None
 
     @property
@@ -98,7 +98,7 @@ class CodeEditor(TextArea):
     @source.setter
     def source(self, text: str) -> None:
         """Set the text; line separators in it are shown as glyphs."""
-        self._glyphs = _glyphs_for(text)
+        self._glyphs = _choose_glyphs(text)
         self.text = text.translate(self._glyphs)
 
     def use_vim(self, on_mode: Callable[[str], None]) -> None:
@@ -127,8 +127,8 @@ class CodeEditor(TextArea):
         """Return a line with its syntax colours."""
         line = super().get_line(line_index)
         if len(line.plain) <= MAX_LINE_CHARACTERS:
-            for start, end, kind in self._spans(line_index):
-                line.stylize(self._style(kind), start, end)
+            for start, end, kind in self._syntax_stretches(line_index):
+                line.stylize(self._syntax_style(kind), start, end)
         return line
 
     def get_component_rich_style(self, *names: str, partial: bool = False, default: Style | None = None) -> Style:
@@ -146,38 +146,42 @@ class CodeEditor(TextArea):
 
     def notify_style_update(self) -> None:
         """Forget the colours of the previous theme."""
-        self._colours = {}
+        self._styles_by_kind = {}
         super().notify_style_update()
 
-    def _spans(self, line_index: int) -> tuple[StyledStretch, ...]:
+    def _syntax_stretches(self, line_index: int) -> tuple[StyledStretch, ...]:
         first = line_index - line_index % CHUNK_LINES
-        above = min(first, LEAD_LINES)
+        lead_count = min(first, LEAD_LINES)
         document = self.document
         last = min(document.line_count, first + CHUNK_LINES)
-        shown = tuple(document.get_line(index) for index in range(first - above, last))
-        key = (above, shown)
-        spans = self._lexed.get(key)
-        if spans is None:
-            spans = self._lexed[key] = lex_lines(self._path, shown)[above:]
-            if len(self._lexed) > _KEPT:
-                self._lexed.popitem(last=False)
-        return spans[line_index - first]
+        chunk_lines = tuple(document.get_line(index) for index in range(first - lead_count, last))
+        key = (lead_count, chunk_lines)
+        stretches = self._lexed_chunks.get(key)
+        if stretches is None:
+            stretches = self._lexed_chunks[key] = lex_lines(self._path, chunk_lines)[lead_count:]
+            if len(self._lexed_chunks) > _MAX_CACHED_CHUNKS:
+                self._lexed_chunks.popitem(last=False)
+        return stretches[line_index - first]
 
-    def _style(self, kind: str) -> Style:
-        style = self._colours.get(kind)
+    def _syntax_style(self, kind: str) -> Style:
+        style = self._styles_by_kind.get(kind)
         if style is None:
-            found = self.get_component_rich_style(kind.replace("diff--", "code--"))
-            style = self._colours[kind] = Style(color=found.color, bold=found.bold, italic=found.italic)
+            component_style = self.get_component_rich_style(kind.replace("diff--", "code--"))
+            style = self._styles_by_kind[kind] = Style(
+                color=component_style.color, bold=component_style.bold, italic=component_style.italic
+            )
         return style
 
 
-def _glyphs_for(text: str) -> dict[int, str]:
+def _choose_glyphs(text: str) -> dict[int, str]:
     """Return a glyph for each separator in a text; the text does not contain the glyphs."""
-    found: dict[int, str] = {}
-    for separator in sorted(set(_SEPARATOR.findall(text))):
-        candidates = (_GLYPHS.get(separator, "␤"), *map(chr, _PRIVATE))
-        found[ord(separator)] = next(each for each in candidates if each not in text and each not in found.values())
-    return found
+    glyphs: dict[int, str] = {}
+    for separator in sorted(set(_SEPARATOR_PATTERN.findall(text))):
+        candidates = (_SEPARATOR_GLYPHS.get(separator, "␤"), *map(chr, _PRIVATE_USE_CHARACTERS))
+        glyphs[ord(separator)] = next(
+            candidate for candidate in candidates if candidate not in text and candidate not in glyphs.values()
+        )
+    return glyphs
 
 
 class ConflictEditor(CodeEditor):
@@ -217,12 +221,12 @@ class ConflictEditor(CodeEditor):
         self.read_only = True
         self.highlight_cursor_line = False
         self._conflict = conflict
-        self._known: tuple[str, int] | None = None
+        self._styled_state: tuple[str, int] | None = None
         """The text and the cursor line for which the styles below are computed."""
         self._blocks: list[ConflictMarkerBlock] = []
         self._roles: dict[int, str] = {}
         """The component class of each line in a block."""
-        self._words: dict[int, str] = {}
+        self._marker_texts: dict[int, str] = {}
         """Text shown after a conflict marker, by line."""
 
     def show_conflict(self, conflict: FileConflict) -> None:
@@ -233,7 +237,7 @@ class ConflictEditor(CodeEditor):
     @property
     def blocks(self) -> list[ConflictMarkerBlock]:
         """Return the conflicts that are still open."""
-        self._find_blocks()
+        self._update_blocks()
         return self._blocks
 
     @property
@@ -243,15 +247,15 @@ class ConflictEditor(CodeEditor):
         blocks = self.blocks
         return next((block for block in blocks if block.end >= row), blocks[-1] if blocks else None)
 
-    def go_to_conflict(self, by: int) -> None:
+    def go_to_conflict(self, step: int) -> None:
         """Move the cursor to the next open conflict, or to the previous one with -1."""
         row = self.cursor_location[0]
-        if by > 0:
-            found = next((block for block in self.blocks if block.start > row), None)
+        if step > 0:
+            target = next((block for block in self.blocks if block.start > row), None)
         else:
-            found = next((block for block in reversed(self.blocks) if block.end < row), None)
-        if found is not None:
-            self.show_block(found)
+            target = next((block for block in reversed(self.blocks) if block.end < row), None)
+        if target is not None:
+            self.show_block(target)
 
     def show_block(self, block: ConflictMarkerBlock | None) -> None:
         """Move the cursor to a conflict and scroll its start near the top."""
@@ -279,7 +283,7 @@ class ConflictEditor(CodeEditor):
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """Find the conflicts again if the text or the cursor has changed, and render."""
-        self._find_blocks()
+        self._update_blocks()
         return super().render_lines(crop)
 
     def get_line(self, line_index: int) -> Text:
@@ -288,7 +292,7 @@ class ConflictEditor(CodeEditor):
         if (role := self._roles.get(line_index)) is not None:
             # The cursor may be behind the last character.
             line.pad_right(1)
-            line.stylize(self._style_of(role))
+            line.stylize(self._role_style(role))
         return line
 
     def render_line(self, y: int) -> Strip:
@@ -297,31 +301,39 @@ class ConflictEditor(CodeEditor):
         index = y + self.scroll_offset.y
         if (role := self._roles.get(index)) is None:
             return strip
-        used = cell_len(self.document.get_line(index).expandtabs(self.indent_width)) + 1 - self.scroll_offset.x
-        words = self._words.get(index, "") if self.read_only else ""
-        rest = Segment(words.ljust(max(0, strip.cell_length - used)), self.rich_style + self._style_of(role))
-        return Strip([*strip.crop(0, max(0, used)), rest]).adjust_cell_length(strip.cell_length)
+        used_cells = cell_len(self.document.get_line(index).expandtabs(self.indent_width)) + 1 - self.scroll_offset.x
+        marker_text = self._marker_texts.get(index, "") if self.read_only else ""
+        rest = Segment(
+            marker_text.ljust(max(0, strip.cell_length - used_cells)), self.rich_style + self._role_style(role)
+        )
+        return Strip([*strip.crop(0, max(0, used_cells)), rest]).adjust_cell_length(strip.cell_length)
 
-    def _style_of(self, role: str) -> Style:
+    def _role_style(self, role: str) -> Style:
         """Return the style of a component class; keep syntax colours if the background marks the side."""
-        found = self.get_component_rich_style(role)
+        component_style = self.get_component_rich_style(role)
         # A transparent background would show the background of the editor.
-        background = found.bgcolor if self.get_component_styles(role).background.a else None
+        background = component_style.bgcolor if self.get_component_styles(role).background.a else None
         keeps_colours = role in ("conflict--disk", "conflict--proposed") and background is not None
-        colour = None if keeps_colours else found.color
-        return Style(color=colour, bgcolor=background, bold=found.bold, italic=found.italic, reverse=found.reverse)
+        colour = None if keeps_colours else component_style.color
+        return Style(
+            color=colour,
+            bgcolor=background,
+            bold=component_style.bold,
+            italic=component_style.italic,
+            reverse=component_style.reverse,
+        )
 
-    def _find_blocks(self) -> None:
-        known = (self.text, self.cursor_location[0])
-        if known == self._known:
+    def _update_blocks(self) -> None:
+        state = (self.text, self.cursor_location[0])
+        if state == self._styled_state:
             return
-        self._known = known
-        self._blocks = self._conflict.unresolved_blocks(known[0])
-        here = self.current_block
-        self._words = {}
+        self._styled_state = state
+        self._blocks = self._conflict.unresolved_blocks(state[0])
+        current = self.current_block
+        self._marker_texts = {}
         roles: dict[int, str] = {}
         for block in self._blocks:
-            part = "-here" if block is here else "-marker"
+            part = "-here" if block is current else "-marker"
             for side, first, end in (
                 ("disk", block.start, block.base),
                 ("base", block.base, block.proposed),
@@ -330,9 +342,9 @@ class ConflictEditor(CodeEditor):
                 roles |= dict.fromkeys(range(first + 1, end), f"conflict--{side}")
                 roles[first] = f"conflict--{side}{part}"
             roles[block.end] = roles[block.proposed]
-            takes = ("  d takes this", "   p takes this") if block is here else ("", "")
-            self._words[block.start] = takes[0]
-            self._words[block.proposed] = f"{self._conflict.labels.proposed}{takes[1]}"
+            key_hints = ("  d takes this", "   p takes this") if block is current else ("", "")
+            self._marker_texts[block.start] = key_hints[0]
+            self._marker_texts[block.proposed] = f"{self._conflict.labels.proposed}{key_hints[1]}"
         if roles != self._roles:
             self._roles = roles
             self.notify_style_update()

@@ -34,17 +34,17 @@ BEFORE_EDGE, BEYOND_EDGE = "←", "→"
 UNCOVERED_SIGN = "!"
 """Shown before the sign of a line that no test runs."""
 
-_CONTINUED = " ↳ "
+_CONTINUATION_SIGN = " ↳ "
 """Shown instead of the sign on the continuation of a wrapped line."""
 
-_MATCH, _CURRENT, _UNSAFE, _TRAILING, _SELECTED, _LEFT_OUT = 1, 2, 4, 8, 16, 32
+_MATCH, _CURRENT_MATCH, _UNSAFE, _TRAILING, _SELECTED, _LEFT_OUT = 1, 2, 4, 8, 16, 32
 
 _FLAG_CLASSES = (
     (_LEFT_OUT, "diff--edge"),
     (_TRAILING, "diff--trailing"),
     (_UNSAFE, "diff--unsafe"),
     (_MATCH, "diff--match"),
-    (_CURRENT, "diff--match-current"),
+    (_CURRENT_MATCH, "diff--match-current"),
     (_SELECTED, "screen--selection"),
 )
 """Component classes of the marks over all other styles, from bottom to top."""
@@ -84,7 +84,7 @@ class CodePainter:
     """Paints the rows that show source."""
 
     def __init__(self, context: RenderContext, style: StyleOf) -> None:
-        self.scene = context
+        self.context = context
         self.style = style
 
     def paint(
@@ -97,45 +97,48 @@ class CodePainter:
         offsets: bool,
     ) -> Strip:
         """Return one terminal line of a row as a strip; with `offsets`, segments carry their text positions."""
-        width = self.scene.width
+        width = self.context.width
         plain = self.style(("diff--plain", *cursor))
         state = self.hunk_state_cells(row, part, cursor)
         if offsets:
-            state = _before(state, 0, y)
-        if not self.scene.split:
+            state = _position_before_code(state, 0, y)
+        if not self.context.split:
             side: Side = "old" if row.new is None else "new"
-            segments = [state, *self._side(row, side, (row.old, row.new), part, y, cursor, selection, offsets)]
-            return Strip(segments, self.scene.gutter + self.scene.code_width).adjust_cell_length(width, plain)
-        left = self._side(row, "old", (row.old,), part, y, cursor, selection, offsets)
-        right = self._side(row, "new", (row.new,), part, y, cursor, selection, offsets)
+            segments = [
+                state,
+                *self._side_segments(row, side, (row.old, row.new), part, y, cursor, selection, offsets),
+            ]
+            return Strip(segments, self.context.gutter + self.context.code_width).adjust_cell_length(width, plain)
+        left = self._side_segments(row, "old", (row.old,), part, y, cursor, selection, offsets)
+        right = self._side_segments(row, "new", (row.new,), part, y, cursor, selection, offsets)
         middle = Segment("│", self.style(("diff--plain", "diff--filler", *cursor)))
-        cells = 2 * (self.scene.gutter + self.scene.code_width) - 1
+        cells = 2 * (self.context.gutter + self.context.code_width) - 1
         return Strip([state, *left, middle, *right], cells).adjust_cell_length(width, plain)
 
     def hunk_state_cells(self, row: LineRow, part: int, cursor: tuple[str, ...]) -> Segment:
         """Return the two cells that show the state of the hunk."""
-        here = "›" if cursor and part == 0 else " "
+        cursor_glyph = "›" if cursor and part == 0 else " "
         if row.hunk is None:
-            return Segment(f" {here}", self.style(("diff--plain", "diff--state", *cursor)))
-        hunk = self.scene.diffs[row.file].change.hunks[row.hunk]
+            return Segment(f" {cursor_glyph}", self.style(("diff--plain", "diff--state", *cursor)))
+        hunk = self.context.diffs[row.file].change.hunks[row.hunk]
         first = row.position == 0 and part == 0
         match hunk.state:
-            case HunkState.APPLIED if self.scene.undone:
+            case HunkState.APPLIED if self.context.undone:
                 glyph, name = "↶" if first else "│", "diff--gutter"
             case HunkState.APPLIED:
                 glyph, name = "✓" if first else "│", "diff--state-done"
             case HunkState.DENIED:
                 glyph, name = "✗" if first else "┊", "diff--state-denied"
-            case _ if not self.scene.undecided:
+            case _ if not self.context.undecided:
                 glyph, name = "│", "diff--gutter"
-            case _ if hunk.id in self.scene.left_out:
+            case _ if hunk.id in self.context.left_out:
                 glyph, name = "○" if first else "┊", "diff--state-out"
             case _:
                 glyph, name = "●" if first else "┃", "diff--state"
-        mark = "↻" if first and hunk.repeat_of else here
+        mark = "↻" if first and hunk.repeat_of else cursor_glyph
         return Segment(glyph + mark, self.style(("diff--plain", name, *cursor)))
 
-    def _side(
+    def _side_segments(
         self,
         row: LineRow,
         side: Side,
@@ -150,104 +153,106 @@ class CodePainter:
         number = row.old if side == "old" else row.new
         if number is None:
             filler = self.style(("diff--plain", "diff--filler", *cursor))
-            return [Segment("╱" * (self.scene.digits + 3 + self.scene.code_width), filler)]
-        looks = self._looks(row, side, number)
-        tinted = looks.kind and not looks.dim
-        gutter = ["diff--plain", f"diff--gutter-{looks.kind}" if tinted else "diff--gutter"]
-        if looks.sign.startswith(UNCOVERED_SIGN):
+            return [Segment("╱" * (self.context.digits + 3 + self.context.code_width), filler)]
+        style = self._line_style(row, side, number)
+        has_tint = style.kind and not style.dim
+        gutter = ["diff--plain", f"diff--gutter-{style.kind}" if has_tint else "diff--gutter"]
+        if style.sign.startswith(UNCOVERED_SIGN):
             gutter.append("diff--uncovered")
         texts = [str(value + 1) if value is not None and not part else "" for value in numbers]
-        label = " ".join(text.rjust(self.scene.digits) for text in texts)
-        line = self.scene.drawn_line(row, side, number)
-        sign = looks.sign if not part else _CONTINUED if part < len(line.starts) else "   "
-        code = self._code(CodePosition(row, side, number, part, y, cursor, selection, offsets), line, looks)
+        label = " ".join(text.rjust(self.context.digits) for text in texts)
+        line = self.context.drawn_line(row, side, number)
+        sign = style.sign if not part else _CONTINUATION_SIGN if part < len(line.starts) else "   "
+        code = self._code_segments(CodePosition(row, side, number, part, y, cursor, selection, offsets), line, style)
         numbers_and_sign = Segment(f"{label}{sign}", self.style((*gutter, *cursor)))
         if offsets:
-            numbers_and_sign = _before(
-                numbers_and_sign, RIGHT_SIDE_OFFSET if self.scene.split and side == "new" else 0, y
+            numbers_and_sign = _position_before_code(
+                numbers_and_sign, RIGHT_SIDE_OFFSET if self.context.split and side == "new" else 0, y
             )
         return [numbers_and_sign, *code]
 
-    def _looks(self, row: LineRow, side: Side, number: int) -> CodeStyle:
+    def _line_style(self, row: LineRow, side: Side, number: int) -> CodeStyle:
         if row.hunk is None:
             return CodeStyle("", "   ", (), False)
-        dim = self.scene.is_left_out_row(row)
-        words, spaces = self.scene.marks.changed_words(row.file, row.hunk, side, number)
+        dim = self.context.is_left_out_row(row)
+        changed_words, only_spaces_differ = self.context.marks.changed_words(row.file, row.hunk, side, number)
         sign, kind = ("-", "removed") if side == "old" else ("+", "added")
         line = SourceLine(row.file, side, number)
-        if line in self.scene.marks.uncovered:
-            return CodeStyle(kind, f"{UNCOVERED_SIGN}{sign} ", words, dim)
-        if spaces:
-            return CodeStyle(kind, f"␣{sign} ", words, dim)
-        if line in self.scene.marks.moved:
-            since = self.scene.marks.words_changed_by_move(line)
-            return CodeStyle("moved", f"»{sign} " if side == "old" else f"«{sign} ", since, dim)
-        return CodeStyle(kind, f" {sign} ", words, dim)
+        if line in self.context.marks.uncovered:
+            return CodeStyle(kind, f"{UNCOVERED_SIGN}{sign} ", changed_words, dim)
+        if only_spaces_differ:
+            return CodeStyle(kind, f"␣{sign} ", changed_words, dim)
+        if line in self.context.marks.moved:
+            changed_by_move = self.context.marks.words_changed_by_move(line)
+            return CodeStyle("moved", f"»{sign} " if side == "old" else f"«{sign} ", changed_by_move, dim)
+        return CodeStyle(kind, f" {sign} ", changed_words, dim)
 
-    def _code(self, at: CodePosition, line: DrawnLine, looks: CodeStyle) -> list[Segment]:
+    def _code_segments(self, position: CodePosition, line: DrawnLine, style: CodeStyle) -> list[Segment]:
         """Return the visible cells of a line, with tokens, changed words, matches and the selection."""
-        width = self.scene.code_width
+        width = self.context.code_width
         shown = line.text
-        first, last, blank, before, after = self.scene.cut_wrapped_line(line, at.part)
+        first, last, blank, before, after = self.context.cut_wrapped_line(line, position.part)
         base = ["diff--plain"]
-        if looks.dim:
+        if style.dim:
             base.append("diff--left-out")
-        elif looks.kind:
-            base.append(f"diff--{looks.kind}")
-        stretches = () if looks.dim else self._stretches(shown, at, looks, first, last)
-        flags = self._flags(shown, at, looks, first, last)
-        begin = RIGHT_SIDE_OFFSET if self.scene.split and at.side == "new" else 0
+        elif style.kind:
+            base.append(f"diff--{style.kind}")
+        stretches = () if style.dim else self._visible_stretches(shown, position, style, first, last)
+        flags = self._visible_flags(shown, position, style, first, last)
+        begin = RIGHT_SIDE_OFFSET if self.context.split and position.side == "new" else 0
         column = first + begin
-        segments = self._segments(
-            shown.text[first:last], style_runs(last - first, stretches, flags), base, at, column
+        segments = self._styled_segments(
+            shown.text[first:last], style_runs(last - first, stretches, flags), base, position, column
         )
-        plain = self.style((*base, *at.cursor))
+        plain = self.style((*base, *position.cursor))
         if blank:
             gap = Segment(" " * blank, plain)
-            segments.insert(0, _before(gap, begin, at.y) if at.offsets else gap)
-        edge = self.style((*base, "diff--edge", *at.cursor)) if before or after else plain
+            segments.insert(0, _position_before_code(gap, begin, position.y) if position.offsets else gap)
+        edge = self.style((*base, "diff--edge", *position.cursor)) if before or after else plain
         if before:
             segments.insert(0, Segment(BEFORE_EDGE, edge))
         padding = width - before - blank - (shown.first_column_of(last) - shown.first_column_of(first))
-        if last == len(shown.text) and self._no_final_newline(at):
+        if last == len(shown.text) and self._lacks_final_newline(position):
             suffix = set_cell_size(" ∅ no newline at end", max(0, min(padding, 20)))
-            segments.append(Segment(suffix, self.style((*base, "diff--note", *at.cursor))))
+            segments.append(Segment(suffix, self.style((*base, "diff--note", *position.cursor))))
             padding -= len(suffix)
         if padding > after:
-            segments.append(Segment(" " * (padding - after), _placed(plain, column + last - first, at)))
+            segments.append(
+                Segment(" " * (padding - after), _with_text_position(plain, column + last - first, position))
+            )
         if after:
-            segments.append(Segment(BEYOND_EDGE, _placed(edge, column + last - first, at)))
+            segments.append(Segment(BEYOND_EDGE, _with_text_position(edge, column + last - first, position)))
         return segments
 
-    def _stretches(
-        self, shown: DisplayText, at: CodePosition, looks: CodeStyle, first: int, last: int
+    def _visible_stretches(
+        self, shown: DisplayText, position: CodePosition, style: CodeStyle, first: int, last: int
     ) -> Sequence[StyledStretch]:
         """Return the visible tokens and changed words; positions count from the first visible character."""
-        side, number = at.side, at.number
-        if at.row.hunk is None and at.row.new is not None and self._is_same(at.row):
-            side, number = "new", at.row.new
-        tokens: Sequence[StyledStretch] = self.scene.syntax.line_tokens(at.row.file, side, number)
-        words = looks.changed_words
+        side, number = position.side, position.number
+        if position.row.hunk is None and position.row.new is not None and self._has_equal_texts(position.row):
+            side, number = "new", position.row.new
+        tokens: Sequence[StyledStretch] = self.context.syntax.line_tokens(position.row.file, side, number)
+        changed_words = style.changed_words
         if shown.stops:
             tokens = [(shown.drawn_index(begin), shown.drawn_index(end), name) for begin, end, name in tokens]
-            words = [(shown.drawn_index(begin), shown.drawn_index(end)) for begin, end in words]
-        if words:
+            changed_words = [(shown.drawn_index(begin), shown.drawn_index(end)) for begin, end in changed_words]
+        if changed_words:
             tokens = overlay_stretches(
-                tokens, words, "diff--removed-word" if at.side == "old" else "diff--added-word"
+                tokens, changed_words, "diff--removed-word" if position.side == "old" else "diff--added-word"
             )
         return [(begin - first, end - first, name) for begin, end, name in clip_stretches(tokens, first, last)]
 
-    def _is_same(self, row: LineRow) -> bool:
+    def _has_equal_texts(self, row: LineRow) -> bool:
         """Return whether both texts are equal on a context row; with hidden white space they may differ."""
         file, _, _ = row.newest
         return (
             row.old is None
             or row.new is None
-            or (self.scene.line_text(file, "old", row.old) == self.scene.line_text(file, "new", row.new))
+            or (self.context.line_text(file, "old", row.old) == self.context.line_text(file, "new", row.new))
         )
 
-    def _flags(
-        self, shown: DisplayText, at: CodePosition, looks: CodeStyle, first: int, last: int
+    def _visible_flags(
+        self, shown: DisplayText, position: CodePosition, style: CodeStyle, first: int, last: int
     ) -> list[FlaggedStretch]:
         """Return the visible marks; positions count from the first visible character."""
         flags: list[FlaggedStretch] = []
@@ -259,56 +264,60 @@ class CodePainter:
 
         for begin, end in shown.gaps:
             mark(begin, end, _LEFT_OUT)
-        for begin, end in suspicious_spans(self.scene.line_text(at.row.file, at.side, at.number), shown, first, last):
+        for begin, end in suspicious_spans(
+            self.context.line_text(position.row.file, position.side, position.number), shown, first, last
+        ):
             mark(begin, end, _UNSAFE)
-        if looks.kind and at.side == "new" and last == len(shown.text):
+        if style.kind and position.side == "new" and last == len(shown.text):
             mark(len(shown.text.rstrip(" ")), len(shown.text), _TRAILING)
-        if query := self.scene.query:
-            current = _CURRENT if self.scene.found == (at.row.file, at.side, at.number) else 0
+        if query := self.context.query:
+            current = (
+                _CURRENT_MATCH if self.context.found == (position.row.file, position.side, position.number) else 0
+            )
             low = max(0, first - len(query))
             for begin in find_smartcase_matches(shown.text[low : last + len(query)], query):
                 mark(low + begin, low + begin + len(query), _MATCH | current)
-        if at.selection is not None:
-            span = selected_range(at.selection, at.y, self.scene.split, at.side)
+        if position.selection is not None:
+            span = selected_range(position.selection, position.y, self.context.split, position.side)
             if span is not None:
                 mark(span[0], len(shown.text) if span[1] < 0 else span[1], _SELECTED)
         return flags
 
-    def _segments(
-        self, text: str, pieces: Iterable[StyledRun], base: list[str], at: CodePosition, column: int
+    def _styled_segments(
+        self, text: str, runs: Iterable[StyledRun], base: list[str], position: CodePosition, column: int
     ) -> list[Segment]:
         """Return the runs of equal style as Rich segments."""
         segments: list[Segment] = []
-        for start, end, name, marked in pieces:
-            classes = (*base, name, *at.cursor) if name else (*base, *at.cursor)
-            if marked:
-                classes += tuple(name for bit, name in _FLAG_CLASSES if marked & bit)
+        for start, end, name, flags in runs:
+            classes = (*base, name, *position.cursor) if name else (*base, *position.cursor)
+            if flags:
+                classes += tuple(name for bit, name in _FLAG_CLASSES if flags & bit)
             style = self.style(classes)
-            if at.offsets:
-                style = _placed(style, column + start, at)
+            if position.offsets:
+                style = _with_text_position(style, column + start, position)
             segments.append(Segment(text[start:end], style))
         return segments
 
-    def _no_final_newline(self, at: CodePosition) -> bool:
-        diff = self.scene.diffs[at.row.file]
-        if at.side == "old":
-            return not diff.old_final_newline and at.number == len(diff.old) - 1
-        return not diff.new_final_newline and at.number == len(diff.new) - 1
+    def _lacks_final_newline(self, position: CodePosition) -> bool:
+        diff = self.context.diffs[position.row.file]
+        if position.side == "old":
+            return not diff.old_final_newline and position.number == len(diff.old) - 1
+        return not diff.new_final_newline and position.number == len(diff.new) - 1
 
 
-def _placed(style: Style, column: int, at: CodePosition) -> Style:
+def _with_text_position(style: Style, column: int, position: CodePosition) -> Style:
     """Return a style that carries the text position of a segment for the mouse, if `at.offsets` is set."""
-    return style + Style.from_meta({"offset": (column, at.y)}) if at.offsets else style
+    return style + Style.from_meta({"offset": (column, position.y)}) if position.offsets else style
 
 
-def _before(segment: Segment, column: int, y: int) -> Segment:
+def _position_before_code(segment: Segment, column: int, y: int) -> Segment:
     """Return the cells before the code, with a text position to the left of the code.
 
     A selection that begins there takes the line from its start. The position ends at least two characters before
     `column`: Textual adds one to the end of a selection, and an end of -1 would mean the end of the line.
     """
-    placed = Style.from_meta({"offset": (column - 2 - len(segment.text), y)})
-    return Segment(segment.text, segment.style + placed if segment.style else placed)
+    position_style = Style.from_meta({"offset": (column - 2 - len(segment.text), y)})
+    return Segment(segment.text, segment.style + position_style if segment.style else position_style)
 
 
 def is_right_half(column: int) -> bool:

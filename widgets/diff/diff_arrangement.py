@@ -99,7 +99,7 @@ CONTEXT_LINES = 3
 MIN_FOLD_LINES = 3
 """Shorter unchanged stretches are not folded."""
 
-_MEASURED_ROWS = 250
+_MAX_MEASURED_ROWS = 250
 """Maximum rows in a segment whose rows are measured one by one."""
 
 
@@ -112,11 +112,11 @@ class DiffComment:
     kind: CommentKind = "remark"
 
 
-class _Comments:
+class _CommentsByLine:
     """Finds comments by line."""
 
     def __init__(self, comments: Sequence[DiffComment]) -> None:
-        self.at: dict[SourceLine, list[CommentRow]] = defaultdict(list)
+        self.below: dict[SourceLine, list[CommentRow]] = defaultdict(list)
         """Comments below each line."""
         self.above: dict[SourceLine, list[CommentRow]] = {}
         """Comments above the hunk that begins with a line."""
@@ -126,8 +126,8 @@ class _Comments:
             if comment.kind in HUNK_HEAD_KINDS:
                 self.above.setdefault(comment.line, []).append(row)
             else:
-                self.at[comment.line].append(row)
-        for file, side, line in sorted(self.at):
+                self.below[comment.line].append(row)
+        for file, side, line in sorted(self.below):
             self._lines.setdefault((file, side), []).append(line)
 
     def lines(self, file: int, side: Side, among: range) -> Sequence[int]:
@@ -136,7 +136,7 @@ class _Comments:
         return lines[bisect_left(lines, among.start) : bisect_left(lines, among.stop)]
 
 
-class _Stretch(NamedTuple):
+class _UnchangedStretch(NamedTuple):
     """Lines that are equal in both texts."""
 
     file: int
@@ -150,36 +150,36 @@ class _Stretch(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Builder:
+class _SegmentBuilder:
     """Yields the segments of a change, in order."""
 
     diffs: Sequence[FileDiff]
     shape: DiffFoldState
-    comments: _Comments
+    comments: _CommentsByLine
     measure: Callable[[Row], int]
     left_out: HiddenWhitespace
     notes: Mapping[int, Sequence[NoteRow]]
 
-    def words(self, row: NoteRow | CommentRow, new_start: int, hunk: int | None = None) -> SingleSegment:
+    def note_segment(self, row: NoteRow | CommentRow, new_start: int, hunk: int | None = None) -> SingleSegment:
         """Return the segment of a note or comment, with its wrapped height."""
         segment = SingleSegment(row, new_start, hunk)
         segment.set_row_heights(self.measure)
         return segment
 
-    def change(self) -> Iterator[Segment]:
+    def segments(self) -> Iterator[Segment]:
         """Yield the segments of all files."""
         for number in range(len(self.diffs)):
             if number:
                 yield SingleSegment(BlankRow(number - 1), sys.maxsize)
-            yield from self._file(number)
+            yield from self._file_segments(number)
 
-    def _file(self, number: int) -> Iterator[Segment]:
+    def _file_segments(self, number: int) -> Iterator[Segment]:
         change = self.diffs[number].change
         yield SingleSegment(FileRow(number), -1)
         if number in self.shape.collapsed:
             return
         for note in (*file_notes(number, self.diffs[number]), *self.notes.get(number, ())):
-            yield self.words(note, -1)
+            yield self.note_segment(note, -1)
         old = new = 0
         left_out = self.left_out.parts
         spaces = False
@@ -188,43 +188,45 @@ class _Builder:
             for part in parts:
                 # Hidden changes of a hunk are shown as context, in one stretch with the unchanged lines beside them.
                 gap, first = (index, not index) if part is parts[0] else (-1 - new, False)
-                stretch = _Stretch(
+                stretch = _UnchangedStretch(
                     number, gap, old, new, part.new_start - new, spaces or part.new_start > hunk.new_start
                 )
-                yield from self._unchanged(stretch, first=first, last=False)
-                yield from self._hunk(number, index, part, above=int(part is not parts[0]))
+                yield from self._stretch_segments(stretch, first=first, last=False)
+                yield from self._hunk_segments(number, index, part, above=int(part is not parts[0]))
                 old, new = part.old_start + part.old_count, part.new_start + part.new_count
                 spaces = new < hunk.new_start + hunk.new_count
         if not change.binary:
-            gap, rest = len(change.hunks), len(self.diffs[number].new) - new
-            yield from self._unchanged(_Stretch(number, gap, old, new, rest, spaces), first=not gap, last=True)
+            gap, count_below = len(change.hunks), len(self.diffs[number].new) - new
+            yield from self._stretch_segments(
+                _UnchangedStretch(number, gap, old, new, count_below, spaces), first=not gap, last=True
+            )
 
-    def _unchanged(self, stretch: _Stretch, *, first: bool, last: bool) -> Iterator[Segment]:
+    def _stretch_segments(self, stretch: _UnchangedStretch, *, first: bool, last: bool) -> Iterator[Segment]:
         """Yield the segments of a stretch before a hunk or after the last hunk, folded if it is long."""
         file, gap, old, new, count, spaces = stretch
         head = 0 if first else CONTEXT_LINES
         tail = 0 if last else CONTEXT_LINES
         hidden = count - head - tail
-        opened = ((file, gap) in self.shape.opened) != self.shape.whole
-        untouched = first and last and hidden > 0
-        if opened or (hidden < MIN_FOLD_LINES and not untouched):
-            yield from self._context(file, old, new, count, gap)
+        is_open = ((file, gap) in self.shape.opened) != self.shape.whole
+        is_unchanged_file = first and last and hidden > 0
+        if is_open or (hidden < MIN_FOLD_LINES and not is_unchanged_file):
+            yield from self._context_segments(file, old, new, count, gap)
             return
-        yield from self._context(file, old, new, head, gap)
+        yield from self._context_segments(file, old, new, head, gap)
         yield SingleSegment(FoldRow(file, gap, new + head, hidden, spaces), new + head)
-        yield from self._context(file, old + count - tail, new + count - tail, tail, gap)
+        yield from self._context_segments(file, old + count - tail, new + count - tail, tail, gap)
 
-    def _context(self, file: int, old: int, new: int, count: int, gap: int) -> Iterator[Segment]:
+    def _context_segments(self, file: int, old: int, new: int, count: int, gap: int) -> Iterator[Segment]:
         start = new
         for line in self.comments.lines(file, "new", range(new, new + count)):
             yield ContextSegment(file, old + start - new, start, line + 1 - start, gap)
-            for remark in self.comments.at[SourceLine(file, "new", line)]:
-                yield self.words(remark, line + 1)
+            for comment in self.comments.below[SourceLine(file, "new", line)]:
+                yield self.note_segment(comment, line + 1)
             start = line + 1
         if start < new + count:
             yield ContextSegment(file, old + start - new, start, new + count - start, gap)
 
-    def _hunk(self, file: int, index: int, hunk: Hunk | HunkRange, above: int) -> Iterator[Segment]:
+    def _hunk_segments(self, file: int, index: int, hunk: Hunk | HunkRange, above: int) -> Iterator[Segment]:
         """Yield the segments of a hunk or of its part; `above` is the number of parts above it."""
         if not hunk.old_count and not hunk.new_count:
             return
@@ -232,30 +234,30 @@ class _Builder:
             yield SingleSegment(SpaceRow(file, index, self.left_out.lines[file, index]), hunk.new_start, index)
             return
         if not above and self.comments.above:
-            for remark in self.comments.above.get(SourceLine(file, *changed_line_at(hunk, 0)), ()):
-                yield self.words(remark, hunk.new_start, index)
+            for comment in self.comments.above.get(SourceLine(file, *changed_line_at(hunk, 0)), ()):
+                yield self.note_segment(comment, hunk.new_start, index)
         if self.shape.split:
-            whole: Segment = SplitSegment(file, index, hunk, self._pairs(file, hunk), above=above)
+            whole: Segment = SplitSegment(file, index, hunk, self._aligned_lines(file, hunk), above=above)
         else:
             whole = UnifiedSegment(file, index, hunk, above=above)
         start = 0
-        for row, line in self._commented(file, hunk, whole):
+        for row, line in self._commented_rows(file, hunk, whole):
             if row >= start:
                 yield whole.slice_rows(start, row + 1 - start)
                 start = row + 1
-            for remark in self.comments.at[line]:
-                yield self.words(remark, hunk.new_start, index)
+            for comment in self.comments.below[line]:
+                yield self.note_segment(comment, hunk.new_start, index)
         if not start:
             yield whole
         elif start < whole.rows:
             yield whole.slice_rows(start, whole.rows - start)
 
-    def _pairs(self, file: int, hunk: Hunk | HunkRange) -> list[Pair] | None:
+    def _aligned_lines(self, file: int, hunk: Hunk | HunkRange) -> list[Pair] | None:
         if is_paired_in_order(hunk.old_count, hunk.new_count):
             return None
         return pair_lines(*hunk_texts(self.diffs[file], hunk))
 
-    def _commented(self, file: int, hunk: Hunk | HunkRange, whole: Segment) -> Iterator[tuple[int, SourceLine]]:
+    def _commented_rows(self, file: int, hunk: Hunk | HunkRange, whole: Segment) -> Iterator[tuple[int, SourceLine]]:
         """Yield the rows of a hunk that have comments below them, from the top, with the commented lines."""
 
         def on(side: Side) -> Iterator[tuple[int, SourceLine]]:
@@ -293,25 +295,25 @@ def arrange_diffs(
             Only
             segments that do not fit are measured row by row.
     """
-    builder = _Builder(
-        diffs, fold_state, _Comments(comments), measure, hidden_space or HiddenWhitespace(), notes or {}
+    builder = _SegmentBuilder(
+        diffs, fold_state, _CommentsByLine(comments), measure, hidden_space or HiddenWhitespace(), notes or {}
     )
-    head = [builder.words(note, -1) for note in notes_above]
+    head = [builder.note_segment(note, -1) for note in notes_above]
     if notes_above and diffs:
         head.append(SingleSegment(BlankRow(-1), -1))
-    change = builder.change()
-    return DiffLayout(chain(head, change if fits is None else _wrapped(change, measure, fits)))
+    change = builder.segments()
+    return DiffLayout(chain(head, change if fits is None else _measure_wrapped_segments(change, measure, fits)))
 
 
-def _wrapped(
+def _measure_wrapped_segments(
     segments: Iterator[Segment], measure: Callable[[Row], int], fits: Callable[[Segment], bool]
 ) -> Iterator[Segment]:
     """Yield the segments with their heights for wrapped lines; long segments are split."""
     for segment in segments:
-        for start in range(0, segment.rows, _MEASURED_ROWS):
+        for start in range(0, segment.rows, _MAX_MEASURED_ROWS):
             piece = segment
-            if segment.rows > _MEASURED_ROWS:
-                piece = segment.slice_rows(start, min(_MEASURED_ROWS, segment.rows - start))
+            if segment.rows > _MAX_MEASURED_ROWS:
+                piece = segment.slice_rows(start, min(_MAX_MEASURED_ROWS, segment.rows - start))
             if not fits(piece):
                 piece.set_row_heights(measure)
             yield piece

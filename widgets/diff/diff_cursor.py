@@ -25,7 +25,7 @@ from widgets.diff.render_context import RenderContext
 _SCROLL_MARGIN = 3
 """Lines kept visible above and below the cursor."""
 
-_NO_LINES = 20
+_MAX_ROWS_WITHOUT_SOURCE = 20
 """More than the maximum number of successive rows without source: headings, folds, notes."""
 
 
@@ -93,7 +93,7 @@ class DiffCursor:
     """Moves over the rows of a diff layout."""
 
     def __init__(self, model: DiffModel, view: CursorView) -> None:
-        self._sheet = model
+        self._model = model
         self._view = view
         self.number = 0
         """The row of the cursor."""
@@ -103,7 +103,7 @@ class DiffCursor:
     @property
     def row(self) -> Row | None:
         """Return the row under the cursor; None if there are no rows."""
-        rows = self._sheet.rows
+        rows = self._model.rows
         return rows.row_at(self.number) if self.number < rows.row_count else None
 
     @property
@@ -115,16 +115,16 @@ class DiffCursor:
     @property
     def hunk(self) -> Hunk | None:
         """Return the hunk under the cursor; None if there is none."""
-        rows = self._sheet.rows
+        rows = self._model.rows
         if not rows.row_count:
             return None
         segment = rows.segments[rows.segment_index_of(self.number)]
-        return None if segment.hunk is None else self._sheet.diffs[segment.file].change.hunks[segment.hunk]
+        return None if segment.hunk is None else self._model.diffs[segment.file].change.hunks[segment.hunk]
 
     @property
     def gap(self) -> tuple[int, int] | None:
         """Return (file, gap) of the unchanged stretch under the cursor, folded or open; None if there is none."""
-        rows, row = self._sheet.rows, self.row
+        rows, row = self._model.rows, self.row
         if isinstance(row, FoldRow):
             return row.file, row.gap
         segment = None if row is None else rows.segments[rows.segment_index_of(self.number)]
@@ -135,7 +135,7 @@ class DiffCursor:
         """Return the line for a new comment; on a comment, its line; None elsewhere."""
         match self.row:
             case CommentRow(comment=comment):
-                return self._sheet.comments[comment].line
+                return self._model.comments[comment].line
             case LineRow() as row:
                 return row.newest
             case _:
@@ -143,143 +143,147 @@ class DiffCursor:
 
     def next_line(self) -> LineRow | None:
         """Return the first line of source at or below the cursor; None if there is none nearby."""
-        rows = self._sheet.rows
-        below = map(rows.row_at, range(self.number, min(rows.row_count, self.number + _NO_LINES)))
+        rows = self._model.rows
+        below = map(rows.row_at, range(self.number, min(rows.row_count, self.number + _MAX_ROWS_WITHOUT_SOURCE)))
         return next((row for row in below if isinstance(row, LineRow)), None)
 
     # Movement
 
     def find_row(self, row: Row) -> int | None:
         """Return the number of a row, or None; lay out that far."""
-        number = self._sheet.rows.find_equal_row(row)
+        number = self._model.rows.find_equal_row(row)
         self._view.update_scroll_range()
         return number
 
     def move_to(self, row: int, *, above: int = _SCROLL_MARGIN) -> None:
         """Move to a row and scroll as little as needed, with `above` lines of margin."""
-        rows = self._sheet.rows
+        rows = self._model.rows
         if not rows.row_count:
             return
         row = rows.nearest_row(row)
         top, height = rows.first_line_of_row(row), rows.height_of(row)
-        room, first = self._room, self._view.scroll_offset.y
-        margin = min(above, max(0, (room - height) // 2))
-        if top - margin < first:
-            self._scroll(max(0, top - margin))
-        elif top + min(height, room) + margin > first + room:
-            self._scroll(top + min(height, room) + margin - room)
+        visible_lines, first_line = self._visible_lines, self._view.scroll_offset.y
+        margin = min(above, max(0, (visible_lines - height) // 2))
+        if top - margin < first_line:
+            self._scroll_to_line(max(0, top - margin))
+        elif top + min(height, visible_lines) + margin > first_line + visible_lines:
+            self._scroll_to_line(top + min(height, visible_lines) + margin - visible_lines)
         self.move_without_scrolling(row)
 
     def move_without_scrolling(self, row: int) -> None:
         """Move to a visible row without scrolling."""
         self.redraw_row()
-        self.number = self._sheet.rows.nearest_row(row)
+        self.number = self._model.rows.nearest_row(row)
         self.redraw_row()
         self._view.handle_cursor_moved()
 
     def go_to(self, row: int, *, at_top: bool = False) -> None:
         """Move to a landmark and scroll if needed: with a small margin above it, or with `at_top` to the top."""
-        rows, room, first = self._sheet.rows, self._room, self._view.scroll_offset.y
+        rows, visible_lines, first_line = self._model.rows, self._visible_lines, self._view.scroll_offset.y
         line = rows.first_line_of_row(row)
         segment = rows.segments[rows.segment_index_of(row)]
         if at_top:
-            self._scroll(line)
-        elif not (first + 1 <= line and line + min(segment.height, room - 2) <= first + room):
-            self._scroll(max(0, line - min(_SCROLL_MARGIN + 1, room // 4)))
+            self._scroll_to_line(line)
+        elif not (
+            first_line + 1 <= line and line + min(segment.height, visible_lines - 2) <= first_line + visible_lines
+        ):
+            self._scroll_to_line(max(0, line - min(_SCROLL_MARGIN + 1, visible_lines // 4)))
         self.move_to(row, above=0 if at_top else 1)
 
     def go_to_file(self, file: int) -> None:
         """Move to the heading of a file, by its index."""
-        row = self._sheet.rows.row_of_file(file)
+        row = self._model.rows.row_of_file(file)
         self._view.update_scroll_range()
         if row is not None:
             self.go_to(row, at_top=True)
 
-    def go_to_next(self, kind: Literal["hunks", "files"], by: int) -> None:
+    def go_to_next(self, kind: Literal["hunks", "files"], step: int) -> None:
         """Move to the next start of a hunk or file, or to the previous one with -1."""
-        rows = self._sheet.rows
+        rows = self._model.rows
         starts = rows.landmarks.hunks if kind == "hunks" else rows.landmarks.files
-        find = Landmarks.landmark_below if by > 0 else Landmarks.landmark_above
-        row = find(starts, self.number)
+        find_landmark = Landmarks.landmark_below if step > 0 else Landmarks.landmark_above
+        row = find_landmark(starts, self.number)
         if row is None and not rows.complete:
             self.lay_out_all()
-            row = find(starts, self.number)
+            row = find_landmark(starts, self.number)
         if row is not None:
             self.go_to(row, at_top=kind == "files")
 
     def move_row(self, by: int) -> None:
         """Move one row down or up; if the row is taller than the view, scroll through it first."""
-        rows, first = self._sheet.rows, self._view.scroll_offset.y
-        if self._sheet.plain_text:
+        rows, first_line = self._model.rows, self._view.scroll_offset.y
+        if self._model.plain_text:
             self.scroll_lines(by)
             return
         if rows.row_count:
             top = rows.first_line_of_row(self.number)
-            beyond = top + rows.height_of(self.number) > first + self._room if by > 0 else top < first
-            if beyond:
+            is_beyond_view = (
+                top + rows.height_of(self.number) > first_line + self._visible_lines if by > 0 else top < first_line
+            )
+            if is_beyond_view:
                 self.scroll_lines(by)
                 return
         self.move_to(self.number + by)
 
     def move_page(self, by: int) -> None:
         """Move one page down or up."""
-        rows = self._sheet.rows
+        rows = self._model.rows
         if not rows.row_count:
             return
-        step = max(1, self._room - 2) * by
+        step = max(1, self._visible_lines - 2) * by
         line = rows.first_line_of_row(self.number) + step
         self.scroll_lines(step)
-        if self._sheet.plain_text:
+        if self._model.plain_text:
             return
         first = self._view.scroll_offset.y
         self.move_without_scrolling(
-            rows.part_at(max(first, min(line, first + self._room - 1, rows.height - 1))).number
+            rows.part_at(max(first, min(line, first + self._visible_lines - 1, rows.height - 1))).number
         )
 
     def move_to_top(self) -> None:
         """Move to the first row."""
-        self._scroll(0)
+        self._scroll_to_line(0)
         self.move_to(0)
 
     def move_to_end(self) -> None:
         """Move to the last row."""
         self.lay_out_all()
-        rows = self._sheet.rows
-        self._scroll(rows.height)
+        rows = self._model.rows
+        self._scroll_to_line(rows.height)
         self.move_to(rows.row_count - 1)
 
     def bookmark(self) -> CursorBookmark:
         """Return the current position as a bookmark."""
         row = self.row
         return CursorBookmark(
-            row, 0 if row is None else self._sheet.rows.first_line_of_row(self.number) - self._view.scroll_offset.y
+            row, 0 if row is None else self._model.rows.first_line_of_row(self.number) - self._view.scroll_offset.y
         )
 
     def scroll_lines(self, lines: int) -> None:
         """Scroll by a number of lines."""
-        self._scroll(self._view.scroll_offset.y + lines)
+        self._scroll_to_line(self._view.scroll_offset.y + lines)
 
     def redraw_row(self) -> None:
         """Redraw the cursor's row."""
-        rows = self._sheet.rows
+        rows = self._model.rows
         if self.number < rows.row_count:
             self._view.refresh_lines(rows.first_line_of_row(self.number), rows.height_of(self.number))
 
     @property
-    def _room(self) -> int:
+    def _visible_lines(self) -> int:
         return self._view.visible_lines
 
-    def _scroll(self, line: int) -> None:
+    def _scroll_to_line(self, line: int) -> None:
         self._view.scroll_to(y=line, animate=False, immediate=True)
 
     def lay_out_all(self) -> None:
         """Complete the layout at once, for a move that needs all rows."""
-        if not self._sheet.rows.complete:
-            self._sheet.rows.lay_out_more()
+        if not self._model.rows.complete:
+            self._model.rows.lay_out_more()
             self._view.update_scroll_range()
 
 
-_WORD = re.compile(r"\w+|[^\w\s]+")
+_WORD_PATTERN = re.compile(r"\w+|[^\w\s]+")
 """A name, a number, or adjacent punctuation."""
 
 
@@ -308,30 +312,32 @@ def copied_text(layout: DiffLayout, context: RenderContext, selection: Selection
     return "\n".join(parts)
 
 
-def _selected_text(scene: RenderContext, row: Row, part: int, selection: Selection, line: int) -> str | None:
+def _selected_text(context: RenderContext, row: Row, part: int, selection: Selection, line: int) -> str | None:
     match row:
         case LineRow():
             side: Side = "old" if row.new is None else "new"
-            if scene.split:
+            if context.split:
                 right = selected_range(selection, line, True, "new")
                 side = "old" if right is None else "new"
-            span = selected_range(selection, line, scene.split, side)
+            span = selected_range(selection, line, context.split, side)
             number = row.old if side == "old" else row.new
             if span is None or number is None:
                 return None
-            return _source(scene, row, side, number, part, span)
+            return _selected_source(context, row, side, number, part, span)
         case NoteRow() | CommentRow():
             return escape_unsafe(row.text)
         case FileRow():
-            return display_text(scene.diffs[row.file].change.path).text
+            return display_text(context.diffs[row.file].change.path).text
         case _:
             return None
 
 
-def _source(scene: RenderContext, row: LineRow, side: Side, number: int, part: int, span: tuple[int, int]) -> str:
+def _selected_source(
+    context: RenderContext, row: LineRow, side: Side, number: int, part: int, span: tuple[int, int]
+) -> str:
     """Return the selected characters of a line or of its wrapped part; `span` counts characters of the drawn text."""
-    source = scene.line_text(row.file, side, number)
-    drawn = scene.drawn_line(row, side, number)
+    source = context.line_text(row.file, side, number)
+    drawn = context.drawn_line(row, side, number)
     shown, starts = drawn.text, drawn.starts
     if part >= len(starts):
         return ""
@@ -344,11 +350,11 @@ def _source(scene: RenderContext, row: LineRow, side: Side, number: int, part: i
 
 def word_selection_at(layout: DiffLayout, context: RenderContext, offset: Offset) -> Selection | None:
     """Return the word at a mouse offset (drawn character, terminal line); None if there is none."""
-    found = _source_at(layout, context, offset)
-    if found is None:
+    line_at_offset = _source_line_at(layout, context, offset)
+    if line_at_offset is None:
         return None
-    begin, text = found
-    for match in _WORD.finditer(text):
+    begin, text = line_at_offset
+    for match in _WORD_PATTERN.finditer(text):
         if match.start() <= offset.x - begin < match.end():
             return Selection(Offset(begin + match.start(), offset.y), Offset(begin + match.end(), offset.y))
     return None
@@ -356,10 +362,10 @@ def word_selection_at(layout: DiffLayout, context: RenderContext, offset: Offset
 
 def line_selection_at(layout: DiffLayout, context: RenderContext, offset: Offset) -> Selection | None:
     """Return the whole source line at a mouse offset, with all its terminal lines; None if there is none."""
-    found = _source_at(layout, context, offset)
-    if found is None:
+    line_at_offset = _source_line_at(layout, context, offset)
+    if line_at_offset is None:
         return None
-    begin, text = found
+    begin, text = line_at_offset
     number = layout.part_at(offset.y).number
     top, after = (
         layout.first_line_of_row(number),
@@ -368,17 +374,17 @@ def line_selection_at(layout: DiffLayout, context: RenderContext, offset: Offset
     return Selection(Offset(begin, top), Offset(begin + len(text), after - 1))
 
 
-def _source_at(layout: DiffLayout, scene: RenderContext, offset: Offset) -> tuple[int, str] | None:
+def _source_line_at(layout: DiffLayout, context: RenderContext, offset: Offset) -> tuple[int, str] | None:
     """Return the selection offset of the first character of a source line, and the line as drawn."""
     row = layout.part_at(offset.y).row if 0 <= offset.y < layout.height else None
     if not isinstance(row, LineRow):
         return None
-    right = scene.split and is_right_half(offset.x)
-    side: Side = "new" if right or (not scene.split and row.new is not None) else "old"
+    right = context.split and is_right_half(offset.x)
+    side: Side = "new" if right or (not context.split and row.new is not None) else "old"
     number = row.new if side == "new" else row.old
     if number is None:
         return None
-    return RIGHT_SIDE_OFFSET if right else 0, scene.drawn_line(row, side, number).text.text
+    return RIGHT_SIDE_OFFSET if right else 0, context.drawn_line(row, side, number).text.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -396,7 +402,7 @@ class LineSelection:
     """The lines that the user picks; the next toggle key includes or excludes them."""
 
     def __init__(self, model: DiffModel, cursor: DiffCursor, view: DiffViewAccess) -> None:
-        self._sheet = model
+        self._model = model
         self._cursor = cursor
         self._view = view
         self.start: int | None = None
@@ -405,7 +411,7 @@ class LineSelection:
     @property
     def picked_rows(self) -> range:
         """Return the picked rows, from the start to the cursor."""
-        rows = self._sheet.rows
+        rows = self._model.rows
         if self.start is None or not rows.row_count:
             return range(0)
         first, last = sorted((rows.nearest_row(self.start), self._cursor.number))
@@ -413,7 +419,7 @@ class LineSelection:
 
     def set_pick_start(self, row: int | None) -> None:
         """Start picking at a row, or stop if it is None."""
-        if row != self.start and self._sheet.diffs:
+        if row != self.start and self._model.diffs:
             self.start = row
             self._view.redraw_and_report_position()
 
@@ -429,31 +435,31 @@ class LineSelection:
 
     def picked_lines(self, selection: Selection | None) -> PickedLines | None:
         """Return the changed lines of one file that are picked by key or else selected; None if there are none."""
-        sheet = self._sheet
-        rows = self.picked_rows or self._rows_in(selection)
-        file = self._cursor.file_index if self.picked_rows else sheet.rows.row_at(rows[0]).file if rows else -1
-        if sheet.is_comparing_versions or file < 0:
+        model = self._model
+        rows = self.picked_rows or self._rows_in_selection(selection)
+        file = self._cursor.file_index if self.picked_rows else model.rows.row_at(rows[0]).file if rows else -1
+        if model.is_comparing_versions or file < 0:
             return None
-        change = sheet.diffs[file].change
+        change = model.diffs[file].change
         lines: dict[Side, set[int]] = {"old": set(), "new": set()}
-        touched: dict[int, int] = {}
-        for row in map(sheet.rows.row_at, rows):
+        line_counts: dict[int, int] = {}
+        for row in map(model.rows.row_at, rows):
             if isinstance(row, LineRow) and row.file == file and row.hunk is not None:
-                touched[row.hunk] = touched.get(row.hunk, 0) + len(row.lines)
+                line_counts[row.hunk] = line_counts.get(row.hunk, 0) + len(row.lines)
                 for side, line in row.lines:
                     lines[side].add(line)
-        if not touched:
+        if not line_counts:
             return None
-        hunks = [(change.hunks[number], count) for number, count in touched.items()]
+        hunks = [(change.hunks[number], count) for number, count in line_counts.items()]
         return PickedLines(
             SelectedLines(change.path, frozenset(lines["old"]), frozenset(lines["new"])),
             frozenset(hunk.id for hunk, _ in hunks),
             frozenset(hunk.id for hunk, count in hunks if count == changed_line_count(hunk)),
         )
 
-    def _rows_in(self, selection: Selection | None) -> range:
+    def _rows_in_selection(self, selection: Selection | None) -> range:
         """Return the rows in a mouse selection."""
-        rows = self._sheet.rows
+        rows = self._model.rows
         if selection is None or selection.start is None or selection.end is None or not rows.row_count:
             return range(0)
         first, last = sorted((selection.start.y, selection.end.y))

@@ -23,7 +23,7 @@ from widgets.diff.diff_rows import (
     SpaceRow,
 )
 
-_STEP = 2_000
+_LINES_PER_SEARCH_STEP = 2_000
 """Number of terminal lines that are laid out at a time in the search for a row."""
 
 
@@ -84,19 +84,24 @@ class DiffLayout:
         self.landmarks = Landmarks()
         self.complete = False
         self._source = iter(source)
-        self._rows = [0]
-        self._lines = [0]
+        self._first_rows = [0]
+        self._first_lines = [0]
 
     def lay_out_more(self, *, lines: float = inf, seconds: float = inf) -> None:
         """Lay out more rows, up to a number of terminal lines or seconds; without a limit, all."""
-        if self._lines[-1] >= lines or self.complete:
+        if self._first_lines[-1] >= lines or self.complete:
             return
-        segments, rows, heights, note = self.segments, self._rows, self._lines, self.landmarks.add_segment
+        segments, rows, heights, add_landmark = (
+            self.segments,
+            self._first_rows,
+            self._first_lines,
+            self.landmarks.add_segment,
+        )
         clock = time.perf_counter
         row, line, end = rows[-1], heights[-1], clock() + seconds
         for segment in self._source:
             segments.append(segment)
-            note(row, segment)
+            add_landmark(row, segment)
             row += segment.rows
             line += segment.rows if segment.heights is None else segment.height
             rows.append(row)
@@ -107,12 +112,12 @@ class DiffLayout:
 
     @property
     def row_count(self) -> int:
-        return self._rows[-1]
+        return self._first_rows[-1]
 
     @property
     def height(self) -> int:
         """Return the number of terminal lines."""
-        return self._lines[-1]
+        return self._first_lines[-1]
 
     def row_at(self, number: int) -> Row:
         """Return a row by its number.
@@ -121,7 +126,7 @@ class DiffLayout:
             IndexError: The row does not exist.
         """
         index = self.segment_index_of(number)
-        return self.segments[index].row_at(number - self._rows[index])
+        return self.segments[index].row_at(number - self._first_rows[index])
 
     def nearest_row(self, number: int) -> int:
         """Return the existing row number nearest to a number."""
@@ -135,7 +140,7 @@ class DiffLayout:
         """
         if not 0 <= number < self.row_count:
             raise IndexError(number)
-        return bisect_right(self._rows, number) - 1
+        return bisect_right(self._first_rows, number) - 1
 
     def part_at(self, line: int) -> RowPart:
         """Return the part of a row on a terminal line.
@@ -145,21 +150,21 @@ class DiffLayout:
         """
         if not 0 <= line < self.height:
             raise IndexError(line)
-        index = bisect_right(self._lines, line) - 1
-        segment, inner = self.segments[index], line - self._lines[index]
+        index = bisect_right(self._first_lines, line) - 1
+        segment, inner = self.segments[index], line - self._first_lines[index]
         if segment.heights is None:
-            return RowPart(self._rows[index] + inner, segment.row_at(inner), 0)
+            return RowPart(self._first_rows[index] + inner, segment.row_at(inner), 0)
         number = bisect_right(segment.heights, inner)
         above = segment.heights[number - 1] if number else 0
-        return RowPart(self._rows[index] + number, segment.row_at(number), inner - above)
+        return RowPart(self._first_rows[index] + number, segment.row_at(number), inner - above)
 
     def first_line_of_row(self, number: int) -> int:
         """Return the first terminal line of a row."""
         index = self.segment_index_of(number)
-        segment, inner = self.segments[index], number - self._rows[index]
+        segment, inner = self.segments[index], number - self._first_rows[index]
         if segment.heights is None or not inner:
-            return self._lines[index] + inner
-        return self._lines[index] + segment.heights[inner - 1]
+            return self._first_lines[index] + inner
+        return self._first_lines[index] + segment.heights[inner - 1]
 
     def height_of(self, number: int) -> int:
         """Return the number of terminal lines of a row."""
@@ -168,35 +173,37 @@ class DiffLayout:
 
     def segments_with_lines(self, first: int, last: int) -> Iterator[tuple[int, int, Segment]]:
         """Yield the segments on these terminal lines, each with its first line and the line after its last."""
-        low, high = self._between(first, last)
+        low, high = self._segment_range(first, last)
         for index in range(low, high):
-            yield self._lines[index], self._lines[index + 1], self.segments[index]
+            yield self._first_lines[index], self._first_lines[index + 1], self.segments[index]
 
     def segments_between(self, first: int, last: int) -> Sequence[Segment]:
         """Return the segments on the terminal lines `first` to `last`, without the last."""
-        low, high = self._between(first, last)
+        low, high = self._segment_range(first, last)
         return self.segments[low:high]
 
-    def _between(self, first: int, last: int) -> tuple[int, int]:
+    def _segment_range(self, first: int, last: int) -> tuple[int, int]:
         """Return the range of segment indices on these terminal lines."""
-        return bisect_right(self._lines, max(0, first)) - 1, bisect_right(self._lines, min(last, self.height) - 1)
+        return bisect_right(self._first_lines, max(0, first)) - 1, bisect_right(
+            self._first_lines, min(last, self.height) - 1
+        )
 
     # Finding
 
     def row_of_hunk(self, file: int, hunk: int) -> int | None:
         """Return the first row of a hunk, or None if it is not shown; lay out that far."""
-        known = self.landmarks
-        while not self.complete and (not known.hunk_keys or known.hunk_keys[-1] < (file, hunk)):
-            self.lay_out_more(lines=self.height + _STEP)
-        index = bisect_left(known.hunk_keys, (file, hunk))
-        found = index < len(known.hunks) and known.hunk_keys[index] == (file, hunk)
-        return known.hunks[index] if found else None
+        landmarks = self.landmarks
+        while not self.complete and (not landmarks.hunk_keys or landmarks.hunk_keys[-1] < (file, hunk)):
+            self.lay_out_more(lines=self.height + _LINES_PER_SEARCH_STEP)
+        index = bisect_left(landmarks.hunk_keys, (file, hunk))
+        is_shown = index < len(landmarks.hunks) and landmarks.hunk_keys[index] == (file, hunk)
+        return landmarks.hunks[index] if is_shown else None
 
     def row_of_file(self, file: int) -> int | None:
         """Return the row of a file's heading, or None if there is none; lay out that far."""
         files = self.landmarks.files
         while not self.complete and len(files) <= file:
-            self.lay_out_more(lines=self.height + _STEP)
+            self.lay_out_more(lines=self.height + _LINES_PER_SEARCH_STEP)
         return files[file] if file < len(files) else None
 
     def find_equal_row(self, row: Row) -> int | None:
@@ -208,20 +215,20 @@ class DiffLayout:
         """
         match row:
             case LineRow(hunk=int(hunk)):
-                found = self._locate_changed(row, hunk)
+                number = self._find_changed_line(row, hunk)
             case SpaceRow(hunk=hunk):
-                found = self.row_of_hunk(row.file, hunk)
+                number = self.row_of_hunk(row.file, hunk)
             case LineRow(new=int(line)) | FoldRow(new_start=line):
-                found = self._locate_unchanged(row.file, line)
+                number = self._find_unchanged_line(row.file, line)
             case FileRow():
-                found = None
+                number = None
             case NoteRow():
-                found = self._locate_single(row, -1)
+                number = self._find_single_row(row, -1)
             case _:
-                found = self._locate_single(row, None)
-        return self.row_of_file(row.file) if found is None and row.file >= 0 else found
+                number = self._find_single_row(row, None)
+        return self.row_of_file(row.file) if number is None and row.file >= 0 else number
 
-    def _locate_changed(self, row: LineRow, hunk: int) -> int | None:
+    def _find_changed_line(self, row: LineRow, hunk: int) -> int | None:
         start = self.row_of_hunk(row.file, hunk)
         if start is None:
             return None
@@ -229,55 +236,57 @@ class DiffLayout:
         # Context lines of the hunk begin above its first row, and continue between and below its parts.
         for index in count(max(0, self.segment_index_of(start) - 1)):
             if index == len(self.segments):
-                self.lay_out_more(lines=self.height + _STEP)
-            if index == len(self.segments) or _is_beyond(self.segments[index], row.file, hunk):
+                self.lay_out_more(lines=self.height + _LINES_PER_SEARCH_STEP)
+            if index == len(self.segments) or _is_below_hunk(self.segments[index], row.file, hunk):
                 break
-            inner = self.segments[index].find_row(side, line) if self.segments[index].file == row.file else None
-            if inner is not None:
-                return self._rows[index] + inner
-        folded = self._locate_unchanged(row.file, line) if side == "new" else None
-        return start if folded is None else folded
+            number_in_segment = (
+                self.segments[index].find_row(side, line) if self.segments[index].file == row.file else None
+            )
+            if number_in_segment is not None:
+                return self._first_rows[index] + number_in_segment
+        fold_row = self._find_unchanged_line(row.file, line) if side == "new" else None
+        return start if fold_row is None else fold_row
 
-    def _locate_unchanged(self, file: int, line: int) -> int | None:
-        first, last = self._segments_of(file, line)
+    def _find_unchanged_line(self, file: int, line: int) -> int | None:
+        first, last = self._segment_range_of_file(file, line)
         index = bisect_right(self.segments, line, first, last, key=_new_start) - 1
         if index < first:
             return None
         segment = self.segments[index]
         if isinstance(segment, SingleSegment):
-            return self._rows[index] if isinstance(segment.content, FoldRow) else None
-        inner = segment.find_row("new", line)
-        return None if inner is None else self._rows[index] + inner
+            return self._first_rows[index] if isinstance(segment.content, FoldRow) else None
+        number_in_segment = segment.find_row("new", line)
+        return None if number_in_segment is None else self._first_rows[index] + number_in_segment
 
-    def _locate_single(self, row: Row, line: int | None) -> int | None:
-        first, last = self._segments_of(row.file, line)
+    def _find_single_row(self, row: Row, line: int | None) -> int | None:
+        first, last = self._segment_range_of_file(row.file, line)
         for index, segment in enumerate(islice(self.segments, first, last), first):
-            if isinstance(segment, SingleSegment) and _is_same(segment.content, row):
-                return self._rows[index]
+            if isinstance(segment, SingleSegment) and _is_same_row(segment.content, row):
+                return self._first_rows[index]
         return None
 
-    def _segments_of(self, file: int, line: int | None) -> tuple[int, int]:
+    def _segment_range_of_file(self, file: int, line: int | None) -> tuple[int, int]:
         """Return the range of a file's segments; lay out down to a line of the new text, or to the file's end."""
-        while not self.complete and not self._is_past(file, line):
-            self.lay_out_more(lines=self.height + _STEP)
+        while not self.complete and not self._is_laid_out_past(file, line):
+            self.lay_out_more(lines=self.height + _LINES_PER_SEARCH_STEP)
         files = self.landmarks.files
         first = 0 if file < 0 else self.segment_index_of(files[file]) if file < len(files) else len(self.segments)
         following = file + 1
         return first, self.segment_index_of(files[following]) if following < len(files) else len(self.segments)
 
-    def _is_past(self, file: int, line: int | None) -> bool:
+    def _is_laid_out_past(self, file: int, line: int | None) -> bool:
         if not self.segments:
             return False
         last = self.segments[-1]
         return last.file > file or (line is not None and last.file == file and last.new_start > line)
 
 
-def _is_beyond(segment: Segment, file: int, hunk: int) -> bool:
+def _is_below_hunk(segment: Segment, file: int, hunk: int) -> bool:
     """Return whether a segment is below a hunk and the context after it."""
     return segment.file != file if segment.hunk is None else (segment.file, segment.hunk) > (file, hunk)
 
 
-def _is_same(shown: Row, row: Row) -> bool:
+def _is_same_row(shown: Row, row: Row) -> bool:
     """Return whether both rows are the same; notes with a key are compared by key."""
     if isinstance(shown, NoteRow) and isinstance(row, NoteRow) and row.key:
         return shown.key == row.key

@@ -20,9 +20,9 @@ from widgets.diff.white_space import HiddenWhitespace
 MIN_SPLIT_WIDTH = 140
 """Minimum width in columns for side-by-side view, unless the user chose a view."""
 
-_UNDECIDED = (ProposalState.PENDING, ProposalState.PARTLY_APPROVED)
+_UNDECIDED_STATES = (ProposalState.PENDING, ProposalState.PARTLY_APPROVED)
 
-_LINES_AT_ONCE = 2_000
+_MAX_LINES_BEFORE_FRAME = 2_000
 """Maximum number of terminal lines that are laid out and measured before the first frame."""
 
 LAYOUT_SLICE_SECONDS = 0.004
@@ -59,51 +59,53 @@ class DiffModel:
         """Changes that are hidden now."""
         self.render_context = RenderContext()
         self.rows = DiffLayout()
-        self._numbers: Mapping[int, int] = {}
+        self._new_file_numbers: Mapping[int, int] = {}
         """New file number for each old file number of the previous diffs."""
-        self._top: tuple[NoteRow, ...] = ()
-        self._widest = 0
+        self._change_notes: tuple[NoteRow, ...] = ()
+        self._widest_line_cells = 0
 
     # Content
 
     def show_change(self, proposal: Proposal, diffs: Sequence[FileDiff], *, versions: bool) -> None:
         """Show a change; keep folds and position, even if the order of files differs."""
-        places = {diff.change.path: number for number, diff in enumerate(diffs)}
-        self._numbers = {
-            number: places[diff.change.path] for number, diff in enumerate(self.diffs) if diff.change.path in places
+        new_numbers = {diff.change.path: number for number, diff in enumerate(diffs)}
+        self._new_file_numbers = {
+            number: new_numbers[diff.change.path]
+            for number, diff in enumerate(self.diffs)
+            if diff.change.path in new_numbers
         }
-        self.fold_state = self.fold_state.renumber_files(self._numbers)
+        self.fold_state = self.fold_state.renumber_files(self._new_file_numbers)
         self.proposal, self.diffs, self.is_comparing_versions = proposal, tuple(diffs), versions
         self.hidden_space = None
         self.message, self.plain_text = "", False
-        self._top = (*warning_notes(diff.change for diff in self.diffs), *proposal_notes(proposal))
+        self._change_notes = (*warning_notes(diff.change for diff in self.diffs), *proposal_notes(proposal))
         shown = self.diffs
-        longest = max((max(len(diff.old), len(diff.new)) for diff in shown), default=1)
+        max_line_count = max((max(len(diff.old), len(diff.new)) for diff in shown), default=1)
         self.render_context = RenderContext(
             diffs=shown,
             marks=LineMarks(shown),
             syntax=SyntaxTokens(
                 lambda file: shown[file].change.path, lambda file, side: side_text(shown[file], side)
             ),
-            digits=max(3, len(str(longest))),
+            digits=max(3, len(str(max_line_count))),
             left_out=self.render_context.left_out,
-            undecided=not versions and proposal.state in _UNDECIDED,
+            undecided=not versions and proposal.state in _UNDECIDED_STATES,
             undone=proposal.state is ProposalState.UNDONE,
             query=self.render_context.query,
         )
-        self._widest = 0
+        self._widest_line_cells = 0
 
     def fold_generated(self) -> None:
         """Fold generated files and lock files, unless there are no others."""
-        last = frozenset(number for number, diff in enumerate(self.diffs) if diff.is_sorted_last)
-        if len(last) < len(self.diffs):
-            self.fold_state = replace(self.fold_state, collapsed=self.fold_state.collapsed | last)
+        generated = frozenset(number for number, diff in enumerate(self.diffs) if diff.is_sorted_last)
+        if len(generated) < len(self.diffs):
+            self.fold_state = replace(self.fold_state, collapsed=self.fold_state.collapsed | generated)
 
     def show_message(self, message: str = "", plain_text: Sequence[NoteRow] | None = None) -> None:
         """Show a message or plain lines instead of a change."""
         self.proposal, self.diffs, self.is_comparing_versions = None, (), False
         self.message, self.plain_text = message, plain_text is not None
-        self._top, self.notes = (), tuple(plain_text or ())
+        self._change_notes, self.notes = (), tuple(plain_text or ())
         self.forget_view_state()
 
     def forget_view_state(self) -> None:
@@ -120,9 +122,9 @@ class DiffModel:
     def row_in_new_diffs(self, row: Row | None) -> Row | None:
         """Return the row in the current diffs for a row of the previous ones; None if its file is gone."""
         if row is not None and row.file >= 0:
-            if row.file not in self._numbers:
+            if row.file not in self._new_file_numbers:
                 return None
-            row = row._replace(file=self._numbers[row.file])
+            row = row._replace(file=self._new_file_numbers[row.file])
         if not isinstance(row, LineRow) or row.hunk is None or row.file >= len(self.diffs):
             return row
         for number, hunk in enumerate(self.diffs[row.file].change.hunks):
@@ -133,8 +135,8 @@ class DiffModel:
     def long_lines_of(self, row: LineRow) -> frozenset[SourceLine]:
         """Return the lines of a row that are shortened, or that the user has opened."""
         lines = frozenset(SourceLine(row.file, side, line) for side, line in row.lines)
-        left_out = any(self.render_context.shown_spans(row, side, line) for _, side, line in lines)
-        return lines if left_out or lines & self.fold_state.lines else frozenset()
+        are_shortened = any(self.render_context.shown_spans(row, side, line) for _, side, line in lines)
+        return lines if are_shortened or lines & self.fold_state.lines else frozenset()
 
     # Layout
 
@@ -148,36 +150,36 @@ class DiffModel:
             # Without a width, nothing can be drawn; the first resize lays out.
             self.rows = DiffLayout()
             return 0
-        scene = self.render_context
+        context = self.render_context
         self.fold_state = replace(self.fold_state, split=self.is_split(size.width))
-        scene.width, scene.split, scene.wrap = size.width, self.fold_state.split, self.wrap
-        scene.collapsed, scene.opened = self.fold_state.collapsed, self.fold_state.lines
-        self.active_hidden_space = self._active_hidden_space()
-        scene.marks.limit_to_parts(self.active_hidden_space.parts)
+        context.width, context.split, context.wrap = size.width, self.fold_state.split, self.wrap
+        context.collapsed, context.opened = self.fold_state.collapsed, self.fold_state.lines
+        self.active_hidden_space = self._compute_active_hidden_space()
+        context.marks.limit_to_parts(self.active_hidden_space.parts)
         self.rows = arrange_diffs(
             self.diffs,
             self.fold_state,
-            notes_above=(*self._top, *self.notes),
+            notes_above=(*self._change_notes, *self.notes),
             comments=self.comments,
             hidden_space=self.active_hidden_space,
             notes=self.active_hidden_space.notes(self.diffs, self.space_key),
-            measure=scene.height_of,
-            fits=scene.all_fit_on_one_row if self.wrap else None,
+            measure=context.height_of,
+            fits=context.all_fit_on_one_row if self.wrap else None,
         )
         # Lay out the visible rows first; then continue for a short time, which completes short changes.
         self.rows.lay_out_more(lines=2 * size.height)
-        self.rows.lay_out_more(lines=_LINES_AT_ONCE, seconds=LAYOUT_SLICE_SECONDS)
+        self.rows.lay_out_more(lines=_MAX_LINES_BEFORE_FRAME, seconds=LAYOUT_SLICE_SECONDS)
         number = 0 if row is None else self.rows.find_equal_row(row) or 0
         if row is not None and self.rows.row_count:
             self.rows.lay_out_more(lines=self.rows.first_line_of_row(self.rows.nearest_row(number)) + 2 * size.height)
         return number
 
-    def _active_hidden_space(self) -> HiddenWhitespace:
+    def _compute_active_hidden_space(self) -> HiddenWhitespace:
         """Return the changes to hide; hunks that the user has opened or commented on are shown."""
         if self.shows_white_space or self.hidden_space is None:
             return HiddenWhitespace()
-        remarked = [comment.line for comment in self.comments if comment.kind not in HUNK_HEAD_KINDS]
-        return self.hidden_space.without_hunks(self.diffs, self.fold_state.spaces, remarked)
+        commented_lines = [comment.line for comment in self.comments if comment.kind not in HUNK_HEAD_KINDS]
+        return self.hidden_space.without_hunks(self.diffs, self.fold_state.spaces, commented_lines)
 
     def is_hidden_space_change(self, line: SourceLine, hunk: int) -> bool:
         """Return whether a changed line of a hunk is shown as context, or folded into one row."""
@@ -188,33 +190,36 @@ class DiffModel:
         """Return the first row of the first hunk; 0 without hunks."""
         hunks = self.rows.landmarks.hunks
         while not hunks and not self.rows.complete:
-            self.rows.lay_out_more(lines=self.rows.height + _LINES_AT_ONCE)
+            self.rows.lay_out_more(lines=self.rows.height + _MAX_LINES_BEFORE_FRAME)
         return hunks[0] if hunks else 0
 
     @property
     def is_short(self) -> bool:
         """Return whether the change was laid out and measured completely before the first frame."""
-        return self.rows.complete and self.rows.row_count <= _LINES_AT_ONCE
+        return self.rows.complete and self.rows.row_count <= _MAX_LINES_BEFORE_FRAME
 
     def measure_line_widths(self) -> None:
         """Measure the width of the lines that are laid out before the first frame."""
         if self.wrap or self.is_short:
-            self._widest = 0
+            self._widest_line_cells = 0
         if not self.wrap:
-            first = self.rows.segments_between(0, _LINES_AT_ONCE)
+            segments = self.rows.segments_between(0, _MAX_LINES_BEFORE_FRAME)
             self.record_line_width(
                 widest_line_width(
-                    self.diffs, (piece.slice_rows(0, min(piece.rows, _LINES_AT_ONCE)) for piece in first)
+                    self.diffs, (piece.slice_rows(0, min(piece.rows, _MAX_LINES_BEFORE_FRAME)) for piece in segments)
                 )
             )
 
     def record_line_width(self, cells: int) -> None:
         """Record the width of a line of source, in cells."""
-        self._widest = max(self._widest, cells)
+        self._widest_line_cells = max(self._widest_line_cells, cells)
 
     @property
     def size(self) -> Size:
         """Return the content size in cells and terminal lines."""
-        scene = self.render_context
-        beside = scene.width - scene.code_width
-        return Size(max(scene.width, beside + self._widest if self._widest else 0), self.rows.height)
+        context = self.render_context
+        other_cells = context.width - context.code_width
+        return Size(
+            max(context.width, other_cells + self._widest_line_cells if self._widest_line_cells else 0),
+            self.rows.height,
+        )

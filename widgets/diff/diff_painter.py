@@ -19,7 +19,7 @@ from widgets.diff.file_facts import file_facts, file_name, file_sign
 from widgets.diff.render_context import RenderContext, StyleOf
 from widgets.diff.white_space import describe_space_lines
 
-_NOTES = {
+_NOTE_STYLES = {
     "note": ("·", "diff--note"),
     "warning": ("!", "diff--warning"),
     "error": ("✗", "diff--problem"),
@@ -31,7 +31,7 @@ _NOTES = {
 }
 """Sign and component class for each level of note."""
 
-_COMMENTS = {
+_COMMENT_CLASSES = {
     "remark": "comment",
     "finding": "finding",
     "known": "known-finding",
@@ -41,10 +41,10 @@ _COMMENTS = {
     "untold": "untold",
 }
 
-_SEARCHED_LINES = 400
+_MAX_SEARCHED_LINES = 400
 """How many lines above the end of a fold are searched for a definition."""
 
-_LONGEST_DEFINITION = 400
+_MAX_DEFINITION_CHARACTERS = 400
 
 StyledPiece = tuple[str, tuple[str, ...]]
 """Safe text and its component classes."""
@@ -54,9 +54,9 @@ class DiffPainter:
     """Paints rows."""
 
     def __init__(self, context: RenderContext, style: StyleOf) -> None:
-        self.scene = context
+        self.context = context
         self.style = style
-        self._code = CodePainter(context, style)
+        self._code_painter = CodePainter(context, style)
 
     def paint(
         self,
@@ -78,92 +78,102 @@ class DiffPainter:
             selection: The mouse selection.
             offsets: Whether segments of code carry their text positions for the mouse.
         """
-        over = (cursor,) if cursor else ()
+        cursor_classes = (cursor,) if cursor else ()
         match row:
             case LineRow():
-                return self._code.paint(row, part, y, over, selection, offsets)
+                return self._code_painter.paint(row, part, y, cursor_classes, selection, offsets)
             case FileRow():
-                return self._file(row, over)
+                return self._file_row(row, cursor_classes)
             case FoldRow():
                 lines = f"{row.lines:,} unchanged line{'s' * (row.lines != 1)}"
-                but = " (but for white space)" if row.spaces else ""
-                text = f"{' ' * (self.scene.gutter - 2)}⋯ {lines}{but}"
-                classes = ("diff--plain", "diff--fold", *over)
-                return self._full([(text, classes), (self._definition(row), classes)], classes)
+                space_hint = " (but for white space)" if row.spaces else ""
+                text = f"{' ' * (self.context.gutter - 2)}⋯ {lines}{space_hint}"
+                classes = ("diff--plain", "diff--fold", *cursor_classes)
+                return self._full_row([(text, classes), (self._enclosing_definition(row), classes)], classes)
             case SpaceRow():
-                return self._spaces(row, over)
+                return self._space_row(row, cursor_classes)
             case NoteRow():
-                return self._note(row, part, over)
+                return self._note_row(row, part, cursor_classes)
             case CommentRow():
-                return self._comment(row, part, over)
+                return self._comment_row(row, part, cursor_classes)
             case BlankRow():
-                return self._full([], ("diff--plain", *over))
+                return self._full_row([], ("diff--plain", *cursor_classes))
 
-    def _full(self, pieces: Iterable[StyledPiece], classes: tuple[str, ...]) -> Strip:
+    def _full_row(self, pieces: Iterable[StyledPiece], classes: tuple[str, ...]) -> Strip:
         """Return pieces as a strip, cropped and padded to the width of the row."""
-        segments = [Segment(text, self.style(over)) for text, over in pieces if text]
-        return Strip(segments).adjust_cell_length(self.scene.width, self.style(classes))
+        segments = [Segment(text, self.style(piece_classes)) for text, piece_classes in pieces if text]
+        return Strip(segments).adjust_cell_length(self.context.width, self.style(classes))
 
-    def _spaces(self, row: SpaceRow, over: tuple[str, ...]) -> Strip:
-        number = self.scene.diffs[row.file].change.hunks[row.hunk].number
-        text = f"{' ' * (self.scene.gutter - 4)}␣ hunk {number:,}: {describe_space_lines(row.lines)}"
+    def _space_row(self, row: SpaceRow, cursor_classes: tuple[str, ...]) -> Strip:
+        number = self.context.diffs[row.file].change.hunks[row.hunk].number
+        text = f"{' ' * (self.context.gutter - 4)}␣ hunk {number:,}: {describe_space_lines(row.lines)}"
         hint = " · Enter shows them"
-        if cell_len(text) + len(hint) + 2 <= self.scene.width:
+        if cell_len(text) + len(hint) + 2 <= self.context.width:
             text += hint
-        classes = ("diff--plain", "diff--fold", *over)
-        state = self._code.hunk_state_cells(LineRow(row.file, None, None, row.hunk, 0), 0, over)
+        classes = ("diff--plain", "diff--fold", *cursor_classes)
+        state = self._code_painter.hunk_state_cells(LineRow(row.file, None, None, row.hunk, 0), 0, cursor_classes)
         return Strip([state, Segment(text, self.style(classes))]).adjust_cell_length(
-            self.scene.width, self.style(classes)
+            self.context.width, self.style(classes)
         )
 
-    def _definition(self, row: FoldRow) -> str:
+    def _enclosing_definition(self, row: FoldRow) -> str:
         """Return the definition that contains the code after a fold, like Git's hunk headers; empty if none."""
-        lines = self.scene.diffs[row.file].new
+        lines = self.context.diffs[row.file].new
         end = row.new_start + row.lines
         if end >= len(lines):
             return ""
-        for line in reversed(lines[max(0, end - _SEARCHED_LINES) : end]):
+        for line in reversed(lines[max(0, end - _MAX_SEARCHED_LINES) : end]):
             # Cheap check first: most lines are indented or empty.
-            if line[:1] > " " and (line[0].isalpha() or line[0] in "_$@#") and len(line) < _LONGEST_DEFINITION:
+            if line[:1] > " " and (line[0].isalpha() or line[0] in "_$@#") and len(line) < _MAX_DEFINITION_CHARACTERS:
                 return f"  {display_text(line).text.rstrip(' {:')}"
         return ""
 
-    def _file(self, row: FileRow, over: tuple[str, ...]) -> Strip:
-        diff = self.scene.diffs[row.file]
+    def _file_row(self, row: FileRow, cursor_classes: tuple[str, ...]) -> Strip:
+        diff = self.context.diffs[row.file]
         change = diff.change
-        head, quiet = ("diff--file", *over), ("diff--file-quiet", *over)
-        glyph, kind = file_sign(change)
-        facts: list[StyledPiece] = [(f"  {text}", (name, *over)) for text, name in file_facts(diff, self.scene)]
-        room = max(8, self.scene.width - sum(cell_len(text) for text, _ in facts) - 5)
-        name = file_name(change, room)
-        arrow = "▸" if row.file in self.scene.collapsed else "▾"
-        gap = " " * (room - cell_len(name))
-        pieces = [(f"{arrow} ", quiet), (f"{glyph} ", (kind, *over)), (name, head), (gap, quiet), *facts]
-        return self._full(pieces, head)
+        head_classes, quiet_classes = ("diff--file", *cursor_classes), ("diff--file-quiet", *cursor_classes)
+        glyph, sign_class = file_sign(change)
+        facts: list[StyledPiece] = [
+            (f"  {text}", (name, *cursor_classes)) for text, name in file_facts(diff, self.context)
+        ]
+        name_cells = max(8, self.context.width - sum(cell_len(text) for text, _ in facts) - 5)
+        name = file_name(change, name_cells)
+        arrow = "▸" if row.file in self.context.collapsed else "▾"
+        gap = " " * (name_cells - cell_len(name))
+        pieces = [
+            (f"{arrow} ", quiet_classes),
+            (f"{glyph} ", (sign_class, *cursor_classes)),
+            (name, head_classes),
+            (gap, quiet_classes),
+            *facts,
+        ]
+        return self._full_row(pieces, head_classes)
 
-    def _note(self, row: NoteRow, part: int, over: tuple[str, ...]) -> Strip:
-        glyph, name = _NOTES[row.level]
-        classes = ("diff--plain", name, *over)
-        lines = wrap_words(row.text, self.scene.note_width)
+    def _note_row(self, row: NoteRow, part: int, cursor_classes: tuple[str, ...]) -> Strip:
+        glyph, component_class = _NOTE_STYLES[row.level]
+        classes = ("diff--plain", component_class, *cursor_classes)
+        lines = wrap_words(row.text, self.context.note_width)
         indent = " " if row.file < 0 else "   "
         text = lines[part] if part < len(lines) else ""
         if row.level in ("folded", "unfolded") and len(lines) == 1:
             glyph = " "
         elif row.level == "folded":
-            text = set_cell_size(" ".join(lines[:2]), self.scene.note_width - 1).rstrip() + "…"
-        return self._full([(f"{indent}{' ' if part else glyph} {text}", classes)], classes)
+            text = set_cell_size(" ".join(lines[:2]), self.context.note_width - 1).rstrip() + "…"
+        return self._full_row([(f"{indent}{' ' if part else glyph} {text}", classes)], classes)
 
-    def _comment(self, row: CommentRow, part: int, over: tuple[str, ...]) -> Strip:
-        indent = min(self.scene.gutter, 6) - 2
-        lines = wrap_words(row.text, self.scene.note_width)
+    def _comment_row(self, row: CommentRow, part: int, cursor_classes: tuple[str, ...]) -> Strip:
+        indent = min(self.context.gutter, 6) - 2
+        lines = wrap_words(row.text, self.context.note_width)
         text = lines[part] if part < len(lines) else ""
-        kind = _COMMENTS[row.kind]
-        classes = ("diff--plain", f"diff--{kind}", *over)
-        bar = ("diff--plain", f"diff--{kind}-bar", *over)
-        return self._full([(" " * indent, ("diff--plain", *over)), ("▌ ", bar), (text, classes)], classes)
+        component_class = _COMMENT_CLASSES[row.kind]
+        classes = ("diff--plain", f"diff--{component_class}", *cursor_classes)
+        bar_classes = ("diff--plain", f"diff--{component_class}-bar", *cursor_classes)
+        return self._full_row(
+            [(" " * indent, ("diff--plain", *cursor_classes)), ("▌ ", bar_classes), (text, classes)], classes
+        )
 
 
-_KEPT_STRIPS = 256
+_MAX_CACHED_STRIPS = 256
 """A few screens."""
 
 
@@ -191,22 +201,22 @@ class LineRenderer:
         look_up: Returns the style of component classes laid over each other.
     """
 
-    def __init__(self, model: DiffModel, look_up: StyleOf) -> None:
-        self._sheet = model
-        self._look_up = look_up
+    def __init__(self, model: DiffModel, look_up_style: StyleOf) -> None:
+        self._model = model
+        self._look_up_style = look_up_style
         self._painter = DiffPainter(model.render_context, self.style)
         # Entries of an LRUCache form reference cycles, so that cleared strips would stay in memory.
-        self._strips: FIFOCache[tuple[int, int, int, str], Strip] = FIFOCache(_KEPT_STRIPS)
+        self._strips: FIFOCache[tuple[int, int, int, str], Strip] = FIFOCache(_MAX_CACHED_STRIPS)
         self._styles: dict[tuple[str, ...], Style] = {}
-        self._in_doubt = False
+        self._needs_style_check = False
         """Whether the cached styles may be outdated."""
 
     def style(self, classes: tuple[str, ...]) -> Style:
         """Return the style of component classes laid over each other."""
-        self._resolve_doubt()
+        self._check_styles()
         style = self._styles.get(classes)
         if style is None:
-            style = self._styles[classes] = self._look_up(classes)
+            style = self._styles[classes] = self._look_up_style(classes)
         return style
 
     def recheck_styles(self) -> None:
@@ -214,13 +224,13 @@ class LineRenderer:
 
         They may change whenever the focus moves, but are nearly always the same.
         """
-        self._in_doubt = True
+        self._needs_style_check = True
 
-    def _resolve_doubt(self) -> None:
-        if not self._in_doubt:
+    def _check_styles(self) -> None:
+        if not self._needs_style_check:
             return
-        self._in_doubt = False
-        if any(self._look_up(classes) != style for classes, style in list(self._styles.items())):
+        self._needs_style_check = False
+        if any(self._look_up_style(classes) != style for classes, style in list(self._styles.items())):
             self._styles.clear()
             self._strips.clear()
 
@@ -230,31 +240,31 @@ class LineRenderer:
 
     def render_line(self, y: int, frame: FrameState, *, offsets: bool = False) -> Strip:
         """Return one line of the view; with `offsets`, segments carry their text positions."""
-        self._resolve_doubt()
-        sheet = self._sheet
-        if sheet.message and (words := self._words_at(y, sheet.message, frame)):
-            return words
+        self._check_styles()
+        model = self._model
+        if model.message and (message_line := self._message_line(y, model.message, frame)):
+            return message_line
         line = y + frame.top
-        if line >= sheet.rows.height:
+        if line >= model.rows.height:
             return Strip.blank(frame.width, self.style(("diff--plain",)))
-        if self._painter.scene is not sheet.render_context:
-            self._painter = DiffPainter(sheet.render_context, self.style)
-        number, row, part = sheet.rows.part_at(line)
+        if self._painter.context is not model.render_context:
+            self._painter = DiffPainter(model.render_context, self.style)
+        number, row, part = model.rows.part_at(line)
         cursor = frame.cursor if number == frame.row else "diff--cursor-blurred" if number in frame.lit else ""
         if offsets or frame.selection is not None:
             return self._painter.paint(row, part, line, cursor=cursor, selection=frame.selection, offsets=offsets)
-        key = (line, sheet.render_context.scroll, frame.width, cursor)
+        key = (line, model.render_context.scroll, frame.width, cursor)
         strip = self._strips.get(key)
         if strip is None:
             strip = self._strips[key] = self._painter.paint(row, part, line, cursor=cursor)
         return strip
 
-    def _words_at(self, y: int, message: str, frame: FrameState) -> Strip | None:
+    def _message_line(self, y: int, message: str, frame: FrameState) -> Strip | None:
         """Return the line of a message in the middle of the view; None for other lines."""
         lines = wrap(display_text(message).text, max(1, frame.width - 2))
-        at = y - (frame.height // 2 - len(lines) // 2)
-        if not 0 <= at < len(lines):
+        index = y - (frame.height // 2 - len(lines) // 2)
+        if not 0 <= index < len(lines):
             return None
         style = self.style(("diff--plain", "diff--message"))
-        text = Strip([Segment(lines[at], style)]).text_align(frame.width, "center")
+        text = Strip([Segment(lines[index], style)]).text_align(frame.width, "center")
         return text.adjust_cell_length(frame.width, style).apply_style(style)

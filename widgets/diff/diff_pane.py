@@ -29,11 +29,11 @@ from widgets.diff.file_list import FileList
 from widgets.diff.writing_field import WritingField
 
 _ADDED, _REMOVED, _MATCH, _COMMENT, _REASON = 1, 2, 4, 8, 16
-_MAX_SEGMENTS = 500
+_MAX_CELL_SEGMENTS = 500
 """Maximum number of segments examined for one cell."""
-_MAX_MATCHES = 2_000
+_MAX_MAP_MATCHES = 2_000
 """Maximum number of matches on the map; more matches are sampled evenly."""
-_GLYPHS = {_ADDED: "▐", _REMOVED: "▌", _ADDED | _REMOVED: "█"}
+_CHANGE_GLYPHS = {_ADDED: "▐", _REMOVED: "▌", _ADDED | _REMOVED: "█"}
 
 
 def minimap_cells(layout: DiffLayout, height: int) -> list[int]:
@@ -42,7 +42,7 @@ def minimap_cells(layout: DiffLayout, height: int) -> list[int]:
     if not height:
         return []
     firsts = [-(-cell * total // height) for cell in range(height + 1)]
-    cells = [_changes(layout, first, last) for first, last in pairwise(firsts)]
+    cells = [_change_bits(layout, first, last) for first, last in pairwise(firsts)]
     for row in layout.landmarks.comments:
         cells[layout.first_line_of_row(row) * height // total] |= _COMMENT
     return cells
@@ -50,21 +50,21 @@ def minimap_cells(layout: DiffLayout, height: int) -> list[int]:
 
 def rows_needing_attention(layout: DiffLayout, diffs: Sequence["FileDiff"]) -> Iterator[int]:
     """Yield the rows of hunks, or of whole files, that need attention."""
-    known = layout.landmarks
-    rows = dict(zip(known.hunk_keys, known.hunks, strict=True))
-    for file, diff in enumerate(diffs[: len(known.files)]):
-        marks = [reason for reason in diff.reasons if reason.kind.is_risk]
-        numbers = {hunk.id: number for number, hunk in enumerate(diff.change.hunks)} if marks else {}
-        for reason in marks:
+    landmarks = layout.landmarks
+    rows = dict(zip(landmarks.hunk_keys, landmarks.hunks, strict=True))
+    for file, diff in enumerate(diffs[: len(landmarks.files)]):
+        risks = [reason for reason in diff.reasons if reason.kind.is_risk]
+        numbers = {hunk.id: number for number, hunk in enumerate(diff.change.hunks)} if risks else {}
+        for reason in risks:
             for place in reason.places or (None,):
                 number = -1 if place is None else numbers.get(place.hunk, -1)
-                yield rows.get((file, number), known.files[file])
+                yield rows.get((file, number), landmarks.files[file])
 
 
-def _changes(layout: DiffLayout, low: int, high: int) -> int:
+def _change_bits(layout: DiffLayout, low: int, high: int) -> int:
     """Return as bits whether the terminal lines `low` to `high` show added or removed lines."""
     bits = 0
-    for first, last, segment in islice(layout.segments_with_lines(low, high), _MAX_SEGMENTS):
+    for first, last, segment in islice(layout.segments_with_lines(low, high), _MAX_CELL_SEGMENTS):
         if isinstance(segment, UnifiedSegment):
             removed = max(0, min(segment.old_count - segment.offset, segment.rows))
             middle = first + (last - first) * removed // max(1, segment.rows)
@@ -95,44 +95,44 @@ class MiniMap(Widget):
         super().__init__()
         self.view = view
         self._cells: list[int] = []
-        self._made_for: tuple[DiffLayout, int, Sequence[SearchMatch], bool] | None = None
-        self._shown: Sequence[FileDiff] = ()
+        self._map_state: tuple[DiffLayout, int, Sequence[SearchMatch], bool] | None = None
+        self._mapped_diffs: Sequence[FileDiff] = ()
         self._dragging = False
-        self._lit = (0, 0)
-        self._styles: dict[tuple[str, ...], Style] = {}
+        self._drawn_visible_cells = (0, 0)
+        self._cached_styles: dict[tuple[str, ...], Style] = {}
 
     def update_from_view(self) -> None:
         """Redraw if the layout or the visible part has changed."""
-        if self._is_old or self._lit != self._visible:
+        if self._is_outdated or self._drawn_visible_cells != self._visible_cells:
             self.refresh()
 
     def notify_style_update(self) -> None:
         """Forget the old colours."""
         super().notify_style_update()
-        self._styles.clear()
+        self._cached_styles.clear()
 
     @property
-    def _is_old(self) -> bool:
+    def _is_outdated(self) -> bool:
         view = self.view
-        if not view.layout_rows.complete and self._shown is view.diffs:
+        if not view.layout_rows.complete and self._mapped_diffs is view.diffs:
             # Folds of a long change were opened or closed: keep the old map until the new layout is complete.
             return False
-        made = self._made_for
+        state = self._map_state
         return (
-            made is None
-            or made[0] is not view.layout_rows
-            or made[1] != self.size.height
-            or made[2] is not view.search.found_matches
-            or made[3] != view.layout_rows.complete
+            state is None
+            or state[0] is not view.layout_rows
+            or state[1] != self.size.height
+            or state[2] is not view.search.found_matches
+            or state[3] != view.layout_rows.complete
         )
 
     @property
-    def _colourless(self) -> bool:
+    def _has_no_colours(self) -> bool:
         """Return whether the theme has no background colour for the visible part."""
         return self.view.has_pseudo_class("ansi") or self.view.has_pseudo_class("nocolor")
 
     @property
-    def _visible(self) -> tuple[int, int]:
+    def _visible_cells(self) -> tuple[int, int]:
         """Return the range of cells of the visible part; empty if everything is visible."""
         view, height = self.view, self.size.height
         if view.layout_rows.height <= view.size.height:
@@ -143,22 +143,22 @@ class MiniMap(Widget):
 
     def render_line(self, y: int) -> Strip:
         view = self.view
-        if self._is_old:
-            self._made_for = (
+        if self._is_outdated:
+            self._map_state = (
                 view.layout_rows,
                 self.size.height,
                 view.search.found_matches,
                 view.layout_rows.complete,
             )
-            self._shown = view.diffs
+            self._mapped_diffs = view.diffs
             self._cells = minimap_cells(view.layout_rows, self.size.height)
             self._add_reasons()
             self._add_matches(view.search.found_matches)
-        self._lit = first, last = self._visible
+        self._drawn_visible_cells = first, last = self._visible_cells
         bits = self._cells[y] if y < len(self._cells) else 0
         classes = ["diff--map", *(("diff--map-view",) if first <= y < last else ())]
         glyph = " "
-        if not bits and first <= y < last and self._colourless:
+        if not bits and first <= y < last and self._has_no_colours:
             glyph = "┊"
         if bits & _MATCH:
             glyph, name = "◆", "diff--map-match"
@@ -170,14 +170,14 @@ class MiniMap(Widget):
             glyph = "▪"
             classes.append("diff--map-comment")
         elif bits:
-            glyph = _GLYPHS[bits]
+            glyph = _CHANGE_GLYPHS[bits]
             classes.append(
                 "diff--map-changed" if bits == 3 else "diff--map-added" if bits == _ADDED else "diff--map-removed"
             )
         key = tuple(classes)
-        if key not in self._styles:
-            self._styles[key] = view.get_visual_style(*classes).rich_style
-        return Strip([Segment(glyph, self._styles[key])], 1)
+        if key not in self._cached_styles:
+            self._cached_styles[key] = view.get_visual_style(*classes).rich_style
+        return Strip([Segment(glyph, self._cached_styles[key])], 1)
 
     def _add_reasons(self) -> None:
         """Mark rows that need attention, in the part that is laid out."""
@@ -186,11 +186,11 @@ class MiniMap(Widget):
         for row in rows_needing_attention(layout, self.view.diffs):
             self._cells[layout.first_line_of_row(row) * height // total] |= _REASON
 
-    def _add_matches(self, found: Sequence[SearchMatch]) -> None:
+    def _add_matches(self, matches: Sequence[SearchMatch]) -> None:
         layout, height = self.view.layout_rows, self.size.height
         total = max(layout.height, height)
-        for hit in found[:: max(1, len(found) // _MAX_MATCHES)]:
-            row = layout.find_equal_row(hit.row)
+        for match in matches[:: max(1, len(matches) // _MAX_MAP_MATCHES)]:
+            row = layout.find_equal_row(match.row)
             if row is not None:
                 self._cells[layout.first_line_of_row(row) * height // total] |= _MATCH
 
@@ -198,27 +198,27 @@ class MiniMap(Widget):
         """Scroll to the clicked position."""
         self._dragging = True
         self.capture_mouse()
-        self._go(event.y)
+        self._scroll_to_cell(event.y)
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
         """Follow the drag."""
         if self._dragging:
-            self._go(event.y)
+            self._scroll_to_cell(event.y)
 
     def on_mouse_up(self, event: events.MouseUp) -> None:
         """End the drag."""
         self._dragging = False
         self.release_mouse()
 
-    def _go(self, y: int) -> None:
+    def _scroll_to_cell(self, y: int) -> None:
         self.view.cursor.lay_out_all()
         height, total = max(1, self.size.height), self.view.layout_rows.height
         line = max(0, min(y, height - 1)) * max(total, height) // height
         self.view.scroll_to(y=max(0, line - self.view.size.height // 2), animate=False, immediate=True)
 
 
-_GAP = "  "
-_LONGEST_QUERY = 20
+_PART_GAP = "  "
+_MAX_QUERY_CHARACTERS = 20
 """Maximum characters of the query that are shown beside the count."""
 
 
@@ -244,63 +244,69 @@ class PositionBar(Widget):
         """Show the position of a view, after a title and the change's origin."""
         parts = [LinePart(7, title), LinePart(1, origin)]
         if view.diffs:
-            parts += self._place(view)
+            parts += self._position_parts(view)
         if view.diffs and view.search.query:
-            count = "searching …" if view.search.running else _count(view)
-            parts.append(LinePart(9, Content.styled(f"“{_quoted(view.search.query)}” {count}", "$text-warning")))
+            count = "searching …" if view.search.running else _match_count_text(view)
+            parts.append(
+                LinePart(9, Content.styled(f"“{_shorten_query(view.search.query)}” {count}", "$text-warning"))
+            )
         self._parts = [part for part in parts if part.content.plain]
         # The bar always has one line, so no new layout is needed.
         self.refresh()
 
     def render(self) -> Content:
         """Render the parts that fit; the search query and the file have the highest priority."""
-        return join_parts(select_fitting_parts(self._parts, self.content_size.width, _GAP), _GAP)
+        return join_parts(select_fitting_parts(self._parts, self.content_size.width, _PART_GAP), _PART_GAP)
 
-    def _place(self, view: DiffView) -> list[LinePart]:
+    def _position_parts(self, view: DiffView) -> list[LinePart]:
         """Return the parts about file, line, hunk, and scroll position."""
         row = view.cursor.row
         diff = view.diffs[min(view.cursor.file_index, len(view.diffs) - 1)]
-        line = ""
+        line_suffix = ""
         if isinstance(row, LineRow):
             number = row.new if row.new is not None else row.old
-            line = f":{number + 1}" if number is not None else ""
-        parts = [LinePart(8, Content.assemble((display_text(diff.change.path).text, "bold $foreground"), line))]
+            line_suffix = f":{number + 1}" if number is not None else ""
+        parts = [
+            LinePart(8, Content.assemble((display_text(diff.change.path).text, "bold $foreground"), line_suffix))
+        ]
         if len(view.diffs) > 1:
             parts.append(LinePart(3, Content(f"file {view.cursor.file_index + 1} of {len(view.diffs)}")))
         hunks = view.layout_rows.landmarks.hunks
         if hunks:
             # While the layout is incomplete, the number of hunks in folded files is unknown.
             total = len(hunks) if view.layout_rows.complete else sum(len(diff.change.hunks) for diff in view.diffs)
-            place, hunk = max(1, bisect_right(hunks, view.cursor.number)), view.cursor.hunk
+            position, hunk = max(1, bisect_right(hunks, view.cursor.number)), view.cursor.hunk
             # Files may be sorted in another order than the hunk numbers, which are used everywhere else.
-            differs = hunk is not None and hunk.number != place
-            named = f"hunk {hunk.number:,}, " if hunk is not None and differs else "hunk "
-            from_top = " from the top" if differs else ""
-            parts.append(LinePart(4, Content(f"{named}{place:,} of {total:,}{from_top}")))
-        missing, of = view.seen_recorder.unseen.count_unseen(min(view.cursor.file_index, len(view.diffs) - 1))
+            is_numbered_differently = hunk is not None and hunk.number != position
+            hunk_text = f"hunk {hunk.number:,}, " if hunk is not None and is_numbered_differently else "hunk "
+            from_top = " from the top" if is_numbered_differently else ""
+            parts.append(LinePart(4, Content(f"{hunk_text}{position:,} of {total:,}{from_top}")))
+        missing, total_lines = view.seen_recorder.unseen.count_unseen(
+            min(view.cursor.file_index, len(view.diffs) - 1)
+        )
         # For a single file, the approval pane shows it.
-        several = len(view.diffs) > 1
+        has_several_files = len(view.diffs) > 1
         if (
-            several
+            has_several_files
             and missing
             and diff.change.hunks
             and view.model.render_context.undecided
             and not view.model.is_comparing_versions
         ):
-            parts.append(LinePart(6, Content.styled(f"{missing:,} of {of:,} unseen", "$text-warning")))
-        if isinstance(row, LineRow) and (moved := _moved(view, row)):
-            parts.append(LinePart(5, Content(moved)))
+            parts.append(LinePart(6, Content.styled(f"{missing:,} of {total_lines:,} unseen", "$text-warning")))
+        if isinstance(row, LineRow) and (move_text := _move_text(view, row)):
+            parts.append(LinePart(5, Content(move_text)))
         if not view.model.shows_white_space:
-            parts.append(LinePart(5, Content.styled(_spaces(view), "$text-warning")))
+            parts.append(LinePart(5, Content.styled(_white_space_text(view), "$text-warning")))
         if view.layout_rows.complete:
             total = view.layout_rows.height
             end = min(total, view.scroll_offset.y + view.size.height)
-            all_of_it = end >= total and not view.scroll_offset.y
-            parts.append(LinePart(2, Content("all" if all_of_it else f"{100 * end // total} %")))
+            is_all_visible = end >= total and not view.scroll_offset.y
+            parts.append(LinePart(2, Content("all" if is_all_visible else f"{100 * end // total} %")))
         return parts
 
 
-def _moved(view: DiffView, row: LineRow) -> str:
+def _move_text(view: DiffView, row: LineRow) -> str:
     """Return the source or target of a moved line as text; empty if the line was not moved."""
     line = row.newest
     other = view.model.render_context.marks.moved.get(line) if row.hunk is not None else None
@@ -310,20 +316,20 @@ def _moved(view: DiffView, row: LineRow) -> str:
     return f"moved {'from' if line.side == 'new' else 'to'} {path}line {other.line + 1}"
 
 
-def _spaces(view: DiffView) -> str:
-    sheet = view.model
-    if sheet.hidden_space is None:
+def _white_space_text(view: DiffView) -> str:
+    model = view.model
+    if model.hidden_space is None:
         return "looking for white space …"
-    count = sheet.active_hidden_space.hidden_line_count
+    count = model.active_hidden_space.hidden_line_count
     return f"white space off: {format_count(count, 'line')}" if count else "white space off"
 
 
-def _quoted(query: str) -> str:
+def _shorten_query(query: str) -> str:
     text = display_text(query).text
-    return text if len(text) <= _LONGEST_QUERY else text[: _LONGEST_QUERY - 1] + "…"
+    return text if len(text) <= _MAX_QUERY_CHARACTERS else text[: _MAX_QUERY_CHARACTERS - 1] + "…"
 
 
-def _count(view: DiffView) -> str:
+def _match_count_text(view: DiffView) -> str:
     lines = len(view.search.found_matches)
     if view.search.current is not None and lines:
         return f"{view.search.current + 1:,} of {lines:,}"
@@ -363,8 +369,8 @@ class DiffPane(Column):
         self._comments: tuple[DiffComment, ...] = ()
         self._drafts: tuple[DiffComment, ...] = ()
         self._findings: tuple[DiffComment, ...] = ()
-        self._asked: tuple[DiffComment, ...] = ()
-        self._commented: tuple[str, str, SourceLine] | None = None
+        self._thread_marks: tuple[DiffComment, ...] = ()
+        self._commented_line: tuple[str, str, SourceLine] | None = None
         """Proposal, path and line of the comment in the field; the view may show another proposal meanwhile."""
 
     def compose(self) -> ComposeResult:
@@ -378,14 +384,14 @@ class DiffPane(Column):
 
     def on_resize(self) -> None:
         """Adapt the position and the file list, and keep the commented line in view."""
-        self._draw_position()
+        self._update_position()
         if self.commented_proposal:
             self._keep_line_in_view()
 
     def set_title(self, title: Content, origin: Content) -> None:
         """Set the title and origin shown before the position."""
         self._title, self._origin = title, origin
-        self._draw_position()
+        self._update_position()
 
     def set_drafts(self, drafts: Sequence[DiffComment]) -> None:
         """Set the unsaved comments, which the field restores."""
@@ -403,22 +409,22 @@ class DiffPane(Column):
 
     def set_thread_marks(self, marks: Sequence[DiffComment]) -> None:
         """Show a mark for each side thread below its hunk."""
-        if tuple(marks) != self._asked:
-            self._asked = tuple(marks)
+        if tuple(marks) != self._thread_marks:
+            self._thread_marks = tuple(marks)
             self._show_comments()
 
     def _show_comments(self) -> None:
-        self.view.set_comments((*self._comments, *self._findings, *self._asked))
+        self.view.set_comments((*self._comments, *self._findings, *self._thread_marks))
 
     @on(DiffView.ViewMoved)
     @on(DiffView.CameOnScreen)
-    def _draw_position(self) -> None:
+    def _update_position(self) -> None:
         if self.is_mounted:
             self.query_one(PositionBar).show_position(self.view, self._title, self._origin)
             self.query_one(MiniMap).update_from_view()
             self.query_one(FileList).update_from_view(self.size.height)
 
-    def _draw_files(self) -> None:
+    def _update_files(self) -> None:
         self.query_one(FileList).update_from_view(self.size.height)
 
     # Files
@@ -434,7 +440,7 @@ class DiffPane(Column):
     @on(FileList.FocusLeft)
     def _leave_files(self) -> None:
         self.screen.set_focus(self.view)
-        self._draw_files()
+        self._update_files()
 
     # Search
 
@@ -445,7 +451,7 @@ class DiffPane(Column):
         self.query_one(SearchBar).open()
 
     @on(SearchBar.Typed)
-    def _search(self, event: SearchBar.Typed) -> None:
+    def _start_search(self, event: SearchBar.Typed) -> None:
         self.view.search.start(event.query)
 
     @on(SearchBar.Finished)
@@ -462,7 +468,7 @@ class DiffPane(Column):
     def commented_proposal(self) -> str:
         """Return the id of the proposal for which a comment is being written; empty if none is."""
         is_open = self.query_one("#comment", WritingField).is_open
-        return self._commented[0] if is_open and self._commented is not None else ""
+        return self._commented_line[0] if is_open and self._commented_line is not None else ""
 
     def close_comment_field(self) -> None:
         """Close the comment field after its text was sent."""
@@ -472,11 +478,11 @@ class DiffPane(Column):
     def _open_comment(self, event: DiffView.CommentWanted) -> None:
         line, path = event.line, self.view.diffs[event.line.file].change.path
         proposal = self.view.proposal.id if self.view.proposal else ""
-        self._commented = (proposal, path, line)
-        place = f"{display_text(path).text}:{line.line + 1}"
-        written = [comment.text for comment in (*self._drafts, *self._comments) if comment.line == line]
-        title = Content.assemble("Comment on ", (place, "$text-accent"))
-        self.query_one("#comment", WritingField).open(f"{proposal} {place}", title, written[0] if written else "")
+        self._commented_line = (proposal, path, line)
+        place_text = f"{display_text(path).text}:{line.line + 1}"
+        texts = [comment.text for comment in (*self._drafts, *self._comments) if comment.line == line]
+        title = Content.assemble("Comment on ", (place_text, "$text-accent"))
+        self.query_one("#comment", WritingField).open(f"{proposal} {place_text}", title, texts[0] if texts else "")
         self._keep_line_in_view()
 
     def _keep_line_in_view(self) -> None:
@@ -484,20 +490,20 @@ class DiffPane(Column):
         self.call_after_refresh(lambda: self.view.cursor.move_to(self.view.cursor.number))
 
     @on(WritingField.Typed, "#comment")
-    def _keep_draft(self, event: WritingField.Typed) -> None:
+    def _post_comment_draft(self, event: WritingField.Typed) -> None:
         event.stop()
-        self._post(event.text, saved=False)
+        self._post_comment(event.text, saved=False)
 
     @on(WritingField.Closed, "#comment")
-    def _put_aside(self) -> None:
+    def _leave_comment_field(self) -> None:
         self.screen.set_focus(self.view)
 
     @on(WritingField.Sent, "#comment")
-    def _save(self, event: WritingField.Sent) -> None:
+    def _save_comment(self, event: WritingField.Sent) -> None:
         event.stop()
         self.screen.set_focus(self.view)
-        self._post(event.text, saved=True)
+        self._post_comment(event.text, saved=True)
 
-    def _post(self, text: str, *, saved: bool) -> None:
-        if self._commented is not None:
-            self.post_message(self.CommentEdited(*self._commented, text.strip(), saved))
+    def _post_comment(self, text: str, *, saved: bool) -> None:
+        if self._commented_line is not None:
+            self.post_message(self.CommentEdited(*self._commented_line, text.strip(), saved))

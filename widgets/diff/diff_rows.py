@@ -211,7 +211,7 @@ class ContextSegment(Segment):
 class UnifiedSegment(Segment):
     """Rows of a hunk in the unified view, old lines above new ones."""
 
-    __slots__ = ("_edit", "above", "offset", "old_count", "old_start")
+    __slots__ = ("_whole_hunk", "above", "offset", "old_count", "old_start")
 
     def __init__(
         self, file: int, index: int, hunk: Hunk | HunkRange, offset: int = 0, rows: int | None = None, above: int = 0
@@ -224,7 +224,7 @@ class UnifiedSegment(Segment):
         self.new_start = hunk.new_start
         self.offset = offset
         self.above = above
-        self._edit = hunk
+        self._whole_hunk = hunk
 
     @property
     def lines(self) -> tuple[range, range]:
@@ -248,13 +248,13 @@ class UnifiedSegment(Segment):
 
     def slice_rows(self, start: int, rows: int) -> "UnifiedSegment":
         assert self.hunk is not None
-        return UnifiedSegment(self.file, self.hunk, self._edit, self.offset + start, rows, self.above)
+        return UnifiedSegment(self.file, self.hunk, self._whole_hunk, self.offset + start, rows, self.above)
 
 
 class SplitSegment(Segment):
     """Rows of a hunk in the side-by-side view, old lines left of new ones."""
 
-    __slots__ = ("_edit", "above", "new_count", "offset", "old_count", "old_start", "pairs")
+    __slots__ = ("_whole_hunk", "above", "new_count", "offset", "old_count", "old_start", "pairs")
 
     def __init__(
         self,
@@ -275,7 +275,7 @@ class SplitSegment(Segment):
         self.pairs = pairs
         self.offset = offset
         self.above = above
-        self._edit = hunk
+        self._whole_hunk = hunk
 
     @property
     def lines(self) -> tuple[range, range]:
@@ -307,12 +307,12 @@ class SplitSegment(Segment):
 
     def find_row(self, side: Side, line: int) -> int | None:
         if self.pairs is None:
-            shown = self.lines[side == "new"]
-            return line - shown.start if line in shown else None
-        wanted = line - (self.new_start if side == "new" else self.old_start)
+            shown_lines = self.lines[side == "new"]
+            return line - shown_lines.start if line in shown_lines else None
+        index = line - (self.new_start if side == "new" else self.old_start)
         pairs = self.pairs[self.offset : self.offset + self.rows]
-        return next((number for number, pair in enumerate(pairs) if pair[side == "new"] == wanted), None)
+        return next((number for number, pair in enumerate(pairs) if pair[side == "new"] == index), None)
 
     def slice_rows(self, start: int, rows: int) -> "SplitSegment":
         assert self.hunk is not None
-        return SplitSegment(self.file, self.hunk, self._edit, self.pairs, self.offset + start, rows, self.above)
+        return SplitSegment(self.file, self.hunk, self._whole_hunk, self.pairs, self.offset + start, rows, self.above)

@@ -76,12 +76,12 @@ class SearchBar(Horizontal):
         self.screen.set_focus(self.field)
 
     @on(Input.Changed)
-    def _search(self, event: Input.Changed) -> None:
+    def _post_query(self, event: Input.Changed) -> None:
         event.stop()
         self.post_message(SearchBar.Typed(event.value))
 
     @on(Input.Submitted)
-    def _finish(self, event: Input.Submitted) -> None:
+    def _post_finished(self, event: Input.Submitted) -> None:
         event.stop()
         self.remove_class("shown")
         self.post_message(SearchBar.Finished(event.value))
@@ -108,16 +108,16 @@ class SearchMatch(NamedTuple):
         return row_of_line(self.line, self.hunk)
 
 
-def _first_from(found: Sequence[SearchMatch], diffs: Sequence[FileDiff], row: LineRow) -> int:
+def _first_match_index(matches: Sequence[SearchMatch], diffs: Sequence[FileDiff], row: LineRow) -> int:
     """Return the index of the first match at or below a row; 0 if there is none."""
 
-    def order(hit: SearchMatch) -> tuple[int, int, bool, int]:
+    def order(match: SearchMatch) -> tuple[int, int, bool, int]:
         # Removed lines are shown above the new lines of their hunk.
-        file, side, line = hit.line
+        file, side, line = match.line
         is_new = side == "new"
-        return file, line if is_new else diffs[file].change.hunks[hit.hunk or 0].new_start, is_new, line
+        return file, line if is_new else diffs[file].change.hunks[match.hunk or 0].new_start, is_new, line
 
-    return bisect_left(found, order(SearchMatch(row.newest, row.hunk)), key=order) % len(found)
+    return bisect_left(matches, order(SearchMatch(row.newest, row.hunk)), key=order) % len(matches)
 
 
 def find_matches(
@@ -127,36 +127,36 @@ def find_matches(
 
     `is_wanted` is called before each hunk; if it returns False, the search stops with the matches so far.
     """
-    found: list[SearchMatch] = []
+    matches: list[SearchMatch] = []
     if not query:
-        return found
+        return matches
     any_case = query == query.lower()
 
     def scan(file: int, hunk: int | None, side: Side, lines: Sequence[str], start: int, end: int) -> None:
-        found.extend(
+        matches.extend(
             SearchMatch(SourceLine(file, side, line), hunk)
             for line in range(start, end)
             if query in (lines[line].lower() if any_case else lines[line])
         )
 
     for file, diff in enumerate(diffs):
-        at = 0
+        line_after_hunk = 0
         for number, hunk in enumerate(diff.change.hunks):
             if not is_wanted():
-                return found
-            scan(file, None, "new", diff.new, at, hunk.new_start)
-            at = hunk.new_start + hunk.new_count
+                return matches
+            scan(file, None, "new", diff.new, line_after_hunk, hunk.new_start)
+            line_after_hunk = hunk.new_start + hunk.new_count
             scan(file, number, "old", diff.old, hunk.old_start, hunk.old_start + hunk.old_count)
-            scan(file, number, "new", diff.new, hunk.new_start, at)
-        scan(file, None, "new", diff.new, at, len(diff.new))
-    return found
+            scan(file, number, "new", diff.new, hunk.new_start, line_after_hunk)
+        scan(file, None, "new", diff.new, line_after_hunk, len(diff.new))
+    return matches
 
 
-def _count(diffs: Sequence[FileDiff], found: Sequence[SearchMatch], query: str) -> int:
+def _count_occurrences(diffs: Sequence[FileDiff], matches: Sequence[SearchMatch], query: str) -> int:
     """Return the number of occurrences on the matching lines."""
     return sum(
-        len(find_smartcase_matches(side_text(diffs[hit.line.file], hit.line.side)[hit.line.line], query))
-        for hit in found
+        len(find_smartcase_matches(side_text(diffs[match.line.file], match.line.side)[match.line.line], query))
+        for match in matches
     )
 
 
@@ -170,7 +170,7 @@ class DiffSearch:
     """
 
     def __init__(self, model: DiffModel, cursor: DiffCursor, view: DiffViewAccess) -> None:
-        self._sheet = model
+        self._model = model
         self._cursor = cursor
         self._view = view
         self.clear()
@@ -192,44 +192,44 @@ class DiffSearch:
     def start(self, query: str) -> None:
         """Search all files for a query; clear the search if it is empty."""
         self.clear()
-        diffs, scene = self._sheet.diffs, self._sheet.render_context
-        self.query = scene.query = query
-        scene.found = None
+        diffs, context = self._model.diffs, self._model.render_context
+        self.query = context.query = query
+        context.found = None
         self.running = bool(query) and sum(len(diff.new) for diff in diffs) > MAX_LINES_WITHOUT_THREAD
         if self.running:
-            self._view.run_job("search", partial(self._search_beside, diffs, query))
+            self._view.run_job("search", partial(self._search_in_thread, diffs, query))
         else:
-            self.found_matches, self.matches = _found_and_counted(diffs, query)
+            self.found_matches, self.matches = _find_and_count(diffs, query)
         self._view.handle_search_change()
 
-    async def _search_beside(self, diffs: Sequence[FileDiff], query: str) -> None:
+    async def _search_in_thread(self, diffs: Sequence[FileDiff], query: str) -> None:
         """Search in a thread; the thread stops early if the query or the diffs change."""
 
-        def wanted() -> bool:
-            return self.running and self.query == query and self._sheet.diffs is diffs
+        def is_wanted() -> bool:
+            return self.running and self.query == query and self._model.diffs is diffs
 
-        found, matches = await asyncio.to_thread(_found_and_counted, diffs, query, wanted)
-        if wanted():
-            self.running, self.found_matches, self.matches = False, found, matches
+        found_matches, matches = await asyncio.to_thread(_find_and_count, diffs, query, is_wanted)
+        if is_wanted():
+            self.running, self.found_matches, self.matches = False, found_matches, matches
             self._view.handle_search_change()
 
-    def next_match(self, by: int) -> SearchMatch | None:
+    def next_match(self, step: int) -> SearchMatch | None:
         """Return the next match, or the previous one with -1; the first call searches from the cursor."""
-        self.wanted_step = by if self.running else 0
+        self.wanted_step = step if self.running else 0
         if not self.found_matches:
             return None
         if self.current is not None:
-            self.current = (self.current + by) % len(self.found_matches)
+            self.current = (self.current + step) % len(self.found_matches)
         else:
             line = self._cursor.next_line()
-            self.current = 0 if line is None else _first_from(self.found_matches, self._sheet.diffs, line)
-        hit = self.found_matches[self.current]
-        self._sheet.render_context.found = hit.line
-        return hit
+            self.current = 0 if line is None else _first_match_index(self.found_matches, self._model.diffs, line)
+        match = self.found_matches[self.current]
+        self._model.render_context.found = match.line
+        return match
 
 
-def _found_and_counted(
-    diffs: Sequence[FileDiff], query: str, wanted: Callable[[], bool] = lambda: True
+def _find_and_count(
+    diffs: Sequence[FileDiff], query: str, is_wanted: Callable[[], bool] = lambda: True
 ) -> tuple[list[SearchMatch], int]:
-    found = find_matches(diffs, query, wanted)
-    return found, _count(diffs, found, query)
+    matches = find_matches(diffs, query, is_wanted)
+    return matches, _count_occurrences(diffs, matches, query)

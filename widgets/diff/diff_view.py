@@ -42,7 +42,7 @@ from widgets.diff.seen_lines import SeenRecorder, go_to_unseen
 SIDE_SCROLL_CELLS = 8
 """Cells per horizontal scroll step."""
 
-_NEEDS_DIFF = frozenset(
+_DIFF_ONLY_ACTIONS = frozenset(
     {
         "next_hunk",
         "previous_hunk",
@@ -126,26 +126,26 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
 
     has_external_diff = False
     """Whether an external diff program is configured."""
-    _held: tuple[int, bool] | None = None
+    _pressed_place: tuple[int, bool] | None = None
     """The row on which the mouse button was pressed, and whether the mouse was on the hunk's state."""
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id)
         self.model = DiffModel()
-        self.canvas = LineRenderer(self.model, self._look_up)
+        self.canvas = LineRenderer(self.model, self._look_up_style)
         self.cursor = DiffCursor(self.model, self)
         self.line_selection = LineSelection(self.model, self.cursor, self)
         self.search = DiffSearch(self.model, self.cursor, self)
         self.seen_recorder = SeenRecorder(self.model, self)
         self.drawn: Callable[[], None] = lambda: None
         """Called after each drawn frame."""
-        self._background = BackgroundJobs(self.model, self)
+        self._background_jobs = BackgroundJobs(self.model, self)
         self._frame: FrameState | None = None
-        self._size_in_sight = Size(0, 0)
+        self._last_size = Size(0, 0)
         """The last size that was not empty."""
-        self._to_read = 0
+        self._required_row_count = 0
         """Number of plain lines that the user must see."""
-        self._goes_to_hunk = False
+        self._must_go_to_hunk = False
         """Whether the cursor moves to the first hunk when the layout is available."""
 
     # Content
@@ -168,7 +168,7 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
     @property
     def visible_lines(self) -> int:
         """Return the number of visible terminal lines; while the view is hidden, the last known number."""
-        return self.scrollable_content_region.height or self._size_in_sight.height
+        return self.scrollable_content_region.height or self._last_size.height
 
     @property
     def is_split(self) -> bool:
@@ -181,8 +181,8 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
         if not self.model.plain_text:
             return None
         last = (
-            self.layout_rows.first_line_of_row(self._to_read)
-            if self._to_read < self.layout_rows.row_count
+            self.layout_rows.first_line_of_row(self._required_row_count)
+            if self._required_row_count < self.layout_rows.row_count
             else self.layout_rows.height
         )
         return self.seen_recorder.first_unseen_line(max(1, last))
@@ -207,20 +207,20 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
                 comment.
             seen: The lines of the proposal that were on screen before; newly seen lines are added to it.
         """
-        same = self.model.is_showing(proposal)
-        bookmark = self.cursor.bookmark() if same else CursorBookmark(None, 0)
-        if not same:
-            self._forget()
+        is_same_proposal = self.model.is_showing(proposal)
+        bookmark = self.cursor.bookmark() if is_same_proposal else CursorBookmark(None, 0)
+        if not is_same_proposal:
+            self._forget_change()
         self.model.show_change(proposal, diffs, versions=versions)
-        if not same and not versions:
+        if not is_same_proposal and not versions:
             self.model.fold_generated()
         self.model.notes = tuple(extra)
         self.seen_recorder.start_recording_change(self.seen_recorder.seen if seen is None else seen)
-        self._background.find_moved_lines()
-        self._lay_out(bookmark._replace(row=self.model.row_in_new_diffs(bookmark.row)))
-        if not same:
+        self._background_jobs.find_moved_lines()
+        self._lay_out_at(bookmark._replace(row=self.model.row_in_new_diffs(bookmark.row)))
+        if not is_same_proposal:
             self.scroll_to(0, 0, animate=False, immediate=True)
-            self._goes_to_hunk = True
+            self._must_go_to_hunk = True
             self._go_to_first_hunk()
         self.refresh_bindings()
         if self.search.query:
@@ -229,21 +229,21 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
     def show_message(self, message: str = "") -> None:
         """Show only a message in the middle."""
         self.model.show_message(message)
-        self._show_no_diff()
+        self._reset_to_no_diff()
 
     def show_text(self, notes: Sequence[NoteRow], to_read: int) -> None:
         """Show plain lines, for example a command; the user must see the first `to_read` of them."""
-        self._to_read = to_read
+        self._required_row_count = to_read
         self.model.show_message(plain_text=notes)
-        self._show_no_diff()
+        self._reset_to_no_diff()
         self.scroll_to(0, 0, animate=False, immediate=True)
 
-    def _show_no_diff(self) -> None:
+    def _reset_to_no_diff(self) -> None:
         self.cursor.number = 0
-        self._forget()
-        self._lay_out(CursorBookmark(None, 0))
+        self._forget_change()
+        self._lay_out_at(CursorBookmark(None, 0))
 
-    def _forget(self) -> None:
+    def _forget_change(self) -> None:
         """Forget all state of the previous change."""
         self.model.forget_view_state()
         self.search.clear()
@@ -252,8 +252,8 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
         self.refresh_bindings()
 
     def _go_to_first_hunk(self) -> None:
-        if self._goes_to_hunk and self.layout_rows.row_count:
-            self._goes_to_hunk = False
+        if self._must_go_to_hunk and self.layout_rows.row_count:
+            self._must_go_to_hunk = False
             self.cursor.number = self.model.first_hunk_row()
 
     def go_to_waiting(self) -> None:
@@ -261,13 +261,13 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
         hunk = self.cursor.hunk
         if hunk is not None and hunk.state is HunkState.PENDING:
             return
-        places = [
+        positions = [
             (file, number)
             for file, diff in enumerate(self.diffs)
-            for number, one in enumerate(diff.change.hunks)
-            if one.state is HunkState.PENDING
+            for number, hunk_of_file in enumerate(diff.change.hunks)
+            if hunk_of_file.state is HunkState.PENDING
         ]
-        rows = [row for place in places if (row := self.layout_rows.row_of_hunk(*place)) is not None]
+        rows = [row for position in positions if (row := self.layout_rows.row_of_hunk(*position)) is not None]
         if rows:
             self.cursor.go_to(next((row for row in rows if row > self.cursor.number), rows[0]))
 
@@ -306,7 +306,7 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
         """Show all white space changes, or hide those without meaning."""
         self.model.shows_white_space = shown
         self.model.fold_state = replace(self.model.fold_state, spaces=frozenset())
-        self._background.find_space_changes()
+        self._background_jobs.find_space_changes()
         self.relayout()
 
     # Layout
@@ -322,13 +322,13 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
 
     def relayout(self) -> None:
         """Lay out again; keep the cursor on the same line at the same height."""
-        self._lay_out(self.cursor.bookmark())
+        self._lay_out_at(self.cursor.bookmark())
 
-    def _lay_out(self, bookmark: CursorBookmark) -> None:
+    def _lay_out_at(self, bookmark: CursorBookmark) -> None:
         self.line_selection.start = None
         # While hidden, keep the last width: the view comes back with it, and keys that follow at once find their
         # rows.
-        size = self.size if self.size.width else self._size_in_sight
+        size = self.size if self.size.width else self._last_size
         number = self.model.lay_out(size, bookmark.row)
         self.seen_recorder.reset_layout()
         self.cursor.number = self.layout_rows.nearest_row(self.cursor.number if bookmark.row is None else number)
@@ -337,7 +337,7 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
             line = self.layout_rows.first_line_of_row(self.cursor.number)
             self.scroll_to(y=max(0, line - bookmark.above), animate=False, immediate=True)
         self._go_to_first_hunk()
-        self._background.finish_layout()
+        self._background_jobs.finish_layout()
         self.model.measure_line_widths()
         self.update_scroll_range()
         self.redraw_and_report_position()
@@ -353,13 +353,13 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
 
     def on_resize(self, event: events.Resize) -> None:
         """Lay out again if the width has changed."""
-        self._size_in_sight = event.size
+        self._last_size = event.size
         if event.size.width != self.model.render_context.width:
             self.relayout()
 
     # Drawing
 
-    def _look_up(self, classes: tuple[str, ...]) -> Style:
+    def _look_up_style(self, classes: tuple[str, ...]) -> Style:
         if classes[-1] == "screen--selection":
             return self.canvas.style(classes[:-1]) + selection_style(self)
         return self.get_visual_style(*classes).rich_style
@@ -381,16 +381,16 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """Return the rows of a region, and record which lines were on the screen."""
-        self._frame = frame = self._look()
+        self._frame = frame = self._make_frame()
         try:
             strips = super().render_lines(crop)
         finally:
             self._frame = None
         if crop.height:
-            self._after_drawing(frame.top + crop.y, frame.top + crop.y + crop.height)
+            self._handle_drawn_lines(frame.top + crop.y, frame.top + crop.y + crop.height)
         return strips
 
-    def _look(self) -> FrameState:
+    def _make_frame(self) -> FrameState:
         """Return the state for the next lines to draw."""
         (x, y), (width, height) = self.scroll_offset, self.size
         self.model.render_context.scroll = 0 if self.model.wrap else x
@@ -402,15 +402,15 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
     def render_line(self, y: int) -> Strip:
         """Return one line of the view; outside of a frame, its segments carry text positions for the mouse."""
         if self._frame is None:
-            return self.canvas.render_line(y, self._look(), offsets=True)
+            return self.canvas.render_line(y, self._make_frame(), offsets=True)
         return self.canvas.render_line(y, self._frame)
 
-    def _after_drawing(self, first: int, last: int) -> None:
+    def _handle_drawn_lines(self, first: int, last: int) -> None:
         """Record the drawn lines, and start work that must not delay the first frame."""
         if self.seen_recorder.record_frame(first, last, self.scroll_offset.y):
             self.post_message(self.CameOnScreen())
-        if self._background.has_work_after_frame():
-            self.call_later(self._background.start_waiting_work)
+        if self._background_jobs.has_work_after_frame():
+            self.call_later(self._background_jobs.start_waiting_work)
         self.drawn()
 
     def selection_updated(self, selection: Selection | None) -> None:
@@ -453,23 +453,23 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
         if not self.search.running and self.search.wanted_step:
             self.go_to_match(self.search.wanted_step)
 
-    def go_to_match(self, by: int) -> None:
+    def go_to_match(self, step: int) -> None:
         """Go to the next match, or to the previous one with -1; unfold it if needed."""
-        hit = self.search.next_match(by)
-        if hit is None:
+        match = self.search.next_match(step)
+        if match is None:
             return
-        if hit.hunk is not None and self.model.is_hidden_space_change(hit.line, hit.hunk):
-            self.reveal_space_changes(hit.line.file, hit.hunk)
-        row = self.cursor.find_row(hit.row)
-        shown = None if row is None else self.layout_rows.row_at(row)
-        if not (isinstance(shown, LineRow) and hit.line.line in (shown.old, shown.new)):
-            hunks, shape = self.diffs[hit.line.file].change.hunks, self.model.fold_state
+        if match.hunk is not None and self.model.is_hidden_space_change(match.line, match.hunk):
+            self.reveal_space_changes(match.line.file, match.hunk)
+        row = self.cursor.find_row(match.row)
+        shown_row = None if row is None else self.layout_rows.row_at(row)
+        if not (isinstance(shown_row, LineRow) and match.line.line in (shown_row.old, shown_row.new)):
+            hunks, fold_state = self.diffs[match.line.file].change.hunks, self.model.fold_state
             self.apply_fold_state(
-                shape.unfold_file(hit.line.file)
-                if hit.hunk is not None
-                else shape.reveal_unchanged_line(hit.line, hunks)
+                fold_state.unfold_file(match.line.file)
+                if match.hunk is not None
+                else fold_state.reveal_unchanged_line(match.line, hunks)
             )
-            row = self.cursor.find_row(hit.row)
+            row = self.cursor.find_row(match.row)
         self.redraw_and_report_position()
         if row is not None:
             self.cursor.go_to(row)
@@ -511,22 +511,22 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
         if self.first_unread_line is not None:
             self.scroll_to(y=self.first_unread_line, animate=False, immediate=True)
             return
-        sheet, unseen = self.model, self.seen_recorder.unseen
-        looked_at = bool(sheet.diffs) and not sheet.is_comparing_versions
-        place = next(unseen.iterate_from(self.cursor.file_index, self.cursor.row), None) if looked_at else None
+        model, unseen = self.model, self.seen_recorder.unseen
+        is_reviewing = bool(model.diffs) and not model.is_comparing_versions
+        place = next(unseen.iterate_from(self.cursor.file_index, self.cursor.row), None) if is_reviewing else None
         if place is None:
             self.post_message(self.NothingUnseen())
             return
-        if place.file in sheet.fold_state.collapsed:
-            self.apply_fold_state(sheet.fold_state.unfold_file(place.file))
+        if place.file in model.fold_state.collapsed:
+            self.apply_fold_state(model.fold_state.unfold_file(place.file))
         if place.hunk >= 0:
             side, line = changed_line_at(self.diffs[place.file].change.hunks[place.hunk], place.number)
-            if sheet.is_hidden_space_change(SourceLine(place.file, side, line), place.hunk):
+            if model.is_hidden_space_change(SourceLine(place.file, side, line), place.hunk):
                 self.reveal_space_changes(place.file, place.hunk)
         if place.hunk < 0:
             self.cursor.go_to_file(place.file)
         else:
-            go_to_unseen(place, self.seen_recorder.seen, sheet, self.cursor, self)
+            go_to_unseen(place, self.seen_recorder.seen, model, self.cursor, self)
 
     def action_scroll_code_left(self) -> None:
         """Scroll the code to the left."""
@@ -563,17 +563,17 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
 
     def action_open(self) -> None:
         """Open or close the item under the cursor: a fold, a long line, a file, a note, a comment."""
-        shape = self.model.fold_state
+        fold_state = self.model.fold_state
         match self.cursor.row:
             case FoldRow():
                 self.action_toggle_folds()
             case LineRow() as row:
                 if lines := self.model.long_lines_of(row):
-                    self.apply_fold_state(shape.toggle_long_lines(lines))
+                    self.apply_fold_state(fold_state.toggle_long_lines(lines))
             case SpaceRow(file=file, hunk=hunk):
                 self.reveal_space_changes(file, hunk)
             case FileRow(file=file):
-                self.apply_fold_state(shape.toggle_file(file))
+                self.apply_fold_state(fold_state.toggle_file(file))
             case NoteRow(key=key) if key:
                 self.post_message(self.NoteClicked(key))
             case CommentRow(kind="remark"):
@@ -588,20 +588,20 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
     def action_comment(self) -> None:
         """Comment on the line at the cursor."""
         line = self.cursor.source_line
-        if line is not None and self._takes_comments:
+        if line is not None and self._accepts_comments:
             self.post_message(self.CommentWanted(line))
 
     @property
-    def _takes_comments(self) -> bool:
+    def _accepts_comments(self) -> bool:
         """Return whether the user can comment: on a pending proposal, but not on a comparison of versions."""
         return self.proposal is not None and self.proposal.state.is_pending and not self.model.is_comparing_versions
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Return whether an action is possible now, so that only useful keys are shown."""
         if action == "comment":
-            return self._takes_comments
+            return self._accepts_comments
         return (
-            action not in _NEEDS_DIFF
+            action not in _DIFF_ONLY_ACTIONS
             or bool(self.diffs)
             or (action == "next_unseen" and self.first_unread_line is not None)
         )
@@ -676,7 +676,7 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         """Remember where a click begins."""
-        self._held = self._under(event)
+        self._pressed_place = self._place_under_mouse(event)
 
     def on_click(self, event: events.Click) -> None:
         """Move the cursor to a line, toggle a hunk on its state, or open a fold, a file, a note or a comment.
@@ -685,24 +685,24 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
         word, a triple click a line.
         """
         event.prevent_default()
-        under, self._held = self._held, None
-        if under is None or event.button != MAIN_BUTTON or under != self._under(event):
+        pressed_place, self._pressed_place = self._pressed_place, None
+        if pressed_place is None or event.button != MAIN_BUTTON or pressed_place != self._place_under_mouse(event):
             return
-        number, on_state = under
+        number, is_on_state = pressed_place
         row = self.layout_rows.row_at(number)
         is_line = isinstance(row, LineRow)
-        if event.chain > 1 and is_line and not on_state:
-            self._select(event)
+        if event.chain > 1 and is_line and not is_on_state:
+            self._select_at_click(event)
             return
-        if not on_state and self.text_selection is not None:
+        if not is_on_state and self.text_selection is not None:
             return
         self.cursor.move_to(number, above=0)
-        if not is_line and not (on_state and isinstance(row, SpaceRow)):
+        if not is_line and not (is_on_state and isinstance(row, SpaceRow)):
             self.action_open()
-        elif on_state and (hunk := self.cursor.hunk) is not None and hunk.state is HunkState.PENDING:
+        elif is_on_state and (hunk := self.cursor.hunk) is not None and hunk.state is HunkState.PENDING:
             self.post_message(self.HunkClicked(hunk.id))
 
-    def _select(self, event: events.Click) -> None:
+    def _select_at_click(self, event: events.Click) -> None:
         _, offset = self.screen.get_widget_and_offset_at(event.screen_x, event.screen_y)
         if offset is not None:
             selection = (word_selection_at if event.chain == 2 else line_selection_at)(
@@ -710,7 +710,7 @@ class DiffView(ScrollView, HasKeyTitles, can_focus=True):
             )
             self.screen.selections = {} if selection is None else {self: selection}
 
-    def _under(self, event: events.MouseEvent) -> tuple[int, bool] | None:
+    def _place_under_mouse(self, event: events.MouseEvent) -> tuple[int, bool] | None:
         """Return the row under the mouse and whether the mouse is on the hunk's state; None outside of all rows."""
         offset = event.get_content_offset(self)
         if offset is None or offset.y + self.scroll_offset.y >= self.layout_rows.height:

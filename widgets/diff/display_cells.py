@@ -19,14 +19,14 @@ from app.proposals.values.models import FileDiff
 from app.text.safe_text import escape_unsafe
 from widgets.diff.diff_rows import Segment
 
-_LONG_TEXT = 2_000
+_MIN_LONG_TEXT_CHARACTERS = 2_000
 """Minimum length, in characters, of strings that are compared by identity."""
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
 
-class _Same:
+class _IdentityKey:
     """A long string as a cache key that is equal only to the same object."""
 
     __slots__ = ("text",)
@@ -38,7 +38,7 @@ class _Same:
         return id(self.text)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self.text is other.text
+        return isinstance(other, _IdentityKey) and self.text is other.text
 
 
 def recent_results_cache(size: int) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:
@@ -50,16 +50,16 @@ def recent_results_cache(size: int) -> Callable[[Callable[Parameters, Result]], 
 
     def decorate(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
         def unwrapped(*arguments: object) -> Result:
-            plain = (value.text if isinstance(value, _Same) else value for value in arguments)
-            return function(*plain)  # type: ignore[arg-type, call-arg]
+            plain_arguments = (value.text if isinstance(value, _IdentityKey) else value for value in arguments)
+            return function(*plain_arguments)  # type: ignore[arg-type, call-arg]
 
-        kept = lru_cache(maxsize=size)(unwrapped)
+        cached = lru_cache(maxsize=size)(unwrapped)
 
         def call(*arguments: Parameters.args, **_: Parameters.kwargs) -> Result:
             for value in arguments:
-                if isinstance(value, str) and len(value) >= _LONG_TEXT:
-                    return kept(*(_Same(value) if isinstance(value, str) else value for value in arguments))
-            return kept(*arguments)
+                if isinstance(value, str) and len(value) >= _MIN_LONG_TEXT_CHARACTERS:
+                    return cached(*(_IdentityKey(value) if isinstance(value, str) else value for value in arguments))
+            return cached(*arguments)
 
         return call
 
@@ -69,20 +69,22 @@ def recent_results_cache(size: int) -> Callable[[Callable[Parameters, Result]], 
 TAB_SIZE = 4
 """Cells between tab stops."""
 
-_NARROW = r"\x20-\x7e\xa0-\xac\xae-\u02ff\u0370-\u0482\u21e0-\u21e2\u2400-\u2424\u2500-\u25fc\ufffd"
+_NARROW_CHARACTERS = r"\x20-\x7e\xa0-\xac\xae-\u02ff\u0370-\u0482\u21e0-\u21e2\u2400-\u2424\u2500-\u25fc\ufffd"
 """One cell each: Latin, Greek and Cyrillic letters, boxes, and the glyphs for unsafe characters."""
 
-_WIDE = r"\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fff\uac00-\ud7a3\uff01-\uff60"
+_WIDE_CHARACTERS = r"\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fff\uac00-\ud7a3\uff01-\uff60"
 """Two cells each: kana, the common Han characters, Hangul syllables, full-width forms."""
 
-_NOT_NARROW = re.compile(f"[^{_NARROW}]+")
+_NOT_NARROW_PATTERN = re.compile(f"[^{_NARROW_CHARACTERS}]+")
 
-_WIDE_OR_NOT = re.compile(f"([{_WIDE}]+(?![^{_WIDE}]))|.[^{_WIDE}]*", re.DOTALL)
+_WIDE_OR_OTHER_PATTERN = re.compile(
+    f"([{_WIDE_CHARACTERS}]+(?![^{_WIDE_CHARACTERS}]))|.[^{_WIDE_CHARACTERS}]*", re.DOTALL
+)
 """In a run that is not narrow: wide characters, or other characters with the character before them, because a
 combining mark changes that.
 """
 
-_TAB = re.compile(r"(\t)")
+_TAB_PATTERN = re.compile(r"(\t)")
 
 
 Span = tuple[int, int]
@@ -148,15 +150,15 @@ class DisplayText:
         """
         if not self.stops:
             return min(start, len(self.text)), min(end, len(self.text)), 0
-        first, blank = self._at(start, up=True)
-        last, _ = self._at(end, up=False)
+        first, blank = self._index_and_blank_at(start, up=True)
+        last, _ = self._index_and_blank_at(end, up=False)
         return first, max(first, last), blank
 
     def index_at_cell(self, cell: int) -> int:
         """Return the index of the character of `text` at this cell."""
-        return min(cell, len(self.text)) if not self.stops else self._at(cell, up=False)[0]
+        return min(cell, len(self.text)) if not self.stops else self._index_and_blank_at(cell, up=False)[0]
 
-    def _at(self, cell: int, up: bool) -> tuple[int, int]:
+    def _index_and_blank_at(self, cell: int, up: bool) -> tuple[int, int]:
         """Return the index of the character at a cell, and the number of cells to its start if it begins later."""
         if cell >= self.width:
             return len(self.text), 0
@@ -176,16 +178,16 @@ def display_text(line: str) -> DisplayText:
     """Return the drawn form of a line; `line` is untrusted source text without its line ending."""
     if line.isascii() and line.isprintable():
         return DisplayText(line, len(line))
-    return _compose(line)
+    return _compose_display_text(line)
 
 
-def _size_of(grapheme: tuple[int, int, int]) -> tuple[int, int]:
+def _grapheme_size(grapheme: tuple[int, int, int]) -> tuple[int, int]:
     """Return characters and cells of an item of `split_graphemes`."""
     start, end, cells = grapheme
     return end - start, cells
 
 
-def _compose(line: str) -> DisplayText:
+def _compose_display_text(line: str) -> DisplayText:
     # Each unsafe character becomes exactly one glyph, so the indices of both texts are equal.
     safe = escape_unsafe(line, keep="\t")
     pieces: list[str] = []
@@ -204,20 +206,20 @@ def _compose(line: str) -> DisplayText:
 
     def put_rest(end: int) -> None:
         """Add tabs, and the graphemes one by one."""
-        for run in _TAB.split(safe[source:end]):
+        for run in _TAB_PATTERN.split(safe[source:end]):
             if run == "\t":
                 gap = TAB_SIZE - cell % TAB_SIZE
                 put(" " * gap, 1, gap, 1)
             else:
-                for (length, cells), alike in groupby(split_graphemes(run)[0], _size_of):
+                for (length, cells), alike in groupby(split_graphemes(run)[0], _grapheme_size):
                     if length == 1 and cells:
                         put_run(source + sum(1 for _ in alike), cells)
                     else:
                         for start, stop, _ in alike:
                             put(run[start:stop], length, cells, 0)
 
-    for run in _NOT_NARROW.finditer(safe):
-        for match in _WIDE_OR_NOT.finditer(safe, run.start(), run.end()):
+    for run in _NOT_NARROW_PATTERN.finditer(safe):
+        for match in _WIDE_OR_OTHER_PATTERN.finditer(safe, run.start(), run.end()):
             if match[1]:
                 put_run(match.start(), 1)
                 put_run(match.end(), 2)
@@ -229,19 +231,19 @@ def _compose(line: str) -> DisplayText:
     return DisplayText("".join(pieces), cell, tuple(stops))
 
 
-_BESIDE = 12
+_CONTEXT_CHARACTERS = 12
 """Unchanged characters shown at each side of a change, if lines do not wrap."""
-_LEAST = 60
+_MIN_HIDDEN_CHARACTERS = 60
 """Minimum length of an unchanged stretch that is hidden."""
 
-_WRAPPED_BESIDE = 120
-_WRAPPED_LEAST = 600
+_WRAPPED_CONTEXT_CHARACTERS = 120
+_MIN_WRAPPED_HIDDEN_CHARACTERS = 600
 """The same for wrapped lines."""
 
-_HEAD = 400
+_LONG_LINE_HEAD_CHARACTERS = 400
 """Shown characters of a long unchanged line that wraps."""
-_LONG = 2_000
-"""Minimum length of an unchanged line that is shortened to `_HEAD`."""
+_MIN_LONG_LINE_CHARACTERS = 2_000
+"""Minimum length of an unchanged line that is shortened to `_LONG_LINE_HEAD_CHARACTERS`."""
 
 
 @recent_results_cache(1024)
@@ -254,29 +256,33 @@ def shown_stretches_of_change(line: str, changed: Spans, width: int, wrap: bool)
     shown = display_text(line)
     if shown.width <= width or (not wrap and shown.first_column_of(shown.drawn_index(changed[-1][1])) < width):
         return None
-    beside, least = (_WRAPPED_BESIDE, _WRAPPED_LEAST) if wrap else (_BESIDE, _LEAST)
-    kept: list[Span] = []
-    at = 0
+    context, min_hidden = (
+        (_WRAPPED_CONTEXT_CHARACTERS, _MIN_WRAPPED_HIDDEN_CHARACTERS)
+        if wrap
+        else (_CONTEXT_CHARACTERS, _MIN_HIDDEN_CHARACTERS)
+    )
+    stretches: list[Span] = []
+    end_of_last = 0
     for start, end in (*changed, (len(line), len(line))):
         # At both ends of the line, the unchanged stretch has a change on one side only.
-        before = beside if at else 0
-        after = beside if start < len(line) else 0
-        if start - at > least + before + after:
-            if at:
-                kept[-1] = (kept[-1][0], at + before)
-            kept.append((start - after, end))
-        elif kept:
-            kept[-1] = (kept[-1][0], end)
+        before = context if end_of_last else 0
+        after = context if start < len(line) else 0
+        if start - end_of_last > min_hidden + before + after:
+            if end_of_last:
+                stretches[-1] = (stretches[-1][0], end_of_last + before)
+            stretches.append((start - after, end))
+        elif stretches:
+            stretches[-1] = (stretches[-1][0], end)
         else:
-            kept.append((0, end))
-        at = end
-    kept = [span for span in kept if span[0] < span[1]]
-    return None if kept == [(0, len(line))] else tuple(kept)
+            stretches.append((0, end))
+        end_of_last = end
+    stretches = [span for span in stretches if span[0] < span[1]]
+    return None if stretches == [(0, len(line))] else tuple(stretches)
 
 
 def shown_stretches_of_context(line: str, wrap: bool) -> Spans | None:
     """Return the shown stretches of an unchanged line; None for the whole line."""
-    return ((0, _HEAD),) if wrap and len(line) > _LONG else None
+    return ((0, _LONG_LINE_HEAD_CHARACTERS),) if wrap and len(line) > _MIN_LONG_LINE_CHARACTERS else None
 
 
 @recent_results_cache(1024)
@@ -286,7 +292,7 @@ def display_only_stretches(line: str, stretches: Spans) -> DisplayText:
     stops: list[CellStop] = []
     gaps: list[Span] = []
     drawn = cell = 0
-    for start, end, shown in _pieces(line, stretches):
+    for start, end, shown in _split_at_gaps(line, stretches):
         if shown is None:
             text = f"⋯{end - start:,} unchanged⋯"
             gaps.append((drawn, drawn + len(text)))
@@ -304,34 +310,34 @@ def display_only_stretches(line: str, stretches: Spans) -> DisplayText:
     return DisplayText("".join(texts), cell, tuple(stops), tuple(gaps))
 
 
-def _pieces(line: str, kept: Spans) -> Iterator[tuple[int, int, DisplayText | None]]:
+def _split_at_gaps(line: str, stretches: Spans) -> Iterator[tuple[int, int, DisplayText | None]]:
     """Yield the stretches of a line; the text is None for hidden ones."""
-    at = 0
-    for start, end in (*kept, (len(line), len(line))):
-        if at < start:
-            yield at, start, None
+    position = 0
+    for start, end in (*stretches, (len(line), len(line))):
+        if position < start:
+            yield position, start, None
         if start < end:
             yield start, end, display_text(line[start:end])
-        at = end
+        position = end
 
 
-_INDENT = re.compile(" *(?! |$)")
+_INDENT_PATTERN = re.compile(" *(?! |$)")
 
-_LETTERS = re.compile(r"\w+")
+_LETTERS_PATTERN = re.compile(r"\w+")
 
-_NAME_START = re.compile(r".*\W(?=\w)", re.DOTALL)
+_NAME_START_PATTERN = re.compile(r".*\W(?=\w)", re.DOTALL)
 """Up to the last place where a name or number begins after punctuation."""
 
-_IDEOGRAPH = "\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
+_IDEOGRAPH_RANGES = "\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
 
-_IDEOGRAPHS = re.compile(f"[{_IDEOGRAPH}]")
+_IDEOGRAPH_PATTERN = re.compile(f"[{_IDEOGRAPH_RANGES}]")
 
-_BESIDE_IDEOGRAPH = re.compile(
-    rf".*(?:[{_IDEOGRAPH}\u3001-\u3003\uff01-\uff60](?=\w)|\w(?=[{_IDEOGRAPH}]))", re.DOTALL
+_BESIDE_IDEOGRAPH_PATTERN = re.compile(
+    rf".*(?:[{_IDEOGRAPH_RANGES}\u3001-\u3003\uff01-\uff60](?=\w)|\w(?=[{_IDEOGRAPH_RANGES}]))", re.DOTALL
 )
 """Up to the last place where Japanese or Chinese text may break; the next row never begins with punctuation."""
 
-_CHARACTERS_OF_WORD = 4
+_MAX_WORD_CHARACTERS_PER_CELL = 4
 """Maximum characters examined of a word per cell of a row; includes marks without width."""
 
 
@@ -358,52 +364,57 @@ def line_breaks(line: str, width: int, stretches: Spans | None = None) -> LineBr
     """
     shown = display_text(line) if stretches is None else display_only_stretches(line, stretches)
     text, plain = shown.text, not shown.stops
-    ideographs = not plain and _IDEOGRAPHS.search(text) is not None
-    indent = _INDENT.match(text)
+    ideographs = not plain and _IDEOGRAPH_PATTERN.search(text) is not None
+    indent = _INDENT_PATTERN.match(text)
     hang = indent.end() if indent and 2 * indent.end() <= width else 0
-    starts, start, room = [0], 0, width
-    while (cell := shown.first_column_of(start) + room) < shown.width:
-        room = width - hang
+    starts, start, cells = [0], 0, width
+    while (cell := shown.first_column_of(start) + cells) < shown.width:
+        cells = width - hang
         end = max(shown.index_at_cell(cell), start + 1)
-        start = _break(shown, start, end, room, ideographs)
+        start = _find_break(shown, start, end, cells, ideographs)
         starts.append(start)
-        if plain and start == end and (letters := _LETTERS.match(text, start)) and letters.end() - start > room:
+        if (
+            plain
+            and start == end
+            and (letters := _LETTERS_PATTERN.match(text, start))
+            and letters.end() - start > cells
+        ):
             # A line of several megabytes can be a single word.
-            starts += range(start + room, letters.end(), room)
+            starts += range(start + cells, letters.end(), cells)
             start = starts[-1]
     return LineBreaks(tuple(starts), hang)
 
 
-def _break(shown: DisplayText, start: int, end: int, room: int, ideographs: bool) -> int:
+def _find_break(shown: DisplayText, start: int, end: int, cells: int, ideographs: bool) -> int:
     """Return the index at which a row breaks.
 
     Args:
         shown: The drawn line.
         start: Index of the first character of the row.
         end: Index of the first character that does not fit.
-        room: Cells of the next row.
+        cells: Cells of the next row.
         ideographs: Whether the line contains ideographs.
     """
     text = shown.text
     cut = text.rfind(" ", start, end) + 1
-    if ideographs and (found := _BESIDE_IDEOGRAPH.match(text, start, end + 1)):
-        cut = max(cut, _whole(shown, found.end()))
+    if ideographs and (ideograph_match := _BESIDE_IDEOGRAPH_PATTERN.match(text, start, end + 1)):
+        cut = max(cut, _start_of_grapheme(shown, ideograph_match.end()))
     if cut == end:
         return cut
     if cut > start:
-        longest = min(cut + _CHARACTERS_OF_WORD * room, len(text))
+        longest = min(cut + _MAX_WORD_CHARACTERS_PER_CELL * cells, len(text))
         word = text.find(" ", cut, longest)
-        if shown.first_column_of(longest if word < 0 else word) - shown.first_column_of(cut) <= room:
+        if shown.first_column_of(longest if word < 0 else word) - shown.first_column_of(cut) <= cells:
             return cut
-    name = _NAME_START.match(text, start, end + 1)
-    if name and (at := _whole(shown, name.end())) > max(cut, start):
-        letters = _LETTERS.match(text, at, at + room + 1)
-        if letters and letters.end() - at <= room:
-            return at
+    name = _NAME_START_PATTERN.match(text, start, end + 1)
+    if name and (name_start := _start_of_grapheme(shown, name.end())) > max(cut, start):
+        letters = _LETTERS_PATTERN.match(text, name_start, name_start + cells + 1)
+        if letters and letters.end() - name_start <= cells:
+            return name_start
     return end
 
 
-def _whole(shown: DisplayText, character: int) -> int:
+def _start_of_grapheme(shown: DisplayText, character: int) -> int:
     """Return the index of the grapheme that contains a drawn character."""
     return character if not shown.stops else min(character, shown.index_at_cell(shown.first_column_of(character)))
 
@@ -436,26 +447,26 @@ def wrap_words(text: str, width: int) -> list[str]:
 
 def widest_line_width(diffs: Sequence[FileDiff], segments: Iterable[Segment]) -> int:
     """Return the width in cells of the longest source line in these segments; folded lines do not count."""
-    best = 0
+    widest = 0
     for segment in segments:
         old, new = segment.lines
         if old:
-            best = _widest_of(diffs[segment.file].old, old.start, old.stop, best)
+            widest = _widest_line(diffs[segment.file].old, old.start, old.stop, widest)
         if new:
-            best = _widest_of(diffs[segment.file].new, new.start, new.stop, best)
-    return best
+            widest = _widest_line(diffs[segment.file].new, new.start, new.stop, widest)
+    return widest
 
 
-def _widest_of(lines: Sequence[str], start: int, end: int, best: int) -> int:
-    stretch = lines[start:end]
-    joined = "".join(stretch)
+def _widest_line(lines: Sequence[str], start: int, end: int, widest: int) -> int:
+    range_lines = lines[start:end]
+    joined = "".join(range_lines)
     if joined.isascii() and "\t" not in joined:
         # All in one step, because a change may have 50,000 lines.
-        best = max([best, *map(len, stretch)])
+        widest = max([widest, *map(len, range_lines)])
     else:
-        for line in stretch:
+        for line in range_lines:
             if line.isascii():
-                best = max(best, len(line.expandtabs(TAB_SIZE)))
-            elif 2 * len(line.expandtabs(TAB_SIZE)) > best:
-                best = max(best, display_text(line).width)
-    return best
+                widest = max(widest, len(line.expandtabs(TAB_SIZE)))
+            elif 2 * len(line.expandtabs(TAB_SIZE)) > widest:
+                widest = max(widest, display_text(line).width)
+    return widest

@@ -22,13 +22,13 @@ from widgets.diff.display_cells import display_text
 from widgets.diff.render_context import RenderContext
 
 _MAX_WARNINGS = 5
-_OWN = (OriginKind.MODEL, OriginKind.PATCH, OriginKind.COMMAND)
+_ORIGINS_WITHOUT_NOTE = (OriginKind.MODEL, OriginKind.PATCH, OriginKind.COMMAND)
 """Origins that need no note, because the line above the diff and the summary show them."""
 
-_SAID_BELOW = (ReasonKind.DELETED, ReasonKind.INEXACT, ReasonKind.MODE)
+_REASONS_WITH_CAUTION = (ReasonKind.DELETED, ReasonKind.INEXACT, ReasonKind.MODE)
 """Reasons for which a caution gives more details."""
 
-_CONFLICT_LINES = 3
+_MAX_CONFLICT_LINES = 3
 """Maximum lines shown of each side of a conflict."""
 
 _STATE_WORDS = {
@@ -40,24 +40,26 @@ _STATE_WORDS = {
 
 def warning_notes(changes: Iterable[FileChange]) -> Iterator[NoteRow]:
     """Yield a note for each of the first warnings about invisible or misleading text; count the others."""
-    warned = [(change.path, words) for change in changes for words in change.warnings]
-    for path, words in warned[:_MAX_WARNINGS]:
-        yield NoteRow(-1, f"{path}: {words}", "warning")
-    if len(warned) > _MAX_WARNINGS:
-        yield NoteRow(-1, f"The same holds for {len(warned) - _MAX_WARNINGS} more files.", "warning")
+    warnings = [(change.path, warning) for change in changes for warning in change.warnings]
+    for path, warning in warnings[:_MAX_WARNINGS]:
+        yield NoteRow(-1, f"{path}: {warning}", "warning")
+    if len(warnings) > _MAX_WARNINGS:
+        yield NoteRow(-1, f"The same holds for {len(warnings) - _MAX_WARNINGS} more files.", "warning")
 
 
 def proposal_notes(proposal: Proposal) -> Iterator[NoteRow]:
     """Yield the notes above the first file."""
-    if proposal.origin.kind not in _OWN:
+    if proposal.origin.kind not in _ORIGINS_WITHOUT_NOTE:
         yield NoteRow(-1, f"From {proposal.origin.description}.", "note")
-    if words := proposal.ignored_files_note:
-        yield NoteRow(-1, f"{words[0].upper()}{words[1:]}.", "note")
-    if word := _STATE_WORDS.get(proposal.state):
-        after = f" by {proposal.superseded_by}" if proposal.superseded_by else ""
+    if ignored_note := proposal.ignored_files_note:
+        yield NoteRow(-1, f"{ignored_note[0].upper()}{ignored_note[1:]}.", "note")
+    if state_word := _STATE_WORDS.get(proposal.state):
+        superseded_by = f" by {proposal.superseded_by}" if proposal.superseded_by else ""
         reason = f": {proposal.reason}" if proposal.reason else ""
         yield NoteRow(
-            -1, f"{word}{after}{reason}", "warning" if proposal.state is ProposalState.SUPERSEDED else "error"
+            -1,
+            f"{state_word}{superseded_by}{reason}",
+            "warning" if proposal.state is ProposalState.SUPERSEDED else "error",
         )
     if proposal.feedback:
         first, *rest = proposal.feedback.splitlines() or [""]
@@ -70,26 +72,26 @@ def file_notes(file: int, diff: FileDiff) -> Iterator[NoteRow]:
     """Yield the notes under the heading of a file."""
     change = diff.change
     for reason in diff.reasons:
-        if reason.kind not in _SAID_BELOW:
+        if reason.kind not in _REASONS_WITH_CAUTION:
             yield NoteRow(file, format_reason(reason, change), "warning" if reason.kind.is_risk else "note")
     for text in describe_facts(change):
         yield NoteRow(file, text, "note")
     for text in file_cautions(change):
         yield NoteRow(file, text, "warning")
     for conflict in change.conflicts:
-        yield from _conflict(file, conflict)
+        yield from _conflict_notes(file, conflict)
 
 
-def _conflict(file: int, conflict: Conflict) -> Iterator[NoteRow]:
+def _conflict_notes(file: int, conflict: Conflict) -> Iterator[NoteRow]:
     yield NoteRow(file, f"Conflict at line {conflict.line}: the disk and the proposal both changed it.", "error")
     for title, lines in (("on disk ", conflict.disk), ("proposed", conflict.proposed)):
-        for line in lines[:_CONFLICT_LINES] or ("(nothing)",):
+        for line in lines[:_MAX_CONFLICT_LINES] or ("(nothing)",):
             yield NoteRow(file, f"    {title} │ {line}", "error")
-        if len(lines) > _CONFLICT_LINES:
-            yield NoteRow(file, f"    {title} │ … {len(lines) - _CONFLICT_LINES} more lines", "error")
+        if len(lines) > _MAX_CONFLICT_LINES:
+            yield NoteRow(file, f"    {title} │ … {len(lines) - _MAX_CONFLICT_LINES} more lines", "error")
 
 
-_OPS = {
+_OPERATION_LABELS = {
     FileOperation.CREATE: ("+", "new file"),
     FileOperation.EDIT: ("~", ""),
     FileOperation.DELETE: ("-", "deleted"),
@@ -97,7 +99,7 @@ _OPS = {
     FileOperation.MODE: ("±", ""),
 }
 
-_LAST = {ReasonKind.LOCK: "lock file", ReasonKind.GENERATED: "generated"}
+_SORTED_LAST_LABELS = {ReasonKind.LOCK: "lock file", ReasonKind.GENERATED: "generated"}
 REASON_RANKS = {kind: number for number, kind in enumerate(ReasonKind)}
 """Most serious first."""
 
@@ -107,16 +109,16 @@ StyledFact = tuple[str, str]
 
 def file_sign(change: FileChange) -> StyledFact:
     """Return the sign of the operation on a file, and its component class."""
-    glyph = _OPS[change.op][0]
+    glyph = _OPERATION_LABELS[change.op][0]
     return glyph, {"+": "diff--file-added", "-": "diff--file-removed"}.get(glyph, "diff--file")
 
 
-def file_name(change: FileChange, room: int) -> str:
+def file_name(change: FileChange, max_cells: int) -> str:
     """Return the name of a file, with the old one if it is renamed; shortened at its start to fit."""
     name = display_text(change.path).text
     if change.op is FileOperation.RENAME and change.old_path:
         name = f"{display_text(change.old_path).text} → {name}"
-    return name if cell_len(name) <= room else f"…{_last_cells(name, room - 1)}"
+    return name if cell_len(name) <= max_cells else f"…{_last_cells(name, max_cells - 1)}"
 
 
 def attention_sign(diff: FileDiff) -> str:
@@ -126,11 +128,11 @@ def attention_sign(diff: FileDiff) -> str:
 
 def format_first_reason(diff: FileDiff) -> list[StyledFact]:
     """Return the most serious reason why a file needs attention, with the number of other reasons; empty if none."""
-    marks = sorted(
+    risks = sorted(
         (reason for reason in diff.reasons if reason.kind.is_risk), key=lambda reason: REASON_RANKS[reason.kind]
     )
-    more = f" and {len(marks) - 1} more" if len(marks) > 1 else ""
-    return [(f"{display_text(marks[0].description).text}{more}", "diff--file-warning")] if marks else []
+    more = f" and {len(risks) - 1} more" if len(risks) > 1 else ""
+    return [(f"{display_text(risks[0].description).text}{more}", "diff--file-warning")] if risks else []
 
 
 def file_facts(diff: FileDiff, context: RenderContext) -> list[StyledFact]:
@@ -138,21 +140,21 @@ def file_facts(diff: FileDiff, context: RenderContext) -> list[StyledFact]:
     change = diff.change
     facts: list[StyledFact] = []
     if diff.is_sorted_last:
-        facts.append((_LAST[diff.reasons[0].kind], "diff--file-quiet"))
+        facts.append((_SORTED_LAST_LABELS[diff.reasons[0].kind], "diff--file-quiet"))
     added, removed = change.added, change.removed
     # Examine the hunks only if some are excluded: there may be many, and this function is called often.
-    choosing = context.undecided and bool(context.left_out)
-    waiting = [hunk for hunk in change.hunks if hunk.state is HunkState.PENDING] if choosing else []
-    chosen = [hunk for hunk in waiting if hunk.id not in context.left_out]
-    if len(chosen) < len(waiting):
-        facts.append((f"{len(chosen)} of {len(waiting)} hunks", "diff--file-warning"))
+    has_exclusions = context.undecided and bool(context.left_out)
+    pending = [hunk for hunk in change.hunks if hunk.state is HunkState.PENDING] if has_exclusions else []
+    chosen = [hunk for hunk in pending if hunk.id not in context.left_out]
+    if len(chosen) < len(pending):
+        facts.append((f"{len(chosen)} of {len(pending)} hunks", "diff--file-warning"))
         added, removed = sum(hunk.new_count for hunk in chosen), sum(hunk.old_count for hunk in chosen)
     elif len(change.hunks) > 1:
         facts.append((f"{len(change.hunks)} hunks", "diff--file-quiet"))
-    if word := _OPS[change.op][1]:
-        facts.append((word, "diff--file-quiet"))
-    if mode := describe_mode_change(change):
-        facts.append((mode, "diff--file-warning"))
+    if operation := _OPERATION_LABELS[change.op][1]:
+        facts.append((operation, "diff--file-quiet"))
+    if mode_change := describe_mode_change(change):
+        facts.append((mode_change, "diff--file-warning"))
     if added:
         facts.append((f"+{added:,}", "diff--file-added"))
     if removed:

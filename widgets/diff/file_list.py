@@ -20,8 +20,8 @@ from widgets.diff.file_facts import attention_sign, file_facts, file_name, file_
 MIN_LISTED_FILES = 3
 """Minimum number of files for the list, unless the user shows or hides it."""
 
-_MAX_LINES = 8
-_LEAST_DIFF = 3
+_MAX_LIST_LINES = 8
+_MIN_DIFF_LINES = 3
 """Minimum height of the diff, as a multiple of the list's height."""
 
 
@@ -50,36 +50,36 @@ class FileList(ScrollView, can_focus=True):
         self.view = view
         self.wanted: bool | None = None
         """Whether the user wants the list; None means that the number of files decides."""
-        self._shown: Sequence[FileDiff] = ()
-        self._marked = 0
+        self._shown_diffs: Sequence[FileDiff] = ()
+        self._sign_cells = 0
         """Cells for the attention signs; 0 if no file has one."""
-        self._current = 0
-        self._height = 0
-        self._drawn: tuple[object, ...] = ()
+        self._current_file = 0
+        self._list_height = 0
+        self._drawn_state: tuple[object, ...] = ()
 
     # Content
 
-    def update_from_view(self, room: int) -> None:
-        """Update the list from the view; `room` is the height of view and list together."""
-        files = len(self.view.diffs)
-        if self.view.diffs is not self._shown:
-            self._shown, self._current = self.view.diffs, 0
-            self._marked = 2 * any(attention_sign(diff).strip() for diff in self._shown)
+    def update_from_view(self, height_of_both: int) -> None:
+        """Update the list from the view; `height_of_both` is the height of view and list together."""
+        file_count = len(self.view.diffs)
+        if self.view.diffs is not self._shown_diffs:
+            self._shown_diffs, self._current_file = self.view.diffs, 0
+            self._sign_cells = 2 * any(attention_sign(diff).strip() for diff in self._shown_diffs)
             self.scroll_to(y=0, animate=False, immediate=True)
-        shown = files > 0 and (files >= MIN_LISTED_FILES if self.wanted is None else self.wanted)
-        height = max(1, min(files, _MAX_LINES, room // (_LEAST_DIFF + 1)))
-        if shown != self.has_class("shown"):
-            self.set_class(shown, "shown")
-        if self._height != height:
-            self._height = self.styles.height = height
-        self.virtual_size = Size(self.size.width, files)
-        before, self._current = self._current, self.view.cursor.file_index
-        drawn = (self._shown, self.view.model.render_context.left_out, self.view.seen_recorder.seen.count)
-        if drawn != self._drawn:
-            self._drawn = drawn
+        is_shown = file_count > 0 and (file_count >= MIN_LISTED_FILES if self.wanted is None else self.wanted)
+        height = max(1, min(file_count, _MAX_LIST_LINES, height_of_both // (_MIN_DIFF_LINES + 1)))
+        if is_shown != self.has_class("shown"):
+            self.set_class(is_shown, "shown")
+        if self._list_height != height:
+            self._list_height = self.styles.height = height
+        self.virtual_size = Size(self.size.width, file_count)
+        previous, self._current_file = self._current_file, self.view.cursor.file_index
+        state = (self._shown_diffs, self.view.model.render_context.left_out, self.view.seen_recorder.seen.count)
+        if state != self._drawn_state:
+            self._drawn_state = state
             self.refresh()
-        if before != self._current:
-            self.scroll_to_region(Region(0, self._current, 1, 1), animate=False, immediate=True, force=True)
+        if previous != self._current_file:
+            self.scroll_to_region(Region(0, self._current_file, 1, 1), animate=False, immediate=True, force=True)
             self.refresh()
 
     def notify_style_update(self) -> None:
@@ -91,49 +91,53 @@ class FileList(ScrollView, can_focus=True):
         number = y + self.scroll_offset.y
         width = self.scrollable_content_region.width
         style = self.view.get_visual_style
-        if number >= len(self._shown):
+        if number >= len(self._shown_diffs):
             return Strip.blank(width, self.rich_style)
-        diff = self._shown[number]
+        diff = self._shown_diffs[number]
         change = diff.change
-        over = ("diff--cursor" if self.has_focus else "diff--cursor-blurred",) if number == self._current else ()
+        cursor_classes = (
+            ("diff--cursor" if self.has_focus else "diff--cursor-blurred",) if number == self._current_file else ()
+        )
 
         def piece(text: str, *classes: str) -> Segment:
-            return Segment(text, style(*classes, "diff--listed", *over).rich_style)
+            return Segment(text, style(*classes, "diff--listed", *cursor_classes).rich_style)
 
-        scene = self.view.model.render_context
-        missing, of = self.view.seen_recorder.unseen.count_unseen(number)
-        seen = not missing
-        facts = [(f"  {text}", kind) for text, kind in file_facts(diff, scene)]
-        if missing and change.hunks and scene.undecided:
-            facts.insert(0, (f"  {missing:,} of {of:,} unseen" if missing < of else "  unseen", "diff--file-warning"))
-        taken = sum(cell_len(text) for text, _ in facts) + 6 + self._marked
-        for words, kind in format_first_reason(diff):
+        context = self.view.model.render_context
+        missing, total = self.view.seen_recorder.unseen.count_unseen(number)
+        is_seen = not missing
+        facts = [(f"  {text}", kind) for text, kind in file_facts(diff, context)]
+        if missing and change.hunks and context.undecided:
+            facts.insert(
+                0, (f"  {missing:,} of {total:,} unseen" if missing < total else "  unseen", "diff--file-warning")
+            )
+        taken_cells = sum(cell_len(text) for text, _ in facts) + 6 + self._sign_cells
+        for reason, kind in format_first_reason(diff):
             # Show the reason only if the complete file name still fits.
-            if taken + cell_len(words) + 2 + cell_len(file_name(change, width)) <= width:
-                facts.insert(0, (f"  {words}", kind))
-                taken += cell_len(words) + 2
-        room = max(8, width - taken)
-        name = file_name(change, room)
+            if taken_cells + cell_len(reason) + 2 + cell_len(file_name(change, width)) <= width:
+                facts.insert(0, (f"  {reason}", kind))
+                taken_cells += cell_len(reason) + 2
+        name_cells = max(8, width - taken_cells)
+        name = file_name(change, name_cells)
         glyph, kind = file_sign(change)
         segments = [
-            piece("›" if over else " ", "diff--file"),
+            piece("›" if cursor_classes else " ", "diff--file"),
             piece(f"{glyph} ", kind),
-            *([piece(f"{attention_sign(diff)} ", "diff--file-warning")] if self._marked else []),
-            piece(name, *(() if seen else ("diff--strong",))),
-            piece(" " * (room - cell_len(name)), "diff--file-quiet"),
+            *([piece(f"{attention_sign(diff)} ", "diff--file-warning")] if self._sign_cells else []),
+            piece(name, *(() if is_seen else ("diff--strong",))),
+            piece(" " * (name_cells - cell_len(name)), "diff--file-quiet"),
             *(piece(text, kind) for text, kind in facts),
             # "✓" means that the whole file was on screen; on a denied file it would look like an approval.
-            piece(" ✗ " if change.state is HunkState.DENIED else " ✓ " if seen else "   ", "diff--file-quiet"),
+            piece(" ✗ " if change.state is HunkState.DENIED else " ✓ " if is_seen else "   ", "diff--file-quiet"),
         ]
         return Strip(segments).adjust_cell_length(width, self.rich_style)
 
     # Keys and mouse
 
     def action_cursor_down(self) -> None:
-        self.view.cursor.go_to_file(min(self._current + 1, len(self._shown) - 1))
+        self.view.cursor.go_to_file(min(self._current_file + 1, len(self._shown_diffs) - 1))
 
     def action_cursor_up(self) -> None:
-        self.view.cursor.go_to_file(max(0, self._current - 1))
+        self.view.cursor.go_to_file(max(0, self._current_file - 1))
 
     def action_hide(self) -> None:
         """Hide the list until the user shows it again."""
@@ -147,7 +151,7 @@ class FileList(ScrollView, can_focus=True):
     def on_click(self, event: events.Click) -> None:
         """Focus the diff of the clicked file."""
         offset = event.get_content_offset(self)
-        if offset is not None and offset.y + self.scroll_offset.y < len(self._shown):
+        if offset is not None and offset.y + self.scroll_offset.y < len(self._shown_diffs):
             self.view.cursor.go_to_file(offset.y + self.scroll_offset.y)
             self.post_message(self.FocusLeft())
 

@@ -24,19 +24,19 @@ from widgets.diff.display_cells import DisplayText, Span, Spans, recent_results_
 MovedLines = Mapping[SourceLine, SourceLine]
 """For each moved line, its counterpart: the old line of a new one, and the reverse."""
 
-_CHARACTERS = 20
+_MIN_MOVED_CHARACTERS = 20
 """Minimum letters and digits of a moved block; shorter equal blocks are coincidence."""
-_MAX_LINES = 200_000
+_MAX_SEARCHED_LINES = 200_000
 """Larger changes are not searched."""
-_SOURCES = 8
+_MAX_SOURCES_PER_LINE = 8
 """Maximum number of places that are examined for a line."""
-_GAP = 6
+_MAX_GAP_LINES = 6
 """Maximum lines on either side between two runs of one block."""
-_EDGE = 3
+_MAX_EDGE_LINES = 3
 """Maximum lines above and below a block that may have moved with it."""
 
 
-class _Changed(NamedTuple):
+class _ChangedLine(NamedTuple):
     """A removed or added line."""
 
     line: SourceLine
@@ -45,12 +45,12 @@ class _Changed(NamedTuple):
     hunk: int
     """Index of the hunk in its file."""
 
-    def is_below(self, other: "_Changed", lines: int) -> bool:
+    def is_below(self, other: "_ChangedLine", lines: int) -> bool:
         """Return whether this line is `lines` below another with no unchanged line between."""
         return self.line.line == other.line.line + lines and self.line[:2] == other.line[:2]
 
 
-class _Run(NamedTuple):
+class _EqualRun(NamedTuple):
     """Equal lines on both sides; `source` and `target` are indices in all removed and all added lines."""
 
     source: int
@@ -67,70 +67,79 @@ class _Run(NamedTuple):
 
 def find_moved_lines(diffs: Sequence[FileDiff]) -> MovedLines:
     """Return the moved lines of a change; call it in a thread for a large change."""
-    removed, added = _changed(diffs, "old"), _changed(diffs, "new")
-    if len(removed) + len(added) > _MAX_LINES:
+    removed, added = _changed_lines(diffs, "old"), _changed_lines(diffs, "new")
+    if len(removed) + len(added) > _MAX_SEARCHED_LINES:
         return {}
     moved: dict[SourceLine, SourceLine] = {}
 
-    def note(source: int, target: int) -> None:
+    def add_pair(source: int, target: int) -> None:
         old, new = removed[source].line, added[target].line
         moved.setdefault(new, old)
         moved.setdefault(old, new)
 
-    blocks = [block for runs in _blocks(removed, added) for block in _accepted(runs, added)]
+    blocks = [block for runs in _group_runs(removed, added) for block in _significant_blocks(runs, added)]
     for block in blocks:
         for run in block:
             for source, target in run.pairs:
-                note(source, target)
+                add_pair(source, target)
     for block in blocks:
-        if removed[block[0].source].hunk == added[block[0].target].hunk and _in_one_file(block, removed, added):
+        if removed[block[0].source].hunk == added[block[0].target].hunk and _is_in_one_file(block, removed, added):
             # The hunk itself shows lines that were changed in place.
             continue
-        for source, target in _changed_inside(block, removed, added):
+        for source, target in _lines_changed_by_move(block, removed, added):
             if removed[source].line not in moved and added[target].line not in moved:
-                note(source, target)
+                add_pair(source, target)
     return moved
 
 
-def _changed(diffs: Sequence[FileDiff], side: Side) -> list[_Changed]:
+def _changed_lines(diffs: Sequence[FileDiff], side: Side) -> list[_ChangedLine]:
     """Return all removed or added lines."""
-    found: list[_Changed] = []
+    changed_lines: list[_ChangedLine] = []
     for file, diff in enumerate(iterate_cooperatively(diffs)):
         lines = diff.old if side == "old" else diff.new
         for number, hunk in enumerate(diff.change.hunks):
-            found += (
-                _Changed(SourceLine(file, side, line), lines[line].strip(), number)
+            changed_lines += (
+                _ChangedLine(SourceLine(file, side, line), lines[line].strip(), number)
                 for line in hunk_line_numbers(hunk, side)
             )
-    return found
+    return changed_lines
 
 
-def _in_one_file(block: Sequence[_Run], removed: Sequence[_Changed], added: Sequence[_Changed]) -> bool:
+def _is_in_one_file(
+    block: Sequence[_EqualRun], removed: Sequence[_ChangedLine], added: Sequence[_ChangedLine]
+) -> bool:
     return removed[block[0].source].line.file == added[block[0].target].line.file
 
 
-def _runs(removed: Sequence[_Changed], added: Sequence[_Changed]) -> Iterator[_Run]:
+def _find_runs(removed: Sequence[_ChangedLine], added: Sequence[_ChangedLine]) -> Iterator[_EqualRun]:
     """Yield the longest run from each added line that is not in a previous run."""
     sources: dict[str, list[int]] = {}
-    for number, changed in enumerate(removed):
+    for removed_number, changed in enumerate(removed):
         if changed.text:
-            sources.setdefault(changed.text, []).append(number)
-    at = following = 0
-    while at < len(added):
-        run = _longest(removed, added, at, _near(sources.get(added[at].text, ()), following))
+            sources.setdefault(changed.text, []).append(removed_number)
+    number_in_added = source_after_run = 0
+    while number_in_added < len(added):
+        run = _longest_run(
+            removed,
+            added,
+            number_in_added,
+            _nearest_sources(sources.get(added[number_in_added].text, ()), source_after_run),
+        )
         if run.length:
-            following = run.source + run.length
+            source_after_run = run.source + run.length
             yield run
-        at += max(1, run.length)
+        number_in_added += max(1, run.length)
 
 
-def _near(sources: Sequence[int], following: int) -> Sequence[int]:
+def _nearest_sources(sources: Sequence[int], source_after_run: int) -> Sequence[int]:
     """Return a few indices of a line: first those after the end of the previous run."""
-    first = bisect_left(sources, following)
-    return (*sources[first : first + _SOURCES // 2], *sources[: min(first, _SOURCES // 2)])
+    first = bisect_left(sources, source_after_run)
+    return (*sources[first : first + _MAX_SOURCES_PER_LINE // 2], *sources[: min(first, _MAX_SOURCES_PER_LINE // 2)])
 
 
-def _longest(removed: Sequence[_Changed], added: Sequence[_Changed], at: int, sources: Sequence[int]) -> _Run:
+def _longest_run(
+    removed: Sequence[_ChangedLine], added: Sequence[_ChangedLine], at: int, sources: Sequence[int]
+) -> _EqualRun:
     """Return the longest run of removed lines equal to the added lines from `at` on; of equal lengths, the first."""
     best, longest = 0, 0
     for source in sources:
@@ -145,14 +154,14 @@ def _longest(removed: Sequence[_Changed], added: Sequence[_Changed], at: int, so
             length += 1
         if length > longest:
             best, longest = source, length
-    return _Run(best, at, longest)
+    return _EqualRun(best, at, longest)
 
 
-def _blocks(removed: Sequence[_Changed], added: Sequence[_Changed]) -> Iterator[list[_Run]]:
+def _group_runs(removed: Sequence[_ChangedLine], added: Sequence[_ChangedLine]) -> Iterator[list[_EqualRun]]:
     """Yield groups of runs that follow each other closely on both sides."""
-    block: list[_Run] = []
-    for run in _runs(removed, added):
-        if block and not _follows(run, block[-1], removed, added):
+    block: list[_EqualRun] = []
+    for run in _find_runs(removed, added):
+        if block and not _is_close_below(run, block[-1], removed, added):
             yield block
             block = []
         block.append(run)
@@ -160,73 +169,79 @@ def _blocks(removed: Sequence[_Changed], added: Sequence[_Changed]) -> Iterator[
         yield block
 
 
-def _follows(run: _Run, before: _Run, removed: Sequence[_Changed], added: Sequence[_Changed]) -> bool:
-    source, target = run.source - before.source, run.target - before.target
+def _is_close_below(
+    run: _EqualRun, previous: _EqualRun, removed: Sequence[_ChangedLine], added: Sequence[_ChangedLine]
+) -> bool:
+    source, target = run.source - previous.source, run.target - previous.target
     return (
-        0 <= source - before.length <= _GAP
-        and target - before.length <= _GAP
-        and removed[run.source].is_below(removed[before.source], source)
-        and added[run.target].is_below(added[before.target], target)
+        0 <= source - previous.length <= _MAX_GAP_LINES
+        and target - previous.length <= _MAX_GAP_LINES
+        and removed[run.source].is_below(removed[previous.source], source)
+        and added[run.target].is_below(added[previous.target], target)
     )
 
 
-def _accepted(block: list[_Run], added: Sequence[_Changed]) -> Iterator[list[_Run]]:
+def _significant_blocks(block: list[_EqualRun], added: Sequence[_ChangedLine]) -> Iterator[list[_EqualRun]]:
     """Yield the block if it is significant and at least half of it is equal; else its significant runs."""
-    same = sum(run.length for run in block)
+    equal_lines = sum(run.length for run in block)
     last, first = block[-1], block[0]
-    lines = last.length + max(last.source - first.source, last.target - first.target)
-    if len(block) > 1 and 2 * same < lines:
+    spanned_lines = last.length + max(last.source - first.source, last.target - first.target)
+    if len(block) > 1 and 2 * equal_lines < spanned_lines:
         for run in block:
-            yield from _accepted([run], added)
-    elif _characters(block, added) >= _CHARACTERS:
+            yield from _significant_blocks([run], added)
+    elif _count_letters(block, added) >= _MIN_MOVED_CHARACTERS:
         yield block
 
 
-def _characters(block: Sequence[_Run], added: Sequence[_Changed]) -> int:
+def _count_letters(block: Sequence[_EqualRun], added: Sequence[_ChangedLine]) -> int:
     texts = (added[target].text for run in block for target in range(run.target, run.target + run.length))
     return sum(sum(map(str.isalnum, text)) for text in texts)
 
 
-def _changed_inside(
-    block: Sequence[_Run], removed: Sequence[_Changed], added: Sequence[_Changed]
+def _lines_changed_by_move(
+    block: Sequence[_EqualRun], removed: Sequence[_ChangedLine], added: Sequence[_ChangedLine]
 ) -> Iterator[tuple[int, int]]:
     """Yield the lines of a block that were moved and changed: between its runs and at its edges."""
-    for before, run in pairwise(block):
-        source, target = before.source + before.length, before.target + before.length
+    for previous, run in pairwise(block):
+        source, target = previous.source + previous.length, previous.target + previous.length
         old = [changed.text for changed in removed[source : run.source]]
         new = [changed.text for changed in added[target : run.target]]
-        for here, there in pair_lines(old, new):
-            if here is not None and there is not None and are_versions_of_one_line(old[here], new[there]):
-                yield source + here, target + there
+        for old_index, new_index in pair_lines(old, new):
+            if (
+                old_index is not None
+                and new_index is not None
+                and are_versions_of_one_line(old[old_index], new[new_index])
+            ):
+                yield source + old_index, target + new_index
     first, last = block[0], block[-1]
-    yield from _edge(removed, added, first.source, first.target, -1)
-    yield from _edge(removed, added, last.source + last.length - 1, last.target + last.length - 1, 1)
+    yield from _similar_lines_at_edge(removed, added, first.source, first.target, -1)
+    yield from _similar_lines_at_edge(removed, added, last.source + last.length - 1, last.target + last.length - 1, 1)
 
 
-def _edge(
-    removed: Sequence[_Changed], added: Sequence[_Changed], source: int, target: int, by: int
+def _similar_lines_at_edge(
+    removed: Sequence[_ChangedLine], added: Sequence[_ChangedLine], source: int, target: int, direction: int
 ) -> Iterator[tuple[int, int]]:
     """Yield the lines beyond the edge of a block, as long as they are similar."""
-    for step in range(by, by * (_EDGE + 1), by):
-        here, there = source + step, target + step
-        if not (0 <= here < len(removed) and 0 <= there < len(added)):
+    for step in range(direction, direction * (_MAX_EDGE_LINES + 1), direction):
+        old_index, new_index = source + step, target + step
+        if not (0 <= old_index < len(removed) and 0 <= new_index < len(added)):
             return
-        old, new = removed[here], added[there]
-        near = old.is_below(removed[source], step) and new.is_below(added[target], step)
-        if not (near and are_versions_of_one_line(old.text, new.text)):
+        old, new = removed[old_index], added[new_index]
+        are_adjacent = old.is_below(removed[source], step) and new.is_below(added[target], step)
+        if not (are_adjacent and are_versions_of_one_line(old.text, new.text)):
             return
-        yield here, there
+        yield old_index, new_index
 
 
-_LONGEST_LINE = 2_000
+_MAX_COMPARED_CHARACTERS = 2_000
 """In longer lines, everything from the first to the last difference is marked."""
 
-_REWRITTEN = 0.75
+_MIN_REWRITTEN_SHARE = 0.75
 """If at least this share of characters differs on both sides, the line counts as rewritten and has no marks."""
 
-_NOT_PLAIN = re.compile(r"[^\x20-\x7e\t]")
+_NOT_PLAIN_PATTERN = re.compile(r"[^\x20-\x7e\t]")
 
-_LONGEST_WORD = 500
+_MAX_WORD_CHARACTERS = 500
 """Maximum characters beyond the visible range that are examined for the letters of a word."""
 
 
@@ -235,7 +250,7 @@ class LineMarks:
 
     def __init__(self, diffs: Sequence[FileDiff]) -> None:
         self._diffs = diffs
-        self._partners: dict[tuple[int, int], dict[tuple[Side, int], int]] = {}
+        self._paired_lines: dict[tuple[int, int], dict[tuple[Side, int], int]] = {}
         self.moved: MovedLines = {}
         """Moved lines, as far as they have been found."""
         self._parts: Mapping[tuple[int, int], Sequence[HunkRange]] = {}
@@ -248,28 +263,31 @@ class LineMarks:
         """Mark only these parts of hunks as changed; a line is compared within its part."""
         if parts != self._parts:
             self._parts = parts
-            self._partners.clear()
+            self._paired_lines.clear()
 
     def paired_line(self, file: int, hunk: int, side: Side, line: int) -> int | None:
         """Return the line of the other side that a changed line is compared with; None if there is none."""
-        edit = self._diffs[file].change.hunks[hunk]
-        if (file, hunk) not in self._parts and is_paired_in_order(edit.old_count, edit.new_count):
-            here, there = hunk_line_numbers(edit, side), hunk_line_numbers(edit, "new" if side == "old" else "old")
-            at = line - here.start
-            return there[at] if at < len(there) else None
+        changed_hunk = self._diffs[file].change.hunks[hunk]
+        if (file, hunk) not in self._parts and is_paired_in_order(changed_hunk.old_count, changed_hunk.new_count):
+            own_lines, other_lines = (
+                hunk_line_numbers(changed_hunk, side),
+                hunk_line_numbers(changed_hunk, "new" if side == "old" else "old"),
+            )
+            index = line - own_lines.start
+            return other_lines[index] if index < len(other_lines) else None
         key = (file, hunk)
-        if key not in self._partners:
-            self._partners[key] = self._aligned(file, self._parts.get(key, (edit,)))
-        return self._partners[key].get((side, line))
+        if key not in self._paired_lines:
+            self._paired_lines[key] = self._pair_lines_of_parts(file, self._parts.get(key, (changed_hunk,)))
+        return self._paired_lines[key].get((side, line))
 
-    def _aligned(self, file: int, parts: Sequence[Hunk | HunkRange]) -> dict[tuple[Side, int], int]:
-        partners: dict[tuple[Side, int], int] = {}
+    def _pair_lines_of_parts(self, file: int, parts: Sequence[Hunk | HunkRange]) -> dict[tuple[Side, int], int]:
+        paired_lines: dict[tuple[Side, int], int] = {}
         for part in parts:
             for old, new in pair_lines(*hunk_texts(self._diffs[file], part)):
                 if old is not None and new is not None:
-                    partners["old", part.old_start + old] = part.new_start + new
-                    partners["new", part.new_start + new] = part.old_start + old
-        return partners
+                    paired_lines["old", part.old_start + old] = part.new_start + new
+                    paired_lines["new", part.new_start + new] = part.old_start + old
+        return paired_lines
 
     def changed_words(self, file: int, hunk: int, side: Side, line: int) -> tuple[Spans, bool]:
         """Return the changed characters of a line, and whether only whitespace differs."""
@@ -283,13 +301,15 @@ class LineMarks:
 
     def words_changed_by_move(self, line: SourceLine) -> Spans:
         """Return the changed characters of a moved line, compared with its counterpart; ignore indentation."""
-        here, there = self._text(line), self._text(self.moved[line])
-        if here.strip() == there.strip():
+        own_text, other_text = self._line_text(line), self._line_text(self.moved[line])
+        if own_text.strip() == other_text.strip():
             return ()
-        before, after, _ = changed_spans(here, there) if line.side == "old" else changed_spans(there, here)
-        return tuple(span for span in (before if line.side == "old" else after) if here[slice(*span)].strip())
+        before, after, _ = (
+            changed_spans(own_text, other_text) if line.side == "old" else changed_spans(other_text, own_text)
+        )
+        return tuple(span for span in (before if line.side == "old" else after) if own_text[slice(*span)].strip())
 
-    def _text(self, line: SourceLine) -> str:
+    def _line_text(self, line: SourceLine) -> str:
         return side_text(self._diffs[line.file], line.side)[line.line]
 
 
@@ -299,28 +319,28 @@ def changed_spans(old: str, new: str) -> tuple[Spans, Spans, bool]:
 
     The result is empty if the versions have too little in common.
     """
-    if max(len(old), len(new)) > _LONGEST_LINE:
-        return *_between(old, new), False
+    if max(len(old), len(new)) > _MAX_COMPARED_CHARACTERS:
+        return *_middle_spans(old, new), False
     spaces = differ_only_in_space(old, new)
     before, after = changed_words(old, new)
-    if _share(old, before) > _REWRITTEN and _share(new, after) > _REWRITTEN:
+    if _changed_share(old, before) > _MIN_REWRITTEN_SHARE and _changed_share(new, after) > _MIN_REWRITTEN_SHARE:
         return (), (), False
     return tuple((start, end) for start, end in before), tuple((start, end) for start, end in after), spaces
 
 
-def _share(line: str, ranges: Sequence[tuple[int, int]]) -> float:
+def _changed_share(line: str, ranges: Sequence[tuple[int, int]]) -> float:
     """Return the share of a line's characters, without whitespace, in these ranges."""
     letters = len("".join(line.split()))
     return sum(len("".join(line[start:end].split())) for start, end in ranges) / letters if letters else 0.0
 
 
-def _between(old: str, new: str) -> tuple[Spans, Spans]:
+def _middle_spans(old: str, new: str) -> tuple[Spans, Spans]:
     """Return the ranges between the common start and the common end."""
     head, tail = common_prefix_and_suffix(old, new)
-    return _range(head, len(old) - tail), _range(head, len(new) - tail)
+    return _non_empty_span(head, len(old) - tail), _non_empty_span(head, len(new) - tail)
 
 
-def _range(start: int, end: int) -> Spans:
+def _non_empty_span(start: int, end: int) -> Spans:
     return ((start, end),) if end > start else ()
 
 
@@ -333,14 +353,14 @@ def suspicious_spans(line: str, shown: DisplayText, first: int, last: int) -> li
     start, end = shown.source_index(first), shown.source_index(last)
     if line[start:end].isascii() and line[start:end].isprintable():
         return []
-    found: list[Span] = []
-    for match in _NOT_PLAIN.finditer(line, start, end):
-        at = shown.drawn_index(match.start())
-        if shown.text[at] != match[0]:
-            found.append((at, at + 1))
-    low = max(0, start - _LONGEST_WORD)
-    found += (
-        (shown.drawn_index(low + begin), shown.drawn_index(low + stop))
-        for begin, stop in find_lookalikes(line[low : end + _LONGEST_WORD])
+    spans: list[Span] = []
+    for match in _NOT_PLAIN_PATTERN.finditer(line, start, end):
+        index = shown.drawn_index(match.start())
+        if shown.text[index] != match[0]:
+            spans.append((index, index + 1))
+    search_start = max(0, start - _MAX_WORD_CHARACTERS)
+    spans += (
+        (shown.drawn_index(search_start + begin), shown.drawn_index(search_start + stop))
+        for begin, stop in find_lookalikes(line[search_start : end + _MAX_WORD_CHARACTERS])
     )
-    return [span for span in found if not any(begin <= span[0] < stop for begin, stop in shown.gaps)]
+    return [span for span in spans if not any(begin <= span[0] < stop for begin, stop in shown.gaps)]

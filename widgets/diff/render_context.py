@@ -85,7 +85,7 @@ class RenderContext:
     """The search query; lower-case text matches both cases."""
     found: SourceLine | None = None
     """The line of the current match."""
-    _look: tuple[object, ...] = ()
+    _cached_look: tuple[object, ...] = ()
     _long_lines: dict[SourceLine, DrawnLine] = field(default_factory=dict)
 
     @property
@@ -144,13 +144,13 @@ class RenderContext:
         if self.fits_on_one_row(line):
             return DrawnLine(display_text(line), (0,), 0, ())
         look = (self.code_width, self.wrap, self.opened)
-        if look != self._look or len(self._long_lines) > _MAX_LONG_LINES:
-            self._look, self._long_lines = look, {}
+        if look != self._cached_look or len(self._long_lines) > _MAX_LONG_LINES:
+            self._cached_look, self._long_lines = look, {}
         key = SourceLine(row.file, side, number)
         if key not in self._long_lines:
-            kept = self.shown_spans(row, side, number)
-            text = display_text(line) if kept is None else display_only_stretches(line, kept)
-            starts, hang = line_breaks(line, self.code_width, kept) if self.wrap else ((0,), 0)
+            stretches = self.shown_spans(row, side, number)
+            text = display_text(line) if stretches is None else display_only_stretches(line, stretches)
+            starts, hang = line_breaks(line, self.code_width, stretches) if self.wrap else ((0,), 0)
             self._long_lines[key] = DrawnLine(text, starts, hang, self.changed_spans(row, side, number))
         return self._long_lines[key]
 
@@ -158,10 +158,10 @@ class RenderContext:
         """Return the number of terminal lines of a row if source lines wrap."""
         match row:
             case LineRow():
-                drawn: list[tuple[Side, int]] = (
+                drawn_lines: list[tuple[Side, int]] = (
                     [("new", row.new)] if row.new is not None and not self.split else row.lines
                 )
-                return max(1, *(self._wrapped(row, side, number) for side, number in drawn))
+                return max(1, *(self._wrapped_height(row, side, number) for side, number in drawn_lines))
             case NoteRow(level="folded"):
                 return 1
             case NoteRow() | CommentRow():
@@ -169,7 +169,7 @@ class RenderContext:
             case _:
                 return 1
 
-    def _wrapped(self, row: LineRow, side: Side, number: int) -> int:
+    def _wrapped_height(self, row: LineRow, side: Side, number: int) -> int:
         return wrapped_row_count(
             self.line_text(row.file, side, number), self.code_width, self.shown_spans(row, side, number)
         )

@@ -40,15 +40,15 @@ def overlay_stretches(
     stretches: Sequence[StyledStretch], upper: Sequence[tuple[int, int]], name: str
 ) -> list[StyledStretch]:
     """Return the stretches with other ranges of one class laid over them."""
-    found: list[StyledStretch] = []
-    at = 0
+    result: list[StyledStretch] = []
+    position = 0
     for begin, end in upper:
-        found += clip_stretches(stretches, at, begin)
-        found.append((begin, end, name))
-        at = end
+        result += clip_stretches(stretches, position, begin)
+        result.append((begin, end, name))
+        position = end
     if stretches:
-        found += clip_stretches(stretches, at, stretches[-1][1])
-    return found
+        result += clip_stretches(stretches, position, stretches[-1][1])
+    return result
 
 
 def style_runs(
@@ -59,22 +59,22 @@ def style_runs(
     for start, end, name, _ in _plain_runs(length, stretches):
         cuts = [start, *(edge for edge in edges if start < edge < end), end]
         for low, high in pairwise(cuts):
-            marked = 0
+            flags_here = 0
             for begin, stop, flag in flags:
                 if begin <= low < stop:
-                    marked |= flag
-            yield low, high, name, marked
+                    flags_here |= flag
+            yield low, high, name, flags_here
 
 
 def _plain_runs(length: int, stretches: Sequence[StyledStretch]) -> Iterator[StyledRun]:
-    at = 0
+    position = 0
     for begin, end, name in stretches:
-        if begin > at:
-            yield at, begin, "", 0
+        if begin > position:
+            yield position, begin, "", 0
         yield begin, end, name, 0
-        at = end
-    if at < length:
-        yield at, length, "", 0
+        position = end
+    if position < length:
+        yield position, length, "", 0
 
 
 WHOLE_FILE_LINES = 1_500
@@ -89,10 +89,10 @@ LEAD_LINES = 120
 MAX_LINE_CHARACTERS = 2_000
 """Longer lines have no syntax colours."""
 
-_CHUNKS_AT_ONCE = 4
+_MAX_CHUNKS_PER_STEP = 4
 """Number of chunks that are lexed between two repaints."""
 
-_KEPT_CHUNKS = 400
+_MAX_CACHED_CHUNKS = 400
 
 
 class ChunkKey(NamedTuple):
@@ -108,38 +108,42 @@ class SyntaxTokens:
     """The tokens of the shown files."""
 
     def __init__(self, path: Callable[[int], str], lines: Callable[[int, Side], Sequence[str]]) -> None:
-        self._path = path
-        self._lines = lines
+        self._path_of = path
+        self._lines_of = lines
         self._chunks: OrderedDict[ChunkKey, list[tuple[StyledStretch, ...]]] = OrderedDict()
-        self._wanted: OrderedDict[ChunkKey, None] = OrderedDict()
+        self._requested_chunks: OrderedDict[ChunkKey, None] = OrderedDict()
 
     def line_tokens(self, file: int, side: Side, line: int) -> tuple[StyledStretch, ...]:
         """Return the tokens of a line; if it is not lexed yet, request it and return none."""
-        whole = len(self._lines(file, side)) <= WHOLE_FILE_LINES
+        whole = len(self._lines_of(file, side)) <= WHOLE_FILE_LINES
         key = ChunkKey(file, side, -1 if whole else line // CHUNK_LINES)
         chunk = self._chunks.get(key)
         if chunk is None:
-            self._wanted[key] = None
+            self._requested_chunks[key] = None
             return ()
         return chunk[line if whole else line % CHUNK_LINES]
 
     @property
     def has_requests(self) -> bool:
         """Return whether requested chunks are not lexed yet."""
-        return bool(self._wanted)
+        return bool(self._requested_chunks)
 
     async def lex_requested_parts(self) -> bool:
         """Lex the latest requested chunks in a thread; return whether there were any."""
-        if not self._wanted:
+        if not self._requested_chunks:
             return False
-        keys = [self._wanted.popitem()[0] for _ in range(min(_CHUNKS_AT_ONCE, len(self._wanted)))]
-        self._chunks |= await asyncio.to_thread(self._lex, keys)
-        while len(self._chunks) > _KEPT_CHUNKS:
+        keys = [
+            self._requested_chunks.popitem()[0] for _ in range(min(_MAX_CHUNKS_PER_STEP, len(self._requested_chunks)))
+        ]
+        self._chunks |= await asyncio.to_thread(self._lex_chunks, keys)
+        while len(self._chunks) > _MAX_CACHED_CHUNKS:
             self._chunks.popitem(last=False)
         return True
 
-    def _lex(self, keys: Sequence[ChunkKey]) -> dict[ChunkKey, list[tuple[StyledStretch, ...]]]:
-        return {key: _lex_chunk(self._path(key.file), self._lines(key.file, key.side), key.chunk) for key in keys}
+    def _lex_chunks(self, keys: Sequence[ChunkKey]) -> dict[ChunkKey, list[tuple[StyledStretch, ...]]]:
+        return {
+            key: _lex_chunk(self._path_of(key.file), self._lines_of(key.file, key.side), key.chunk) for key in keys
+        }
 
 
 def _lex_chunk(path: str, lines: Sequence[str], chunk: int) -> list[tuple[StyledStretch, ...]]:
@@ -155,21 +159,21 @@ def _lex_chunk(path: str, lines: Sequence[str], chunk: int) -> list[tuple[Styled
 
 def lex_lines(path: str, lines: Sequence[str]) -> list[tuple[StyledStretch, ...]]:
     """Return the tokens of these lines, which need not begin at the start of the file."""
-    lexer = _lexer_for(path)
+    lexer = _find_lexer(path)
     if lexer is None:
         return [()] * len(lines)
-    found: list[list[StyledStretch]] = [[] for _ in lines]
+    lines_stretches: list[list[StyledStretch]] = [[] for _ in lines]
     text = "\n".join(line if len(line) <= MAX_LINE_CHARACTERS else "" for line in lines)
     row = column = 0
     for _, kind, value in lexer.get_tokens_unprocessed(text):
-        name = _class_of(kind)
+        name = _component_class(kind)
         for number, piece in enumerate(value.split("\n")):
             if number:
                 yield_to_event_loop()
                 row, column = row + 1, 0
             end = column + len(piece)
             if piece and name:
-                line = found[row]
+                line = lines_stretches[row]
                 if line and line[-1][1:] == (column, name):
                     # Join quotes, escapes and the text between them: they look the same, and fewer stretches are
                     # faster to draw.
@@ -177,16 +181,16 @@ def lex_lines(path: str, lines: Sequence[str]) -> list[tuple[StyledStretch, ...]
                 else:
                     line.append((column, end, name))
             column = end
-    return [tuple(spans) for spans in found]
+    return [tuple(spans) for spans in lines_stretches]
 
 
 def preload_lexers() -> None:
     """Preload the search for lexers by file name, because the first search takes a tenth of a second."""
-    _lexer_for("preload.py")
+    _find_lexer("preload.py")
 
 
 @cache
-def _lexer_for(path: str) -> "Lexer | None":
+def _find_lexer(path: str) -> "Lexer | None":
     from pygments.lexers import get_lexer_for_filename
     from pygments.util import ClassNotFound
 
@@ -199,7 +203,7 @@ def _lexer_for(path: str) -> "Lexer | None":
 
 
 @cache
-def _class_of(kind: object) -> str:
+def _component_class(kind: object) -> str:
     """Return the component class for a kind of token; empty for plain text."""
     from pygments.token import Comment, Generic, Keyword, Literal, Name, Number, Operator, String, Token
 

@@ -18,10 +18,10 @@ from app.review.hunk_lines import HunkRange, hunk_line_numbers, hunk_texts
 from app.text.quantities import format_count
 from widgets.diff.diff_rows import NoteRow, SourceLine
 
-_SPACE = " \t\r\f"
+_SPACE_CHARACTERS = " \t\r\f"
 """White space that is used in source on purpose; Unicode has more."""
 
-_PIECE = re.compile(
+_PIECE_PATTERN = re.compile(
     r"""(?P<quoted>"(?:[^"\\]|\\.|\\$)*"?|'(?:[^'\\]|\\.|\\$)*'?|`[^`]*`?)|(?P<space>[ \t\r\f]+)|[^"'` \t\r\f]+"""
 )
 """A quoted text, which may be open at the end of the line; space; anything else."""
@@ -47,13 +47,13 @@ class WhitespaceRules:
     """Whether every space is data."""
 
 
-_UNKNOWN = WhitespaceRules()
-_BRACES = WhitespaceRules(indentation=False, joins=True)
-_MARKUP = WhitespaceRules(indentation=False)
-_PYTHON = WhitespaceRules("Python", joins=True)
+_UNKNOWN_RULES = WhitespaceRules()
+_BRACE_RULES = WhitespaceRules(indentation=False, joins=True)
+_MARKUP_RULES = WhitespaceRules(indentation=False)
+_PYTHON_RULES = WhitespaceRules("Python", joins=True)
 
-_BY_SUFFIX = {
-    **dict.fromkeys(("py", "pyi"), _PYTHON),
+_RULES_BY_SUFFIX = {
+    **dict.fromkeys(("py", "pyi"), _PYTHON_RULES),
     **dict.fromkeys(("pyx", "pxd"), WhitespaceRules("Cython", joins=True)),
     **dict.fromkeys(("bzl", "star"), WhitespaceRules("Starlark", joins=True)),
     **dict.fromkeys(("yml", "yaml"), WhitespaceRules("YAML")),
@@ -78,7 +78,7 @@ _BY_SUFFIX = {
             *("c", "h", "cc", "cpp", "cxx", "hh", "hpp", "hxx", "m", "mm", "cs", "java", "kt", "kts", "go", "rs"),
             *("dart", "ts", "mts", "cts", "json", "jsonc", "json5", "proto", "zig"),
         ),
-        _BRACES,
+        _BRACE_RULES,
     ),
     **dict.fromkeys(
         (
@@ -87,11 +87,11 @@ _BY_SUFFIX = {
             *("php", "rb", "lua", "pl", "pm", "swift", "tf", "hcl", "clj", "cljs", "lisp", "el", "scm", "sql"),
             *("toml", "r", "jl", "ex", "exs", "erl", "groovy"),
         ),
-        _MARKUP,
+        _MARKUP_RULES,
     ),
     **dict.fromkeys(("csv", "tsv", "tab", "patch", "diff", "robot", "snap"), WhitespaceRules(exact=True)),
 }
-_BY_NAME = {
+_RULES_BY_NAME = {
     **dict.fromkeys(("makefile", "gnumakefile"), WhitespaceRules("a makefile")),
     **dict.fromkeys(("build", "build.bazel", "workspace"), WhitespaceRules("Starlark", joins=True)),
 }
@@ -100,46 +100,48 @@ _BY_NAME = {
 def whitespace_rules(path: str) -> WhitespaceRules:
     """Return the meaning of white space in a file with this name."""
     name = path.rpartition("/")[2].lower()
-    return _BY_NAME.get(name) or _BY_SUFFIX.get(name.rpartition(".")[2], _UNKNOWN)
+    return _RULES_BY_NAME.get(name) or _RULES_BY_SUFFIX.get(name.rpartition(".")[2], _UNKNOWN_RULES)
 
 
 def are_equal_ignoring_space(old: str, new: str, rules: WhitespaceRules) -> bool:
     """Return whether two lines are equal apart from white space without meaning."""
     if old == new or rules.exact:
         return old == new
-    inner, other = old.strip(_SPACE), new.strip(_SPACE)
-    if rules.indentation and inner and _indentation(old) != _indentation(new):
+    old_code, new_code = old.strip(_SPACE_CHARACTERS), new.strip(_SPACE_CHARACTERS)
+    if rules.indentation and old_code and _leading_space(old) != _leading_space(new):
         return False
-    if rules.trailing and old[len(old.rstrip(_SPACE)) :] != new[len(new.rstrip(_SPACE)) :]:
+    if rules.trailing and old[len(old.rstrip(_SPACE_CHARACTERS)) :] != new[len(new.rstrip(_SPACE_CHARACTERS)) :]:
         return False
     # In a C preprocessor directive, a space before parentheses has a meaning.
-    joins = rules.joins and not inner.startswith("#")
-    return inner == other or _spoken(inner, joins=joins) == _spoken(other, joins=joins)
+    joins = rules.joins and not old_code.startswith("#")
+    return old_code == new_code or _remove_meaningless_space(old_code, joins=joins) == _remove_meaningless_space(
+        new_code, joins=joins
+    )
 
 
-def _indentation(line: str) -> str:
-    return line[: len(line) - len(line.lstrip(_SPACE))]
+def _leading_space(line: str) -> str:
+    return line[: len(line) - len(line.lstrip(_SPACE_CHARACTERS))]
 
 
-def _spoken(text: str, *, joins: bool) -> str:
+def _remove_meaningless_space(text: str, *, joins: bool) -> str:
     """Return a line without white space that has no meaning."""
-    return "".join(_pieces(text, joins=joins))
+    return "".join(_significant_pieces(text, joins=joins))
 
 
-def _pieces(text: str, *, joins: bool) -> Iterator[str]:
-    for match in _PIECE.finditer(text):
+def _significant_pieces(text: str, *, joins: bool) -> Iterator[str]:
+    for match in _PIECE_PATTERN.finditer(text):
         if match["space"] is None:
             yield match[0]
-        elif not (joins and _needless(text[match.start() - 1], text[match.end()])):
+        elif not (joins and _is_space_meaningless(text[match.start() - 1], text[match.end()])):
             yield " "
 
 
-def _needless(before: str, after: str) -> bool:
+def _is_space_meaningless(before: str, after: str) -> bool:
     """Return whether a space between two characters has no meaning."""
     if _BRACKETS & {before, after}:
         return True
-    words = (before.isalnum() or before == "_"), (after.isalnum() or after == "_")
-    return any(words) and not all(words) and bool(_OPERATORS & {before, after})
+    are_words = (before.isalnum() or before == "_"), (after.isalnum() or after == "_")
+    return any(are_words) and not all(are_words) and bool(_OPERATORS & {before, after})
 
 
 class NonSpaceChanges(NamedTuple):
@@ -162,29 +164,32 @@ def find_non_space_changes(old: Sequence[str], new: Sequence[str], rules: Whites
         return None
     changes: list[LineChange] = []
     left_out = indented = 0
-    at_old = at_new = 0
+    old_position = new_position = 0
     """The first lines that are not in a change yet."""
-    for change in (*diff_lines(_bare(old), _bare(new)), LineChange(len(old), len(old), len(new), len(new))):
-        for line in range(change.old_start - at_old):
-            here, there = at_old + line, at_new + line
-            if are_equal_ignoring_space(old[here], new[there], rules):
+    for change in (
+        *diff_lines(_remove_all_space(old), _remove_all_space(new)),
+        LineChange(len(old), len(old), len(new), len(new)),
+    ):
+        for line in range(change.old_start - old_position):
+            old_line, new_line = old_position + line, new_position + line
+            if are_equal_ignoring_space(old[old_line], new[new_line], rules):
                 left_out += 1
             else:
-                indented += old[here].strip(_SPACE) == new[there].strip(_SPACE)
-                _append(changes, LineChange(here, here + 1, there, there + 1))
+                indented += old[old_line].strip(_SPACE_CHARACTERS) == new[new_line].strip(_SPACE_CHARACTERS)
+                _append_change(changes, LineChange(old_line, old_line + 1, new_line, new_line + 1))
         if change.removed or change.added:
-            _append(changes, change)
-        at_old, at_new = change.old_end, change.new_end
+            _append_change(changes, change)
+        old_position, new_position = change.old_end, change.new_end
     if not left_out:
         return NonSpaceChanges((LineChange(0, len(old), 0, len(new)),), 0, indented) if indented else None
     return NonSpaceChanges(changes, left_out, indented)
 
 
-def _bare(lines: Sequence[str]) -> list[str]:
+def _remove_all_space(lines: Sequence[str]) -> list[str]:
     return ["".join(line.split()) for line in lines]
 
 
-def _append(changes: list[LineChange], change: LineChange) -> None:
+def _append_change(changes: list[LineChange], change: LineChange) -> None:
     """Add a change; if it directly follows the last change, join both."""
     if changes and changes[-1].old_end == change.old_start and changes[-1].new_end == change.new_start:
         last = changes.pop()
@@ -211,11 +216,11 @@ class HiddenWhitespace:
         self, diffs: Sequence[FileDiff], shown: Collection[str], lines: Collection[SourceLine]
     ) -> "HiddenWhitespace":
         """Return a copy without the hunks that have one of these ids or lines; they are shown completely."""
-        whole = {(file, index) for file, index in self.parts if diffs[file].change.hunks[index].id in shown}
-        whole |= {(line.file, _hunk_of(diffs[line.file].change.hunks, line)) for line in lines}
+        shown_hunks = {(file, index) for file, index in self.parts if diffs[file].change.hunks[index].id in shown}
+        shown_hunks |= {(line.file, _hunk_index_at(diffs[line.file].change.hunks, line)) for line in lines}
         return HiddenWhitespace(
-            {key: parts for key, parts in self.parts.items() if key not in whole},
-            {key: count for key, count in self.lines.items() if key not in whole},
+            {key: parts for key, parts in self.parts.items() if key not in shown_hunks},
+            {key: count for key, count in self.lines.items() if key not in shown_hunks},
             self.indented,
         )
 
@@ -226,27 +231,27 @@ class HiddenWhitespace:
 
     def notes(self, diffs: Sequence[FileDiff], key: str) -> dict[int, list[NoteRow]]:
         """Return notes for the headings of files: how much is hidden, the key to show it, and what stays visible."""
-        found: dict[int, list[NoteRow]] = {}
+        notes_by_file: dict[int, list[NoteRow]] = {}
         counts: dict[int, int] = {}
         for (file, _), count in self.lines.items():
             counts[file] = counts.get(file, 0) + count
         for file, count in counts.items():
-            found.setdefault(file, []).append(
+            notes_by_file.setdefault(file, []).append(
                 NoteRow(file, f"{describe_space_lines(count)} · {key} shows them", "note")
             )
         for file, count in self.indented.items():
             language = whitespace_rules(diffs[file].change.path).language
-            why = f"which has meaning in {language}" if language else "which may have meaning here"
+            reason = f"which has meaning in {language}" if language else "which may have meaning here"
             verb = "changes" if count == 1 else "change"
-            text = f"{format_count(count, 'line')} {verb} in indentation alone, {why}: shown"
-            found.setdefault(file, []).append(NoteRow(file, text, "note"))
-        return found
+            text = f"{format_count(count, 'line')} {verb} in indentation alone, {reason}: shown"
+            notes_by_file.setdefault(file, []).append(NoteRow(file, text, "note"))
+        return notes_by_file
 
 
-def _hunk_of(hunks: Sequence[Hunk], line: SourceLine) -> int:
+def _hunk_index_at(hunks: Sequence[Hunk], line: SourceLine) -> int:
     """Return the index of the hunk that contains a line; -1 if there is none."""
-    at = bisect_right(hunks, line.line, key=lambda hunk: hunk_line_numbers(hunk, line.side).start) - 1
-    return at if at >= 0 and line.line in hunk_line_numbers(hunks[at], line.side) else -1
+    index = bisect_right(hunks, line.line, key=lambda hunk: hunk_line_numbers(hunk, line.side).start) - 1
+    return index if index >= 0 and line.line in hunk_line_numbers(hunks[index], line.side) else -1
 
 
 def describe_space_lines(lines: int) -> str:
@@ -259,16 +264,16 @@ def find_hidden_whitespace(diffs: Sequence[FileDiff]) -> HiddenWhitespace:
     parts: dict[HunkKey, tuple[HunkRange, ...]] = {}
     lines: dict[HunkKey, int] = {}
     indented: dict[int, int] = {}
-    for file, shown in enumerate(diffs):
-        meaning = whitespace_rules(shown.change.path)
-        for index, hunk in enumerate(shown.change.hunks):
-            rest = find_non_space_changes(*hunk_texts(shown, hunk), meaning)
-            if rest is None:
+    for file, diff in enumerate(diffs):
+        rules = whitespace_rules(diff.change.path)
+        for index, hunk in enumerate(diff.change.hunks):
+            result = find_non_space_changes(*hunk_texts(diff, hunk), rules)
+            if result is None:
                 continue
-            if rest.indented:
-                indented[file] = indented.get(file, 0) + rest.indented
-            if rest.left_out:
-                lines[file, index] = rest.left_out
+            if result.indented:
+                indented[file] = indented.get(file, 0) + result.indented
+            if result.left_out:
+                lines[file, index] = result.left_out
                 parts[file, index] = tuple(
                     HunkRange(
                         hunk.old_start + change.old_start,
@@ -276,6 +281,6 @@ def find_hidden_whitespace(diffs: Sequence[FileDiff]) -> HiddenWhitespace:
                         hunk.new_start + change.new_start,
                         change.added,
                     )
-                    for change in rest.changes
+                    for change in result.changes
                 )
     return HiddenWhitespace(parts, lines, indented)

@@ -22,7 +22,7 @@ TransformPaste = Callable[[str], Awaitable[str]]
 """Returns the text to insert for a pasted text."""
 
 
-async def _as_it_is(text: str) -> str:
+async def _keep_paste(text: str) -> str:
     return text
 
 
@@ -40,7 +40,7 @@ class WritingArea(TextArea, HasKeyTitles):
     def __init__(self, send_title: str) -> None:
         super().__init__(soft_wrap=True, show_line_numbers=False)
         self._send_title = send_title
-        self.pasted: TransformPaste = _as_it_is
+        self.pasted: TransformPaste = _keep_paste
 
     def title_of(self, action: str) -> str:
         """Return a special title of a key; empty for the default title of the action."""
@@ -150,7 +150,7 @@ class WritingField(Vertical):
         yield Static(classes="writing--title", markup=False)
         yield Static(classes="writing--context", markup=False)
         yield WritingArea(self._verb.split(" ", 1)[0].capitalize())
-        yield KeyHints(self._hints({}))
+        yield KeyHints(self._key_hints({}))
 
     def set_paste_handler(self, transform_paste: TransformPaste) -> None:
         """Set the function that returns the text to insert for a paste."""
@@ -158,15 +158,15 @@ class WritingField(Vertical):
 
     def override_keys(self, keys: Mapping[str, str]) -> None:
         """Override the keys in the hints, by action id."""
-        self.query_one(KeyHints).hints = self._hints(keys)
+        self.query_one(KeyHints).hints = self._key_hints(keys)
         self.query_one(KeyHints).refresh(layout=True)
 
-    def _hints(self, keys: Mapping[str, str]) -> tuple[KeyHint, ...]:
-        words = {"send": self._verb, "newline": "new line", "close": "close, the draft is kept"}
+    def _key_hints(self, keys: Mapping[str, str]) -> tuple[KeyHint, ...]:
+        labels = {"send": self._verb, "newline": "new line", "close": "close, the draft is kept"}
         return tuple(
-            KeyHint(effective_keys(action, keys)[0], words[action.handler])
+            KeyHint(effective_keys(action, keys)[0], labels[action.handler])
             for action in actions_in_scope("writing")
-            if action.handler in words
+            if action.handler in labels
         )
 
     @property
@@ -194,17 +194,17 @@ class WritingField(Vertical):
         return draft
 
     @on(TextArea.Changed)
-    def _tell(self, event: TextArea.Changed) -> None:
+    def _post_typed(self, event: TextArea.Changed) -> None:
         event.stop()
         if self.is_open:
             self.post_message(self.Typed(self, self.subject, event.text_area.text))
 
     @on(WritingArea.SendPressed)
-    def _send(self, event: WritingArea.SendPressed) -> None:
+    def _post_sent(self, event: WritingArea.SendPressed) -> None:
         event.stop()
         self.post_message(self.Sent(self, self.subject, self.close()))
 
     @on(WritingArea.ClosePressed)
-    def _close(self, event: WritingArea.ClosePressed) -> None:
+    def _post_closed(self, event: WritingArea.ClosePressed) -> None:
         event.stop()
         self.post_message(self.Closed(self, self.subject, self.close()))

@@ -173,9 +173,9 @@ def test_a_line_that_was_changed_beside_a_block_of_its_own_hunk_has_not_moved() 
 
 def test_in_a_huge_change_nothing_is_said_to_have_moved(monkeypatch: pytest.MonkeyPatch) -> None:
     diff = shuffled(changed=False)
-    monkeypatch.setattr("widgets.diff.line_marks._MAX_LINES", 9)
+    monkeypatch.setattr("widgets.diff.line_marks._MAX_SEARCHED_LINES", 9)
     assert find_moved_lines([diff]) == {}
-    monkeypatch.setattr("widgets.diff.line_marks._MAX_LINES", 10)
+    monkeypatch.setattr("widgets.diff.line_marks._MAX_SEARCHED_LINES", 10)
     assert find_moved_lines([diff])
 
 
