@@ -48,7 +48,7 @@ class SessionUpdated(Message, bubble=False):
     """The update buffer has updates of the session to show."""
 
 
-def _palette() -> type[Provider]:
+def _palette_provider() -> type[Provider]:
     from app.ui.controllers.app_commands import PaletteCommands
 
     return PaletteCommands
@@ -66,7 +66,7 @@ class SignoffApp(TerminalApp):
     TITLE = "signoff"
     ENABLE_COMMAND_PALETTE = True
     COMMAND_PALETTE_BINDING = "ctrl+p"
-    COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {_palette}
+    COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {_palette_provider}
     BINDINGS: ClassVar[list[BindingType]] = [*make_bindings("app")]
     CSS = """
     CommandPalette {
@@ -88,8 +88,8 @@ class SignoffApp(TerminalApp):
         self.error_console = Console(file=self.crash_report, markup=False, highlight=False, width=120)
         self._opener = opener
         self._log_file = log
-        self._leaving: asyncio.Task[None] | None = None
-        self._turn_expected = False
+        self._exit_task: asyncio.Task[None] | None = None
+        self._has_preloaded_turn = False
         self.end_if_stuck: Callable[[Callable[[], None]], None] = lambda settle: None
         """Called with a function that waits for running approvals, when the user quits; the default does nothing."""
         self.failure: Exception | None = None
@@ -148,17 +148,17 @@ class SignoffApp(TerminalApp):
     @on(Workbench.Ready)
     def start_after_first_paint(self) -> None:
         """Start everything else after the first paint: imports on threads would delay keys."""
-        self.call_after_refresh(self.call_after_refresh, self.run_background, self._begin, group="begin")
+        self.call_after_refresh(self.call_after_refresh, self.run_background, self._open_workspace, group="begin")
 
-    async def _begin(self) -> None:
+    async def _open_workspace(self) -> None:
         """Open the workspace, show it, open the session; exit the app if the workspace cannot be opened."""
         try:
-            opened, end = await open_workspace_and_import_chat(self._opener)
+            opened, last_events = await open_workspace_and_import_chat(self._opener)
         except Exception as error:
             self.failure = error
             self.exit(return_code=1)
         else:
-            await self._startup.show_workspace(opened, end)
+            await self._startup.show_workspace(opened, last_events)
         finally:
             garbage_collection.resume_collection(self._clear_query_caches)
 
@@ -173,13 +173,13 @@ class SignoffApp(TerminalApp):
         self.end_if_stuck(
             self.controllers.runtime.service.wait_until_idle if self.current.ready.is_set() else lambda: None
         )
-        await self._leave(0)
+        await self._close_and_exit(0)
 
     def exit_soon(self, code: int) -> None:
         """Start to leave the app with this exit code, after a signal."""
-        self._leaving = asyncio.create_task(self._leave(code))
+        self._exit_task = asyncio.create_task(self._close_and_exit(code))
 
-    async def _leave(self, code: int) -> None:
+    async def _close_and_exit(self, code: int) -> None:
         if self.current.ready.is_set():
             if self.controllers.review is not None:
                 await self.controllers.review.close()
@@ -225,7 +225,7 @@ class SignoffApp(TerminalApp):
                 self.workbench.chat.apply_update(update)
                 if starts_turn(update):
                     self.workbench.release_review_width()
-                    self._expect_turn()
+                    self._preload_turn_modules()
         if changes_status(update):
             self.update_status_bar()
         if self.controllers.review is not None:
@@ -290,13 +290,13 @@ class SignoffApp(TerminalApp):
     @on(Composer.CommandEntered)
     def run_command(self, event: Composer.CommandEntered) -> None:
         """Run a slash command."""
-        self.run_background(partial(self._run, event.name, event.argument), group="command")
+        self.run_background(partial(self._run_slash_command, event.name, event.argument), group="command")
 
     def action_command(self, name: str) -> None:
         """Run a slash command from a key or the palette."""
-        self.run_background(partial(self._run, name), group="command")
+        self.run_background(partial(self._run_slash_command, name), group="command")
 
-    async def _run(self, name: str, argument: str = "") -> None:
+    async def _run_slash_command(self, name: str, argument: str = "") -> None:
         if name != "quit":
             await self.current.ready.wait()
         await self.controllers.commands.run(name, argument)
@@ -313,34 +313,34 @@ class SignoffApp(TerminalApp):
     def open_editor(self, event: Composer.EditorRequested) -> None:
         """Open the draft in the user's external editor."""
 
-        async def write() -> None:
+        async def edit_draft() -> None:
             await self.current.ready.wait()
             text = await self.controllers.external_editor.edit(event.text)
             self.workbench.composer.draft = text.rstrip("\n")
 
-        self.run_background(write, group="editor", exclusive=True)
+        self.run_background(edit_draft, group="editor", exclusive=True)
 
     @on(PaneSplit.Resized)
     def save_review_share(self, event: PaneSplit.Resized) -> None:
         """Save the review's share of the width, for all workspaces."""
 
-        async def keep() -> None:
+        async def save() -> None:
             await self.current.ready.wait()
             await asyncio.to_thread(self.controllers.preferences.save_review_share, event.review)
 
-        self.run_background(keep, group="share", exclusive=True)
+        self.run_background(save, group="share", exclusive=True)
 
     @on(Composer.DraftChanged)
     def save_draft(self, event: Composer.DraftChanged) -> None:
         """Save the composer's draft for the next start, and preload the modules that a turn needs."""
         self._chat.save_draft(event.to_stored())
         if event.text:
-            self._expect_turn()
+            self._preload_turn_modules()
 
-    def _expect_turn(self) -> None:
+    def _preload_turn_modules(self) -> None:
         """Preload the modules that a turn needs, once."""
-        if not self._turn_expected and self.current_session is not None:
-            self._turn_expected = True
+        if not self._has_preloaded_turn and self.current_session is not None:
+            self._has_preloaded_turn = True
             self.run_background(self._startup.preload_turn_modules, group="turn")
 
     # Actions
@@ -388,14 +388,14 @@ class SignoffApp(TerminalApp):
         """Yield the commands of the palette."""
         from app.ui.controllers.app_commands import palette_commands
 
-        own = (
+        custom_commands = (
             self.controllers.commands.custom_commands.catalogue.commands.values()
             if self.current.ready.is_set()
             else ()
         )
-        return palette_commands(self._perform, own, self.action_command)
+        return palette_commands(self._perform_palette_action, custom_commands, self.action_command)
 
-    def _perform(self, action: Action) -> None:
+    def _perform_palette_action(self, action: Action) -> None:
         if action.command:
             self.action_command(action.command)
         elif action.scope == "app":
@@ -434,8 +434,8 @@ class SignoffApp(TerminalApp):
                     self.workbench.show_review_problem(line)
                 self.notify_user(line, problem=not is_user_error(error))
 
-        begin: Callable[[], Awaitable[None]] = guarded
-        self.run_worker(begin, group=group, exclusive=exclusive, exit_on_error=False, description=group)
+        worker_function: Callable[[], Awaitable[None]] = guarded
+        self.run_worker(worker_function, group=group, exclusive=exclusive, exit_on_error=False, description=group)
 
     def notify_user(self, text: str, *, problem: bool = False) -> None:
         """Show a line in a toast."""

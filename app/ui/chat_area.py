@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from app.config.settings import Settings
 
 
-_COLUMN = 12
+_KEY_COLUMN_WIDTH = 12
 
 
 def welcome_lines(
@@ -42,12 +42,12 @@ def welcome_lines(
     def key(action_id: str) -> str:
         return first_key_name(action_id, keymap)
 
-    def row(keys: str, *words: str | tuple[str, str]) -> Content:
-        return Content.assemble((keys.ljust(_COLUMN), "bold $text-accent"), *words)
+    def row(keys: str, *meaning: str | tuple[str, str]) -> Content:
+        return Content.assemble((keys.ljust(_KEY_COLUMN_WIDTH), "bold $text-accent"), *meaning)
 
     decide: list[str | tuple[str, str]] = ["then  "]
-    for action_id, word in (("approve", "approve"), ("deny", "deny"), ("request_changes", "request changes")):
-        decide += [(key(f"review.{action_id}"), "bold $text-accent"), f" {word}  "]
+    for action_id, label in (("approve", "approve"), ("deny", "deny"), ("request_changes", "request changes")):
+        decide += [(key(f"review.{action_id}"), "bold $text-accent"), f" {label}  "]
     return (
         Content.assemble(
             ("signoff", "bold $text-accent"), (f" · {escape_unsafe(folder, keep='')}", "$foreground 65%")
@@ -97,10 +97,10 @@ class ChatArea(Column):
         self.pane = ChatPane(composer)
         self._workspace = workspace
         self._session = session
-        self._acts = handlers
+        self._chat_handlers = handlers
         self._app_context = app_context
         composer.set_files(workspace.walk_files)
-        self._interventions = True
+        self._shows_interventions = True
         """Whether the chat shows interventions, according to the settings that were applied last."""
 
     def compose(self) -> ComposeResult:
@@ -113,19 +113,19 @@ class ChatArea(Column):
             root.name or str(root), settings.keys, demo=self._session.demo, broad_folder=describe_broad_folder(root)
         )
         self.pane.transcript.show_greeting(greeting)
-        if settings.show_interventions != self._interventions:
-            self._interventions = settings.show_interventions
+        if settings.show_interventions != self._shows_interventions:
+            self._shows_interventions = settings.show_interventions
             self.pane.transcript.action_toggle_interventions()
 
     @on(ChatPane.QuestionAnswered)
     def answer_question(self, event: ChatPane.QuestionAnswered) -> None:
         """Answer the model's question."""
-        self._app_context.run(partial(self._acts.answer_question, event.text, event.call, event.mentions))
+        self._app_context.run(partial(self._chat_handlers.answer_question, event.text, event.call, event.mentions))
 
     @on(Transcript.ProposalOpened)
     def open_proposal(self, event: Transcript.ProposalOpened) -> None:
         """Show a proposal in the review, however old it is."""
-        self._app_context.run(partial(self._acts.open_proposal, event.proposal_id))
+        self._app_context.run(partial(self._chat_handlers.open_proposal, event.proposal_id))
 
     @on(Transcript.LinkOpened)
     def open_link(self, event: Transcript.LinkOpened) -> None:

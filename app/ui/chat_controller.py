@@ -84,39 +84,39 @@ class ChatController:
         self._app_context = app_context
         self._host = host
         self.show_proposals = host.show_proposals
-        self._sending = asyncio.Lock()
-        self._written_in = ""
+        self._send_lock = asyncio.Lock()
+        self._draft_session_id = ""
         """Id of the session that the composer's draft belongs to; empty while a session is being opened."""
-        self._left_behind = ""
+        self._former_draft = ""
         """The composer's draft when the session began to open."""
-        self._written_on = False
+        self._is_draft_changed = False
         """Whether the user has changed the draft since the session began to open."""
         workbench.composer.dropped.find_dropped_files = self.images_in_paste
 
     async def open_session(self, record: "SessionRecord | None") -> None:
         """Show a session, a new one if `record` is None."""
         host, chat = self.session.host, self.workbench.chat
-        self._left_behind = chat.composer.stored_draft if host.session is not None else ""
-        self._written_in, self._written_on = "", False
+        self._former_draft = chat.composer.stored_draft if host.session is not None else ""
+        self._draft_session_id, self._is_draft_changed = "", False
         session = await host.open(record)
         # Show the last updates of the former session before its transcript is replaced.
         await self._host.wait_until_shown()
         chat.show_session(session.log.events)
         history = await asyncio.to_thread(host.runtime.sessions.sent_messages)
         draft = await host.drafts.load(session.id, fresh=record is None)
-        if not self._written_on and chat.composer.stored_draft == self._left_behind:
+        if not self._is_draft_changed and chat.composer.stored_draft == self._former_draft:
             chat.composer.restore_draft(draft)
         elif draft:
             # The user has typed meanwhile: keep that text, and offer the stored draft in the history.
             history.append(ComposerDraft.load(draft).text)
         chat.composer.set_history(history)
-        self._written_in = session.id
+        self._draft_session_id = session.id
         host.drafts.save(session.id, chat.composer.stored_draft)
         chat.composer.set_queued_messages(session.queue)
         self.restore_to_composer(session.take_back_queue())
         if session.is_follower:
             self._app_context.notify(_MODEL_FOLLOWS_HINT)
-        self.workbench.call_when_review_mounted(partial(_recall_comments, session.log.events))
+        self.workbench.call_when_review_mounted(partial(_restore_sent_comments, session.log.events))
         await self.show_proposals()
 
     def show_hint(self, text: str) -> None:
@@ -135,14 +135,14 @@ class ChatController:
         """Show an event of a session; opens the session if it is not on the screen."""
         from app.conversation.events import find_side_thread
 
-        if (now := self.session.current) is None or now.id != session_id:
+        if (current := self.session.current) is None or current.id != session_id:
             store = self.session.host.runtime.sessions
             await self.open_session(await asyncio.to_thread(store.get, session_id))
         log = self.session.require_session().log.events
-        if (place := find_side_thread(log, event)) is not None:
+        if (thread := find_side_thread(log, event)) is not None:
             # Side questions are shown only beside their hunk in the review.
-            await self.open_proposal(place.proposal)
-            self.workbench.call_when_review_mounted(lambda review: review.show_thread(place))
+            await self.open_proposal(thread.proposal)
+            self.workbench.call_when_review_mounted(lambda review: review.show_thread(thread))
             return
         self.workbench.show_pane("chat")
         await self.workbench.chat.show_event(log, event)
@@ -160,18 +160,18 @@ class ChatController:
             mentions: The files that the user named in the message.
         """
         try:
-            if command is None and self.session.ready.is_set() and self._is_meant_for_review(text):
+            if command is None and self.session.ready.is_set() and self._redirect_decision_key(text):
                 return
-            async with self._sending:
+            async with self._send_lock:
                 # Messages wait here in order until the session is open.
                 session = await self.session.wait_for_session()
                 images = await self.load_images(mentions)
             await session.send(text, command, images)
         except Exception:
-            self._put_first([command.typed if command else text])
+            self._prepend_to_draft([command.typed if command else text])
             raise
 
-    def _is_meant_for_review(self, text: str) -> bool:
+    def _redirect_decision_key(self, text: str) -> bool:
         """Return whether the message is just a decision key while something waits in the review; if so, go there."""
 
         if not self.workbench.awaits_review or not is_decision_key(text, self._host.keymap):
@@ -186,7 +186,7 @@ class ChatController:
         try:
             images = await self.load_images(mentions)
         except Exception:
-            self._put_first([text])
+            self._prepend_to_draft([text])
             raise
         await self.session.require_session().answer(text, call_id, images)
 
@@ -213,12 +213,12 @@ class ChatController:
         wire = session.ports.model.profile.wire if session is not None else ""
         try:
             runtime = self.session.host.runtime
-            keep = runtime.proposals.put_blobs
-            return await load_and_store_images(runtime.workspace, keep, mentions, wire, self._is_meant)
+            put_blobs = runtime.proposals.put_blobs
+            return await load_and_store_images(runtime.workspace, put_blobs, mentions, wire, self._confirm_image)
         except ImageNotAttached as error:
             raise ImageNotAttached(f"{error} {consequence}: without the @ a file is only named.") from error
 
-    async def _is_meant(self, candidate: "ImageCandidate") -> bool:
+    async def _confirm_image(self, candidate: "ImageCandidate") -> bool:
         from app.ui.screens.dialog import ConfirmScreen
 
         name = escape_unsafe(candidate.path, keep="")
@@ -246,7 +246,7 @@ class ChatController:
     def restore_to_composer(self, texts: Sequence[str]) -> None:
         """Insert texts before the draft in the composer, and store them in the draft instead of the queue."""
         if texts:
-            self._put_first(texts)
+            self._prepend_to_draft(texts)
             host, draft = self.session.host, self._composer.stored_draft
             self._app_context.run(partial(host.take_queue_into_draft, draft), group="queue")
 
@@ -262,11 +262,11 @@ class ChatController:
 
     def save_draft(self, draft: str) -> None:
         """Save the composer's draft for the next start."""
-        self._written_on |= draft != self._left_behind
-        if self._written_in:
-            self.session.host.drafts.save(self._written_in, draft)
+        self._is_draft_changed |= draft != self._former_draft
+        if self._draft_session_id:
+            self.session.host.drafts.save(self._draft_session_id, draft)
 
-    def _put_first(self, texts: Sequence[str]) -> None:
+    def _prepend_to_draft(self, texts: Sequence[str]) -> None:
         self._composer.draft = "\n\n".join(part for part in (*texts, self._composer.draft) if part)
 
     @property
@@ -284,14 +284,14 @@ class ChatController:
         self.workbench.show_pane("diff")
 
 
-def _recall_comments(events: "Sequence[Event]", review: "ReviewPane") -> None:
+def _restore_sent_comments(events: "Sequence[Event]", review: "ReviewPane") -> None:
     """Give the review the comments that this session sent, so that it checks them against the next version."""
     from app.conversation.events import ProposalDecided
 
     # A proposal may be denied in several parts, each with comments. Ticks refer to comments by number: keep them all.
-    sent: dict[str, list[LineComment]] = {}
+    comments_by_proposal: dict[str, list[LineComment]] = {}
     for event in events:
         if isinstance(event, ProposalDecided) and event.comments:
-            sent.setdefault(event.proposal, []).extend(event.comments)
-    for proposal_id, comments in sent.items():
+            comments_by_proposal.setdefault(event.proposal, []).extend(event.comments)
+    for proposal_id, comments in comments_by_proposal.items():
         review.set_sent_comments(proposal_id, comments)

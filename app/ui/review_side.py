@@ -54,11 +54,11 @@ class ReviewSide(Column):
     ) -> None:
         super().__init__()
         self.review = review
-        self._decisions = actions
+        self._actions = actions
         self._notes = notes
-        self._asking = side_questions
+        self._side_questions = side_questions
         self._reading = reading
-        self._work = run_work
+        self._run_work = run_work
         self._jobs: dict[type[Message], ReviewJob] = {
             review_messages.VersionDiffsWanted: ReviewJob(actions.load_version_diffs, "versions"),
             review_messages.FollowUpsWanted: ReviewJob(actions.load_follow_ups, "answers"),
@@ -69,7 +69,7 @@ class ReviewSide(Column):
             review_messages.ToggleLines: ReviewJob(actions.toggle_lines, "lines", exclusive=False),
             review_messages.SideQuestionAsked: ReviewJob(side_questions.ask, "aside", exclusive=False),
         }
-        self._look: tuple[str, bool, bool, dict[str, str]] = ("auto", False, True, dict(review.keymap))
+        self._applied_look: tuple[str, bool, bool, dict[str, str]] = ("auto", False, True, dict(review.keymap))
         """Layout, wrap, white space and keys that were applied last."""
 
     def compose(self) -> ComposeResult:
@@ -77,7 +77,7 @@ class ReviewSide(Column):
 
     def keep_user_focus(self) -> None:
         """Keep the focus in the review after the last decision: the user is active here."""
-        self._decisions.after_decision.stay_in_review()
+        self._actions.after_decision.stay_in_review()
 
     def on_key(self) -> None:
         """Keep the focus in the review: the user types here."""
@@ -89,17 +89,17 @@ class ReviewSide(Column):
 
     def apply_settings(self, settings: "Settings") -> None:
         """Apply the settings that changed since the last call; choices that the user made by key stay."""
-        self._decisions.checks.check_proposals()
+        self._actions.checks.check_proposals()
         self.review.set_model_continues(settings.continue_after_approval)
         look = (settings.layout, settings.wrap, settings.white_space, settings.keys)
-        before, self._look = self._look, look
-        if look[0] != before[0]:
+        former, self._applied_look = self._applied_look, look
+        if look[0] != former[0]:
             self.review.view.set_split({"auto": None, "unified": False, "split": True}[settings.layout])
-        if look[1] != before[1]:
+        if look[1] != former[1]:
             self.review.view.set_wrap(settings.wrap)
-        if look[2] != before[2]:
+        if look[2] != former[2]:
             self.review.view.set_white_space(settings.white_space)
-        if look[3] != before[3]:
+        if look[3] != former[3]:
             self.review.override_keys(settings.keys)
 
     # Messages of the review
@@ -112,7 +112,7 @@ class ReviewSide(Column):
             if await self._reading.save_soon():
                 self.post_message(SeenLinesSaved())
 
-        self._work(save, group="reading")
+        self._run_work(save, group="reading")
 
     @on(review_messages.VersionDiffsWanted)
     @on(review_messages.FollowUpsWanted)
@@ -125,19 +125,19 @@ class ReviewSide(Column):
     def start_job(self, event: Message) -> None:
         """Carry out a request of the review."""
         job = self._jobs[type(event)]
-        self._work(partial(job.run, event), group=job.group, exclusive=job.exclusive)
+        self._run_work(partial(job.run, event), group=job.group, exclusive=job.exclusive)
 
     @on(review_messages.DiffsWanted)
     def load_diffs(self, event: review_messages.DiffsWanted) -> None:
         """Load a diff for the review."""
-        self._decisions.checks.check_proposals()
-        self._work(partial(self._decisions.load_diffs, event), group="diffs", exclusive=True)
+        self._actions.checks.check_proposals()
+        self._run_work(partial(self._actions.load_diffs, event), group="diffs", exclusive=True)
 
     @on(DiffView.ExternalDiffWanted)
     def show_external_diff(self, event: DiffView.ExternalDiffWanted) -> None:
         """Show a file in the user's external diff program."""
-        self._work(
-            partial(self._decisions.external_diffs.show_file, event.proposal, event.path),
+        self._run_work(
+            partial(self._actions.external_diffs.show_file, event.proposal, event.path),
             group="external",
             exclusive=True,
         )
@@ -148,58 +148,58 @@ class ReviewSide(Column):
     @on(review_messages.DenyAll)
     def handle_decision(self, event: DecisionMessage) -> None:
         """Carry out a decision; after the last one the focus returns to the chat, unless the user acts here again."""
-        self._decisions.after_decision.on_decision()
-        self._work(partial(self._decisions.handle_decision, event))
+        self._actions.after_decision.on_decision()
+        self._run_work(partial(self._actions.handle_decision, event))
 
     @on(review_messages.PermissionAnswered)
     def answer_permission_request(self, event: review_messages.PermissionAnswered) -> None:
         """Pass on the user's answer to a permission request."""
-        self._decisions.answer_permission_request(event)
+        self._actions.answer_permission_request(event)
 
     @on(review_messages.ChecksWanted)
     def run_checks(self, event: review_messages.ChecksWanted) -> None:
         """Run the checks, or run them again."""
-        self._decisions.checks.rerun_checks(event.proposal_id)
+        self._actions.checks.rerun_checks(event.proposal_id)
 
     @on(review_messages.EvidenceWanted)
     def find_evidence(self, event: review_messages.EvidenceWanted) -> None:
         """Start the tests without each hunk, or stop them."""
-        self._decisions.checks.start_or_stop_evidence(event.proposal_id)
+        self._actions.checks.start_or_stop_evidence(event.proposal_id)
 
     @on(review_messages.ReproductionWanted)
     def reproduce(self, event: review_messages.ReproductionWanted) -> None:
         """Run the command of a proposal again, or stop it."""
         # Decide here: a replaced run may end only after the next one has begun.
         wanted = "" if event.is_running else event.proposal_id
-        self._work(partial(self._decisions.reproduce, wanted), group="run again", exclusive=True)
+        self._run_work(partial(self._actions.reproduce, wanted), group="run again", exclusive=True)
 
     @on(review_messages.CheckOutputWanted)
     def show_output(self, event: review_messages.CheckOutputWanted) -> None:
         """Show the output of the checks."""
-        self._work(partial(self._decisions.checks.show_output, event.proposal_id), group="output", exclusive=True)
+        self._run_work(partial(self._actions.checks.show_output, event.proposal_id), group="output", exclusive=True)
 
     @on(review_messages.ReadsWanted)
     def show_reads(self, event: review_messages.ReadsWanted) -> None:
         """Show what the model had read before it wrote a proposal."""
-        self._work(partial(self._decisions.show_reads, event.proposal_id), group="output", exclusive=True)
+        self._run_work(partial(self._actions.show_reads, event.proposal_id), group="output", exclusive=True)
 
     @on(review_messages.SideQuestionStopped)
     def stop_side_question(self, event: review_messages.SideQuestionStopped) -> None:
         """Stop waiting for an answer."""
-        self._asking.stop(event)
+        self._side_questions.stop(event)
 
     @on(review_messages.LinkWanted)
     def open_link(self, event: review_messages.LinkWanted) -> None:
         """Open a link of an answer that the user clicked."""
-        open_link(self.app, event.href, self._asking.notify)
+        open_link(self.app, event.href, self._side_questions.notify)
 
     @on(review_messages.NotesChanged)
     def save_notes(self, event: review_messages.NotesChanged) -> None:
         """Save an unfinished review for the next start; check the chosen hunks."""
-        self._decisions.checks.check_proposals()
-        self._work(partial(self._notes.save_soon, event.proposal_id, event.notes), group="notes")
+        self._actions.checks.check_proposals()
+        self._run_work(partial(self._notes.save_soon, event.proposal_id, event.notes), group="notes")
 
     @on(review_messages.FeedbackOrphaned)
     def move_feedback_to_composer(self, event: review_messages.FeedbackOrphaned) -> None:
         """Move feedback whose proposal is already decided to the composer."""
-        self._decisions.chat.add_to_composer(event.text)
+        self._actions.chat.add_to_composer(event.text)

@@ -99,12 +99,12 @@ class ReviewLoader:
         self._current = chat.session
         self._chat = chat
         self._app_context = app_context
-        self._may_begin = asyncio.Event()
-        self._making = asyncio.Lock()
+        self._loading_allowed = asyncio.Event()
+        self._load_lock = asyncio.Lock()
 
     def allow_loading(self) -> None:
         """Allow loading: settings and store are open now."""
-        self._may_begin.set()
+        self._loading_allowed.set()
 
     async def preload_modules(self) -> None:
         """Import the review on a thread, before the model stages its first edit."""
@@ -112,12 +112,12 @@ class ReviewLoader:
 
     async def ensure_loaded(self) -> None:
         """Return once the review is mounted and shows the waiting proposals. Raises StorageError."""
-        await self._may_begin.wait()
-        async with self._making:
+        await self._loading_allowed.wait()
+        async with self._load_lock:
             if self._controllers.review is None:
-                await self._make()
+                await self._mount_review()
 
-    async def _make(self) -> None:
+    async def _mount_review(self) -> None:
         await self.preload_modules()
         from app.review.review_stores import UnfinishedReviewStore
         from app.storage import StorageError
@@ -131,7 +131,7 @@ class ReviewLoader:
         review = ReviewPane(keys=keys)
         review.text_controller.dropped.find_dropped_files = self._chat.images_in_paste
         notes = UnfinishedReviewStore(controllers.runtime.sessions)
-        decisions = ReviewActions(
+        actions = ReviewActions(
             review,
             self._current,
             controllers.runtime,
@@ -140,20 +140,20 @@ class ReviewLoader:
             self._app_context,
             self._chat,
         )
-        asking = SideQuestionActions(review, self._current, controllers.runtime, self._app_context.notify)
+        side_questions = SideQuestionActions(review, self._current, controllers.runtime, self._app_context.notify)
         reading = ReadingProgress(review, controllers.runtime)
-        side = ReviewSide(review, decisions, notes, asking, reading, self._app_context.run)
+        side = ReviewSide(review, actions, notes, side_questions, reading, self._app_context.run)
         try:
-            begun = await asyncio.to_thread(notes.load)
+            unfinished_notes = await asyncio.to_thread(notes.load)
             share = await asyncio.to_thread(preferences.review_share)
         except StorageError as error:
-            begun, share = {}, None
+            unfinished_notes, share = {}, None
             self._app_context.notify(str(error), problem=True)
         if share is not None:
             self._workbench.sides.set_review_share(share)
         await self._workbench.mount_review(side, preferences.settings)
-        review.restore_notes(begun)
-        controllers.review = ReviewControllers(notes, decisions.checks, decisions, asking, reading)
+        review.restore_notes(unfinished_notes)
+        controllers.review = ReviewControllers(notes, actions.checks, actions, side_questions, reading)
         if self._current.ready.is_set():
             await self._chat.show_proposals()
 
@@ -201,11 +201,11 @@ async def open_workspace_and_import_chat(
     opener: OpenWorkspaceFunction,
 ) -> "tuple[WorkspaceWithOptions, Sequence[Event]]":
     """Open the workspace while the chat is imported; return it with the last events of its session."""
-    loading = asyncio.create_task(asyncio.to_thread(import_chat_modules))
+    import_task = asyncio.create_task(asyncio.to_thread(import_chat_modules))
     opened = await opener()
-    end = await asyncio.to_thread(read_session_end, opened)
-    await loading
-    return opened, end
+    last_events = await asyncio.to_thread(read_session_end, opened)
+    await import_task
+    return opened, last_events
 
 
 class Startup:
@@ -235,7 +235,7 @@ class Startup:
         self._current = chat.session
         self._chat = chat
         self._app_context = app_context
-        self._inbox = inbox
+        self._update_buffer = inbox
         self._draw_status = draw_status
         self.review_loader = ReviewLoader(controllers, chat, app_context)
         """Loads the review when it is first needed."""
@@ -243,17 +243,17 @@ class Startup:
     async def show_workspace(self, opened: WorkspaceWithOptions, last_events: "Sequence[Event]") -> None:
         """Show the opened workspace, the end of its session first; open the session."""
         self._controllers.runtime, self._current.demo = opened.runtime, opened.demo
-        problems = self._take_settings(opened.settings)
+        problems = self._apply_first_settings(opened.settings)
         self.review_loader.allow_loading()
         if last_events:
             await self._show_chat(last_events)
-            await self._painted()
-            problems += await self._show_waiting(opened)
+            await self._wait_until_painted()
+            problems += await self._show_waiting_review(opened)
         else:
             # An empty chat needs no paint before the review.
-            found, _ = await asyncio.gather(self._show_waiting(opened), self._show_chat())
-            problems += found
-        await self._painted()
+            review_problems, _ = await asyncio.gather(self._show_waiting_review(opened), self._show_chat())
+            problems += review_problems
+        await self._wait_until_painted()
         await asyncio.to_thread(import_session_modules)
         problems += self._controllers.preferences.register_themes()
         self._host_session()
@@ -282,11 +282,11 @@ class Startup:
         await asyncio.to_thread(import_sandbox_modules)
         freeze_loaded_objects()
 
-    def _take_settings(self, settings: "Settings") -> list[str]:
+    def _apply_first_settings(self, settings: "Settings") -> list[str]:
         from app.ui.context.preferences import Preferences
         from app.ui.terminal.external_editor import ExternalEditor
 
-        preferences = Preferences(self._app, self._controllers.runtime, settings, self._follow)
+        preferences = Preferences(self._app, self._controllers.runtime, settings, self._apply_settings)
         self._controllers.preferences = preferences
         self._controllers.external_editor = ExternalEditor(
             self._app,
@@ -299,25 +299,25 @@ class Startup:
         self._draw_status()
         return problems
 
-    def _follow(self, settings: "Settings") -> None:
+    def _apply_settings(self, settings: "Settings") -> None:
         """Apply changed settings to panes and session."""
         self._workbench.apply_settings(settings)
         self._current.host.apply_settings(settings)
         self._draw_status()
 
-    async def _show_chat(self, end: "Sequence[Event]" = ()) -> None:
+    async def _show_chat(self, last_events: "Sequence[Event]" = ()) -> None:
         from app.ui.chat_area import ChatArea
 
-        side = ChatArea(
+        chat_area = ChatArea(
             self._workbench.composer,
             self._controllers.runtime.workspace,
             self._current,
             self._chat,
             self._app_context,
         )
-        await self._workbench.mount_chat(side, self._controllers.preferences.settings, end)
+        await self._workbench.mount_chat(chat_area, self._controllers.preferences.settings, last_events)
 
-    async def _show_waiting(self, opened: WorkspaceWithOptions) -> list[str]:
+    async def _show_waiting_review(self, opened: WorkspaceWithOptions) -> list[str]:
         """Show the review if proposals or unfinished notes wait in it; return a line for each problem."""
         from app.storage import StorageError
 
@@ -328,7 +328,7 @@ class Startup:
         except StorageError as error:
             return [str(error)]
         self._workbench.show_proposals(proposals)
-        if has_notes or any(one.state.is_pending for one in proposals):
+        if has_notes or any(proposal.state.is_pending for proposal in proposals):
             await self.review_loader.ensure_loaded()
         return []
 
@@ -360,10 +360,10 @@ class Startup:
                 self._chat.send_message,
             ),
         )
-        session = SessionHost(controllers.runtime, controllers.preferences.settings, self._inbox.put)
+        session = SessionHost(controllers.runtime, controllers.preferences.settings, self._update_buffer.put)
         self._current.attach(session, controllers.connector.connect_or_choose)
 
-    async def _painted(self) -> None:
+    async def _wait_until_painted(self) -> None:
         painted = asyncio.Event()
         self._app.call_after_refresh(painted.set)
         await painted.wait()
@@ -382,12 +382,12 @@ def import_chat_modules() -> None:
 
 def read_session_end(opened: WorkspaceWithOptions) -> "Sequence[Event]":
     """Return the last events of the session, without reading the whole log. Raises StorageError."""
-    end = opened.last_turns()
-    if end:
+    last_events = opened.last_turns()
+    if last_events:
         from widgets.chat.markdown.markdown_document import preload_parsers
 
         preload_parsers()
-    return end
+    return last_events
 
 
 def import_session_modules() -> None:

@@ -21,7 +21,7 @@ from widgets.common.workbench_bars import ReadingStatus, StatusValues
 if TYPE_CHECKING:
     from app.config.settings import Settings
 
-_WORDS = {
+_TURN_END_TEXTS = {
     "answer": "The model has answered.",
     "staged": "A proposal waits for you.",
     "question": "The model has a question.",
@@ -51,9 +51,11 @@ def make_status_values(
         in_review: Whether the review has the focus.
         in_composer: Whether the composer has the focus.
     """
-    here, session = current_branch_or_commit(root), current.current
+    branch_name, session = current_branch_or_commit(root), current.current
     if session is None:
-        return StatusValues(model=settings.model, waiting=waiting, branch=here, reading=reading or ReadingStatus())
+        return StatusValues(
+            model=settings.model, waiting=waiting, branch=branch_name, reading=reading or ReadingStatus()
+        )
     policy = session.gate.policy
     asks: Literal["", "permission", "question"] = ""
     if session.permission_requests.open_requests:
@@ -74,16 +76,20 @@ def make_status_values(
         context_tokens=session.context.used_tokens if session.log.events else 0,
         context_window=session.ports.model.profile.context_window or 0,
         spent=session.spent.total,
-        branch=here,
+        branch=branch_name,
         denials=session.pending.denials_in_row,
         asks=asks,
-        answer_key=_answer_keys(asks, settings.keys, there=in_review if asks == "permission" else in_composer),
+        answer_key=_answer_key_names(
+            asks, settings.keys, has_focus=in_review if asks == "permission" else in_composer
+        ),
     )
 
 
-def _answer_keys(asks: Literal["", "permission", "question"], keymap: Mapping[str, str], *, there: bool) -> str:
-    """Return the keys that answer a question if the focus is `there`, else the key that moves it there."""
-    match asks, there:
+def _answer_key_names(
+    asks: Literal["", "permission", "question"], keymap: Mapping[str, str], *, has_focus: bool
+) -> str:
+    """Return the keys that answer a question if the focus is `has_focus`, else the key that moves it there."""
+    match asks, has_focus:
         case "permission", True:
             return f"{first_key_name('review.approve', keymap)} or {first_key_name('review.deny', keymap)}"
         case "permission", False:
@@ -112,7 +118,7 @@ def attention_reason(update: Update) -> str:
     """Return the text of the notification if the user is needed now; empty if not."""
     match update:
         case EventRecorded(event=TurnEnded(stopped=stopped)):
-            return _WORDS.get(stopped, "")
+            return _TURN_END_TEXTS.get(stopped, "")
         case PermissionRequested():
             return "The model needs your permission."
     return ""

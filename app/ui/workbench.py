@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from widgets.review.review import ReviewPane
 
 
-_REVIEW = 67
+_DEFAULT_REVIEW_PERCENT = 67
 """Percent of the width for the review until the user changes it: two thirds."""
-_LEAST = 25
+_MIN_PANE_PERCENT = 25
 """Least percent of the width for the chat and for the review."""
-_STEP = 5
+_STEP_PERCENT = 5
 
 
 class PaneSplit(Row):
@@ -59,7 +59,7 @@ class PaneSplit(Row):
     def __init__(self, composer: "Composer") -> None:
         super().__init__()
         self._composer = composer
-        self._share = _REVIEW
+        self._review_percent = _DEFAULT_REVIEW_PERCENT
         """Percent of the width for the review."""
 
     def compose(self) -> ComposeResult:
@@ -72,29 +72,29 @@ class PaneSplit(Row):
             return
         from widgets.common.splitter import Splitter
 
-        parting = Splitter(upright=True)
-        parting.id = "parting"
-        self.mount(parting, Column(id="front-review"))
+        splitter = Splitter(upright=True)
+        splitter.id = "parting"
+        self.mount(splitter, Column(id="front-review"))
         self.set_review_share()
 
     @property
     def review_width(self) -> int:
         """Return the width of the review in cells."""
         rest = self.size.width - 1
-        return rest - rest * (100 - self._share) // 100
+        return rest - rest * (100 - self._review_percent) // 100
 
     def set_review_share(self, percent: int | None = None) -> None:
         """Set the review's share of the width in percent, within the limits; None applies the current share."""
         if percent is not None:
-            self._share = min(max(percent, _LEAST), 100 - _LEAST)
-        self.query_one(ChatColumn).styles.width = f"{100 - self._share}fr"
+            self._review_percent = min(max(percent, _MIN_PANE_PERCENT), 100 - _MIN_PANE_PERCENT)
+        self.query_one(ChatColumn).styles.width = f"{100 - self._review_percent}fr"
         for side in self.query("ReviewSide, #front-review").results(Widget):
-            side.styles.width = f"{self._share}fr"
+            side.styles.width = f"{self._review_percent}fr"
 
     def grow_review(self, steps: int) -> None:
         """Make the review wider by `steps`, or narrower if negative."""
-        self.set_review_share(self._share + _STEP * steps)
-        self.post_message(self.Resized(self._share))
+        self.set_review_share(self._review_percent + _STEP_PERCENT * steps)
+        self.post_message(self.Resized(self._review_percent))
 
     # Handlers by name: their message classes are imported with the review.
 
@@ -106,10 +106,10 @@ class PaneSplit(Row):
     def on_splitter_dropped(self, event: "Splitter.Dropped") -> None:
         """Report the new share after a drag."""
         if event.splitter.id == "parting":
-            self.post_message(self.Resized(self._share))
+            self.post_message(self.Resized(self._review_percent))
 
 
-_PICTURES = 2
+_REPAINTS_PER_TICK = 2
 """Repaints per tick of Textual's repaint timer."""
 
 
@@ -175,7 +175,7 @@ class Workbench(Screen[None]):
         """Proposals of the review."""
         self._review_calls: list[Callable[[ReviewPane], None]] = []
         """Calls to make once the review is mounted."""
-        self._goal: Pane | None = None
+        self._pane_after_mount: Pane | None = None
         """The pane to show once it is mounted."""
         self._keeps_review = False
         """Whether the review stays although nothing waits, until a turn starts or the user goes to the chat."""
@@ -199,7 +199,7 @@ class Workbench(Screen[None]):
         pause: bool = False,
     ) -> Timer:
         """Start a timer; Textual's repaint timer runs faster here, to shorten the delay after a key."""
-        interval = interval / _PICTURES if name == "screen_update" else interval
+        interval = interval / _REPAINTS_PER_TICK if name == "screen_update" else interval
         return super().set_interval(interval, callback, name=name, repeat=repeat, pause=pause)
 
     def render_lines(self, crop: Region) -> list[Strip]:
@@ -218,42 +218,44 @@ class Workbench(Screen[None]):
         column = self.query_one(ChatColumn)
         # While it is prepared, the chat area is beside the composer: give it the height that it will have.
         chat_area.styles.height = column.size.height - self.composer.outer_size.height
-        await self._prepare(chat_area, "#front-chat", settings, column.size.width)
+        await self._mount_off_screen(chat_area, "#front-chat", settings, column.size.width)
         if last_events:
             chat_area.pane.show_session(last_events)
         column.attach_pane(chat_area.pane)
-        await self._laid_out(chat_area.pane, chat_area.pane.transcript)
+        await self._wait_for_layout(chat_area.pane, chat_area.pane.transcript)
         self._chat_side = chat_area
-        self._bring_in(chat_area, "#front-chat")
+        self._replace_placeholder(chat_area, "#front-chat")
 
     async def mount_review(self, review_side: "ReviewSide", settings: "Settings") -> None:
         """Mount the review with the waiting proposals."""
         self.sides.show_placeholder()
         width = self.size.width if self.has_class("-narrow") else self.sides.review_width
         review_side.styles.width = width
-        await self._prepare(review_side, "#front-review", settings, width)
+        await self._mount_off_screen(review_side, "#front-review", settings, width)
         self._review_side = review_side
         review_side.review.set_question_pending(self.session_status.asks == "question")
         self.show_proposals(self._proposals)
         calls, self._review_calls = self._review_calls, []
-        for tell in calls:
-            tell(review_side.review)
-        await self._laid_out(review_side.review, review_side.review.view)
-        self._bring_in(review_side, "#front-review")
+        for callback in calls:
+            callback(review_side.review)
+        await self._wait_for_layout(review_side.review, review_side.review.view)
+        self._replace_placeholder(review_side, "#front-review")
         self.sides.set_review_share()
         from widgets.review.permission_bar import PermissionBar
 
         bar = PermissionBar(review_side.review, self.composer, self._has_review_beside)
         self.query_one(ChatColumn).show_question(bar)
         bar.refresh_request()
-        if self._goal is not None:
-            self.show_pane(self._goal)
+        if self._pane_after_mount is not None:
+            self.show_pane(self._pane_after_mount)
 
     def _has_review_beside(self) -> bool:
         """Return whether the review is shown beside the chat."""
         return self.has_class("-wide") and not self.has_class("-chat-only")
 
-    async def _prepare(self, side: "ChatArea | ReviewSide", place: str, settings: "Settings", width: int) -> None:
+    async def _mount_off_screen(
+        self, side: "ChatArea | ReviewSide", place: str, settings: "Settings", width: int
+    ) -> None:
         """Mount a side in its final size behind the others, off screen but for one column.
 
         Textual does not lay out a widget that is completely invisible.
@@ -265,21 +267,21 @@ class Workbench(Screen[None]):
         await front.parent.mount(side, before=front)
         side.apply_settings(settings)
 
-    async def _laid_out(self, pane: Widget, view: Widget) -> None:
+    async def _wait_for_layout(self, pane: Widget, view: Widget) -> None:
         """Return once all widgets of a pane know their size and the view has handled it: then one paint is enough."""
         done = asyncio.Event()
 
-        def tell_sizes() -> None:
+        def post_sizes() -> None:
             # Textual sends no Resize to a widget whose region was queried before the layout, as for the cursor.
-            for one in pane.walk_children(Widget, with_self=True):
-                if one.size:
-                    one.post_message(events.Resize(one.size, one.virtual_size, one.container_size))
+            for widget in pane.walk_children(Widget, with_self=True):
+                if widget.size:
+                    widget.post_message(events.Resize(widget.size, widget.virtual_size, widget.container_size))
             view.call_later(done.set)
 
-        self.call_after_refresh(tell_sizes)
+        self.call_after_refresh(post_sizes)
         await done.wait()
 
-    def _bring_in(self, side: "ChatArea | ReviewSide", place: str) -> None:
+    def _replace_placeholder(self, side: "ChatArea | ReviewSide", place: str) -> None:
         # Set rules singly: changing a class would style all children again.
         for rule in ("layer", "offset", "width", "height", "display"):
             side.styles.clear_rule(rule)
@@ -324,19 +326,19 @@ class Workbench(Screen[None]):
     def update_permission_requests(self, change: "Callable[[ReviewPane], None]") -> None:
         """Add or remove a permission request in the review, and update their count in the chat."""
 
-        def tell(review: "ReviewPane") -> None:
+        def apply_change(review: "ReviewPane") -> None:
             change(review)
             self.chat.status_line.show_permissions(review.open_permission_count)
 
-        self.call_when_review_mounted(tell)
+        self.call_when_review_mounted(apply_change)
 
     def show_proposals(self, proposals: "Sequence[Proposal]") -> None:
         """Show the waiting and the latest decided proposals."""
         self._proposals = proposals
         if self._review_side is not None:
             self.review.set_proposals(proposals)
-        self.waiting = sum(one.state.is_pending for one in proposals)
-        self._make_room()
+        self.waiting = sum(proposal.state.is_pending for proposal in proposals)
+        self._update_review_visibility()
 
     # Layout
 
@@ -346,25 +348,25 @@ class Workbench(Screen[None]):
         if self._review_side is not None:
             self.review.set_question_pending(status.asks == "question")
         if self.is_mounted:
-            self._make_room()
+            self._update_review_visibility()
 
     def release_review_width(self) -> None:
         """Give the chat the whole width until something waits in the review."""
         self._keeps_review = False
-        self._make_room()
+        self._update_review_visibility()
 
-    def _make_room(self) -> None:
+    def _update_review_visibility(self) -> None:
         """Show or hide the review; mount it if something waits in it or the user is there."""
         wanted = self.awaits_review or self.shown != "chat"
         if wanted:
             self.sides.show_placeholder()
         self._keeps_review = self._keeps_review or wanted
-        self._mark("-chat-only", on=not self._keeps_review)
+        self._set_layout_class("-chat-only", on=not self._keeps_review)
         if wanted and self._review_side is None:
             self.post_message(self.ReviewWanted())
         self.composer.set_review_pending(self.awaits_review)
 
-    def _mark(self, name: str, *, on: bool) -> None:
+    def _set_layout_class(self, name: str, *, on: bool) -> None:
         """Set or remove a class that decides which sides are shown.
 
         Style only the sides again, not the widgets in them: the class does not affect those, and styling them would
@@ -398,9 +400,9 @@ class Workbench(Screen[None]):
 
     def show_pane(self, pane: Pane) -> None:
         """Show and focus a pane; if it is not mounted, do it after mounting."""
-        self._goal = None
+        self._pane_after_mount = None
         if self._review_side is None and pane != "chat":
-            self._goal = pane
+            self._pane_after_mount = pane
             self.post_message(self.ReviewWanted())
             return
         if self._chat_side is None:
@@ -408,9 +410,9 @@ class Workbench(Screen[None]):
         if pane != "diff" and self.has_class("-review-only"):
             self.review.action_full_screen()
             self.set_full_screen(False)
-        self._mark("show-review", on=pane != "chat")
+        self._set_layout_class("show-review", on=pane != "chat")
         self.shown = pane
-        self._make_room()
+        self._update_review_visibility()
         if self._review_side is not None:
             self._review_side.keep_user_focus()
         match pane:
@@ -430,14 +432,14 @@ class Workbench(Screen[None]):
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         """Select the tab of the focused pane."""
-        above = event.widget.ancestors_with_self
-        if self.composer in above or self._chat_side in above:
+        ancestors = event.widget.ancestors_with_self
+        if self.composer in ancestors or self._chat_side in ancestors:
             self.shown = "chat"
-        elif self._review_side in above:
-            self.shown = "approvals" if self.review.approval_pane in above else "diff"
+        elif self._review_side in ancestors:
+            self.shown = "approvals" if self.review.approval_pane in ancestors else "diff"
         # Also while all panes are shown: when the terminal becomes narrow, the focused pane must stay visible.
-        self._mark("show-review", on=self.shown != "chat")
-        self._make_room()
+        self._set_layout_class("show-review", on=self.shown != "chat")
+        self._update_review_visibility()
 
     def action_next_pane(self, step: int) -> None:
         """Focus the next widget, or the next pane where only one is shown."""

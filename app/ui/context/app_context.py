@@ -12,7 +12,7 @@ from textual.screen import Screen
 
 Job = Callable[[], Coroutine[Any, Any, Any]]
 """A function that returns a coroutine: a coroutine that is never awaited would be a defect."""
-_Answer = TypeVar("_Answer")
+_ScreenResult = TypeVar("_ScreenResult")
 
 
 class RunWork(Protocol):
@@ -40,7 +40,7 @@ class Notify(Protocol):
 class PushScreen(Protocol):
     """Shows a screen and returns its result; works only in jobs of `RunWork`."""
 
-    async def __call__(self, screen: Screen[_Answer]) -> _Answer:
+    async def __call__(self, screen: Screen[_ScreenResult]) -> _ScreenResult:
         """Show the screen."""
         ...
 
@@ -70,20 +70,20 @@ def open_link(app: App[object], href: str, notify: Notify) -> None:
         notify(f"Not opened, since it is no web address: {href}", problem=True)
 
 
-_LARGEST_LOG = 2**20
+_MAX_LOG_BYTES = 2**20
 """Bytes; a larger log is overwritten."""
 
 
 def error_message(error: Exception, log: Path) -> str:
     """Return the line for the user; log an unexpected error with its traceback, without values of variables."""
-    if _foreseen(error):
+    if _has_user_message(error):
         return str(error)
-    kept = append_to_log("".join(traceback.format_exception(error)), log)
-    where = f" Details are in {log}." if kept else ""
-    return f"Something in signoff went wrong: {type(error).__name__}.{where} What you were doing was not finished."
+    is_logged = append_to_log("".join(traceback.format_exception(error)), log)
+    log_hint = f" Details are in {log}." if is_logged else ""
+    return f"Something in signoff went wrong: {type(error).__name__}.{log_hint} What you were doing was not finished."
 
 
-def _foreseen(error: Exception) -> bool:
+def _has_user_message(error: Exception) -> bool:
     """Return whether the message of this error is written for the user."""
     from app.agent.turns import SessionOpenElsewhere
     from app.config.settings import ConfigError
@@ -121,10 +121,10 @@ def append_to_log(text: str, log: Path) -> bool:
     """Append a text to the log; return whether it was written."""
     try:
         log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        mode = os.O_APPEND
-        if log.exists() and log.stat().st_size > _LARGEST_LOG:
-            mode = os.O_TRUNC
-        descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | mode | os.O_NOFOLLOW, 0o600)
+        write_flag = os.O_APPEND
+        if log.exists() and log.stat().st_size > _MAX_LOG_BYTES:
+            write_flag = os.O_TRUNC
+        descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | write_flag | os.O_NOFOLLOW, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as out:
             out.write(f"--- {time.strftime('%Y-%m-%d %H:%M:%S')}\n{text}\n")
     except OSError:

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from app.storage.session_store import SessionStore
 
 
-_SLICE = 0.004
+_SLICE_SECONDS = 0.004
 """Seconds of work on updates before waiting keys are handled."""
-_REST = 0.004
+_PAUSE_SECONDS = 0.004
 """Seconds until the next slice of updates."""
 
 
@@ -33,59 +33,59 @@ class UpdateBuffer:
     """
 
     def __init__(self, wake_reader: Callable[[], bool]) -> None:
-        self._tell = wake_reader
-        self._told = False
-        self._held = False
+        self._wake_reader = wake_reader
+        self._is_reader_awake = False
+        self._is_paused = False
         self._idle = asyncio.Event()
         self._idle.set()
         self._updates: list[Update] = []
-        self._taken: deque[Update] = deque()
+        self._merged_updates: deque[Update] = deque()
         """Merged updates that are not shown yet."""
 
     def put(self, update: "Update") -> None:
         """Add an update; wake the screen if it is not awake."""
         self._updates.append(update)
-        if not self._told:
-            self._tell_screen()
+        if not self._is_reader_awake:
+            self._wake_screen()
 
     def take_updates(self) -> "Iterator[Update]":
         """Yield merged updates in order, until the time slice is used up or a job pauses the buffer."""
         from app.agent.updates import merge_updates
 
-        self._taken.extend(merge_updates(self._updates))
+        self._merged_updates.extend(merge_updates(self._updates))
         self._updates = []
-        end = time.thread_time() + _SLICE
-        while self._taken and not self._held and time.thread_time() < end:
-            yield self._taken.popleft()
-        if not self._held:
-            self._go_on()
+        end = time.thread_time() + _SLICE_SECONDS
+        while self._merged_updates and not self._is_paused and time.thread_time() < end:
+            yield self._merged_updates.popleft()
+        if not self._is_paused:
+            self._schedule_next_slice()
 
     def wrap_to_pause_updates(self, job: Job) -> Job:
         """Pause the buffer now, and return `job` wrapped to resume it at its end: later updates depend on the job.
 
         Do not await the result in a message handler, where it would delay keys; start it in the background.
         """
-        self._held = True
+        self._is_paused = True
 
-        async def do() -> None:
+        async def run_and_resume() -> None:
             try:
                 await job()
             finally:
-                self._held = False
-                self._go_on()
+                self._is_paused = False
+                self._schedule_next_slice()
 
-        return do
+        return run_and_resume
 
-    def _go_on(self) -> None:
-        if self._taken or self._updates:
-            asyncio.get_running_loop().call_later(_REST, self._tell_screen)
+    def _schedule_next_slice(self) -> None:
+        if self._merged_updates or self._updates:
+            asyncio.get_running_loop().call_later(_PAUSE_SECONDS, self._wake_screen)
         else:
-            self._told = False
+            self._is_reader_awake = False
             self._idle.set()
 
-    def _tell_screen(self) -> None:
-        self._told = self._tell()
-        if self._told:
+    def _wake_screen(self) -> None:
+        self._is_reader_awake = self._wake_reader()
+        if self._is_reader_awake:
             self._idle.clear()
         else:
             self._idle.set()
@@ -124,11 +124,11 @@ class CurrentSession:
         self.asked = asyncio.Event()
         """Set once a session, or a question to the user that precedes it, is on the screen."""
         self._host: SessionHost | None = None
-        self._choose: Callable[[], Awaitable[None]] | None = None
+        self._choose_model: Callable[[], Awaitable[None]] | None = None
 
     def attach(self, host: "SessionHost", choose_model: Callable[[], Awaitable[None]]) -> None:
         """Attach the workspace with its session, and a function that lets the user choose a missing model."""
-        self._host, self._choose = host, choose_model
+        self._host, self._choose_model = host, choose_model
         self.ready.set()
 
     @property
@@ -158,6 +158,6 @@ class CurrentSession:
     async def wait_for_session(self) -> "Session":
         """Return the session once it is open; let the user choose a missing model. Raises NotConnected."""
         await self.wait_until_open()
-        if self.current is None and self._choose is not None:
-            await self._choose()
+        if self.current is None and self._choose_model is not None:
+            await self._choose_model()
         return self.require_session()

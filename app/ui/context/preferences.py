@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from app.config.settings import Settings
     from app.runtime.open_workspace import OpenWorkspace
 
-_ENDPOINT = (
+_ENDPOINT_SETTINGS = (
     "base_url",
     "model",
     "anthropic_api_key",
@@ -27,7 +27,7 @@ _ENDPOINT = (
     "models",
 )
 """Settings that require a new connection when they change."""
-_REVIEW_SHARE = "review_share"
+_REVIEW_SHARE_KEY = "review_share"
 
 
 class Preferences:
@@ -45,7 +45,7 @@ class Preferences:
     ) -> None:
         self._app = app
         self._runtime = runtime
-        self._follow = on_change
+        self._apply_settings = on_change
         self.settings = settings
 
     @property
@@ -55,7 +55,7 @@ class Preferences:
 
     def register_themes(self) -> list[str]:
         """Register all themes, and switch to the configured one; return a line for each that cannot be used."""
-        app, shown = self._app, self._app.current_theme
+        app, first_theme = self._app, self._app.current_theme
         for path in OWN_THEMES_FOLDER.glob("*.toml"):
             app.register_theme(built_in_theme(path.stem))
         problems: list[str] = []
@@ -71,7 +71,7 @@ class Preferences:
             problems.append(f"There is no theme {self.settings.theme!r}; /theme lists them.")
             self.settings = self.settings.model_copy(update={"theme": STANDARD_THEME})
         app.theme = theme_for_colour_system(self.settings.theme, app.console.color_system)
-        if app.current_theme != shown and app.theme == shown.name:
+        if app.current_theme != first_theme and app.theme == first_theme.name:
             # The first paint used only part of the theme file: refresh the style sheets.
             app.refresh_css(animate=False)
         return problems
@@ -92,12 +92,12 @@ class Preferences:
 
     def review_share(self) -> int | None:
         """Return the review width in percent that the user chose last, in any workspace. Raises StorageError."""
-        kept = self._runtime.sessions.setting(_REVIEW_SHARE, shared=True)
-        return int(kept) if kept is not None and kept.isdecimal() else None
+        stored_share = self._runtime.sessions.setting(_REVIEW_SHARE_KEY, shared=True)
+        return int(stored_share) if stored_share is not None and stored_share.isdecimal() else None
 
     def save_review_share(self, share: int) -> None:
         """Store the share. Raises StorageError."""
-        self._runtime.sessions.set_setting(_REVIEW_SHARE, str(share), shared=True)
+        self._runtime.sessions.set_setting(_REVIEW_SHARE_KEY, str(share), shared=True)
 
     def apply_for_this_run(self, **changes: Any) -> None:
         """Apply settings for this run only; do nothing if they are already in force."""
@@ -134,7 +134,8 @@ class Preferences:
         from app.config.settings import save_settings, set_nested_value, validate_setting
 
         tables = {
-            of: table.model_dump(exclude_unset=True, exclude_none=True) for of, table in self.settings.models.items()
+            name: table.model_dump(exclude_unset=True, exclude_none=True)
+            for name, table in self.settings.models.items()
         }
         set_nested_value(tables, (model, *setting_path), value)
         models = validate_setting("models", tables)
@@ -146,10 +147,10 @@ class Preferences:
         configuration = await asyncio.to_thread(self._runtime.reload)
         before, self.settings = self.settings, configuration.settings
         self.apply_to_app()
-        return any(getattr(before, key) != getattr(self.settings, key) for key in _ENDPOINT)
+        return any(getattr(before, key) != getattr(self.settings, key) for key in _ENDPOINT_SETTINGS)
 
     def apply_to_app(self) -> None:
         """Apply the settings to theme, panes and session."""
         if self.settings.theme in self._app.available_themes:
             self._app.theme = theme_for_colour_system(self.settings.theme, self._app.console.color_system)
-        self._follow(self.settings)
+        self._apply_settings(self.settings)

@@ -8,8 +8,8 @@ from app.keys.actions import ACTIONS, Action
 COMMANDS = {action.command: action for action in ACTIONS if action.command}
 """The slash commands by name."""
 
-_ON = frozenset({"on", "yes", "true"})
-_OFF = frozenset({"off", "no", "false"})
+_ON_WORDS = frozenset({"on", "yes", "true"})
+_OFF_WORDS = frozenset({"off", "no", "false"})
 
 
 class BadArgument(Exception):
@@ -47,9 +47,9 @@ def parse_switch(command: str, argument: str, current: bool) -> bool:
     chosen = parse_word(command, argument).lower()
     if not chosen:
         return not current
-    if chosen in _ON:
+    if chosen in _ON_WORDS:
         return True
-    if chosen in _OFF:
+    if chosen in _OFF_WORDS:
         return False
     raise BadArgument(f"/{command} takes on or off, not {chosen!r}.")
 

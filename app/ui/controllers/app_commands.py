@@ -54,8 +54,8 @@ def palette_commands(
         custom_commands: The user's custom commands.
         run_custom: Runs a custom command by name.
     """
-    for action in _actions():
-        yield SystemCommand(_name(action), action.help, partial(perform, action))
+    for action in _palette_actions():
+        yield SystemCommand(_palette_title(action), action.help, partial(perform, action))
     for command in custom_commands:
         # The palette parses the help text as markup.
         yield SystemCommand(
@@ -63,7 +63,7 @@ def palette_commands(
         )
 
 
-def _actions() -> Iterator[Action]:
+def _palette_actions() -> Iterator[Action]:
     for action in actions_in_scope("app", "review", "diff"):
         if (
             action.id not in ("app.palette", "app.keys")
@@ -73,7 +73,7 @@ def _actions() -> Iterator[Action]:
             yield action
 
 
-def _name(action: Action) -> str:
+def _palette_title(action: Action) -> str:
     return f"{'' if action.scope == 'app' else 'Review: '}{action.title}"
 
 
@@ -82,23 +82,27 @@ class PaletteCommands(Provider):
 
     async def discover(self) -> Hits:
         """Yield all commands by name."""
-        for title, told, callback, _ in sorted(self.app.get_system_commands(self.screen), key=lambda one: one.title):
-            yield DiscoveryHit(self._with_keys(Content(title)), callback, text=title, help=told)
+        for title, help_text, callback, _ in sorted(
+            self.app.get_system_commands(self.screen), key=lambda command: command.title
+        ):
+            yield DiscoveryHit(self._add_keys(Content(title)), callback, text=title, help=help_text)
 
     async def search(self, query: str) -> Hits:
         """Yield the commands whose names match a query."""
         matcher = self.matcher(query)
-        for title, told, callback, _ in self.app.get_system_commands(self.screen):
+        for title, help_text, callback, _ in self.app.get_system_commands(self.screen):
             if (match := matcher.match(title)) > 0:
-                yield Hit(match, self._with_keys(matcher.highlight(title)), callback, text=title, help=told)
+                yield Hit(match, self._add_keys(matcher.highlight(title)), callback, text=title, help=help_text)
 
-    def _with_keys(self, name: Content) -> Content:
+    def _add_keys(self, name: Content) -> Content:
         keymap = self.app.keymap if isinstance(self.app, HasKeymap) else {}
-        action = next((one for one in _actions() if _name(one) == name.plain), None)
+        action = next(
+            (candidate for candidate in _palette_actions() if _palette_title(candidate) == name.plain), None
+        )
         keys = " ".join(key_name(key) for key in effective_keys(action, keymap)[:2]) if action is not None else ""
         command = f"/{action.command}" if action is not None and action.command else ""
-        beside = "  ".join(filter(None, (keys, command)))
-        return Content.assemble(name, "  ", (beside, "$text-accent")) if beside else name
+        hint = "  ".join(filter(None, (keys, command)))
+        return Content.assemble(name, "  ", (hint, "$text-accent")) if hint else name
 
 
 SendMessage = Callable[[str, "CommandInvocation | None", tuple[Mention, ...]], Awaitable[None]]
@@ -136,11 +140,11 @@ class CustomCommands:
         from app.runtime.prompt_sources import load_custom_commands, take_new_untrusted_commands_notice
 
         self.catalogue = await asyncio.to_thread(load_custom_commands, self._runtime, COMMANDS.keys())
-        own = [(one.name, one.summary) for one in self.catalogue.commands.values()]
+        custom = [(command.name, command.summary) for command in self.catalogue.commands.values()]
         built_in = [(name, action.help) for name, action in COMMANDS.items()]
-        self._composer.set_commands(built_in + own, unlisted=self.catalogue.untrusted)
-        if news := await asyncio.to_thread(take_new_untrusted_commands_notice, self._runtime, self.catalogue):
-            self._app_context.notify(news)
+        self._composer.set_commands(built_in + custom, unlisted=self.catalogue.untrusted)
+        if notice := await asyncio.to_thread(take_new_untrusted_commands_notice, self._runtime, self.catalogue):
+            self._app_context.notify(notice)
         return self.catalogue
 
     async def run(self, name: str, argument: str) -> None:
@@ -291,8 +295,8 @@ class CommandRunner:
     async def _trust(self, _: str) -> None:
         from app.ui.screens.trust_screen import TrustScreen, read_trust_request
 
-        found = await asyncio.to_thread(read_trust_request, self._runtime)
-        if not await self._app_context.push_screen(TrustScreen(found)):
+        request = await asyncio.to_thread(read_trust_request, self._runtime)
+        if not await self._app_context.push_screen(TrustScreen(request)):
             return
         await self.custom_commands.refresh()
         if await self._preferences.reload():
@@ -309,8 +313,8 @@ class CommandRunner:
         if not name:
             from app.ui.screens.choice_screens import ThemeScreen
 
-            picked = await self._app_context.push_screen(ThemeScreen())
-            name = picked or ""
+            picked_theme = await self._app_context.push_screen(ThemeScreen())
+            name = picked_theme or ""
         elif name not in self._preferences.theme_names:
             raise BadArgument(f"There is no theme {name!r}; /theme lists them.")
         if name:
@@ -320,8 +324,8 @@ class CommandRunner:
     async def _layout(self, argument: str) -> None:
         layout = slash_commands.parse_choice("layout", argument, ("auto", "unified", "split"))
         if not layout:
-            turns = {"auto": "unified", "unified": "split", "split": "auto"}
-            layout = turns[self._preferences.settings.layout]
+            next_layouts = {"auto": "unified", "unified": "split", "split": "auto"}
+            layout = next_layouts[self._preferences.settings.layout]
         self._preferences.apply_for_this_run(layout=layout)
         self._app_context.notify(f"Diff layout: {layout}.")
 
@@ -339,7 +343,7 @@ class CommandRunner:
     # Sessions
 
     async def _new(self, _: str) -> None:
-        if await self._may_stop("Begin anew", "An empty session is opened"):
+        if await self._confirm_stopping("Begin anew", "An empty session is opened"):
             await self._chat.open_session(None)
 
     async def _sessions(self, _: str) -> None:
@@ -349,29 +353,29 @@ class CommandRunner:
         picked = await self._app_context.push_screen(
             SessionPickerScreen(self._runtime.sessions, session.id if session else "")
         )
-        if picked is not None and await self._may_leave(picked.id):
+        if picked is not None and await self._confirm_leaving(picked.id):
             await self._chat.open_session(picked)
 
     async def _search(self, argument: str) -> None:
         from app.ui.screens.sessions_screen import SessionSearchScreen
 
-        found = await self._app_context.push_screen(SessionSearchScreen(self._runtime.session_search, argument))
-        if found is not None and (self._is_open(found.session) or await self._may_leave(found.session)):
-            await self._chat.go_to_event(found.session, found.event)
+        hit = await self._app_context.push_screen(SessionSearchScreen(self._runtime.session_search, argument))
+        if hit is not None and (self._is_open(hit.session) or await self._confirm_leaving(hit.session)):
+            await self._chat.go_to_event(hit.session, hit.event)
 
     async def open_asking_session(self) -> None:
         """Open another session whose model waits for the user; if another window has it open, name it."""
         from app.runtime.model_connection import find_waiting_session
 
         session = self._session.current
-        found = await asyncio.to_thread(find_waiting_session, self._runtime, session.id if session else "")
-        if found is None:
+        waiting_session = await asyncio.to_thread(find_waiting_session, self._runtime, session.id if session else "")
+        if waiting_session is None:
             self._app_context.notify("Nothing needs you in this workspace.")
-        elif found.is_open:
-            wants = "needs your permission" if found.wants_permission else "asks you something"
-            self._app_context.notify(f"The model of “{found.title}” {wants}, in its own window.")
-        elif await self._may_leave(found.id):
-            await self._chat.open_session(await asyncio.to_thread(self._runtime.sessions.get, found.id))
+        elif waiting_session.is_open:
+            reason = "needs your permission" if waiting_session.wants_permission else "asks you something"
+            self._app_context.notify(f"The model of “{waiting_session.title}” {reason}, in its own window.")
+        elif await self._confirm_leaving(waiting_session.id):
+            await self._chat.open_session(await asyncio.to_thread(self._runtime.sessions.get, waiting_session.id))
 
     async def _rename(self, argument: str) -> None:
         if not argument:
@@ -384,48 +388,52 @@ class CommandRunner:
         return session is not None and session.id == session_id
 
     async def _resume(self, argument: str) -> None:
-        wanted = slash_commands.parse_word("resume", argument)
+        session_id = slash_commands.parse_word("resume", argument)
         store, session = self._runtime.sessions, self._session.current
-        if wanted:
-            record = await asyncio.to_thread(store.get, wanted)
+        if session_id:
+            record = await asyncio.to_thread(store.get, session_id)
         else:
-            earlier = [one for one in await asyncio.to_thread(store.all) if session is None or one.id != session.id]
-            if not earlier:
+            earlier_sessions = [
+                candidate
+                for candidate in await asyncio.to_thread(store.all)
+                if session is None or candidate.id != session.id
+            ]
+            if not earlier_sessions:
                 raise BadArgument("There is no earlier session here.")
-            record = earlier[0]
-        if await self._may_leave(record.id):
+            record = earlier_sessions[0]
+        if await self._confirm_leaving(record.id):
             await self._chat.open_session(record)
 
-    async def _may_leave(self, session_id: str) -> bool:
+    async def _confirm_leaving(self, session_id: str) -> bool:
         """Return whether another session may be opened; ask if the model is at work."""
-        return await self._may_stop("Resume", f"Session {session_id} is opened instead of this one")
+        return await self._confirm_stopping("Resume", f"Session {session_id} is opened instead of this one")
 
     async def _fork(self, _: str) -> None:
         session = self._session.require_session()
         if not session.log.events:
             raise BadArgument("There is nothing in this session to fork yet.")
-        if not await self._may_stop("Fork", "A copy goes on from what is in the session now"):
+        if not await self._confirm_stopping("Fork", "A copy goes on from what is in the session now"):
             return
         forked = await asyncio.to_thread(self._runtime.sessions.fork, session.id)
         await self._chat.open_session(forked)
         self._app_context.notify(f"This is a copy, {forked.id}; the original, {session.id}, stays as it was.")
 
-    async def _may_stop(self, heading: str, comes: str) -> bool:
+    async def _confirm_stopping(self, heading: str, consequence: str) -> bool:
         """Return whether a command may stop the running turn; ask if there is one."""
         session = self._session.current
         if session is None or not session.is_busy:
             return True
         from app.ui.screens.dialog import ConfirmScreen
 
-        question = f"The model is at work. {comes}, and the model is stopped."
-        ask: ConfirmScreen = ConfirmScreen(heading, question, f"stop and {heading.lower()}", "let it work")
-        return await self._app_context.push_screen(ask) is True
+        question = f"The model is at work. {consequence}, and the model is stopped."
+        screen: ConfirmScreen = ConfirmScreen(heading, question, f"stop and {heading.lower()}", "let it work")
+        return await self._app_context.push_screen(screen) is True
 
     async def _export(self, argument: str) -> None:
         session, runtime = self._session.require_session(), self._runtime
         folder = runtime.workspace.root
         target = slash_commands.parse_file_path(argument, folder) or folder / f"signoff-{session.id}.md"
-        target = await asyncio.to_thread(_free_name, target) if not argument else target
+        target = await asyncio.to_thread(_find_free_path, target) if not argument else target
         if await asyncio.to_thread(target.exists):
             raise BadArgument(f"{target} exists already; name another file.")
 
@@ -435,7 +443,7 @@ class CommandRunner:
             events = list(session.log.events)
             record = runtime.sessions.get(session.id)
             staged = {event.proposal for event in events if event.type == "proposal_staged"}
-            diffs = {one: runtime.service.unified_diff(one) for one in staged}
+            diffs = {proposal_id: runtime.service.unified_diff(proposal_id) for proposal_id in staged}
             text = export_markdown(record.title, record.model, events, diffs)
             with target.open("x", encoding="utf-8", errors="surrogateescape") as out:
                 out.write(text)
@@ -487,16 +495,16 @@ class CommandRunner:
             self._app_context.notify(f"From the next request on: reasoning effort {effort}.")
 
     async def _gate(self, argument: str) -> None:
-        wanted = slash_commands.parse_gate_policy(argument)
-        if wanted is None:
+        policy = slash_commands.parse_gate_policy(argument)
+        if policy is None:
             from app.ui.screens.choice_screens import GatePolicyScreen
 
-            wanted = await self._app_context.push_screen(
+            policy = await self._app_context.push_screen(
                 GatePolicyScreen(self._preferences.settings.gate, self._preferences.settings.chain_steps)
             )
-            if wanted is None:
+            if policy is None:
                 return
-        kind, steps = wanted
+        kind, steps = policy
         self._preferences.apply_for_this_run(gate=kind, chain_steps=steps or self._preferences.settings.chain_steps)
         count = self._preferences.settings.chain_steps
         self._app_context.notify(
@@ -529,36 +537,38 @@ class CommandRunner:
         everything = "--all" in paths
         paths = [path for path in paths if path != "--all"]
         staging = partial(stage_worktree, self._runtime, paths, "", everything=everything)
-        await self._say_staged(*await asyncio.to_thread(staging))
+        await self._report_staged(*await asyncio.to_thread(staging))
 
     async def _from(self, argument: str) -> None:
         from app.runtime.git_proposals import stage_commits
 
-        words = slash_commands.split_shell_words(argument)
-        everything = "--all" in words
-        words = [word for word in words if word != "--all"]
-        if len(words) not in (1, 2):
+        arguments = slash_commands.split_shell_words(argument)
+        everything = "--all" in arguments
+        arguments = [word for word in arguments if word != "--all"]
+        if len(arguments) not in (1, 2):
             raise BadArgument(f"Write {slash_commands.slash_command_usage(COMMANDS['from'])}.")
-        if len(words) == 2 or "://" in words[0]:
-            self._app_context.notify(f"Fetching {' '.join(words)}…")
-        staging = partial(stage_commits, self._runtime, words, everything=everything)
-        await self._say_staged(*await asyncio.to_thread(staging))
+        if len(arguments) == 2 or "://" in arguments[0]:
+            self._app_context.notify(f"Fetching {' '.join(arguments)}…")
+        staging = partial(stage_commits, self._runtime, arguments, everything=everything)
+        await self._report_staged(*await asyncio.to_thread(staging))
 
-    async def _say_staged(self, proposal: "Proposal", left_out: Sequence[str]) -> None:
+    async def _report_staged(self, proposal: "Proposal", left_out: Sequence[str]) -> None:
         await self._session.ready.wait()
         await self._session.host.publish_proposal_changes()
-        without = f" Left out: {left_out[0]}." if left_out else ""
-        more = f" And {len(left_out) - 1} more." if len(left_out) > 1 else ""
-        signed = "".join(f" {one.description}." for one in proposal.left_out)
-        self._app_context.notify(f"{proposal.id} waits for you: {proposal.summary}.{without}{more}{signed}")
+        first_left_out = f" Left out: {left_out[0]}." if left_out else ""
+        more_left_out = f" And {len(left_out) - 1} more." if len(left_out) > 1 else ""
+        reasons = "".join(f" {entry.description}." for entry in proposal.left_out)
+        self._app_context.notify(
+            f"{proposal.id} waits for you: {proposal.summary}.{first_left_out}{more_left_out}{reasons}"
+        )
 
     async def _doctor(self, _: str) -> None:
         from app.runtime.model_connection import describe_model_origin, make_endpoint
         from app.ui.screens.report_screens import DoctorScreen
 
         settings = self._preferences.settings
-        named = "" if self._session.demo else describe_model_origin(self._runtime, settings)
-        endpoint = make_endpoint(settings, self._runtime.setting_origin, named)
+        model_origin = "" if self._session.demo else describe_model_origin(self._runtime, settings)
+        endpoint = make_endpoint(settings, self._runtime.setting_origin, model_origin)
         if await self._app_context.push_screen(DoctorScreen(self._runtime, endpoint)):
             await self._connector.switch_model(self._preferences.settings)
 
@@ -569,14 +579,16 @@ class CommandRunner:
         unreviewed = await self._app_context.push_screen(VerifyScreen(self._runtime.workspace.root))
         if unreviewed is not None:
             staging = partial(stage_worktree, self._runtime, unreviewed.paths, unreviewed.base)
-            await self._say_staged(*await asyncio.to_thread(staging))
+            await self._report_staged(*await asyncio.to_thread(staging))
 
     async def _skills(self, _: str) -> None:
         from app.runtime.prompt_sources import load_skills
         from app.ui.screens.report_screens import SkillsScreen
 
-        told = self._runtime.skills
-        await self._app_context.push_screen(SkillsScreen(await asyncio.to_thread(load_skills, self._runtime), told))
+        model_skills = self._runtime.skills
+        await self._app_context.push_screen(
+            SkillsScreen(await asyncio.to_thread(load_skills, self._runtime), model_skills)
+        )
 
     async def _wire(self, _: str) -> None:
         from app.ui.screens.report_screens import WireScreen, ladder_moves_of_last_turn
@@ -588,8 +600,8 @@ class CommandRunner:
         await self._app_context.push_screen(WireScreen(request, ladder_moves_of_last_turn(session.log.events)))
 
 
-def _free_name(wanted: Path) -> Path:
+def _find_free_path(path: Path) -> Path:
     """Return the file name, with the time of day added if the file exists."""
-    if not wanted.exists():
-        return wanted
-    return wanted.with_stem(f"{wanted.stem}-{time.strftime('%H%M%S')}")
+    if not path.exists():
+        return path
+    return path.with_stem(f"{path.stem}-{time.strftime('%H%M%S')}")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from app.storage.session_store import SessionRecord
     from app.ui.screens.model_settings_screen import ModelSettingsScreen
 
-_USED = ("base_url", "model", "api_key", "reasoning_effort", "models")
+_CONNECTION_SETTINGS = ("base_url", "model", "api_key", "reasoning_effort", "models")
 """Settings that a connection may change."""
 _NO_MODEL_HINT = "No model yet: send anything to choose one"
 
@@ -57,12 +57,12 @@ class ModelConnector:
     ) -> None:
         self._session = session
         self._preferences = preferences
-        self._ask, self._work = app_context.push_screen, app_context.run
+        self._push_screen, self._run_work = app_context.push_screen, app_context.run
         self._chat = chat
         self._store = runtime.sessions
         self._config_file = runtime.dirs.config_file
         self._record: SessionRecord | None = None
-        self._choosing = asyncio.Lock()
+        self._choose_lock = asyncio.Lock()
 
     async def open_session(self, record: "SessionRecord | None") -> None:
         """Connect and open a session; ask the user for missing settings."""
@@ -78,15 +78,15 @@ class ModelConnector:
         A call during another one only waits for it: a message that is sent while the session opens must not open a
         second one.
         """
-        others = self._choosing.locked()
-        async with self._choosing:
-            if not others and self._session.current is None:
-                await self._choose()
+        is_choosing = self._choose_lock.locked()
+        async with self._choose_lock:
+            if not is_choosing and self._session.current is None:
+                await self._connect_or_set_up()
 
-    async def _choose(self) -> None:
+    async def _connect_or_set_up(self) -> None:
         settings = self._preferences.settings
         if settings.has_endpoint and not settings.model:
-            name = await self._picked_before(settings) or await self.pick_model(settings)
+            name = await self._load_picked_model(settings) or await self.pick_model(settings)
             if not name:
                 self._chat.show_hint(_NO_MODEL_HINT)
                 return
@@ -95,19 +95,19 @@ class ModelConnector:
         try:
             await self.switch_model(settings)
         except NotConnected as error:
-            await self._set_up(str(error))
+            await self._show_setup(str(error))
             return
         await self._chat.open_session(self._record)
 
     async def switch_model(self, settings: "Settings") -> None:
         """Use the endpoint and model of these settings from the next request on. Raises NotConnected."""
         await self._session.host.connect(settings)
-        self._preferences.apply_for_this_run(**{key: getattr(settings, key) for key in _USED})
+        self._preferences.apply_for_this_run(**{key: getattr(settings, key) for key in _CONNECTION_SETTINGS})
 
     def reconnect(self, settings: "Settings") -> None:
         """Use these settings from the next request on, if a session is open."""
         if self._session.current is not None:
-            self._work(partial(self.switch_model, settings))
+            self._run_work(partial(self.switch_model, settings))
 
     async def change_model(self, name: str) -> str:
         """Use another model from the next request on; let the user pick one if `name` is empty.
@@ -120,35 +120,35 @@ class ModelConnector:
         """
         settings = self._preferences.settings
         if name:
-            await self._keep(settings, name)
+            await self._save_picked_model(settings, name)
         else:
             name = await self.pick_model(settings) or ""
         if name:
             await self.switch_model(self._preferences.settings.model_copy(update={"model": name}))
         return name
 
-    async def _picked_before(self, settings: "Settings") -> str:
+    async def _load_picked_model(self, settings: "Settings") -> str:
         return await asyncio.to_thread(read_picked_model, self._store, endpoint_name(settings))
 
-    async def _keep(self, settings: "Settings", name: str) -> None:
+    async def _save_picked_model(self, settings: "Settings", name: str) -> None:
         await asyncio.to_thread(save_picked_model, self._store, endpoint_name(settings), name)
 
     async def pick_model(self, settings: "Settings") -> str | None:
         """Let the user pick one of the endpoint's models or type a name; store and return it, None if cancelled."""
         from app.ui.screens.setup_screens import ModelPickerScreen
 
-        listed: list[ListedModel] = []
+        models: list[ListedModel] = []
 
         async def load() -> "Sequence[ListedModel]":
-            listed[:] = await self._session.host.list_models(settings)
-            return listed
+            models[:] = await self._session.host.list_models(settings)
+            return models
 
         self._session.asked.set()
-        name = await self._ask(
+        name = await self._push_screen(
             ModelPickerScreen(load, endpoint_name(settings), settings.model, self.model_settings_screen)
         )
-        if name and (not listed or any(model.id == name for model in listed)):
-            await self._keep(settings, name)
+        if name and (not models or any(model.id == name for model in models)):
+            await self._save_picked_model(settings, name)
         return name
 
     def model_settings_screen(self, model: "ListedModel") -> "ModelSettingsScreen":
@@ -158,16 +158,16 @@ class ModelConnector:
         runtime = self._session.host.runtime
         return ModelSettingsScreen(model, preferences=self._preferences, runtime=runtime, reconnect=self.reconnect)
 
-    async def _set_up(self, missing: str) -> None:
+    async def _show_setup(self, missing: str) -> None:
         from app.ui.screens.setup_screens import DEMO_CHOICE, ENTER_ENDPOINT_CHOICE, SetupScreen
 
         self._session.asked.set()
-        choice = await self._ask(SetupScreen(missing, partial(read_picked_model, self._store)))
+        choice = await self._push_screen(SetupScreen(missing, partial(read_picked_model, self._store)))
         if choice is None:
             self._chat.show_hint(_NO_MODEL_HINT)
             return
         if choice == ENTER_ENDPOINT_CHOICE:
-            await self._write_endpoint(missing)
+            await self._ask_for_endpoint(missing)
             return
         if choice == DEMO_CHOICE:
             from app.demo.demo_server import DemoServerFailed
@@ -181,10 +181,10 @@ class ModelConnector:
         settings = self._preferences.settings.model_copy(update={"base_url": base_url, "model": model})
         await self.switch_model(settings)
         if not self._session.demo:
-            await self._keep(settings, model)
+            await self._save_picked_model(settings, model)
         await self._chat.open_session(self._record)
 
-    async def _write_endpoint(self, missing: str) -> None:
+    async def _ask_for_endpoint(self, missing: str) -> None:
         """Let the user enter a key or an address, and connect; if they cancel, show the setup screen again."""
         from app.config.settings import ConfigError
         from app.ui.screens.setup_screens import EndpointScreen
@@ -192,11 +192,11 @@ class ModelConnector:
         def save(changes: "Mapping[str, str | SecretStr]") -> None:
             self._preferences.save(**changes)
 
-        if not await self._ask(EndpointScreen(self._preferences.settings, self._config_file, save)):
-            await self._set_up(missing)
+        if not await self._push_screen(EndpointScreen(self._preferences.settings, self._config_file, save)):
+            await self._show_setup(missing)
             return
         try:
             await self._preferences.reload()
         except ConfigError as error:
             raise NotConnected(str(error)) from error
-        await self._choose()
+        await self._connect_or_set_up()

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from app.ui.terminal.external_editor import ExternalEditor
 
 
-_WITH_THE_ANSWER = " Your words go to the model with your answer to its question."
+_DELIVERED_WITH_ANSWER = " Your words go to the model with your answer to its question."
 
 
 class ChatAccess(Protocol):
@@ -77,39 +77,39 @@ class AfterDecision:
         self._session = session
         self._preferences = preferences
         self._chat = chat
-        self._deciding = False
+        self._returns_focus = False
         """Whether the focus returns to the composer after the last decision."""
-        self._unfinished = 0
+        self._running_decisions = 0
         """Number of decisions that are being carried out; each may let the model continue at its end."""
 
     @contextmanager
     def hold_focus_during_decision(self) -> Iterator[None]:
         """Keep the focus in the review during a decision; afterwards return it to the composer if nothing waits."""
-        self._unfinished += 1
+        self._running_decisions += 1
         try:
             yield
         except BaseException:
             self.stay_in_review()
             raise
         finally:
-            self._unfinished -= 1
+            self._running_decisions -= 1
         self.return_to_composer_if_done()
 
     def on_decision(self) -> None:
         """Record a decision of the user: the focus may return to the composer."""
-        self._deciding = True
+        self._returns_focus = True
 
     def stay_in_review(self) -> None:
         """Keep the focus where it is: the user undid a decision or left the review, or the decision failed."""
-        self._deciding = False
+        self._returns_focus = False
 
     def return_to_composer_if_done(self) -> None:
         """Focus the composer if nothing waits for a decision and the model does not work."""
         session, review = self._session.current, self._review
         busy = session is not None and session.is_busy
-        if not self._deciding or self._unfinished or busy or review.state.waiting_count:
+        if not self._returns_focus or self._running_decisions or busy or review.state.waiting_count:
             return
-        self._deciding = False
+        self._returns_focus = False
         if review.has_review_focus and review.verdict_handler.question is None:
             self._chat.show_chat()
 
@@ -124,7 +124,7 @@ class AfterDecision:
         if session is None:
             return " There is no model that could read your words; they are in the log."
         if session.question is not None:
-            return _WITH_THE_ANSWER
+            return _DELIVERED_WITH_ANSWER
         return " Your words are on their way to the model."
 
     async def continue_if_wanted(self, proposal: "Proposal", *, is_requested: bool) -> str:
@@ -136,7 +136,7 @@ class AfterDecision:
         """
         session = self._session.current
         if not is_requested and not (
-            self._preferences.settings.continue_after_approval and await self._nothing_waits()
+            self._preferences.settings.continue_after_approval and await self._has_nothing_pending()
         ):
             return ""
         if proposal.origin.kind == "agent":
@@ -160,15 +160,15 @@ class AfterDecision:
         if session is None or not has_ended or session.is_busy:
             return
         # The model has the feedback now, or gets it with the answer to its question.
-        waits = session.has_undelivered_feedback and session.question is not None
-        self._review.end_turn(_WITH_THE_ANSWER.strip() if waits else "")
+        is_feedback_waiting = session.has_undelivered_feedback and session.question is not None
+        self._review.end_turn(_DELIVERED_WITH_ANSWER.strip() if is_feedback_waiting else "")
         self.return_to_composer_if_done()
 
-    async def _nothing_waits(self) -> bool:
+    async def _has_nothing_pending(self) -> bool:
         return not any(one.state.is_pending for one in await self._session.host.proposals())
 
 
-_Spoken = TypeVar("_Spoken", review_messages.Approve, review_messages.Deny)
+_DecisionWithFeedback = TypeVar("_DecisionWithFeedback", review_messages.Approve, review_messages.Deny)
 
 DecisionMessage = (
     review_messages.Approve
@@ -250,77 +250,87 @@ class ReviewActions:
 
     async def approve(self, event: review_messages.Approve) -> None:
         """Write a proposal, or some of its hunks, to disk."""
-        (result,) = await self._each((event,), self._write)
-        follows = self._fate((event,), (result,)) or await self.after_decision.continue_if_wanted(
+        (result,) = await self._carry_out_all((event,), self._write_proposal)
+        follow_up = self._describe_delivery((event,), (result,)) or await self.after_decision.continue_if_wanted(
             result.proposal, is_requested=event.model_continues
         )
-        self._say_written(result, follows)
+        self._show_written(result, follow_up)
 
     async def approve_all(self, event: review_messages.ApproveAll) -> None:
         """Write several proposals, the oldest first; stop at the first that cannot be written."""
-        written = await self._each(event.each, self._write)
-        follows = self._fate(event.each, written) or await self.after_decision.continue_if_wanted(
-            written[-1].proposal, is_requested=False
+        results = await self._carry_out_all(event.each, self._write_proposal)
+        follow_up = self._describe_delivery(event.each, results) or await self.after_decision.continue_if_wanted(
+            results[-1].proposal, is_requested=False
         )
-        if len(written) == 1:
-            self._say_written(written[0], follows)
+        if len(results) == 1:
+            self._show_written(results[0], follow_up)
         else:
-            ids = ", ".join(result.proposal.id for result in written)
+            ids = ", ".join(result.proposal.id for result in results)
             reversal = ("undo", "undoes the last")
-            self._say(f"{len(written)} proposals written: {ids}.{follows}", passing=bool(follows), reversal=reversal)
+            self._show_outcome(
+                f"{len(results)} proposals written: {ids}.{follow_up}", passing=bool(follow_up), reversal=reversal
+            )
 
     async def deny(self, event: review_messages.Deny) -> None:
         """Deny a proposal or some of its hunks; with feedback the model continues at once."""
-        (result,) = await self._each((event,), self._discard)
+        (result,) = await self._carry_out_all((event,), self._deny_proposal)
         outcome = describe_denial(result, event.hunks)
         if event.model_continues:
-            follows = await self.after_decision.continue_if_wanted(result.proposal, is_requested=True)
-            said = f" Why it was stale is sent.{follows}"
+            follow_up = await self.after_decision.continue_if_wanted(result.proposal, is_requested=True)
+            delivery = f" Why it was stale is sent.{follow_up}"
         else:
-            said = self._fate((event,), (result,))
+            delivery = self._describe_delivery((event,), (result,))
         reversal = ("undo", outcome.reversal_effect) if outcome.reversal_effect else None
-        self._say(f"{outcome.text}{said}", passing=bool(said), reversal=reversal)
+        self._show_outcome(f"{outcome.text}{delivery}", passing=bool(delivery), reversal=reversal)
 
     async def deny_all(self, event: review_messages.DenyAll) -> None:
         """Deny several proposals."""
-        denied = await self._each(event.each, self._discard)
-        on_disk = [result.proposal.id for result in denied if result.proposal.on_disk]
-        others = [result.proposal for result in denied if not result.proposal.on_disk]
-        partly = [proposal.id for proposal in others if proposal.is_written_in_part]
-        fact = f"what was written of {join_first_items(partly)} stays" if partly else "nothing was written"
+        results = await self._carry_out_all(event.each, self._deny_proposal)
+        on_disk = [result.proposal.id for result in results if result.proposal.on_disk]
+        others = [result.proposal for result in results if not result.proposal.on_disk]
+        partly_written = [proposal.id for proposal in others if proposal.is_written_in_part]
+        effect = (
+            f"what was written of {join_first_items(partly_written)} stays"
+            if partly_written
+            else "nothing was written"
+        )
         if on_disk:
-            fact = f"{join_first_items(on_disk)} taken back off the disk"
-        undoes = denied[-1].proposal.is_written_in_part and not denied[-1].proposal.on_disk
-        back = "undoes what was written of the last" if undoes else "reopens the last"
-        what = f"{format_count(len(event.each), 'proposal')} denied; {fact}."
-        said = self._fate(event.each, denied)
-        self._say(f"{what}{said}", passing=bool(said), reversal=("undo", back))
+            effect = f"{join_first_items(on_disk)} taken back off the disk"
+        undo_removes_writes = results[-1].proposal.is_written_in_part and not results[-1].proposal.on_disk
+        undo_effect = "undoes what was written of the last" if undo_removes_writes else "reopens the last"
+        summary = f"{format_count(len(event.each), 'proposal')} denied; {effect}."
+        delivery = self._describe_delivery(event.each, results)
+        self._show_outcome(f"{summary}{delivery}", passing=bool(delivery), reversal=("undo", undo_effect))
 
-    async def _write(self, event: review_messages.Approve) -> "DecisionResult":
+    async def _write_proposal(self, event: review_messages.Approve) -> "DecisionResult":
         name, revision, hunks = event.proposal_id, event.revision, event.hunks
         await self._decisions.run_required_checks(name, revision, hunks)
-        images = await self._images(event)
+        images = await self._load_feedback_images(event)
         self.checks.stop(name)
         result = await self._decisions.approve(name, revision, hunks, event.feedback, images)
-        self._say_written(result)
+        self._show_written(result)
         return result
 
-    async def _discard(self, event: review_messages.Deny) -> "DecisionResult":
-        images = await self._images(event)
+    async def _deny_proposal(self, event: review_messages.Deny) -> "DecisionResult":
+        images = await self._load_feedback_images(event)
         self.checks.stop(event.proposal_id)
         return await self._decisions.deny(event.proposal_id, event.revision, event.hunks, event.feedback, images)
 
-    async def _images(self, event: "review_messages.Approve | review_messages.Deny") -> "tuple[Image, ...]":
+    async def _load_feedback_images(
+        self, event: "review_messages.Approve | review_messages.Deny"
+    ) -> "tuple[Image, ...]":
         """Return the images in the feedback; none for another agent, which reads the named files itself."""
         proposal = self._review.state.get(event.proposal_id)
         if proposal is not None and proposal.origin.kind == "agent":
-            self._tell_of_names(event.feedback.mentions, proposal.origin.agent_name)
+            self._notify_named_images(event.feedback.mentions, proposal.origin.agent_name)
             return ()
-        undone = f"{event.proposal_id} waits as it did, and your words are where you wrote them"
-        return await self.chat.load_images(event.feedback.mentions, undone)
+        consequence = f"{event.proposal_id} waits as it did, and your words are where you wrote them"
+        return await self.chat.load_images(event.feedback.mentions, consequence)
 
-    async def _each(
-        self, events: Sequence[_Spoken], carry_out: "Callable[[_Spoken], Awaitable[DecisionResult]]"
+    async def _carry_out_all(
+        self,
+        events: Sequence[_DecisionWithFeedback],
+        carry_out: "Callable[[_DecisionWithFeedback], Awaitable[DecisionResult]]",
     ) -> "list[DecisionResult]":
         """Carry out decisions in order; if one fails, restore its feedback and that of the later ones."""
         results = []
@@ -329,18 +339,18 @@ class ReviewActions:
                 results.append(await carry_out(event))
             except BaseException as error:
                 # A decision that took effect without a record keeps its feedback, which is sent with the record.
-                kept = isinstance(error, NotRecorded)
-                for unsaid in events[number + kept :]:
-                    self._review.restore_feedback(unsaid.proposal_id, unsaid.feedback)
+                keeps_feedback = isinstance(error, NotRecorded)
+                for failed_event in events[number + keeps_feedback :]:
+                    self._review.restore_feedback(failed_event.proposal_id, failed_event.feedback)
                 raise
             self._review.clear_sent_feedback(event.proposal_id, event.feedback)
         return results
 
-    def _fate(
+    def _describe_delivery(
         self, events: "Sequence[review_messages.Approve | review_messages.Deny]", results: "Sequence[DecisionResult]"
     ) -> str:
-        spoken = [result.proposal for event, result in zip(events, results, strict=True) if event.feedback]
-        return self.after_decision.delivery_sentence(spoken) if spoken else ""
+        proposals = [result.proposal for event, result in zip(events, results, strict=True) if event.feedback]
+        return self.after_decision.delivery_sentence(proposals) if proposals else ""
 
     async def undo(self, event: review_messages.Undo) -> None:
         """Undo a decision."""
@@ -348,28 +358,28 @@ class ReviewActions:
         result = await self._session.host.decisions.undo(event.proposal_id)
         outcome = describe_undo(result)
         reversal = ("redo", outcome.reversal_effect) if outcome.reversal_effect else None
-        self._say(outcome.text, reversal=reversal)
+        self._show_outcome(outcome.text, reversal=reversal)
 
     async def redo(self, event: review_messages.Redo) -> None:
         """Repeat a decision that was undone."""
         self.after_decision.stay_in_review()
         result = await self._session.host.decisions.redo(event.proposal_id)
         if result.denial:
-            fact = "taken back off the disk again" if result.proposal.on_disk else "denied; nothing was written"
-            self._say(f"{event.proposal_id} {fact}.", reversal=("undo", "reopens it"))
+            effect = "taken back off the disk again" if result.proposal.on_disk else "denied; nothing was written"
+            self._show_outcome(f"{event.proposal_id} {effect}.", reversal=("undo", "reopens it"))
         else:
-            self._say_written(result)
+            self._show_written(result)
 
     async def load_diffs(self, event: review_messages.DiffsWanted) -> None:
         """Compute a proposal's diffs on a thread, and show them."""
-        diffs = await asyncio.to_thread(self._diffs, event.proposal_id)
+        diffs = await asyncio.to_thread(self._compute_diffs, event.proposal_id)
         if not self._review.has_review_focus:
             # Replacing the diffs repaints the whole review: paint pending keys before.
             await wait_until_input_painted(self._review.app)
         self._review.set_diffs(event.proposal_id, diffs)
         await self.external_diffs.detect_program()
 
-    def _diffs(self, proposal_id: str) -> "list[FileDiff]":
+    def _compute_diffs(self, proposal_id: str) -> "list[FileDiff]":
         # Runs on a thread: the first access imports and makes the proposal service.
         return self._runtime.service.file_diffs(proposal_id)
 
@@ -409,14 +419,14 @@ class ReviewActions:
         await self._session.wait_until_open()
         shown = self._review.state.get(event.proposal_id)
         if shown is not None and shown.state is ProposalState.STALE:
-            await self._resolve(event)
+            await self._resolve_conflicts(event)
             return
         name, service = event.proposal_id, self._runtime.service
         revision = (await asyncio.to_thread(service.get, name)).revision
-        diffs = await asyncio.to_thread(self._diffs, name)
-        diff = next((one for one in diffs if one.change.path == event.path), None)
+        diffs = await asyncio.to_thread(self._compute_diffs, name)
+        diff = next((candidate for candidate in diffs if candidate.change.path == event.path), None)
         if diff is None or diff.change.binary or diff.change.result is None:
-            self._say(f"{event.path} has no text to edit.", problem=True)
+            self._show_outcome(f"{event.path} has no text to edit.", problem=True)
             return
 
         unsaved: list[UnsavedText] = []
@@ -427,13 +437,13 @@ class ReviewActions:
                 await decisions.edit_proposal(name, event.path, text, revision)
             except (StaleProposal, ChangedSinceShown):
                 # Show a conflict that cannot be merged while the user's text is still on the screen.
-                mine = UnsavedText(text, proposed_text(diff, before=True))
-                conflict = await asyncio.to_thread(service.load_file_conflict, name, event.path, mine)
+                unsaved_text = UnsavedText(text, proposed_text(diff, before=True))
+                conflict = await asyncio.to_thread(service.load_file_conflict, name, event.path, unsaved_text)
                 if conflict.regions:
-                    unsaved.append(mine)
+                    unsaved.append(unsaved_text)
                     return
                 await decisions.resolve_conflict(name, event.path, conflict.text_with_choices(), conflict.disk)
-            self._say(f"{event.path} in {name} is yours now; {self._key('approve')} writes it.")
+            self._show_outcome(f"{event.path} in {name} is yours now; {self._key_of_action('approve')} writes it.")
 
         text = proposed_text(diff)
         await self._app_context.push_screen(
@@ -448,9 +458,9 @@ class ReviewActions:
             )
         )
         if unsaved:
-            await self._resolve(event, unsaved[0])
+            await self._resolve_conflicts(event, unsaved[0])
 
-    async def _resolve(self, event: review_messages.Edit, unsaved: "UnsavedText | None" = None) -> None:
+    async def _resolve_conflicts(self, event: review_messages.Edit, unsaved: "UnsavedText | None" = None) -> None:
         """Let the user resolve the conflicts of a stale proposal, one file after the other.
 
         Args:
@@ -469,18 +479,18 @@ class ReviewActions:
             async def save(answer: Resolution, seen: "FileVersion | None", path: str = path) -> None:
                 await self._session.host.decisions.resolve_conflict(name, path, answer, seen)
 
-            async def again(text: "UnsavedText | None", path: str = path) -> "FileConflict":
+            async def reload(text: "UnsavedText | None", path: str = path) -> "FileConflict":
                 return await asyncio.to_thread(service.load_file_conflict, name, path, text)
 
             vim = self._preferences.settings.vim
-            screen = ConflictScreen(conflict, save, again, self._editor, unsaved=unsaved, vim=vim)
+            screen = ConflictScreen(conflict, save, reload, self._editor, unsaved=unsaved, vim=vim)
             if not await self._app_context.push_screen(screen):
                 return
             proposal = await asyncio.to_thread(service.get, name)
             if proposal.state is not ProposalState.STALE:
                 break
             path, unsaved = "", None
-        self._say(f"The conflicts of {name} are resolved; {self._key('approve')} writes it.")
+        self._show_outcome(f"The conflicts of {name} are resolved; {self._key_of_action('approve')} writes it.")
 
     async def reproduce(self, proposal_id: str) -> None:
         """Run the command of a proposal again and show the result; with an empty id, only show that none runs."""
@@ -490,11 +500,11 @@ class ReviewActions:
         if not proposal_id:
             return
         try:
-            found = await self._runtime.reproduce(proposal_id)
+            reproduction = await self._runtime.reproduce(proposal_id)
         except CommandNotRepeatable as error:
-            self._say(f"Not run again: {error}.", problem=True)
+            self._show_outcome(f"Not run again: {error}.", problem=True)
         else:
-            self._review.set_reproduction(found)
+            self._review.set_reproduction(reproduction)
             await self._session.host.publish_proposal_changes()
         finally:
             if self._review.state.reproducing == proposal_id:
@@ -510,24 +520,24 @@ class ReviewActions:
         self.after_decision.on_decision()
         self._session.require_session().answer_permission_request(event.key, event.answer)
         # Feedback on a call is sent as text only.
-        self._tell_of_names(event.mentions, "The model")
+        self._notify_named_images(event.mentions, "The model")
 
-    def _tell_of_names(self, mentions: "Sequence[Mention]", who: str) -> None:
+    def _notify_named_images(self, mentions: "Sequence[Mention]", who: str) -> None:
         """Notify the user that mentioned images are sent by name only, if there are any."""
-        if named := [one.path for one in mentions if has_image_name(one.path)]:
+        if image_paths := [mention.path for mention in mentions if has_image_name(mention.path)]:
             self._app_context.notify(
-                f"{who} gets the name {escape_unsafe(', '.join(named), keep='')} alone, and not the image."
+                f"{who} gets the name {escape_unsafe(', '.join(image_paths), keep='')} alone, and not the image."
             )
 
-    def _say_written(self, result: "DecisionResult", follows: str = "") -> None:
+    def _show_written(self, result: "DecisionResult", follow_up: str = "") -> None:
         outcome = describe_approval(result)
         reversal = ("undo", outcome.reversal_effect)
-        self._say(f"{outcome.text}{follows}", passing=bool(follows), reversal=reversal)
+        self._show_outcome(f"{outcome.text}{follow_up}", passing=bool(follow_up), reversal=reversal)
 
-    def _key(self, action: str) -> str:
+    def _key_of_action(self, action: str) -> str:
         return self._review.key_of_action(action)
 
-    def _say(
+    def _show_outcome(
         self, text: str, *, problem: bool = False, passing: bool = False, reversal: tuple[str, str] | None = None
     ) -> None:
         self._review.show_outcome(text, problem=problem, passing=passing, reversal=reversal)

@@ -75,9 +75,9 @@ class SideQuestionActions:
 
     async def load_threads(self, event: review_messages.ThreadsWanted) -> None:
         """Load the side questions about a proposal from all sessions. Raises StorageError."""
-        asked = await asyncio.to_thread(self._runtime.sessions.side_questions, event.proposal_id)
-        if asked:
-            self._review.ask_panel.load_threads(asked)
+        exchanges = await asyncio.to_thread(self._runtime.sessions.side_questions, event.proposal_id)
+        if exchanges:
+            self._review.ask_panel.load_threads(exchanges)
 
 
 class CheckController:
@@ -102,31 +102,31 @@ class CheckController:
         """Check newly staged proposals and the shown one; start the scheduler if checks are configured now."""
         if proposals is not None:
             self._proposals = proposals
-        if self.scheduler is None and self._configured():
+        if self.scheduler is None and self._configured_checks():
             from app.automation.check_scheduler import CheckScheduler
             from app.automation.evidence.evidence_scheduler import EvidenceScheduler
 
             self.scheduler = CheckScheduler(
                 self._runtime.checks,
-                self._configured,
+                self._configured_checks,
                 self._runtime.service.versions_to_check,
-                self._chosen,
-                self._publish,
+                self._chosen_hunks,
+                self._show_checks,
             )
             self._evidence = EvidenceScheduler(
                 self._runtime.evidence,
-                self._configured,
+                self._configured_checks,
                 lambda: self._runtime.settings.evidence_seconds,
-                self._chosen,
+                self._chosen_hunks,
                 self._review.set_evidence,
                 lambda: wait_for_typing_pause(self._review.app),
             )
-            self._app_context.run(self._follow_disk, group="checks", exclusive=True)
+            self._app_context.run(self._watch_disk, group="checks", exclusive=True)
         if self.scheduler is not None and self._evidence is not None:
             self._evidence.update_proposals(self._proposals)
             self.scheduler.update_proposals(self._proposals, self._review.state.current)
         else:
-            self._say_untrusted()
+            self._show_untrusted()
 
     def stop(self, *proposal_ids: str) -> None:
         """Stop the checks of proposals that are being decided."""
@@ -145,15 +145,15 @@ class CheckController:
         if why_not:
             self._review.show_notice(why_not)
 
-    def _publish(self, checked: "ProposalChecks") -> None:
+    def _show_checks(self, checked: "ProposalChecks") -> None:
         self._review.set_checks(checked)
         if not checked.is_running:
-            kept = CheckResultStore(self._runtime.sessions, self._runtime.signal)
-            self._app_context.run(lambda: asyncio.to_thread(kept.save, checked), group="kept checks")
+            store = CheckResultStore(self._runtime.sessions, self._runtime.signal)
+            self._app_context.run(lambda: asyncio.to_thread(store.save, checked), group="kept checks")
         if self._evidence is not None:
             self._evidence.start_after_checks(checked)
 
-    def _chosen(self, proposal: "Proposal") -> "tuple[str, ...] | None":
+    def _chosen_hunks(self, proposal: "Proposal") -> "tuple[str, ...] | None":
         return self._review.state.chosen.chosen_part(proposal).decided_hunks
 
     def rerun_checks(self, proposal_id: str) -> None:
@@ -161,14 +161,14 @@ class CheckController:
         if self.scheduler is None or not self.scheduler.start_or_stop(proposal_id):
             self._review.show_notice(f"There is nothing to run on {proposal_id} now.")
 
-    async def _follow_disk(self) -> None:
+    async def _watch_disk(self) -> None:
         from app.automation.check_scheduler import watch_workspace_changes
 
         assert self.scheduler is not None
         async with aclosing(watch_workspace_changes(self._runtime.workspace)) as changes:
-            await self.scheduler.rerun_on_changes(self._with_evidence(changes))
+            await self.scheduler.rerun_on_changes(self._drop_outdated_evidence(changes))
 
-    async def _with_evidence(self, changes: "AsyncIterator[None]") -> "AsyncIterator[None]":
+    async def _drop_outdated_evidence(self, changes: "AsyncIterator[None]") -> "AsyncIterator[None]":
         """Yield at each change of the workspace; then drop evidence about files that have changed."""
         async for _ in changes:
             yield
@@ -189,7 +189,7 @@ class CheckController:
         if self.scheduler is not None:
             await self.scheduler.close()
 
-    def _say_untrusted(self) -> None:
+    def _show_untrusted(self) -> None:
         """Show that checks are configured in an untrusted file of the workspace."""
         proposal = self._review.state.proposal
         if proposal is not None and "check" in self._runtime.configuration.untrusted:
@@ -198,7 +198,7 @@ class CheckController:
             why_not = f"{WORKSPACE_FILE} waits for your trust (/trust)"
             self._review.set_checks(ProposalChecks(proposal.id, proposal.revision, (), why_not))
 
-    def _configured(self) -> "tuple[CheckTable, ...]":
+    def _configured_checks(self) -> "tuple[CheckTable, ...]":
         return self._runtime.settings.check
 
 
@@ -213,22 +213,22 @@ class ReadingProgress:
     def __init__(self, review: ReviewPane, runtime: "OpenWorkspace") -> None:
         self._review = review
         self._runtime = runtime
-        self._saving = asyncio.Lock()
-        self._is_due = False
+        self._save_lock = asyncio.Lock()
+        self._is_save_due = False
         self._pace = ReadingPace()
 
     @property
     def status(self) -> ReadingStatus:
         """Return how many of the waiting lines are read, with the time for the rest if `reading.pace` is set."""
-        read, lines = self._review.state.read_lines
-        wanted = self._runtime.settings.reading.pace
-        return ReadingStatus(read, lines, self._pace.minutes_for(lines - read) if wanted else None)
+        read_lines, lines = self._review.state.read_lines
+        wants_pace = self._runtime.settings.reading.pace
+        return ReadingStatus(read_lines, lines, self._pace.minutes_for(lines - read_lines) if wants_pace else None)
 
     async def load(self) -> None:
         """Load the lines that were seen in other windows and runs, and the stored pace. Raises StorageError."""
         if self._runtime.settings.reading.pace and not self._pace.is_known:
-            kept = await asyncio.to_thread(self._runtime.sessions.setting, _PACE)
-            self._pace.restore(kept or "")
+            stored_pace = await asyncio.to_thread(self._runtime.sessions.setting, _PACE_KEY)
+            self._pace.restore(stored_pace or "")
         self._review.restore_seen(await asyncio.to_thread(lambda: self._runtime.seen_lines_store.seen_lines()))
 
     async def save_soon(self) -> bool:
@@ -237,22 +237,22 @@ class ReadingProgress:
         Raises:
             StorageError: the lines cannot be saved.
         """
-        if self._is_due:
+        if self._is_save_due:
             return False
-        self._is_due = True
-        await asyncio.sleep(_PAUSE)
+        self._is_save_due = True
+        await asyncio.sleep(_SAVE_DELAY_SECONDS)
         await self.flush()
         return True
 
     async def flush(self) -> None:
         """Save the seen lines and the pace now. Raises StorageError."""
-        async with self._saving:
-            self._is_due = False
-            if new := self._review.state.seen_tracker.pop_new_lines():
-                await asyncio.to_thread(lambda: self._runtime.seen_lines_store.add_seen(new))
+        async with self._save_lock:
+            self._is_save_due = False
+            if new_lines := self._review.state.seen_tracker.pop_new_lines():
+                await asyncio.to_thread(lambda: self._runtime.seen_lines_store.add_seen(new_lines))
                 if self._runtime.settings.reading.pace:
                     self._pace.record_read_lines(self._review.state.seen_tracker.lines_read, time.monotonic())
-                    await asyncio.to_thread(self._runtime.sessions.set_setting, _PACE, self._pace.stored_form)
+                    await asyncio.to_thread(self._runtime.sessions.set_setting, _PACE_KEY, self._pace.stored_form)
 
     async def close(self) -> None:
         """Save the seen lines; storage errors are ignored because the app is exiting."""
@@ -260,14 +260,14 @@ class ReadingProgress:
             await self.flush()
 
 
-_PAUSE = 0.3
+_SAVE_DELAY_SECONDS = 0.3
 """Seconds from the first new line to the write."""
-_PACE = "reading pace"
-_ABSENT = 60.0
+_PACE_KEY = "reading pace"
+_ABSENT_SECONDS = 60.0
 """Seconds without new lines after which the user is considered absent."""
-_ENOUGH = 40
+_MIN_READ_LINES = 40
 """Least number of read lines for an estimate."""
-_REMEMBERED = 2_000
+_MAX_AVERAGED_LINES = 2_000
 """Lines after which the sums are halved, so that older lines count less."""
 
 
@@ -276,13 +276,13 @@ class ReadingPace:
 
     def __init__(self) -> None:
         self._seconds = self._lines = 0.0
-        self._last = (0, 0.0)
+        self._last_record = (0, 0.0)
         """Number of read lines and time in seconds at the latest record."""
 
     @property
     def is_known(self) -> bool:
         """Return whether enough lines were read for an estimate."""
-        return self._lines >= _ENOUGH
+        return self._lines >= _MIN_READ_LINES
 
     @property
     def stored_form(self) -> str:
@@ -298,11 +298,11 @@ class ReadingPace:
 
     def record_read_lines(self, total_lines: int, now: float) -> None:
         """Record the total number of lines that were read until `now`, in seconds."""
-        before, then = self._last
-        self._last = total_lines, now
-        if then and total_lines > before and now - then < _ABSENT:
-            self._seconds, self._lines = self._seconds + now - then, self._lines + total_lines - before
-            if self._lines > _REMEMBERED:
+        former_total, former_time = self._last_record
+        self._last_record = total_lines, now
+        if former_time and total_lines > former_total and now - former_time < _ABSENT_SECONDS:
+            self._seconds, self._lines = self._seconds + now - former_time, self._lines + total_lines - former_total
+            if self._lines > _MAX_AVERAGED_LINES:
                 self._seconds, self._lines = self._seconds / 2, self._lines / 2
 
     def minutes_for(self, lines: int) -> float | None:

@@ -16,7 +16,7 @@ from app.ui.themes.theme_files import OWN_THEME_PREFIX
 from widgets.common.input_order import is_handling_input, wait_until_input_painted
 from widgets.common.search_list import Choice, SearchList
 
-_STEPS = (2, 3, 5, 10)
+_CHAIN_STEPS = (2, 3, 5, 10)
 
 
 class GatePolicyScreen(Dialog[tuple[str, int | None]]):
@@ -39,9 +39,12 @@ class GatePolicyScreen(Dialog[tuple[str, int | None]]):
 
     def __init__(self, kind: str, steps: int) -> None:
         super().__init__(classes="-small")
-        numbers = sorted({*_STEPS, steps}) if kind == "chain" else list(_STEPS)
-        self._choices: list[tuple[str, int | None]] = [("every-edit", None), *(("chain", one) for one in numbers)]
-        self._now = ("every-edit", None) if kind == "every-edit" else ("chain", steps)
+        numbers = sorted({*_CHAIN_STEPS, steps}) if kind == "chain" else list(_CHAIN_STEPS)
+        self._choices: list[tuple[str, int | None]] = [
+            ("every-edit", None),
+            *(("chain", number) for number in numbers),
+        ]
+        self._current_choice = ("every-edit", None) if kind == "every-edit" else ("chain", steps)
 
     def compose_body(self) -> Iterable[Widget]:
         """Yield an explanation of the gate and the choices."""
@@ -50,12 +53,14 @@ class GatePolicyScreen(Dialog[tuple[str, int | None]]):
             "send a message.",
             classes="text quiet",
         )
-        yield OptionList(*(Option(_label(choice, choice == self._now)) for choice in self._choices), markup=False)
+        yield OptionList(
+            *(Option(_policy_label(choice, choice == self._current_choice)) for choice in self._choices), markup=False
+        )
 
     def on_mount(self) -> None:
         """Highlight the policy in force."""
         options = self.query_one(OptionList)
-        options.highlighted = self._choices.index(self._now)
+        options.highlighted = self._choices.index(self._current_choice)
         options.focus()
 
     @on(OptionList.OptionSelected)
@@ -65,15 +70,15 @@ class GatePolicyScreen(Dialog[tuple[str, int | None]]):
         self.dismiss(self._choices[event.option_index])
 
 
-def _label(choice: tuple[str, int | None], now: bool) -> Content:
+def _policy_label(choice: tuple[str, int | None], is_current: bool) -> Content:
     kind, steps = choice
     name = kind if steps is None else f"{kind} {steps}"
-    words = "after each proposal" if steps is None else f"after {steps} proposals in a row"
-    mark = "●" if now else " "
-    return Content.assemble((f"{mark} ", "$text-accent"), (name.ljust(12), "bold"), (words, "$foreground 65%"))
+    explanation = "after each proposal" if steps is None else f"after {steps} proposals in a row"
+    mark = "●" if is_current else " "
+    return Content.assemble((f"{mark} ", "$text-accent"), (name.ljust(12), "bold"), (explanation, "$foreground 65%"))
 
 
-_REST = 0.12
+_PREVIEW_DELAY_SECONDS = 0.12
 """Seconds that the cursor rests on a theme before the preview."""
 
 
@@ -97,36 +102,36 @@ class ThemeScreen(Dialog[str]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._before = ""
+        self._former_theme = ""
 
     def compose_body(self) -> Iterable[Widget]:
         """Yield the list, and a sample in the theme's colours."""
         yield SearchList("Search themes")
-        yield Static(_SAMPLE, id="theme-sample", classes="text gap")
+        yield Static(_SAMPLE_CONTENT, id="theme-sample", classes="text gap")
 
     def on_mount(self) -> None:
         """Highlight the theme in force."""
-        self._before = self.app.theme
-        themes = sorted(self.app.available_themes.values(), key=lambda theme: (_rank(theme), theme.name))
+        self._former_theme = self.app.theme
+        themes = sorted(self.app.available_themes.values(), key=lambda theme: (_theme_sort_key(theme), theme.name))
         self.query_one(SearchList).set_choices(
-            [_choice(theme, theme.name == self._before) for theme in themes], self._before
+            [_theme_choice(theme, theme.name == self._former_theme) for theme in themes], self._former_theme
         )
         self.show_status(f"{len(themes)} themes")
 
     @on(SearchList.Highlighted)
     def preview_theme(self, event: SearchList.Highlighted) -> None:
         """Preview the highlighted theme, unless the cursor moves on."""
-        if event.choice is not None and self._before:
-            self._try_on(event.choice.key)
+        if event.choice is not None and self._former_theme:
+            self._apply_after_delay(event.choice.key)
 
     @work(group="try on", exclusive=True, exit_on_error=False, description="try on a theme")
-    async def _try_on(self, name: str) -> None:
+    async def _apply_after_delay(self, name: str) -> None:
         """Apply the theme once the user stops typing: it repaints the whole screen."""
-        await asyncio.sleep(_REST)
+        await asyncio.sleep(_PREVIEW_DELAY_SECONDS)
         while is_handling_input(self.app):
             await wait_until_input_painted(self.app)
         self.app.theme = name
-        self.query_one("#theme-sample", Static).update(_SAMPLE)
+        self.query_one("#theme-sample", Static).update(_SAMPLE_CONTENT)
 
     @on(SearchList.Picked)
     def close_with_theme(self, event: SearchList.Picked) -> None:
@@ -135,13 +140,13 @@ class ThemeScreen(Dialog[str]):
             self.dismiss(event.choice.key)
 
     def action_leave(self) -> None:
-        self.app.theme = self._before
+        self.app.theme = self._former_theme
         self.dismiss(None)
 
 
-_SIGNATURE = (STANDARD_THEME, "signoff-light")
+_STANDARD_THEMES = (STANDARD_THEME, "signoff-light")
 
-_SAMPLE = Content("\n").join(
+_SAMPLE_CONTENT = Content("\n").join(
     [
         Content.assemble(("● model must wait", "bold $text-warning"), "  ", ("1 waiting", "bold $text-accent")),
         Content.assemble(
@@ -153,23 +158,23 @@ _SAMPLE = Content("\n").join(
 )
 
 
-def _rank(theme: Theme) -> tuple[bool, bool, bool]:
+def _theme_sort_key(theme: Theme) -> tuple[bool, bool, bool]:
     """Return the sort key: signoff's themes first, the standard pair before all; themes in terminal colours last."""
-    return (not theme.name.startswith(OWN_THEME_PREFIX), theme.name not in _SIGNATURE, theme.ansi)
+    return (not theme.name.startswith(OWN_THEME_PREFIX), theme.name not in _STANDARD_THEMES, theme.ansi)
 
 
-def _choice(theme: Theme, now: bool) -> Choice:
+def _theme_choice(theme: Theme, is_current: bool) -> Choice:
     kind = "dark" if theme.dark else "light"
     label = Content.assemble(
-        ("● " if now else "  ", "$text-accent"),
+        ("● " if is_current else "  ", "$text-accent"),
         theme.name.ljust(22),
         (kind.ljust(6), "$foreground 65%"),
-        ("terminal's", "$foreground 65%") if theme.ansi else _swatch(theme),
+        ("terminal's", "$foreground 65%") if theme.ansi else _colour_swatch(theme),
     )
     return Choice(theme.name, label, f"{theme.name} {kind}{' terminal' if theme.ansi else ''}")
 
 
-def _swatch(theme: Theme) -> Content:
+def _colour_swatch(theme: Theme) -> Content:
     """Return a few of the theme's colours on its background."""
     palette = theme.to_color_system().generate()
     colours = ("foreground", "primary", "accent", "success", "error")

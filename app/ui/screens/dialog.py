@@ -132,7 +132,7 @@ class Dialog(ModalScreen[Result | None], Generic[Result]):
 
     def __init__(self, *, classes: str | None = None) -> None:
         super().__init__(classes=classes)
-        self._sight = OnScreenClock()
+        self._on_screen_clock = OnScreenClock()
 
     def compose(self) -> ComposeResult:
         with Vertical(id="dialog") as frame:
@@ -150,8 +150,8 @@ class Dialog(ModalScreen[Result | None], Generic[Result]):
 
     def hints_of(self, *keys: str) -> list[KeyHint]:
         """Return the hints of these keys in this order."""
-        known = {key.keys: key.hint for key in self.KEYS}
-        return [known[one] for one in keys]
+        hint_by_keys = {key.keys: key.hint for key in self.KEYS}
+        return [hint_by_keys[name] for name in keys]
 
     def compose_body(self) -> Iterable[Widget]:
         """Yield the widgets between title and keys."""
@@ -159,12 +159,12 @@ class Dialog(ModalScreen[Result | None], Generic[Result]):
 
     def show_status(self, text: str) -> None:
         """Show a short text at the bottom right of the frame, such as a count or progress."""
-        said = escape_unsafe(text, keep="")
-        self.query_one("#dialog").border_subtitle = Content(f" {said} ") if said else Content("")
+        status = escape_unsafe(text, keep="")
+        self.query_one("#dialog").border_subtitle = Content(f" {status} ") if status else Content("")
 
     @on(events.Mount)
-    def _await_picture(self) -> None:
-        self.call_after_refresh(self._sight.mark_painted)
+    def _start_clock_after_paint(self) -> None:
+        self.call_after_refresh(self._on_screen_clock.mark_painted)
 
     def on_key(self, event: events.Key) -> None:
         """Stop a key that was pressed before the dialog was on the screen, and a letter that was read together with
@@ -177,7 +177,7 @@ class Dialog(ModalScreen[Result | None], Generic[Result]):
         is_text = (
             isinstance(event, JoinedKey) and event.is_printable and not isinstance(self.focused, Input | TextArea)
         )
-        if is_text or not self._sight.was_on_screen_at(event.time):
+        if is_text or not self._on_screen_clock.was_on_screen_at(event.time):
             event.stop()
             event.prevent_default()
             self.show_status(
@@ -260,14 +260,14 @@ class ConfirmScreen(Dialog[bool]):
         super().__init__(classes="-small")
         self._heading = heading
         self._question = question
-        self._answers = (KeyHint("y", yes_label), KeyHint("n,escape", no_label))
+        self._answer_hints = (KeyHint("y", yes_label), KeyHint("n,escape", no_label))
 
     def frame_title(self) -> str:
         """Return the heading."""
         return self._heading
 
     def key_hints(self) -> Sequence[KeyHint]:
-        return self._answers
+        return self._answer_hints
 
     def compose_body(self) -> Iterable[Widget]:
         yield Static(Content(escape_unsafe(self._question)), classes="text")

@@ -1,7 +1,7 @@
 """Editors for a proposal before approval: for the text of a file, and for the conflicts of a stale proposal."""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, ClassVar, Protocol, cast
+from typing import ClassVar, Protocol, cast
 
 from textual import on, work
 from textual.content import Content
@@ -17,9 +17,6 @@ from app.text.safe_text import escape_unsafe
 from app.ui.screens.dialog import ConfirmScreen, Dialog, DialogKey
 from widgets.common.key_hints import KeyHint, KeyHints
 from widgets.diff.code_editor import CodeEditor, ConflictEditor
-
-if TYPE_CHECKING:
-    pass
 
 
 class EditorAccess(Protocol):
@@ -69,10 +66,10 @@ class EditScreen(Dialog[bool]):
         super().__init__(classes="-large")
         self._proposal_id = proposal_id
         self._path = path
-        self._text = text
+        self._proposed_text = text
         self._save = save
         self._editor = editor
-        self._line = line
+        self._start_line = line
         self._vim = vim
 
     def frame_title(self) -> str:
@@ -80,10 +77,10 @@ class EditScreen(Dialog[bool]):
 
     def compose_body(self) -> Iterable[Widget]:
         """Yield a warning if the text has deceptive characters, and the editor."""
-        found = find_deceptive_characters(self._text)
-        if found:
+        deceptive_characters = find_deceptive_characters(self._proposed_text)
+        if deceptive_characters:
             yield Static(
-                Content(escape_unsafe(f"This text holds {found}.", keep="")),
+                Content(escape_unsafe(f"This text holds {deceptive_characters}.", keep="")),
                 id="edit-warning",
                 classes="text warning",
             )
@@ -91,20 +88,20 @@ class EditScreen(Dialog[bool]):
 
     def make_editor(self) -> CodeEditor:
         """Return the editor with the text."""
-        return CodeEditor(self._text, self._path)
+        return CodeEditor(self._proposed_text, self._path)
 
     def on_mount(self) -> None:
         """Focus the editor, with the cursor on the given line."""
         editor = self.query_one(CodeEditor)
         editor.focus()
-        editor.move_cursor((min(self._line, editor.document.line_count - 1), 0), center=True)
+        editor.move_cursor((min(self._start_line, editor.document.line_count - 1), 0), center=True)
         if self._vim:
-            editor.use_vim(lambda mode: self._tell_place())
-        self._tell_place()
+            editor.use_vim(lambda mode: self._show_position())
+        self._show_position()
 
     @on(CodeEditor.Changed)
     @on(CodeEditor.SelectionChanged)
-    def _tell_place(self) -> None:
+    def _show_position(self) -> None:
         """Show the cursor's position, and whether there are unsaved changes."""
         mode = self.query_one(CodeEditor).mode
         self.show_status(f"{f'{mode} · ' if mode else ''}{self.status_text()}")
@@ -117,7 +114,7 @@ class EditScreen(Dialog[bool]):
     @property
     def has_changes(self) -> bool:
         """Return whether the text differs from the proposed one."""
-        return self.query_one(CodeEditor).source != self._text
+        return self.query_one(CodeEditor).source != self._proposed_text
 
     @work(group="save", exclusive=True, exit_on_error=False, description="save an edit")
     async def action_save(self) -> None:
@@ -142,14 +139,14 @@ class EditScreen(Dialog[bool]):
 
     async def edit_externally(self) -> None:
         """Let the user edit the text in their editor, and show the result."""
-        area = self.query_one(CodeEditor)
+        code_editor = self.query_one(CodeEditor)
         try:
-            text = await self._editor.edit(area.source, name=self._path)
+            text = await self._editor.edit(code_editor.source, name=self._path)
         except EditorFailed as error:
             self.notify(str(error), severity="warning", markup=False)
             return
-        if text != area.source:
-            area.source = text
+        if text != code_editor.source:
+            code_editor.source = text
 
     def action_leave(self) -> None:
         """Close, after a question if changes would be lost; Vim handles Escape first."""
@@ -159,13 +156,13 @@ class EditScreen(Dialog[bool]):
             self.dismiss(False)
             return
 
-        def answered(yes: bool | None) -> None:
+        def close_if_confirmed(yes: bool | None) -> None:
             if yes:
                 self.dismiss(False)
 
         question = f"Your changes to {self._path} would be lost; the proposal stays as it was."
         self.app.push_screen(
-            ConfirmScreen("Leave without saving?", question, "drop my changes", "go on editing"), answered
+            ConfirmScreen("Leave without saving?", question, "drop my changes", "go on editing"), close_if_confirmed
         )
 
 
@@ -222,31 +219,31 @@ class ConflictScreen(EditScreen):
 
         super().__init__(conflict.proposal, conflict.path, conflict.text_with_choices(), save_text, editor, vim=vim)
         self._conflict = conflict
-        self._save_answer = save
-        self._again = reload
-        self._unsaved = unsaved
-        self._side: ConflictSide | None = None
+        self._save_resolution = save
+        self._reload = reload
+        self._unsaved_text = unsaved
+        self._chosen_side: ConflictSide | None = None
         """The chosen side, if one side is taken as a whole."""
 
     @property
-    def _area(self) -> ConflictEditor:
+    def _conflict_editor(self) -> ConflictEditor:
         return cast(ConflictEditor, self.query_one(CodeEditor))
 
     @property
-    def _types(self) -> bool:
+    def _is_typing(self) -> bool:
         """Return whether keys type into the text."""
-        return not self._area.read_only
+        return not self._conflict_editor.read_only
 
     def frame_title(self) -> str:
         return f"Resolve {self._proposal_id} · {self._path}"
 
     def key_hints(self) -> Sequence[KeyHint]:
         """Return the hints for the current mode."""
-        return self._hints(types=False)
+        return self._mode_hints(types=False)
 
     def compose_body(self) -> Iterable[Widget]:
         """Yield the reason why the proposal is stale, and the editor."""
-        yield Static(self._why(), id="resolve-why", classes="text")
+        yield Static(self._conflict_reason(), id="resolve-why", classes="text")
         yield from super().compose_body()
 
     def make_editor(self) -> CodeEditor:
@@ -254,70 +251,70 @@ class ConflictScreen(EditScreen):
         return ConflictEditor(self._conflict)
 
     def on_mount(self) -> None:
-        self.call_after_refresh(self._show_first)
+        self.call_after_refresh(self._show_first_conflict)
 
     @property
     def has_changes(self) -> bool:
         """Return whether the user has chosen a side or edited the text."""
-        return self._side is not None or self._unsaved is not None or super().has_changes
+        return self._chosen_side is not None or self._unsaved_text is not None or super().has_changes
 
     def status_text(self) -> str:
         """Return how many conflicts are open, or which side was taken."""
         if self._conflict.whole:
             labels = self._conflict.labels
-            taken = {ConflictSide.DISK: labels.disk, ConflictSide.PROPOSED: labels.proposed}
-            return f"taken: {taken[self._side]}" if self._side else "one side is taken as a whole"
-        blocks, here = self._area.blocks, self._area.current_block
-        if here is None:
-            words = "no conflict left, not saved yet"
+            side_labels = {ConflictSide.DISK: labels.disk, ConflictSide.PROPOSED: labels.proposed}
+            return f"taken: {side_labels[self._chosen_side]}" if self._chosen_side else "one side is taken as a whole"
+        blocks, current_block = self._conflict_editor.blocks, self._conflict_editor.current_block
+        if current_block is None:
+            state_text = "no conflict left, not saved yet"
         elif len(blocks) == 1:
-            words = "1 conflict open"
+            state_text = "1 conflict open"
         else:
-            words = f"conflict {blocks.index(here) + 1} of {len(blocks)} open"
-        return f"editing by hand · {words}" if self._types else words
+            state_text = f"conflict {blocks.index(current_block) + 1} of {len(blocks)} open"
+        return f"editing by hand · {state_text}" if self._is_typing else state_text
 
     def action_choose(self, name: str) -> None:
         """Take a side for the conflict at the cursor, or for the whole file."""
-        self._notice()
+        self._show_notice()
         side = ConflictSide(name)
         if not self._conflict.whole:
-            if not self._area.resolve_current_conflict(side):
+            if not self._conflict_editor.resolve_current_conflict(side):
                 self.show_status("no conflict left")
             return
         if side is ConflictSide.BOTH:
             self.show_status("not both: one side is taken as a whole")
             return
-        self._side = side
+        self._chosen_side = side
         (region,) = self._conflict.regions
-        self._area.source = "\n".join(region.lines(side))
-        self._tell_place()
+        self._conflict_editor.source = "\n".join(region.lines(side))
+        self._show_position()
 
     def action_take_back(self) -> None:
         """Undo the last choice or edit."""
         if self._conflict.whole:
-            self._side = None
-            self._area.source = self._conflict.text_with_choices()
+            self._chosen_side = None
+            self._conflict_editor.source = self._conflict.text_with_choices()
         else:
-            self._area.undo()
-        self._tell_place()
+            self._conflict_editor.undo()
+        self._show_position()
 
     def action_step(self, by: int) -> None:
-        self._notice()
-        self._area.go_to_conflict(by)
+        self._show_notice()
+        self._conflict_editor.go_to_conflict(by)
 
     def action_type(self) -> None:
         """Let keys type into the text."""
         if self._conflict.whole:
             self.show_status("take one side; once saved, it can be edited")
             return
-        self._notice()
+        self._show_notice()
         self._set_typing(types=True)
 
     def action_leave(self) -> None:
         """Return from typing to choosing; from choosing close the screen, after a question if work would be lost."""
-        if self._types and not self._area.handle_escape():
+        if self._is_typing and not self._conflict_editor.handle_escape():
             self._set_typing(types=False)
-        elif not self._types:
+        elif not self._is_typing:
             super().action_leave()
 
     @work(group="external", exclusive=True, exit_on_error=False, description="external editor")
@@ -334,83 +331,85 @@ class ConflictScreen(EditScreen):
         from app.proposals.values.proposal_errors import ChangedSinceShown, ProposalError
         from app.storage import StorageError
 
-        answer = self._answer()
-        if answer is None:
+        resolution = self._find_resolution()
+        if resolution is None:
             return
         try:
             try:
-                await self._save_answer(answer, self._conflict.disk)
+                await self._save_resolution(resolution, self._conflict.disk)
             except ChangedSinceShown as error:
-                await self._begin_again(str(error))
+                await self._show_new_conflict(str(error))
                 return
         except (ProposalError, StorageError) as error:
             self.notify(str(error), severity="warning", markup=False)
             return
         self.dismiss(True)
 
-    def _answer(self) -> Resolution | None:
+    def _find_resolution(self) -> Resolution | None:
         """Return the user's resolution; None, with a message, if it is not complete."""
         if self._conflict.whole:
-            if self._side is None:
-                self._notice("Not saved: take one side first.")
-            if self._side is ConflictSide.PROPOSED and self._unsaved is not None:
-                return self._unsaved.text
-            return self._side
-        text = self._area.source
-        if blocks := self._area.blocks:
-            self._area.show_block(blocks[0])
-            self._notice(f"Not saved: {format_count(len(blocks), 'conflict')} still open.")
+            if self._chosen_side is None:
+                self._show_notice("Not saved: take one side first.")
+            if self._chosen_side is ConflictSide.PROPOSED and self._unsaved_text is not None:
+                return self._unsaved_text.text
+            return self._chosen_side
+        text = self._conflict_editor.source
+        if blocks := self._conflict_editor.blocks:
+            self._conflict_editor.show_block(blocks[0])
+            self._show_notice(f"Not saved: {format_count(len(blocks), 'conflict')} still open.")
             return None
         if (line := self._conflict.find_stray_marker(text)) >= 0:
-            self._area.move_cursor((line, 0), center=True)
-            self._notice(f"Not saved: line {line + 1} is still a marker of a conflict.")
+            self._conflict_editor.move_cursor((line, 0), center=True)
+            self._show_notice(f"Not saved: line {line + 1} is still a marker of a conflict.")
             return None
         return text
 
-    async def _begin_again(self, why: str) -> None:
+    async def _show_new_conflict(self, why: str) -> None:
         """Show the conflict with the file's new content; the user's text is merged in."""
-        unsaved = self._unsaved
+        unsaved = self._unsaved_text
         if not self._conflict.whole:
-            unsaved = UnsavedText(self._area.source, self._conflict.disk_text)
-        conflict = await self._again(unsaved)
-        self._conflict, self._unsaved, self._side = conflict, unsaved, None
-        self._text = conflict.text_with_choices()
+            unsaved = UnsavedText(self._conflict_editor.source, self._conflict.disk_text)
+        conflict = await self._reload(unsaved)
+        self._conflict, self._unsaved_text, self._chosen_side = conflict, unsaved, None
+        self._proposed_text = conflict.text_with_choices()
         self._set_typing(types=False)
-        self._area.show_conflict(conflict)
-        self._show_first()
+        self._conflict_editor.show_conflict(conflict)
+        self._show_first_conflict()
         if not unsaved:
-            more = "Choose again."
+            advice = "Choose again."
         elif conflict.regions:
-            more = f"Your text is kept; {format_count(len(conflict.regions), 'new conflict')}."
+            advice = f"Your text is kept; {format_count(len(conflict.regions), 'new conflict')}."
         else:
-            more = "Your text is kept and fits: look at it, then save again."
-        self._notice(f"{why} {more}")
+            advice = "Your text is kept and fits: look at it, then save again."
+        self._show_notice(f"{why} {advice}")
 
-    def _show_first(self) -> None:
-        self._area.show_block(next(iter(self._area.blocks), None))
-        self._tell_place()
+    def _show_first_conflict(self) -> None:
+        self._conflict_editor.show_block(next(iter(self._conflict_editor.blocks), None))
+        self._show_position()
 
     def _set_typing(self, *, types: bool) -> None:
-        self._area.read_only = not types
-        self._area.highlight_cursor_line = types
+        self._conflict_editor.read_only = not types
+        self._conflict_editor.highlight_cursor_line = types
         hints = self.query_one(KeyHints)
-        hints.hints = tuple(self._hints(types=types))
+        hints.hints = tuple(self._mode_hints(types=types))
         hints.refresh(layout=True)
-        self._tell_place()
+        self._show_position()
 
-    def _notice(self, text: str = "") -> None:
+    def _show_notice(self, text: str = "") -> None:
         """Show a notice in place of the reason for the conflict; if empty, show the reason."""
-        self.query_one("#resolve-why", Static).update(Content(escape_unsafe(text, keep="")) if text else self._why())
+        self.query_one("#resolve-why", Static).update(
+            Content(escape_unsafe(text, keep="")) if text else self._conflict_reason()
+        )
 
-    def _why(self) -> Content:
+    def _conflict_reason(self) -> Content:
         conflict = self._conflict
-        why, regions = conflict.reason, len(conflict.regions)
+        reason, regions = conflict.reason, len(conflict.regions)
         if regions and not conflict.whole:
-            why = f"Changed in {format_count(regions, 'place')} that {self._proposal_id} changes too"
-        more = f"; {format_count(conflict.others, 'more file')}" if conflict.others else ""
-        return Content(escape_unsafe(f"{why}{more}", keep=""))
+            reason = f"Changed in {format_count(regions, 'place')} that {self._proposal_id} changes too"
+        other_files = f"; {format_count(conflict.others, 'more file')}" if conflict.others else ""
+        return Content(escape_unsafe(f"{reason}{other_files}", keep=""))
 
-    def _hints(self, *, types: bool) -> Sequence[KeyHint]:
+    def _mode_hints(self, *, types: bool) -> Sequence[KeyHint]:
         if types:
             return [*self.hints_of("ctrl+s"), KeyHint("escape", "back to choosing")]
         if self._conflict.whole:

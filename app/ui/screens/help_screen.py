@@ -29,17 +29,17 @@ _SCOPE_TITLES: tuple[tuple[Scope, str], ...] = (
 )
 """The order of the groups: those that users look for most come first."""
 
-_IN_SHORT = """\
+_SUMMARY = """\
 The model proposes, you sign off: nothing on disk changes before you approve it.
 Write in the composer. What the model wants to change appears beside it: F3 goes to the diff, F4 to the approvals. \
 There y writes it, n discards it, and r sends it back with your words. What you type in the composer never decides."""
 
-_WIDEST = 164
-_TWO_COLUMNS = 132
-_GUTTER = 4
-_KEYS = 21
-_USAGE = 30
-_FRAME = 7
+_MAX_WIDTH = 164
+_MIN_WIDTH_FOR_TWO_COLUMNS = 132
+_GUTTER_WIDTH = 4
+_KEYS_WIDTH = 21
+_USAGE_WIDTH = 30
+_FRAME_WIDTH = 7
 """Columns of border, padding and scrollbar."""
 
 
@@ -61,11 +61,11 @@ class HelpScreen(Dialog[None]):
 
     DEFAULT_CSS = f"""
     HelpScreen {{
-        & > #dialog {{ width: {_WIDEST}; height: 60; }}
+        & > #dialog {{ width: {_MAX_WIDTH}; height: 60; }}
         #help-text {{ padding: 0 1; height: 1fr; margin-top: 1; scrollbar-gutter: stable; }}
         #help-text Static {{ height: auto; width: 1fr; }}
         #help-columns {{ height: auto; }}
-        #help-right {{ margin-left: {_GUTTER}; }}
+        #help-right {{ margin-left: {_GUTTER_WIDTH}; }}
         .-one-column #help-right {{ display: none; }}
         #help-short {{ margin-bottom: 1; }}
     }}
@@ -74,12 +74,12 @@ class HelpScreen(Dialog[None]):
     def __init__(self, keymap: Mapping[str, str], custom_commands: CommandCatalogue) -> None:
         super().__init__()
         self._keymap = keymap
-        self._own = custom_commands
+        self._custom_commands = custom_commands
 
     def compose_body(self) -> Iterable[Widget]:
         yield Input(placeholder="Search keys and commands")
         with VerticalScroll(id="help-text", can_focus=False):
-            yield Static(_IN_SHORT, id="help-short", markup=False)
+            yield Static(_SUMMARY, id="help-short", markup=False)
             with Horizontal(id="help-columns"):
                 yield Static(id="help-left")
                 yield Static(id="help-right")
@@ -91,12 +91,12 @@ class HelpScreen(Dialog[None]):
     @on(Input.Changed)
     def search(self, event: Input.Changed) -> None:
         """Show the matching entries."""
-        self._show(event.value, self.app.size.width)
+        self._show_entries(event.value, self.app.size.width)
         self.query_one("#help-text", VerticalScroll).scroll_home(animate=False)
 
     def on_resize(self, event: events.Resize) -> None:
         """Fit the columns to the width."""
-        self._show(self.query_one(Input).value, event.size.width)
+        self._show_entries(self.query_one(Input).value, event.size.width)
 
     def on_key(self, event: events.Key) -> None:
         """Scroll the text while the search field has the focus."""
@@ -106,18 +106,20 @@ class HelpScreen(Dialog[None]):
             event.stop()
             scroll.scroll_relative(y=steps[event.key], animate=False)
 
-    def _show(self, query: str, terminal_width: int) -> None:
+    def _show_entries(self, query: str, terminal_width: int) -> None:
         words = query.casefold().split()
-        width = max(30, min(_WIDEST, terminal_width) - _FRAME)
-        two = terminal_width >= _TWO_COLUMNS and not words
-        left, right = _parted(self._groups(words, (width - _GUTTER) // 2 if two else width), two)
-        nothing = Content.styled("Nothing matches.", "$foreground 65%")
-        self.query_one("#dialog").set_class(not two, "-one-column")
+        width = max(30, min(_MAX_WIDTH, terminal_width) - _FRAME_WIDTH)
+        has_two_columns = terminal_width >= _MIN_WIDTH_FOR_TWO_COLUMNS and not words
+        left, right = _split_into_columns(
+            self._matching_groups(words, (width - _GUTTER_WIDTH) // 2 if has_two_columns else width), has_two_columns
+        )
+        no_match = Content.styled("Nothing matches.", "$foreground 65%")
+        self.query_one("#dialog").set_class(not has_two_columns, "-one-column")
         self.query_one("#help-short").display = not words
-        self.query_one("#help-left", Static).update(_joined(left) if left else nothing)
-        self.query_one("#help-right", Static).update(_joined(right))
+        self.query_one("#help-left", Static).update(_join_groups(left) if left else no_match)
+        self.query_one("#help-right", Static).update(_join_groups(right))
 
-    def _groups(self, words: Sequence[str], width: int) -> list[list[Content]]:
+    def _matching_groups(self, words: Sequence[str], width: int) -> list[list[Content]]:
         """Return the lines of each group with matching entries."""
         groups = [
             (
@@ -125,60 +127,68 @@ class HelpScreen(Dialog[None]):
                 [
                     line
                     for action in actions_in_scope(scope)
-                    if self._fits(action, words)
-                    for line in self._row(action, width)
+                    if self._matches_query(action, words)
+                    for line in self._action_lines(action, width)
                 ],
             )
             for scope, title in _SCOPE_TITLES
         ]
-        commands = [action for action in ACTIONS if action.command and self._fits(action, words)]
+        commands = [action for action in ACTIONS if action.command and self._matches_query(action, words)]
         rows = [
-            line for action in commands for line in _columns(slash_command_usage(action), action.help, width, _USAGE)
+            line
+            for action in commands
+            for line in _entry_lines(slash_command_usage(action), action.help, width, _USAGE_WIDTH)
         ]
         groups.append(("Commands, in the composer or by name in the palette", rows))
-        groups.append(("Your own commands", [line for row in self._own_rows(words, width) for line in row]))
+        groups.append(
+            ("Your own commands", [line for row in self._custom_command_entries(words, width) for line in row])
+        )
         return [[Content.styled(title, "bold $text-primary"), *lines] for title, lines in groups if lines]
 
-    def _own_rows(self, words: Sequence[str], width: int) -> Iterator[list[Content]]:
-        for command in self._own.commands.values():
+    def _custom_command_entries(self, words: Sequence[str], width: int) -> Iterator[list[Content]]:
+        for command in self._custom_commands.commands.values():
             text = f"/{command.name} {command.summary} {command.path}".casefold()
             if all(word in text for word in words):
-                told = f"{command.description} ({escape_unsafe(command.path, keep='')})"
-                yield _columns(f"/{command.name} {command.argument}".rstrip(), told, width, _USAGE)
+                help_text = f"{command.description} ({escape_unsafe(command.path, keep='')})"
+                yield _entry_lines(f"/{command.name} {command.argument}".rstrip(), help_text, width, _USAGE_WIDTH)
         if not words:
-            for problem in self._own.all_problems():
+            for problem in self._custom_commands.all_problems():
                 yield [Content.styled(line, "$text-warning") for line in wrap(problem, width)]
 
-    def _fits(self, action: Action, words: Iterable[str]) -> bool:
+    def _matches_query(self, action: Action, words: Iterable[str]) -> bool:
         keys = " ".join(key_name(key) for key in effective_keys(action, self._keymap))
         text = f"{action.id} {action.title} {action.help} {keys} /{action.command}".casefold()
         return all(word in text for word in words)
 
-    def _row(self, action: Action, width: int) -> list[Content]:
+    def _action_lines(self, action: Action, width: int) -> list[Content]:
         keys = effective_keys(action, self._keymap)
         if not keys:
             return []
         names = "  ".join(key_name(key) for key in keys)
-        return _columns(names, action.help or action.title, width, _KEYS, moved=action.id in self._keymap)
+        return _entry_lines(names, action.help or action.title, width, _KEYS_WIDTH, moved=action.id in self._keymap)
 
 
-def _parted(groups: list[list[Content]], two: bool) -> tuple[list[list[Content]], list[list[Content]]]:
+def _split_into_columns(
+    groups: list[list[Content]], has_two_columns: bool
+) -> tuple[list[list[Content]], list[list[Content]]]:
     """Split the groups into two columns of about the same height, or return all in one."""
-    if not two:
+    if not has_two_columns:
         return groups, []
     heights = [len(group) + 1 for group in groups]
-    cut = min(range(1, len(groups) + 1), key=lambda at: abs(sum(heights[:at]) - sum(heights[at:])))
-    return groups[:cut], groups[cut:]
+    first_in_right = min(
+        range(1, len(groups) + 1), key=lambda index: abs(sum(heights[:index]) - sum(heights[index:]))
+    )
+    return groups[:first_in_right], groups[first_in_right:]
 
 
-def _joined(groups: Iterable[list[Content]]) -> Content:
+def _join_groups(groups: Iterable[list[Content]]) -> Content:
     return Content("\n\n").join([Content("\n").join(lines) for lines in groups])
 
 
-def _columns(left: str, right: str, width: int, indent: int, *, moved: bool = False) -> list[Content]:
+def _entry_lines(left: str, right: str, width: int, indent: int, *, moved: bool = False) -> list[Content]:
     """Return the lines of a two-column entry; the right column is wrapped."""
     if width < 2 * indent:
-        indent = min(indent, _KEYS)
+        indent = min(indent, _KEYS_WIDTH)
     lines: list[str] = [""]
     for word in right.split():
         if lines[-1] and len(lines[-1]) + len(word) + 1 > width - indent:

@@ -54,10 +54,10 @@ def current_model_settings(
         model: The model, as in the endpoint's list.
     """
     settings = settings.model_copy(update={"model": model.id})
-    origins = _Origins(runtime, settings)
-    known = _Known(runtime, settings, model)
+    origins = _ConfiguredOrigins(runtime, settings)
+    unconfigured = _UnconfiguredValues(runtime, settings, model)
     effective = settings.with_model_tables
-    general = {
+    for_all_models = {
         ("reasoning_effort",): settings.reasoning_effort if settings.reasoning_effort != "off" else None,
         ("context_window",): settings.context_window,
         ("wire",): settings.wire if settings.wire != "auto" else None,
@@ -73,19 +73,19 @@ def current_model_settings(
         ("request",): effective.request,
         IMAGES_SETTING_PATH: effective.profile.get(IMAGES_SETTING_PATH[-1]),
     }
-    found: dict[tuple[str, ...], ModelSetting] = {}
+    settings_by_path: dict[tuple[str, ...], ModelSetting] = {}
     for path, value in in_force.items():
-        own = _inside(origins.file, ("models", model.id, *path))
-        if said := origins.of_table(path):
-            found[path] = ModelSetting(value, said, own)
-        elif general[path] is not None:
-            found[path] = ModelSetting(value, origins.of_general(path, value), own)
+        own_value = _get_nested(origins.file, ("models", model.id, *path))
+        if table_origin := origins.of_table(path):
+            settings_by_path[path] = ModelSetting(value, table_origin, own_value)
+        elif for_all_models[path] is not None:
+            settings_by_path[path] = ModelSetting(value, origins.of_general(path, value), own_value)
         else:
-            found[path] = ModelSetting(*known.of(path), own)
-    return found
+            settings_by_path[path] = ModelSetting(*unconfigured.of(path), own_value)
+    return settings_by_path
 
 
-class _Origins:
+class _ConfiguredOrigins:
     """Finds where the user or the workspace configures a setting."""
 
     def __init__(self, runtime: OpenWorkspace, settings: Settings) -> None:
@@ -100,31 +100,31 @@ class _Origins:
         """Return the file in which a table for this model has the setting; empty if none does."""
         tables = {name: table.model_dump(exclude_unset=True) for name, table in self._settings.models.items()}
         for name in matching_patterns(self._settings.model, tables):
-            if _inside(tables[name], path) is None:
+            if _get_nested(tables[name], path) is None:
                 continue
-            whose = "yours" if _inside(self.file, ("models", name, *path)) is not None else WORKSPACE_FILE
-            return f"{whose}, for {'this model' if name == self._settings.model else name}"
+            owner = "yours" if _get_nested(self.file, ("models", name, *path)) is not None else WORKSPACE_FILE
+            return f"{owner}, for {'this model' if name == self._settings.model else name}"
         return ""
 
     def of_general(self, path: Sequence[str], value: Any) -> str:
         """Return the origin of a setting that applies to all models."""
         origin = self._runtime.setting_origin(path[0])
-        same = _inside(self.file, path) == value or path[0] in ("price", "request")
+        is_in_user_file = _get_nested(self.file, path) == value or path[0] in ("price", "request")
         if origin == self._runtime.dirs.config_file.name:
-            return "yours, for all models" if same else "yours, in this session"
+            return "yours, for all models" if is_in_user_file else "yours, in this session"
         return f"from {origin}" if origin else "yours, in this session"
 
 
-class _Known:
+class _UnconfiguredValues:
     """Values of settings that are not configured: learned, listed by the server, or built in."""
 
     def __init__(self, runtime: OpenWorkspace, settings: Settings, model: ListedModel) -> None:
         address = parse_address(find_base_url(settings)).url
-        self._seed = seed_profile(address, model.id)
-        self._beliefs: dict[str, LearnedField] = {
-            belief.field: belief for belief in read_valid_fields(ProfileStore(runtime.sessions), address, model.id)
+        self._built_in_profile = seed_profile(address, model.id)
+        self._learned_fields: dict[str, LearnedField] = {
+            learned.field: learned for learned in read_valid_fields(ProfileStore(runtime.sessions), address, model.id)
         }
-        self._listed = {
+        self._listed_values = {
             "context_window": model.context_window,
             "price": model.price,
             "images_supported": model.takes_images,
@@ -133,17 +133,17 @@ class _Known:
     def of(self, path: Sequence[str]) -> tuple[Any, str]:
         """Return the value and its origin; (None, "") if unknown."""
         field = path[-1]
-        listed = self._listed.get(field)
-        if (belief := self._beliefs.get(field)) is not None:
-            value = PriceTable.model_validate(belief.value) if field == "price" and belief.value else belief.value
+        listed = self._listed_values.get(field)
+        if (learned := self._learned_fields.get(field)) is not None:
+            value = PriceTable.model_validate(learned.value) if field == "price" and learned.value else learned.value
             return value, "the server's list" if value == listed else "learned of the server"
         if listed is not None:
             return listed, "the server's list"
-        value = "off" if field == "reasoning_effort" else getattr(self._seed, field, None)
+        value = "off" if field == "reasoning_effort" else getattr(self._built_in_profile, field, None)
         return value, "built in" if value is not None else ""
 
 
-def _inside(table: Any, path: Sequence[str]) -> Any:
+def _get_nested(table: Any, path: Sequence[str]) -> Any:
     """Return the value at a path of nested tables; None if it is missing."""
     for key in path:
         table = table.get(key) if isinstance(table, dict) else None
@@ -172,7 +172,7 @@ MODEL_SETTING_ROWS = (
     ModelSettingRow(IMAGES_SETTING_PATH, "Takes images", "whether they are sent", "choice", (True, False)),
     ModelSettingRow(("request",), "Request fields", "as in TOML: temperature = 0.2, top_p = 0.9", "table"),
 )
-_TITLE, _ORIGIN, _FRAME = 18, 22, 6
+_TITLE_WIDTH, _ORIGIN_WIDTH, _FRAME_WIDTH = 18, 22, 6
 """Columns that a row needs beside the value."""
 
 
@@ -208,93 +208,95 @@ class ModelSettingsScreen(ValuesDialog):
     ) -> None:
         super().__init__(preferences, runtime)
         self._model = model
-        self._renew = reconnect
-        self._facts: Mapping[tuple[str, ...], ModelSetting] = {}
-        self._explained = MODEL_SETTING_ROWS[0]
+        self._reconnect = reconnect
+        self._values_by_path: Mapping[tuple[str, ...], ModelSetting] = {}
+        self._explained_row = MODEL_SETTING_ROWS[0]
 
     def frame_title(self) -> str:
         return f"Settings of {self._model.id}"
 
     def draw_list(self) -> None:
         """Draw the list again; the cursor stays on its row."""
-        self._facts = current_model_settings(self._runtime, self._preferences.settings, self._model)
+        self._values_by_path = current_model_settings(self._runtime, self._preferences.settings, self._model)
         options = self.query_one(OptionList)
-        at = options.highlighted
+        highlighted = options.highlighted
         options.clear_options()
-        options.add_options([Option(self._line(row, self._facts[row.path])) for row in MODEL_SETTING_ROWS])
-        options.highlighted = at or 0
+        options.add_options(
+            [Option(self._row_content(row, self._values_by_path[row.path])) for row in MODEL_SETTING_ROWS]
+        )
+        options.highlighted = highlighted or 0
 
-    def _line(self, row: ModelSettingRow, fact: ModelSetting) -> Content:
-        width = max(12, min(self.app.size.width, 84) - _FRAME - _TITLE - _ORIGIN)
-        value = escape_unsafe(_shown(fact.value), keep="")
+    def _row_content(self, row: ModelSettingRow, setting: ModelSetting) -> Content:
+        width = max(12, min(self.app.size.width, 84) - _FRAME_WIDTH - _TITLE_WIDTH - _ORIGIN_WIDTH)
+        value = escape_unsafe(_format_value(setting.value), keep="")
         value = value if len(value) < width else value[: width - 2] + "…"
         return Content.assemble(
-            f"{row.title:<{_TITLE}}",
-            (f"{value:<{width}}", "bold $text-accent" if fact.own_value is not None else ""),
-            (escape_unsafe(fact.origin, keep=""), "$foreground 65%"),
+            f"{row.title:<{_TITLE_WIDTH}}",
+            (f"{value:<{width}}", "bold $text-accent" if setting.own_value is not None else ""),
+            (escape_unsafe(setting.origin, keep=""), "$foreground 65%"),
         )
 
     @property
-    def _row(self) -> ModelSettingRow:
+    def _current_row(self) -> ModelSettingRow:
         return MODEL_SETTING_ROWS[self.query_one(OptionList).highlighted or 0]
 
     @on(OptionList.OptionHighlighted)
     def show_explanation(self, event: OptionList.OptionHighlighted) -> None:
         """Explain the setting under the cursor."""
         event.stop()
-        row = self._row
+        row = self._current_row
         # Redrawing the list highlights the same row again: keep the message about the change then.
-        if row is not self._explained and self.query_one(OptionList).has_focus:
-            self._explained = row
+        if row is not self._explained_row and self.query_one(OptionList).has_focus:
+            self._explained_row = row
             self.show_message(f"{row.title}: {row.help}")
 
     @on(OptionList.OptionSelected)
     def open_setting(self, event: OptionList.OptionSelected) -> None:
         """Change the setting under the cursor."""
         event.stop()
-        row, fact = self._row, self._facts[self._row.path]
+        row, setting = self._current_row, self._values_by_path[self._current_row.path]
         if row.kind == "choice":
             self.action_turn(1)
             return
         # For request fields, show only the model's own: those for all models are not changed here.
-        begun = fact.own_value if row.path == ("request",) else fact.value
-        text = "" if begun is None else _shown(begun)
+        start_value = setting.own_value if row.path == ("request",) else setting.value
+        text = "" if start_value is None else _format_value(start_value)
         keys = "Enter saves · Esc cancels · empty unsets it for this model"
         self.open_field(text, f"{row.title}: {row.help}", keys)
 
     def action_turn(self, step: int) -> None:
         """Change the setting to its next value, or to the previous one if `step` is -1."""
-        row = self._row
+        row = self._current_row
         if self.is_field_open or row.kind != "choice":
             return
-        value = self._facts[row.path].value
-        at = row.choices.index(value) + step if value in row.choices else (0 if step > 0 else -1)
-        self._change(row, row.choices[at % len(row.choices)])
+        value = self._values_by_path[row.path].value
+        index = row.choices.index(value) + step if value in row.choices else (0 if step > 0 else -1)
+        self._save_and_apply(row, row.choices[index % len(row.choices)])
 
     def action_take_back(self) -> None:
         """Remove the model's own setting."""
         if self.is_field_open:
             return
-        row, fact = self._row, self._facts[self._row.path]
-        if fact.own_value is None:
+        row, setting = self._current_row, self._values_by_path[self._current_row.path]
+        if setting.own_value is None:
             self.show_message(f"{row.title}: not set for this model.", problem=True)
         else:
-            self._change(row, None)
+            self._save_and_apply(row, None)
 
     @on(Input.Submitted, "#setting-field")
     def save_value(self, event: Input.Submitted) -> None:
         """Save the entered value."""
         event.stop()
-        row, text = self._row, event.value.strip()
+        row, text = self._current_row, event.value.strip()
         try:
-            value = _read(row, text) if text else None
+            value = _parse_value(row, text) if text else None
         except ValueError as error:
             self.show_message(str(error), problem=True)
             return
-        if self._change(row, value):
+        if self._save_and_apply(row, value):
             self.close_field()
 
-    def _change(self, row: ModelSettingRow, value: Any) -> bool:
+    def _save_and_apply(self, row: ModelSettingRow, value: Any) -> bool:
         if is_pattern(self._model.id):
             self.show_message(
                 "In the name of a table * and ? stand for other letters: set it for all models.", problem=True
@@ -308,16 +310,16 @@ class ModelSettingsScreen(ValuesDialog):
         self.draw_list()
         settings = self._preferences.settings
         if settings.model == self._model.id:
-            self._renew(settings)
-        fact = self._facts[row.path]
+            self._reconnect(settings)
+        setting = self._values_by_path[row.path]
         if value is None:
             self.show_message(f"{row.title}: no longer set for this model. Saved.")
         else:
-            self.show_message(f"{row.title}: {_shown(fact.value)}. Saved.")
+            self.show_message(f"{row.title}: {_format_value(setting.value)}. Saved.")
         return True
 
 
-def _read(row: ModelSettingRow, text: str) -> Any:
+def _parse_value(row: ModelSettingRow, text: str) -> Any:
     """Return the value of an entered text. Raises ValueError with a message that shows the format."""
     if row.kind == "number":
         if not (text.isascii() and text.isdigit()):
@@ -332,7 +334,7 @@ def _read(row: ModelSettingRow, text: str) -> Any:
     return table
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     """Return a value as in the configuration file, a table without its braces."""
     if value in (None, {}):
         return "–"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from widgets.review.review import ReviewPane
 
 
-_SIGNS = {
+_STATE_SIGNS = {
     CheckState.PASSED: "✓",
     CheckState.BROKEN: "!",
     CheckState.RUNNING: "▸",
@@ -69,9 +69,9 @@ class ChecksScreen(Dialog[None]):
     def action_next(self) -> None:
         """Go to the next check; after the last one, to the first."""
         view = self.query_one(TextView)
-        heads = [number for number, line in enumerate(self._lines) if line.mark]
-        following = [number for number in heads if number > view.first_line]
-        view.go_to_line(following[0] if following and not view.is_at_end else heads[0])
+        headings = [number for number, line in enumerate(self._lines) if line.mark]
+        following = [number for number in headings if number > view.first_line]
+        view.go_to_line(following[0] if following and not view.is_at_end else headings[0])
 
     def action_copy(self) -> None:
         """Copy the whole output."""
@@ -83,13 +83,13 @@ def check_output_lines(checks: ProposalChecks) -> Iterator[TextLine]:
     """Yield the lines of the screen."""
     for result in sorted(checks.results, key=lambda one: (not one.has_new_failure, one.outcome is None)):
         yield TextLine(
-            ((f"{result.name} {_SIGNS.get(result.state, '✗')} {result.summary}", "heading"),), mark="program"
+            ((f"{result.name} {_STATE_SIGNS.get(result.state, '✗')} {result.summary}", "heading"),), mark="program"
         )
-        yield from _printed(result)
+        yield from _result_lines(result)
         yield TextLine((("", ""),))
 
 
-def _printed(result: CheckResult) -> Iterator[TextLine]:
+def _result_lines(result: CheckResult) -> Iterator[TextLine]:
     outcome = result.outcome
     if outcome is None:
         yield TextLine((("not run", "quiet"),))
@@ -154,13 +154,13 @@ class ExternalDiffScreen(Dialog[None]):
     def __init__(self, name: str, paths: Sequence[str], at: int, run: RunDiffProgram) -> None:
         """Open with file number `at` of `paths`; `name` is the title of the frame."""
         super().__init__(classes="-large")
-        self._about = name
+        self._heading = name
         self._paths = paths
-        self._at = at
-        self._run = run
+        self._file_index = at
+        self._run_program = run
 
     def frame_title(self) -> str:
-        return self._about
+        return self._heading
 
     def compose_body(self) -> Iterable[Widget]:
         """Yield the text and the search field."""
@@ -169,38 +169,38 @@ class ExternalDiffScreen(Dialog[None]):
 
     def on_mount(self) -> None:
         self.query_one(TextView).focus()
-        self.call_after_refresh(self._load)
+        self.call_after_refresh(self._load_diff)
 
     @work(group="load", exclusive=True, exit_on_error=False, description="run the diff program")
-    async def _load(self) -> None:
-        view, path = self.query_one(TextView), self._paths[self._at]
-        place = f"{path} · file {self._at + 1} of {len(self._paths)}" if len(self._paths) > 1 else path
-        self.show_status(f"{place} …")
-        printed = await self._run(path, max(20, view.size.width - 3))
-        lines = await asyncio.to_thread(parse_coloured_text, printed.output)
-        if not printed.output.strip():
-            lines = [] if printed.problem else [TextLine((("It shows no difference.", "quiet"),))]
-        if printed.problem:
-            lines = [TextLine(((printed.problem, ""),), mark="important"), *lines]
+    async def _load_diff(self) -> None:
+        view, path = self.query_one(TextView), self._paths[self._file_index]
+        position = f"{path} · file {self._file_index + 1} of {len(self._paths)}" if len(self._paths) > 1 else path
+        self.show_status(f"{position} …")
+        output = await self._run_program(path, max(20, view.size.width - 3))
+        lines = await asyncio.to_thread(parse_coloured_text, output.output)
+        if not output.output.strip():
+            lines = [] if output.problem else [TextLine((("It shows no difference.", "quiet"),))]
+        if output.problem:
+            lines = [TextLine(((output.problem, ""),), mark="important"), *lines]
         view.set_lines(lines)
-        self.show_status(place)
+        self.show_status(position)
 
     def action_file(self, by: int) -> None:
         """Show the next file, or the previous one if `by` is -1."""
-        self._at = (self._at + by) % len(self._paths)
-        self._load()
+        self._file_index = (self._file_index + by) % len(self._paths)
+        self._load_diff()
 
     def action_search(self) -> None:
         self.query_one(SearchBar).open()
 
     def action_match(self, by: int) -> None:
         """Go to the next matching line, or to the previous one if `by` is -1."""
-        found, of = self.query_one(TextView).go_to_match(by)
+        number, total = self.query_one(TextView).go_to_match(by)
         if self.query_one(TextView).query_text:
-            self.show_status(f"match {found} of {of}" if of else "no match")
+            self.show_status(f"match {number} of {total}" if total else "no match")
 
     @on(SearchBar.Typed)
-    def _look_for(self, event: SearchBar.Typed) -> None:
+    def _update_query(self, event: SearchBar.Typed) -> None:
         self.query_one(TextView).set_query(event.query)
 
     @on(SearchBar.Finished)
@@ -225,13 +225,13 @@ class ExternalDiffController:
         self._review = review
         self._runtime = runtime
         self._app_context = app_context
-        self._looked = False
+        self._is_detected = False
 
     async def detect_program(self) -> None:
         """Check once whether a diff program is configured, so that the review offers its key."""
-        if not self._looked:
-            await self._find()
-            self._looked = True
+        if not self._is_detected:
+            await self._find_program()
+            self._is_detected = True
 
     async def show_file(self, proposal_id: str, path: str) -> None:
         """Show a file of a proposal in the diff program; keys lead to the proposal's other files."""
@@ -245,15 +245,15 @@ class ExternalDiffController:
         paths = [change.path for change in proposal.files]
         changes = dict(zip(paths, proposal.files, strict=True))
         shown = sort_in_path_order(paths, paths, () if by_path else proposal.order)
-        command = await self._find()
+        command = await self._find_program()
         if not command:
             self._review.show_notice(HOW_TO_SET)
             return
-        run = partial(self._run, command, changes)
+        run = partial(self._diff_file, command, changes)
         name = f"{proposal_id} · {command}"
         await self._app_context.push_screen(ExternalDiffScreen(name, shown, shown.index(path), run))
 
-    async def _find(self) -> str:
+    async def _find_program(self) -> str:
         from app.git.diff_program import external_diff_command
 
         configured = self._runtime.settings.external_diff
@@ -262,19 +262,21 @@ class ExternalDiffController:
         self._review.refresh_bindings()
         return command
 
-    async def _run(self, command: str, changes: "dict[str, FileChange]", path: str, width: int) -> "DiffOutput":
+    async def _diff_file(self, command: str, changes: "dict[str, FileChange]", path: str, width: int) -> "DiffOutput":
         from app.git.diff_program import DiffOutput, DiffSides, run_external_diff
         from app.proposals.files.overlay import ContentStore
 
         change, contents = changes[path], ContentStore(self._runtime.proposals)
 
-        def sides() -> DiffSides:
-            old, new = (None if one is None else contents.get(one) for one in (change.base, change.result))
+        def load_sides() -> DiffSides:
+            old, new = (
+                None if blob_id is None else contents.get(blob_id) for blob_id in (change.base, change.result)
+            )
             return DiffSides(path, old, new)
 
         dark = self._review.app.current_theme.dark
         try:
-            both = await asyncio.to_thread(sides)
+            diff_sides = await asyncio.to_thread(load_sides)
         except KeyError:
             return DiffOutput("", f"What {path} was is not kept any more.")
-        return await run_external_diff(command, both, width=width, dark=dark, environment=os.environ)
+        return await run_external_diff(command, diff_sides, width=width, dark=dark, environment=os.environ)

@@ -41,9 +41,13 @@ from app.workspace.git_repository import folder_in_repository
 from widgets.common.figures import format_short_number
 from widgets.common.text_view import TextLine, TextView
 
-_MARKS = {True: ("✓", "bold $text-success"), False: ("✗", "bold $text-error"), None: ("?", "bold $text-warning")}
-_COMMANDS, _LEARNED = "commands", "learned"
-_TITLES = {
+_CHECK_MARKS = {
+    True: ("✓", "bold $text-success"),
+    False: ("✗", "bold $text-error"),
+    None: ("?", "bold $text-warning"),
+}
+_COMMANDS_CHECK, _LEARNED_CHECK = "commands", "learned"
+_CHECK_TITLES = {
     "reachable": "Reachable",
     "key": "Key",
     "model": "Model",
@@ -53,8 +57,8 @@ _TITLES = {
     "tools": "Tools",
     "tool_choice": "Closing the gate",
     "mid_system": "System messages",
-    _LEARNED: "Learned",
-    _COMMANDS: "Commands",
+    _LEARNED_CHECK: "Learned",
+    _COMMANDS_CHECK: "Commands",
     "own_commands": "Your commands",
     "skills": "Skills",
     "hooks": "Hooks",
@@ -89,8 +93,8 @@ class DoctorScreen(Dialog[bool]):
         super().__init__(classes="-small")
         self._runtime = runtime
         self._endpoint = endpoint
-        self._found: dict[str, EndpointCheck] = {}
-        self._learned = False
+        self._checks: dict[str, EndpointCheck] = {}
+        self._has_learned = False
 
     def compose_body(self) -> Iterable[Widget]:
         address = escape_unsafe(f"{self._endpoint.base_url} · {self._endpoint.model}", keep="")
@@ -104,14 +108,14 @@ class DoctorScreen(Dialog[bool]):
 
     def action_again(self) -> None:
         """Run all checks again."""
-        self._found = {}
+        self._checks = {}
         self.query_one("#doctor-summary", Static).update("")
-        self._draw(busy=True)
-        self._examine()
+        self._draw_checks(busy=True)
+        self._run_checks()
 
     @work(group="examine", exclusive=True, exit_on_error=False, description="examine the endpoint")
-    async def _examine(self) -> None:
-        begun = time.monotonic()
+    async def _run_checks(self) -> None:
+        start = time.monotonic()
         summary = self.query_one("#doctor-summary", Static)
         cache = ProfileStore(self._runtime.sessions)
         try:
@@ -120,38 +124,38 @@ class DoctorScreen(Dialog[bool]):
             )
             probe = await self._runtime.sandbox.probe()
             for check in await asyncio.to_thread(lambda: list(check_prompt_sources(self._runtime))):
-                self._found[check.name] = check
-            self._found[_COMMANDS] = EndpointCheck(
-                _COMMANDS, probe.mode is not SandboxMode.IN_PLACE, describe_sandbox(probe)
+                self._checks[check.name] = check
+            self._checks[_COMMANDS_CHECK] = EndpointCheck(
+                _COMMANDS_CHECK, probe.mode is not SandboxMode.IN_PLACE, describe_sandbox(probe)
             )
             async for finding in examine_endpoint(self._endpoint, profile):
                 match finding:
                     case EndpointCheck():
-                        self._found[finding.name] = finding
-                        self._draw(busy=True)
+                        self._checks[finding.name] = finding
+                        self._draw_checks(busy=True)
                     case Diagnosis():
                         await asyncio.to_thread(store_diagnosis, cache, self._endpoint, finding.profile)
-                        self._found[_LEARNED] = await asyncio.to_thread(
+                        self._checks[_LEARNED_CHECK] = await asyncio.to_thread(
                             describe_learned_fields, cache, self._endpoint
                         )
-                        self._learned = True
+                        self._has_learned = True
                         summary.update(describe_diagnosis(finding))
         except Exception as error:
             summary.update(
                 Content.styled(escape_unsafe(f"The examination ended early: {error}", keep=""), "$text-error")
             )
-        self._draw(busy=False)
-        self.show_status(f"{time.monotonic() - begun:.1f} s")
+        self._draw_checks(busy=False)
+        self.show_status(f"{time.monotonic() - start:.1f} s")
 
-    def _draw(self, *, busy: bool) -> None:
+    def _draw_checks(self, *, busy: bool) -> None:
         rows: list[Content] = []
         waiting = busy
-        own = [name for name in self._found if name not in (*CHECKS, _LEARNED, _COMMANDS)]
-        for name in (*CHECKS, _LEARNED, _COMMANDS, *own):
-            title = _TITLES.get(name, name).ljust(18)
-            check = self._found.get(name)
+        other_checks = [name for name in self._checks if name not in (*CHECKS, _LEARNED_CHECK, _COMMANDS_CHECK)]
+        for name in (*CHECKS, _LEARNED_CHECK, _COMMANDS_CHECK, *other_checks):
+            title = _CHECK_TITLES.get(name, name).ljust(18)
+            check = self._checks.get(name)
             if check is not None:
-                mark, style = _MARKS[check.ok]
+                mark, style = _CHECK_MARKS[check.ok]
                 rows.append(
                     Content.assemble((f"{mark} ", style), (title, "bold"), escape_unsafe(check.detail, keep=""))
                 )
@@ -165,23 +169,23 @@ class DoctorScreen(Dialog[bool]):
         self.query_one("#doctor-checks", Static).update(Content("\n").join(rows))
 
     def action_leave(self) -> None:
-        self.dismiss(self._learned)
+        self.dismiss(self._has_learned)
 
 
 def describe_diagnosis(diagnosis: Diagnosis) -> Content:
     """Return the conclusion from the checks, with their titles as in the list."""
     if not diagnosis.usable:
         return Content.styled(escape_unsafe(diagnosis.summary, keep=""), "bold $text-error")
-    unsure = [_TITLES.get(check.name, check.name) for check in diagnosis.checks if not check.ok]
-    if not unsure:
+    missing_titles = [_CHECK_TITLES.get(check.name, check.name) for check in diagnosis.checks if not check.ok]
+    if not missing_titles:
         return Content.styled("Everything works.", "bold $text-success")
     return Content.assemble(
         ("signoff works with this endpoint. ", "bold $text-success"),
-        (f"It works around what is missing or uncertain: {', '.join(unsure)}.", "$foreground 65%"),
+        (f"It works around what is missing or uncertain: {', '.join(missing_titles)}.", "$foreground 65%"),
     )
 
 
-_QUIET = "$foreground 65%"
+_QUIET_STYLE = "$foreground 65%"
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +227,7 @@ class VerifyScreen(Dialog[UnreviewedFiles]):
 
     def on_mount(self) -> None:
         self.query_one(VerticalScroll).focus()
-        self._verify()
+        self._verify_branch()
 
     def action_review(self) -> None:
         """Close with the uncovered files; the caller stages them."""
@@ -231,7 +235,7 @@ class VerifyScreen(Dialog[UnreviewedFiles]):
             self.dismiss(self._unreviewed)
 
     @work(group="verify", exclusive=True, exit_on_error=False, description="verify the branch")
-    async def _verify(self) -> None:
+    async def _verify_branch(self) -> None:
         summary = self.query_one("#verify-summary", Static)
         try:
             verified = await asyncio.to_thread(verify_range, self._root, "", time.time())
@@ -246,10 +250,10 @@ class VerifyScreen(Dialog[UnreviewedFiles]):
 
     def _find_unreviewed(self, verified: VerifiedRange) -> UnreviewedFiles | None:
         folder = folder_in_repository(self._root)
-        lead = f"{folder}/" if folder else ""
+        prefix = f"{folder}/" if folder else ""
         paths = {file.path for commit in verified.commits for file in commit.files if not file.covered}
-        here = sorted(path.removeprefix(lead) for path in paths if path.startswith(lead))
-        return UnreviewedFiles(verified.base, here) if here and verified.base else None
+        workspace_paths = sorted(path.removeprefix(prefix) for path in paths if path.startswith(prefix))
+        return UnreviewedFiles(verified.base, workspace_paths) if workspace_paths and verified.base else None
 
 
 def _commit_rows(commit: CommitVerification) -> Iterable[Content]:
@@ -257,17 +261,17 @@ def _commit_rows(commit: CommitVerification) -> Iterable[Content]:
     exempt = f"  {commit.exempt}" if commit.exempt else ""
     yield Content.assemble(
         (f"{mark} ", style),
-        (f"{commit.commit[:7]} ", _QUIET),
+        (f"{commit.commit[:7]} ", _QUIET_STYLE),
         (escape_unsafe(commit.subject, keep=""), "bold"),
-        (exempt, _QUIET),
+        (exempt, _QUIET_STYLE),
     )
     for file in commit.files:
         sign, style = ("✓", "$text-success") if file.covered else ("✗", "$text-error")
-        words = describe_signers(file.reviews) if file.covered else f"{file.problem} not reviewed"
+        state_text = describe_signers(file.reviews) if file.covered else f"{file.problem} not reviewed"
         yield Content.assemble(
             (f"  {sign} ", style),
             escape_unsafe(file.path, keep=""),
-            (f"  {escape_unsafe(words, keep='')}", _QUIET),
+            (f"  {escape_unsafe(state_text, keep='')}", _QUIET_STYLE),
         )
 
 
@@ -294,11 +298,11 @@ class SkillsScreen(Dialog[None]):
     def __init__(self, skills: Skills, model_skills: Skills | None) -> None:
         super().__init__(classes="-small")
         self._skills = skills
-        self._told = model_skills
+        self._model_skills = model_skills
 
     def compose_body(self) -> Iterable[Widget]:
         """Yield each skill with its description, then the errors."""
-        yield Static(_skill_summary(self._skills, self._told), classes="text quiet")
+        yield Static(_skill_summary(self._skills, self._model_skills), classes="text quiet")
         with VerticalScroll():
             for skill in self._skills.by_name.values():
                 yield Static(_skill_row(skill), classes="text gap")
@@ -319,16 +323,16 @@ def _skill_row(skill: Skill) -> Content:
     )
 
 
-def _skill_summary(skills: Skills, told: Skills | None) -> Content:
+def _skill_summary(skills: Skills, model_skills: Skills | None) -> Content:
     if not skills.by_name:
         return Content("There are none. A skill is a folder with a SKILL.md in .agents/skills, here or in your home.")
     tokens = estimate_text_tokens(skills.prompt_text())
-    said = (
+    summary = (
         f"{format_count(len(skills.by_name), 'skill')}: about {format_short_number(tokens)} tokens of each request."
     )
-    if told is not None and told.prompt_text() != skills.prompt_text():
-        said += " This session uses the skills from when it was opened; /new loads the present ones."
-    return Content(said)
+    if model_skills is not None and model_skills.prompt_text() != skills.prompt_text():
+        summary += " This session uses the skills from when it was opened; /new loads the present ones."
+    return Content(summary)
 
 
 class WireScreen(Dialog[None]):
@@ -352,23 +356,23 @@ class WireScreen(Dialog[None]):
 
     def __init__(self, request: SentRequest, moves: Sequence[LadderMove] = ()) -> None:
         super().__init__(classes="-large")
-        self._moves = moves
+        self._ladder_moves = moves
         self._body = reorder_request_body(request.make_body())
-        self._facts = request_summary(request, self._body)
+        self._summary = request_summary(request, self._body)
 
     def compose_body(self) -> Iterable[Widget]:
-        yield Static(self._facts, classes="text")
+        yield Static(self._summary, classes="text")
         yield TextView()
 
     def on_mount(self) -> None:
         """Format the request on a thread, since it may be long."""
-        self._show()
+        self._show_lines()
 
     @work(exit_on_error=False, description="lay out the payload")
-    async def _show(self) -> None:
+    async def _show_lines(self) -> None:
         import asyncio
 
-        lines = [*await asyncio.to_thread(request_body_lines, self._body), *ladder_move_lines(self._moves)]
+        lines = [*await asyncio.to_thread(request_body_lines, self._body), *ladder_move_lines(self._ladder_moves)]
         view = self.query_one(TextView)
         view.set_lines(lines)
         view.focus()
@@ -377,11 +381,11 @@ class WireScreen(Dialog[None]):
     def action_next_system(self) -> None:
         """Go to the next message of the program; after the last one, to the first."""
         view = self.query_one(TextView)
-        marked = view.marked_lines("program")
-        top = view.first_line + 2
-        following = [line for line in marked if line > top and not view.is_at_end]
-        if marked:
-            view.go_to_line(following[0] if following else marked[0])
+        system_lines = view.marked_lines("program")
+        current_line = view.first_line + 2
+        following = [line for line in system_lines if line > current_line and not view.is_at_end]
+        if system_lines:
+            view.go_to_line(following[0] if following else system_lines[0])
 
     def action_tools(self) -> None:
         """Go to the tools."""
@@ -391,10 +395,10 @@ class WireScreen(Dialog[None]):
         """Go to the decisions of the turn."""
         self._go_to_heading(-1)
 
-    def _go_to_heading(self, which: int) -> None:
+    def _go_to_heading(self, index: int) -> None:
         view = self.query_one(TextView)
-        if marked := view.marked_lines("heading"):
-            view.go_to_line(marked[which])
+        if headings := view.marked_lines("heading"):
+            view.go_to_line(headings[index])
 
     def action_copy(self) -> None:
         """Copy the whole request as JSON."""
@@ -414,41 +418,43 @@ def ladder_move_lines(moves: Sequence[LadderMove]) -> list[TextLine]:
         return []
     lines = [TextLine((("", ""),)), TextLine((("Decisions of the last turn", "key"),), "heading")]
     for move in moves:
-        when = datetime.fromtimestamp(move.time).strftime("%H:%M:%S")
-        lines.append(TextLine(((f"{when}  ", "quiet"), (escape_unsafe(move.description, keep=""), "string"))))
+        time_of_day = datetime.fromtimestamp(move.time).strftime("%H:%M:%S")
+        lines.append(TextLine(((f"{time_of_day}  ", "quiet"), (escape_unsafe(move.description, keep=""), "string"))))
     return lines
 
 
-_SPOKEN = ("messages", "input")
+_CONVERSATION_FIELDS = ("messages", "input")
 """Names of the field with the conversation, by wire."""
-_PROMPT = ("system", "instructions")
+_PROMPT_FIELDS = ("system", "instructions")
 """Names of the field with the system prompt, by wire."""
 
 
 def reorder_request_body(body: dict[str, Any]) -> dict[str, Any]:
     """Return the body with short values first, tools last, and image data replaced by its size."""
-    body = _without_bytes(body)
-    last = [name for name in (*_PROMPT, *_SPOKEN, "tools") if name in body]
+    body = _replace_image_data(body)
+    last = [name for name in (*_PROMPT_FIELDS, *_CONVERSATION_FIELDS, "tools") if name in body]
     return {name: value for name, value in body.items() if name not in last} | {name: body[name] for name in last}
 
 
-_BYTES = ("url", "image_url", "data")
+_IMAGE_DATA_FIELDS = ("url", "image_url", "data")
 """Names of the fields with image data."""
 
 
-def _without_bytes(value: Any) -> Any:
+def _replace_image_data(value: Any) -> Any:
     match value:
         case dict():
             return {
-                key: _bytes_left_out(inner) if key in _BYTES and isinstance(inner, str) else _without_bytes(inner)
+                key: _describe_image_data(inner)
+                if key in _IMAGE_DATA_FIELDS and isinstance(inner, str)
+                else _replace_image_data(inner)
                 for key, inner in value.items()
             }
         case list():
-            return [_without_bytes(inner) for inner in value]
+            return [_replace_image_data(inner) for inner in value]
     return value
 
 
-def _bytes_left_out(text: str) -> str:
+def _describe_image_data(text: str) -> str:
     """Replace base64 data by its size; keep the head of a data URL."""
     head, comma, data = text.rpartition(",")
     return f"{head}{comma}[{format_bytes(len(data) * 3 // 4)} of base64]"
@@ -462,11 +468,11 @@ def format_request_body(body: dict[str, Any]) -> str:
 def request_summary(request: SentRequest, body: dict[str, Any]) -> Content:
     """Return one line about a request: wire, number of messages and tools, tool choice."""
     payload = request.payload
-    spoken = sum(message.get("role") in _PROGRAM for message in payload.messages)
-    apart = any(name in body for name in _PROMPT)
+    program_messages = sum(message.get("role") in _PROGRAM_ROLES for message in payload.messages)
+    prompt_text = " and the prompt" if any(name in body for name in _PROMPT_FIELDS) else ""
     parts = [
         Content(request.wire.title),
-        Content(f"{len(payload.messages)} messages, {spoken} by signoff{' and the prompt' if apart else ''}"),
+        Content(f"{len(payload.messages)} messages, {program_messages} by signoff{prompt_text}"),
         Content(format_count(len(payload.tools), "tool")),
     ]
     if payload.tool_choice is None:
@@ -483,44 +489,46 @@ def request_body_lines(body: dict[str, Any]) -> list[TextLine]:
     keys = list(body)
     for key in keys:
         comma = "," if key != keys[-1] else ""
-        if key in _SPOKEN and body[key]:
+        if key in _CONVERSATION_FIELDS and body[key]:
             lines.append(TextLine((("  ", ""), (f'"{key}"', "key"), (": [", "quiet"))))
             for number, message in enumerate(body[key]):
                 end = "," if number < len(body[key]) - 1 else ""
-                lines += _block(message, "    ", end, "program" if message.get("role") in _PROGRAM else "")
+                lines += _value_lines(
+                    message, "    ", end, "program" if message.get("role") in _PROGRAM_ROLES else ""
+                )
             lines.append(TextLine(((f"  ]{comma}", "quiet"),)))
             continue
-        found = _block(body[key], "  ", comma, _WIRE_MARKS.get(key, ""), key=key)
+        block = _value_lines(body[key], "  ", comma, _WIRE_MARKS.get(key, ""), key=key)
         if key == "tools":
-            found[0] = TextLine(found[0].pieces, "heading")
-        lines += found
+            block[0] = TextLine(block[0].pieces, "heading")
+        lines += block
     lines.append(TextLine((("}", "quiet"),)))
     return lines
 
 
-_PROGRAM = ("system", "developer")
-_WIRE_MARKS = {"tool_choice": "important", **dict.fromkeys(_PROMPT, "program")}
+_PROGRAM_ROLES = ("system", "developer")
+_WIRE_MARKS = {"tool_choice": "important", **dict.fromkeys(_PROMPT_FIELDS, "program")}
 
 
-def _block(value: Any, indent: str, end: str, mark: str, key: str = "") -> list[TextLine]:
+def _value_lines(value: Any, indent: str, end: str, mark: str, key: str = "") -> list[TextLine]:
     text = json.dumps(value, ensure_ascii=False, indent=2)
     rows = text.split("\n")
     rows[0] = (f'"{key}": ' if key else "") + rows[0]
     rows[-1] += end
-    return [TextLine(_pieces(indent + row), mark) for row in rows]
+    return [TextLine(_colour_json_line(indent + row), mark) for row in rows]
 
 
-def _pieces(row: str) -> tuple[tuple[str, str], ...]:
+def _colour_json_line(row: str) -> tuple[tuple[str, str], ...]:
     stripped = row.lstrip()
     indent = row[: len(row) - len(stripped)]
     if stripped.startswith('"'):
         name, colon, value = stripped.partition('": ')
         if colon:
-            return ((indent, ""), (f'{name}"', "key"), (": ", "quiet"), (value, _role(value)))
-    return ((indent, ""), (stripped, _role(stripped)))
+            return ((indent, ""), (f'{name}"', "key"), (": ", "quiet"), (value, _json_style(value)))
+    return ((indent, ""), (stripped, _json_style(stripped)))
 
 
-def _role(value: str) -> str:
+def _json_style(value: str) -> str:
     if value[:1] in "{}[]":
         return "quiet"
     return "string" if value.startswith('"') else "number"

@@ -24,12 +24,14 @@ from app.text.safe_text import escape_unsafe
 from app.ui.screens.dialog import ConfirmScreen, Dialog, DialogKey, PreviewedListDialog
 from widgets.common.search_list import Choice, SearchList
 
-_ELSEWHERE = (
+_REMOTE_BROWSER_HINT = (
     "Your browser is on another machine than signoff: at the end it shows an address that it can't open. "
     "Paste that address here. Or have the port forwarded before you sign in, by this on the machine of your browser:"
 )
-_HERE = "If your browser says at the end that it can't connect, paste the address here that it shows then."
-_WRONG = "That is not the address at the end of this sign-in."
+_LOCAL_BROWSER_HINT = (
+    "If your browser says at the end that it can't connect, paste the address here that it shows then."
+)
+_WRONG_ADDRESS = "That is not the address at the end of this sign-in."
 
 
 class SignInScreen(Dialog[bool]):
@@ -58,37 +60,42 @@ class SignInScreen(Dialog[bool]):
     def __init__(self, server: str, request: SignInRequest, *, opened: bool, environment: Mapping[str, str]) -> None:
         super().__init__(classes="-small")
         self._server = server
-        self._invitation = request
-        self._opened = opened
-        self._forwarding = ssh_forwarding_command(request.port, environment)
+        self._sign_in_request = request
+        self._is_browser_open = opened
+        self._forwarding_command = ssh_forwarding_command(request.port, environment)
 
     def frame_title(self) -> str:
         return f"Sign in to {self._server}"
 
     def compose_body(self) -> Iterable[Widget]:
         """Yield the address, help for a browser on another machine, and the field."""
-        first = "Your browser was opened at" if self._opened else "Open this address in your browser"
+        first = "Your browser was opened at" if self._is_browser_open else "Open this address in your browser"
         yield Static(Content(f"{first}:"), classes="text")
         with VerticalScroll(can_focus=False):
             yield Static(
-                Content.styled(escape_unsafe(self._invitation.address, keep=""), "$text-accent"), classes="text"
+                Content.styled(escape_unsafe(self._sign_in_request.address, keep=""), "$text-accent"), classes="text"
             )
-        yield Static(Content(_ELSEWHERE if self._forwarding else _HERE), classes="text gap quiet")
-        if self._forwarding:
-            yield Static(Content.styled(escape_unsafe(self._forwarding, keep=""), "bold"), classes="text")
-        yield Input(placeholder=f"http://127.0.0.1:{self._invitation.port}/callback?…")
+        yield Static(
+            Content(_REMOTE_BROWSER_HINT if self._forwarding_command else _LOCAL_BROWSER_HINT),
+            classes="text gap quiet",
+        )
+        if self._forwarding_command:
+            yield Static(Content.styled(escape_unsafe(self._forwarding_command, keep=""), "bold"), classes="text")
+        yield Input(placeholder=f"http://127.0.0.1:{self._sign_in_request.port}/callback?…")
 
     def on_mount(self) -> None:
         """Focus the field for a pasted address."""
         self.query_one(Input).focus()
 
     @on(Input.Submitted)
-    def _take(self, event: Input.Submitted) -> None:
-        self.show_status("One moment." if self._invitation.accept_pasted_address(event.value) else _WRONG)
+    def _accept_address(self, event: Input.Submitted) -> None:
+        self.show_status(
+            "One moment." if self._sign_in_request.accept_pasted_address(event.value) else _WRONG_ADDRESS
+        )
 
     def action_copy(self) -> None:
         """Copy the address; over SSH, many terminals copy it to the clipboard of the user's machine."""
-        self.app.copy_to_clipboard(self._invitation.address)
+        self.app.copy_to_clipboard(self._sign_in_request.address)
         self.show_status("Copied.")
 
 
@@ -97,20 +104,20 @@ def ssh_forwarding_command(port: int, environment: Mapping[str, str]) -> str:
     connection = environment.get("SSH_CONNECTION", "").split()
     if len(connection) != 4:
         return ""
-    host, at = connection[2:]
-    aside = "" if at == "22" else f" -p {at}"
-    return f"ssh -N -L {port}:127.0.0.1:{port}{aside} {getpass.getuser()}@{host}"
+    host, ssh_port = connection[2:]
+    port_option = "" if ssh_port == "22" else f" -p {ssh_port}"
+    return f"ssh -N -L {port}:127.0.0.1:{port}{port_option} {getpass.getuser()}@{host}"
 
 
-_NONE = "No file names an MCP server: a [mcp.NAME] table in config.toml does, or the files of other agents."
-_MARKS = {
+_NO_SERVERS = "No file names an MCP server: a [mcp.NAME] table in config.toml does, or the files of other agents."
+_STATE_MARKS = {
     McpServerState.OFF: ("○", "$foreground 65%"),
     McpServerState.STARTING: ("◐", "$text-accent"),
     McpServerState.READY: ("●", "$text-success"),
     McpServerState.FAILED: ("✗", "$text-error"),
     McpServerState.SIGN_IN: ("?", "$text-warning"),
 }
-_DESCRIPTION = 100
+_MAX_DESCRIPTION_CHARACTERS = 100
 """Characters of a tool's description in the list."""
 QUIET_STYLE = "$foreground 65%"
 
@@ -131,63 +138,65 @@ class ServersScreen(PreviewedListDialog[None]):
 
     def __init__(self, servers: McpManager) -> None:
         super().__init__()
-        self._served = servers
-        self._log = False
+        self._manager = servers
+        self._shows_log = False
 
     def search_list(self) -> SearchList:
-        return SearchList("Search servers and tools", empty_text=_NONE)
+        return SearchList("Search servers and tools", empty_text=_NO_SERVERS)
 
     def on_mount(self) -> None:
         """Show the servers and follow their changes."""
-        self._follow()
+        self._follow_changes()
 
     @work(group="follow", exclusive=True, exit_on_error=False, description="follow the MCP servers")
-    async def _follow(self) -> None:
-        await self._served.found.wait()
-        self.query_one("#preview").display = bool(self._all)
-        self._show()
-        while (servers := self._served.servers) is not None:
+    async def _follow_changes(self) -> None:
+        await self._manager.found.wait()
+        self.query_one("#preview").display = bool(self._all_servers)
+        self._show_servers()
+        while (servers := self._manager.servers) is not None:
             await servers.wait_for_change()
-            self._show()
+            self._show_servers()
 
     @property
-    def _all(self) -> list[McpServer]:
-        return self._served.servers.servers if self._served.servers is not None else []
+    def _all_servers(self) -> list[McpServer]:
+        return self._manager.servers.servers if self._manager.servers is not None else []
 
     @property
-    def _chosen(self) -> McpServer | None:
-        return self._of(self.query_one(SearchList).highlighted)
+    def _highlighted_server(self) -> McpServer | None:
+        return self._find_server(self.query_one(SearchList).highlighted)
 
-    def _of(self, choice: Choice | None) -> McpServer | None:
-        return next((each for each in self._all if choice and each.name == choice.key), None)
+    def _find_server(self, choice: Choice | None) -> McpServer | None:
+        return next((server for server in self._all_servers if choice and server.name == choice.key), None)
 
-    def _show(self) -> None:
-        self.query_one(SearchList).set_choices([_choice(each) for each in self._all])
-        ready = [each for each in self._all if each.state is McpServerState.READY]
-        tools = sum(len(each.tools) for each in ready)
+    def _show_servers(self) -> None:
+        self.query_one(SearchList).set_choices([_server_choice(server) for server in self._all_servers])
+        ready = [server for server in self._all_servers if server.state is McpServerState.READY]
+        tools = sum(len(server.tools) for server in ready)
         self.show_status(
-            f"{len(ready)} of {len(self._all)} ready, {format_count(tools, 'tool')}" if self._all else ""
+            f"{len(ready)} of {len(self._all_servers)} ready, {format_count(tools, 'tool')}"
+            if self._all_servers
+            else ""
         )
-        self._look()
+        self._load_preview()
 
     @on(SearchList.Highlighted)
-    def _look_at(self) -> None:
-        self._look()
+    def _preview_highlighted(self) -> None:
+        self._load_preview()
 
     @work(group="look", exclusive=True, exit_on_error=False, description="look at an MCP server")
-    async def _look(self) -> None:
-        server = self._chosen
+    async def _load_preview(self) -> None:
+        server = self._highlighted_server
         if server is None:
             self.show_preview("")
             return
-        shown = _log(server) if self._log else _tools(server)
-        head = _head(server, WRITE_ACCESS_TEXTS[await server.write_access()])
-        self.show_preview(Content("\n\n").join([head, shown]), end=self._log)
+        shown = _log_content(server) if self._shows_log else _tools_content(server)
+        head = _head_content(server, WRITE_ACCESS_TEXTS[await server.write_access()])
+        self.show_preview(Content("\n\n").join([head, shown]), end=self._shows_log)
 
     @on(SearchList.Picked)
     @work(group="switch", exit_on_error=False, description="switch an MCP server")
-    async def _switch(self, event: SearchList.Picked) -> None:
-        server, servers = self._of(event.choice), self._served.servers
+    async def _toggle_server(self, event: SearchList.Picked) -> None:
+        server, servers = self._find_server(event.choice), self._manager.servers
         if server is not None and servers is not None:
             try:
                 await servers.set_enabled(server, enabled=not servers.is_enabled(server))
@@ -197,53 +206,53 @@ class ServersScreen(PreviewedListDialog[None]):
     @work(group="switch", exit_on_error=False, description="restart an MCP server")
     async def action_restart(self) -> None:
         """Restart the highlighted server."""
-        if (server := self._chosen) is not None and self._served.servers is not None:
-            await self._served.servers.restart(server)
+        if (server := self._highlighted_server) is not None and self._manager.servers is not None:
+            await self._manager.servers.restart(server)
 
     @work(group="sign-in", exclusive=True, exit_on_error=False, description="sign in to an MCP server")
     async def action_sign_in(self) -> None:
         """Sign in to the highlighted server, in the browser."""
-        server = self._chosen
+        server = self._highlighted_server
         if server is None or not server.definition.is_remote:
             self.show_status("This server needs no sign-in.")
             return
 
         worker = get_current_worker()
-        shown: list[SignInScreen] = []
+        dialogs: list[SignInScreen] = []
 
         async def show(invitation: SignInRequest) -> None:
-            opened = _has_browser()
-            shown.append(SignInScreen(server.name, invitation, opened=opened, environment=os.environ))
-            await self.app.push_screen(shown[0], lambda ended: None if ended else worker.cancel())
-            if opened:
+            is_browser_open = _has_browser()
+            dialogs.append(SignInScreen(server.name, invitation, opened=is_browser_open, environment=os.environ))
+            await self.app.push_screen(dialogs[0], lambda ended: None if ended else worker.cancel())
+            if is_browser_open:
                 await asyncio.to_thread(self.app.open_url, invitation.address)
 
         try:
-            await server.sign_in(show, lambda roles: self._confirmed(server, roles))
+            await server.sign_in(show, lambda roles: self._confirm_origins(server, roles))
         except ConnectionLost as error:
             server.log.add_note(f"not signed in: {error}")
-            self._log = True
-            self._look()
+            self._shows_log = True
+            self._load_preview()
             self.show_status("You are not signed in.")
         finally:
-            for dialog in shown:
+            for dialog in dialogs:
                 if dialog.is_current:
                     dialog.dismiss(True)
 
-    async def _confirmed(self, server: McpServer, roles: Mapping[str, str]) -> bool:
+    async def _confirm_origins(self, server: McpServer, roles: Mapping[str, str]) -> bool:
         """Ask whether to sign in at these addresses, which have different origins."""
-        named = "\n".join(f"  {purpose}: {origin}" for purpose, origin in roles.items())
+        addresses = "\n".join(f"  {purpose}: {origin}" for purpose, origin in roles.items())
         question = (
-            f"These addresses take part in the sign-in:\n\n{named}\n\n"
+            f"These addresses take part in the sign-in:\n\n{addresses}\n\n"
             "Sign in only if you trust all of them: each could act as you at the others."
         )
-        asking = ConfirmScreen(f"Sign in to {server.name} at these addresses?", question, "sign in", "don't")
-        return await self.app.push_screen_wait(asking) is True
+        screen = ConfirmScreen(f"Sign in to {server.name} at these addresses?", question, "sign in", "don't")
+        return await self.app.push_screen_wait(screen) is True
 
     def action_log(self) -> None:
         """Toggle between the log and the tools of the highlighted server."""
-        self._log = not self._log
-        self._look()
+        self._shows_log = not self._shows_log
+        self._load_preview()
 
 
 def _has_browser() -> bool:
@@ -251,38 +260,42 @@ def _has_browser() -> bool:
     return sys.platform == "darwin" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
-def _choice(server: McpServer) -> Choice:
-    mark, style = _MARKS[server.state]
-    what = server.problem or (
+def _server_choice(server: McpServer) -> Choice:
+    mark, style = _STATE_MARKS[server.state]
+    state_text = server.problem or (
         format_count(len(server.tools), "tool") if server.state is McpServerState.READY else server.state
     )
     label = Content.assemble(
         (f"{mark} ", style),
         (escape_unsafe(server.name, keep=""), "bold"),
         "\n  ",
-        (escape_unsafe(what, keep=""), "$text-error" if server.problem else QUIET_STYLE),
+        (escape_unsafe(state_text, keep=""), "$text-error" if server.problem else QUIET_STYLE),
     )
     tools = " ".join(offer.tool for offer in server.tools)
     return Choice(server.name, label, f"{server.name} {server.definition.origin} {tools}")
 
 
-def _head(server: McpServer, reach: str) -> Content:
+def _head_content(server: McpServer, write_access: str) -> Content:
     definition = server.definition
     rows = [
         Content.styled(escape_unsafe(definition.origin, keep=""), "bold"),
         Content.styled(escape_unsafe(f"from {definition.source}", keep=""), QUIET_STYLE),
-        Content.styled(reach, QUIET_STYLE),
+        Content.styled(write_access, QUIET_STYLE),
     ]
     if server.problem:
         rows.append(Content.styled(escape_unsafe(server.problem, keep=""), "$text-error"))
     return Content("\n").join(rows)
 
 
-def _tools(server: McpServer) -> Content:
+def _tools_content(server: McpServer) -> Content:
     rows = []
     for offer in server.tools:
-        said = escape_unsafe(" ".join((offer.description or offer.title).split()), keep="")
-        short = said if len(said) <= _DESCRIPTION else f"{said[:_DESCRIPTION].rstrip()}…"
+        description = escape_unsafe(" ".join((offer.description or offer.title).split()), keep="")
+        short = (
+            description
+            if len(description) <= _MAX_DESCRIPTION_CHARACTERS
+            else f"{description[:_MAX_DESCRIPTION_CHARACTERS].rstrip()}…"
+        )
         rows.append(
             Content.assemble((escape_unsafe(offer.tool, keep=""), "$text-secondary"), "  ", (short, QUIET_STYLE))
         )
@@ -290,7 +303,7 @@ def _tools(server: McpServer) -> Content:
     return Content("\n").join(rows) if rows else Content.styled("It has listed no tools yet.", QUIET_STYLE)
 
 
-def _log(server: McpServer) -> Content:
+def _log_content(server: McpServer) -> Content:
     lines = server.log.lines
     text = escape_unsafe("\n".join(lines)) if lines else "It has printed nothing."
     return Content.styled(text, QUIET_STYLE)

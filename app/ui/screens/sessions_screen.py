@@ -20,12 +20,12 @@ from app.text.safe_text import escape_unsafe
 from app.ui.screens.dialog import ConfirmScreen, Dialog, DialogKey, PreviewedListDialog
 from widgets.common.search_list import Choice, SearchList
 
-_NONE_YET = "No session here yet. One begins with your first message."
-_LAST_MESSAGES = 6
-_MARKED = re.compile(r"\*\*([^*\n]+)\*\*|`([^`\n]+)`")
-_LONGEST = 600
+_NO_SESSIONS = "No session here yet. One begins with your first message."
+_MAX_PREVIEW_MESSAGES = 6
+_BOLD_OR_CODE = re.compile(r"\*\*([^*\n]+)\*\*|`([^`\n]+)`")
+_MAX_MESSAGE_CHARACTERS = 600
 """Largest number of characters of a message in the preview."""
-_LOOK_BACK = 400
+_MAX_PREVIEW_EVENTS = 400
 """Number of last events that the preview reads."""
 
 
@@ -55,13 +55,13 @@ class SessionPickerScreen(PreviewedListDialog[SessionRecord]):
         self._records: dict[str, SessionRecord] = {}
 
     def search_list(self) -> SearchList:
-        return SearchList("Search titles, models and ids", empty_text=_NONE_YET)
+        return SearchList("Search titles, models and ids", empty_text=_NO_SESSIONS)
 
     def on_mount(self) -> None:
-        self._load()
+        self._load_sessions()
 
     @work(group="list", exclusive=True, exit_on_error=False, description="list sessions")
-    async def _load(self) -> None:
+    async def _load_sessions(self) -> None:
         try:
             records = await asyncio.to_thread(self._store.all)
         except StorageError as error:
@@ -71,7 +71,7 @@ class SessionPickerScreen(PreviewedListDialog[SessionRecord]):
         self._records = {record.id: record for record in records}
         now = time.time()
         self.query_one(SearchList).set_choices(
-            [_choice(record, now, current=record.id == self._current) for record in records], self._current
+            [_session_choice(record, now, current=record.id == self._current) for record in records], self._current
         )
         self.show_status(format_count(len(records), "session") if records else "")
         self.query_one("#preview").display = bool(records)
@@ -83,14 +83,14 @@ class SessionPickerScreen(PreviewedListDialog[SessionRecord]):
         if record is None:
             self.show_preview("")
         else:
-            self._look(record)
+            self._load_preview(record)
 
     @work(group="preview", exclusive=True, exit_on_error=False, description="preview a session")
-    async def _look(self, record: SessionRecord) -> None:
+    async def _load_preview(self, record: SessionRecord) -> None:
         # Skip previews while the user scrolls quickly.
         await asyncio.sleep(0.05)
         try:
-            events = await asyncio.to_thread(self._store.last_events, record.id, _LOOK_BACK)
+            events = await asyncio.to_thread(self._store.last_events, record.id, _MAX_PREVIEW_EVENTS)
         except StorageError as error:
             self.show_preview(str(error))
             return
@@ -108,12 +108,12 @@ class SessionPickerScreen(PreviewedListDialog[SessionRecord]):
         if choice is not None and choice.key == self._current:
             self.show_status("this one is open")
         elif choice is not None:
-            self._delete(self._records[choice.key])
+            self._delete_session(self._records[choice.key])
 
     @work(group="delete", exclusive=True, exit_on_error=False, description="delete a session")
-    async def _delete(self, record: SessionRecord) -> None:
+    async def _delete_session(self, record: SessionRecord) -> None:
         question = (
-            f"“{record.title or 'Untitled'}” of {_when(record.updated)} is deleted for good.\n"
+            f"“{record.title or 'Untitled'}” of {_format_time(record.updated)} is deleted for good.\n"
             "Its proposals and the record of your decisions stay."
         )
         if not await self.app.push_screen_wait(ConfirmScreen("Delete this session?", question, "delete", "keep")):
@@ -123,13 +123,13 @@ class SessionPickerScreen(PreviewedListDialog[SessionRecord]):
         except StorageError as error:
             self.show_preview(str(error))
             return
-        self._load()
+        self._load_sessions()
 
     @work(group="pin", exclusive=True, exit_on_error=False, description="pin a session")
     async def action_pin(self) -> None:
         """Pin or unpin the highlighted session; pruning keeps pinned ones."""
         if (choice := self.query_one(SearchList).highlighted) is not None:
-            await self._change(self._store.pin, choice.key, not self._records[choice.key].pinned)
+            await self._change_and_reload(self._store.pin, choice.key, not self._records[choice.key].pinned)
 
     @work(group="rename", exclusive=True, exit_on_error=False, description="rename a session")
     async def action_rename(self) -> None:
@@ -137,15 +137,15 @@ class SessionPickerScreen(PreviewedListDialog[SessionRecord]):
         if (choice := self.query_one(SearchList).highlighted) is not None:
             title = await self.app.push_screen_wait(SessionTitleScreen(self._records[choice.key].title))
             if title:
-                await self._change(self._store.rename, choice.key, title)
+                await self._change_and_reload(self._store.rename, choice.key, title)
 
-    async def _change(self, change: Callable[..., None], *values: object) -> None:
+    async def _change_and_reload(self, change: Callable[..., None], *values: object) -> None:
         try:
             await asyncio.to_thread(change, *values)
         except StorageError as error:
             self.show_preview(str(error))
             return
-        self._load()
+        self._load_sessions()
 
 
 class SessionTitleScreen(Dialog[str]):
@@ -181,34 +181,34 @@ def session_preview(record: SessionRecord, events: Sequence[Event]) -> Content:
     for event in events:
         match event:
             case UserMessage():
-                parts.append(_said("❯ ", "bold $text-accent", event.typed_text))
+                parts.append(_message_content("❯ ", "bold $text-accent", event.typed_text))
             case AssistantMessage() if event.text.strip() and event.state != "discarded":
-                parts.append(_said("● ", "$text-primary", event.text))
+                parts.append(_message_content("● ", "$text-primary", event.text))
             case ProposalStaged():
-                parts.append(_said(f"{event.proposal} ", "bold $text-warning", event.summary))
-    facts = f"{record.id} · {escape_unsafe(record.model, keep='') or 'no model'} · {_when(record.updated)}"
+                parts.append(_message_content(f"{event.proposal} ", "bold $text-warning", event.summary))
+    facts = f"{record.id} · {escape_unsafe(record.model, keep='') or 'no model'} · {_format_time(record.updated)}"
     head = Content.styled(facts, "$foreground 65%")
-    return Content("\n\n").join([head, *parts[-_LAST_MESSAGES:]])
+    return Content("\n\n").join([head, *parts[-_MAX_PREVIEW_MESSAGES:]])
 
 
-def _said(mark: str, style: str, text: str) -> Content:
+def _message_content(mark: str, style: str, text: str) -> Content:
     text = text.strip()
-    short = text if len(text) <= _LONGEST else text[:_LONGEST].rstrip() + " …"
-    return Content.assemble((escape_unsafe(mark), style), _inline(escape_unsafe(short)))
+    short = text if len(text) <= _MAX_MESSAGE_CHARACTERS else text[:_MAX_MESSAGE_CHARACTERS].rstrip() + " …"
+    return Content.assemble((escape_unsafe(mark), style), _style_markdown(escape_unsafe(short)))
 
 
-def _inline(text: str) -> Content:
+def _style_markdown(text: str) -> Content:
     """Return a text with Markdown's bold and code styled."""
     parts: list[str | tuple[str, str]] = []
     position = 0
-    for found in _MARKED.finditer(text):
-        bold, code = found.groups()
-        parts += [text[position : found.start()], (bold, "bold") if bold else (code, "$text-secondary")]
-        position = found.end()
+    for match in _BOLD_OR_CODE.finditer(text):
+        bold, code = match.groups()
+        parts += [text[position : match.start()], (bold, "bold") if bold else (code, "$text-secondary")]
+        position = match.end()
     return Content.assemble(*parts, text[position:])
 
 
-def _choice(record: SessionRecord, now: float, *, current: bool) -> Choice:
+def _session_choice(record: SessionRecord, now: float, *, current: bool) -> Choice:
     title = escape_unsafe(record.title, keep="") or "Untitled"
     mark = (
         ("● ", "$text-accent") if current else ("◆ ", "$text-warning") if record.pinned else ("· ", "$foreground 35%")
@@ -229,16 +229,16 @@ def format_age(seconds: float) -> str:
     return "just now"
 
 
-def _when(moment: float) -> str:
+def _format_time(moment: float) -> str:
     return datetime.fromtimestamp(moment).strftime("%Y-%m-%d %H:%M")
 
 
-_WHAT_FOR = "Every message, proposal, file and side question of this workspace's sessions is searched."
-_SNIPPET, _BEFORE = 96, 24
+_SEARCH_HINT = "Every message, proposal, file and side question of this workspace's sessions is searched."
+_EXCERPT_CHARACTERS, _EXCERPT_LEAD_CHARACTERS = 96, 24
 """Characters of an excerpt in the list, and at most how many of them precede the first match."""
-_PREVIEW, _ABOVE = 6_000, 1_500
+_PREVIEW_CHARACTERS, _PREVIEW_LEAD_CHARACTERS = 6_000, 1_500
 """Characters of the preview, and at most how many of them precede the first match."""
-_KINDS = {
+_KIND_MARKS = {
     "you": ("❯", "$text-accent"),
     "model": ("●", "$text-primary"),
     "question": ("?", "$text-warning"),
@@ -248,7 +248,7 @@ _KINDS = {
     "asked": ("❯", "$foreground 65%"),
     "answered": ("●", "$foreground 65%"),
 }
-_NAMES = {
+_KIND_NAMES = {
     "you": "you",
     "model": "the model",
     "question": "a question to you",
@@ -274,97 +274,106 @@ class SessionSearchScreen(PreviewedListDialog[SearchHit]):
     def __init__(self, search: SessionSearch, query: str = "") -> None:
         super().__init__()
         self._search = search
-        self._words = query
-        self._found: dict[str, SearchHit] = {}
+        self._typed_query = query
+        self._hits: dict[str, SearchHit] = {}
         """Matches by the key of their choice; keys of an earlier search are ignored."""
 
     def search_list(self) -> SearchList:
         return SearchList(
-            "Search all sessions", empty_text=_WHAT_FOR, no_match_text="No match.", searches_elsewhere=True
+            "Search all sessions", empty_text=_SEARCH_HINT, no_match_text="No match.", searches_elsewhere=True
         )
 
     def on_mount(self) -> None:
         self.query_one("#preview").display = False
         choices = self.query_one(SearchList)
         choices.set_choices([])
-        choices.set_query(self._words)
+        choices.set_query(self._typed_query)
 
     @on(SearchList.QueryChanged)
     def search(self, event: SearchList.QueryChanged) -> None:
         """Start a search for the typed words."""
-        self._look_for(event.text)
+        self._search_sessions(event.text)
 
     @work(group="search", exclusive=True, exit_on_error=False, description="search the sessions")
-    async def _look_for(self, words: str) -> None:
+    async def _search_sessions(self, query: str) -> None:
         try:
-            found = await asyncio.to_thread(self._search.find, words)
+            hits = await asyncio.to_thread(self._search.find, query)
         except StorageError as error:
-            self._show(words, [], problem=str(error))
+            self._show_hits(query, [], problem=str(error))
             self.show_status("")
             return
-        self._show(words, found)
-        more = "+" if len(found) == MAX_HITS else ""
-        self.show_status(f"{len(found)}{more} {'place' if len(found) == 1 else 'places'}" if words.strip() else "")
+        self._show_hits(query, hits)
+        more = "+" if len(hits) == MAX_HITS else ""
+        self.show_status(f"{len(hits)}{more} {'place' if len(hits) == 1 else 'places'}" if query.strip() else "")
 
-    def _show(self, words: str, found: Sequence[SearchHit], *, problem: str = "") -> None:
-        self._words, self._found = words, {str(one.event): one for one in found}
+    def _show_hits(self, query: str, hits: Sequence[SearchHit], *, problem: str = "") -> None:
+        self._typed_query, self._hits = query, {str(hit.event): hit for hit in hits}
         now = time.time()
-        self.query_one("#preview").display = bool(found)
-        choices = [_hit_choice(key, one, words, now) for key, one in self._found.items()]
+        self.query_one("#preview").display = bool(hits)
+        choices = [_hit_choice(key, hit, query, now) for key, hit in self._hits.items()]
         self.query_one(SearchList).set_choices(choices, problem=problem)
 
     @on(SearchList.Highlighted)
     def preview_hit(self, event: SearchList.Highlighted) -> None:
         """Preview the highlighted match."""
-        if event.choice is not None and (found := self._found.get(event.choice.key)) is not None:
-            self.show_preview(_hit_preview(found, self._words))
+        if event.choice is not None and (hit := self._hits.get(event.choice.key)) is not None:
+            self.show_preview(_hit_preview(hit, self._typed_query))
 
     @on(SearchList.Picked)
     def return_hit(self, event: SearchList.Picked) -> None:
         """Close with the picked match."""
-        if event.choice is not None and (found := self._found.get(event.choice.key)) is not None:
-            self.dismiss(found)
+        if event.choice is not None and (hit := self._hits.get(event.choice.key)) is not None:
+            self.dismiss(hit)
 
 
-def _hit_choice(key: str, found: SearchHit, words: str, now: float) -> Choice:
-    mark, style = _KINDS[found.kind]
-    title = escape_unsafe(found.title, keep="") or "Untitled"
+def _hit_choice(key: str, hit: SearchHit, query: str, now: float) -> Choice:
+    mark, style = _KIND_MARKS[hit.kind]
+    title = escape_unsafe(hit.title, keep="") or "Untitled"
     label = Content.assemble(
         (f"{mark} ", style),
-        _marked(_part(" ".join(found.text.split()), words, _SNIPPET, _BEFORE), words),
+        _underline_words(
+            _make_excerpt(" ".join(hit.text.split()), query, _EXCERPT_CHARACTERS, _EXCERPT_LEAD_CHARACTERS), query
+        ),
         "\n  ",
-        (f"{format_age(now - found.time)} · {title}", "$foreground 65%"),
+        (f"{format_age(now - hit.time)} · {title}", "$foreground 65%"),
     )
     return Choice(key, label, "")
 
 
-def _hit_preview(found: SearchHit, words: str) -> Content:
-    when = datetime.fromtimestamp(found.time).strftime("%Y-%m-%d %H:%M")
-    head = Content.styled(f"{_NAMES[found.kind]} · {when}", "$foreground 65%")
-    return Content("\n\n").join([head, _marked(_part(found.text.strip(), words, _PREVIEW, _ABOVE), words)])
+def _hit_preview(hit: SearchHit, query: str) -> Content:
+    time_text = datetime.fromtimestamp(hit.time).strftime("%Y-%m-%d %H:%M")
+    head = Content.styled(f"{_KIND_NAMES[hit.kind]} · {time_text}", "$foreground 65%")
+    return Content("\n\n").join(
+        [
+            head,
+            _underline_words(
+                _make_excerpt(hit.text.strip(), query, _PREVIEW_CHARACTERS, _PREVIEW_LEAD_CHARACTERS), query
+            ),
+        ]
+    )
 
 
-def _part(text: str, words: str, length: int, before: int) -> str:
+def _make_excerpt(text: str, query: str, length: int, lead_length: int) -> str:
     """Return an excerpt of a text around the first match."""
-    first = next(_places(text, words), None)
-    start = max(0, min(first.start() - before, len(text) - length)) if first else 0
-    lead, end = "… " if start else "", " …" if start + length < len(text) else ""
-    return f"{lead}{text[start : start + length]}{end}"
+    first = next(_find_words(text, query), None)
+    start = max(0, min(first.start() - lead_length, len(text) - length)) if first else 0
+    start_mark, end_mark = "… " if start else "", " …" if start + length < len(text) else ""
+    return f"{start_mark}{text[start : start + length]}{end_mark}"
 
 
-def _marked(text: str, words: str) -> Content:
+def _underline_words(text: str, query: str) -> Content:
     """Return the text with all occurrences of the words underlined."""
     shown = escape_unsafe(text)
     content = Content(shown)
-    for place in _places(shown, words):
-        content = content.stylize("bold underline", *place.span())
+    for match in _find_words(shown, query):
+        content = content.stylize("bold underline", *match.span())
     return content
 
 
-def _places(text: str, words: str) -> Iterator[re.Match[str]]:
+def _find_words(text: str, query: str) -> Iterator[re.Match[str]]:
     """Yield the occurrences of the typed words in the text."""
-    return re.finditer("|".join(map(re.escape, _parts(words))), text, re.IGNORECASE)
+    return re.finditer("|".join(map(re.escape, _split_words(query))), text, re.IGNORECASE)
 
 
-def _parts(words: str) -> Sequence[str]:
-    return sorted(set(re.findall(r"[^\W_]+", words)), key=len, reverse=True)
+def _split_words(query: str) -> Sequence[str]:
+    return sorted(set(re.findall(r"[^\W_]+", query)), key=len, reverse=True)

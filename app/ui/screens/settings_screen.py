@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from app.ui.context.preferences import Preferences
 
 
-_NONE = "No command runs here without asking. When one asks, you can allow it always, with others of its form."
+_NO_COMMANDS = "No command runs here without asking. When one asks, you can allow it always, with others of its form."
 
 
 class AllowedCommandsScreen(Dialog[None]):
@@ -51,44 +51,44 @@ class AllowedCommandsScreen(Dialog[None]):
         self._store = store
 
     def compose_body(self) -> Iterable[Widget]:
-        yield SearchList("Search the commands", empty_text=_NONE)
+        yield SearchList("Search the commands", empty_text=_NO_COMMANDS)
 
     def on_mount(self) -> None:
-        self._load()
+        self._load_commands()
 
     @work(group="list", exclusive=True, exit_on_error=False, description="list allowed commands")
-    async def _load(self) -> None:
+    async def _load_commands(self) -> None:
         try:
             texts = await asyncio.to_thread(self._store.forms)
         except StorageError as error:
             self.show_status(str(error))
             return
-        self.query_one(SearchList).set_choices([_choice(text) for text in texts])
+        self.query_one(SearchList).set_choices([_command_choice(text) for text in texts])
         self.show_status(f"{len(texts)} allowed" if texts else "")
 
     def action_revoke(self) -> None:
         """Remove the highlighted command: it needs permission again, in every window."""
         if (choice := self.query_one(SearchList).highlighted) is not None:
-            self._revoke(choice.key)
+            self._revoke_command(choice.key)
 
     @work(group="revoke", exclusive=True, exit_on_error=False, description="revoke an allowed command")
-    async def _revoke(self, form: str) -> None:
+    async def _revoke_command(self, form: str) -> None:
         try:
             await asyncio.to_thread(self._store.remove, form)
         except StorageError as error:
             self.show_status(str(error))
             return
-        self._load()
+        self._load_commands()
 
 
-def _choice(text: str) -> Choice:
+def _command_choice(text: str) -> Choice:
     form = load_form(text)
-    said = escape_unsafe(str(form), keep="")
+    form_text = escape_unsafe(str(form), keep="")
     if isinstance(form, ToolForm):
-        follows = "any arguments"
+        further_words = "any arguments"
     else:
-        follows = "and any further words" if form.open else "exactly this"
-    return Choice(text, Content.assemble(said, (f"   {follows}", "$foreground 65%")), said)
+        further_words = "and any further words" if form.open else "exactly this"
+    return Choice(text, Content.assemble(form_text, (f"   {further_words}", "$foreground 65%")), form_text)
 
 
 class ModelChooser(Protocol):
@@ -190,16 +190,16 @@ class SettingsScreen(ValuesDialog):
     ) -> None:
         super().__init__(preferences, runtime)
         self._connector = connector
-        self._work = work
+        self._run_work = work
         self._choose_theme = pick_theme
         self._rows: list[SettingRow | None] = []
-        self._writing: SettingRow
+        self._edited_row: SettingRow
         """The setting that the field edits; set when the field is opened."""
 
     def draw_list(self) -> None:
         """Draw the list again; the cursor stays on its row."""
         options = self.query_one(OptionList)
-        at = options.highlighted
+        highlighted = options.highlighted
         self._rows = []
         lines: list[Option] = []
         for title, rows in SETTING_GROUPS:
@@ -209,24 +209,24 @@ class SettingsScreen(ValuesDialog):
             lines.append(Option(Content.styled(title, "bold $text-primary"), disabled=True))
             self._rows.append(None)
             for row in rows:
-                lines.append(Option(self._line(row)))
+                lines.append(Option(self._row_content(row)))
                 self._rows.append(row)
         options.clear_options()
         options.add_options(lines)
-        options.highlighted = 1 if at is None else at
+        options.highlighted = 1 if highlighted is None else highlighted
 
-    def _line(self, row: SettingRow) -> Content:
+    def _row_content(self, row: SettingRow) -> Content:
         if row.kind == "commands":
             help_beside = "" if self.is_narrow else row.help
             return Content.assemble(f"  {row.title:<23}", f"{'list …':<25}", (help_beside, "$foreground 65%"))
         value = getattr(self._preferences.settings, row.key)
         origin = self._runtime.setting_origin(row.key)
-        elsewhere = origin not in ("", "config.toml")
+        is_overridden = origin not in ("", "config.toml")
         return Content.assemble(
             f"  {row.title:<23}",
-            (f"{_shown(row, value):<25}", "bold $text-accent" if origin else ""),
+            (f"{_display_value(row, value):<25}", "bold $text-accent" if origin else ""),
             (f"from {origin}", "$text-warning")
-            if elsewhere
+            if is_overridden
             else ("" if self.is_narrow else row.help, "$foreground 65%"),
         )
 
@@ -234,25 +234,25 @@ class SettingsScreen(ValuesDialog):
     def show_explanation(self, event: OptionList.OptionHighlighted) -> None:
         """Explain the highlighted setting below the list if the terminal is narrow."""
         event.stop()
-        row = self._row
+        row = self._current_row
         if self.is_narrow and row is not None and not self.is_field_open and self.query_one(OptionList).has_focus:
             self.show_message(f"{row.title}: {row.help}")
 
     @property
-    def _row(self) -> SettingRow | None:
-        at = self.query_one(OptionList).highlighted
-        return self._rows[at] if at is not None and at < len(self._rows) else None
+    def _current_row(self) -> SettingRow | None:
+        highlighted = self.query_one(OptionList).highlighted
+        return self._rows[highlighted] if highlighted is not None and highlighted < len(self._rows) else None
 
     @on(OptionList.OptionSelected)
     def open_setting(self, event: OptionList.OptionSelected) -> None:
         """Change the setting under the cursor."""
         event.stop()
-        row = self._row
+        row = self._current_row
         match row:
             case None:
                 return
             case SettingRow(kind="text" | "number" | "dollars" | "time"):
-                self._write(row)
+                self._open_row_field(row)
             case SettingRow(kind="theme"):
                 self._pick_theme()
             case SettingRow(kind="model"):
@@ -264,19 +264,19 @@ class SettingsScreen(ValuesDialog):
 
     def action_turn(self, step: int) -> None:
         """Change the setting to its next value, or to the previous one if `step` is -1."""
-        row = self._row
+        row = self._current_row
         if row is None or row.kind == "commands" or self.is_field_open:
             return
         value = getattr(self._preferences.settings, row.key)
         if row.kind == "switch":
-            self._change(row, not value)
+            self._save_and_apply(row, not value)
         elif row.kind == "choice":
-            self._change(row, row.choices[(row.choices.index(value) + step) % len(row.choices)])
+            self._save_and_apply(row, row.choices[(row.choices.index(value) + step) % len(row.choices)])
         elif row.kind == "number" and value is not None:
-            self._change(row, value + step)
+            self._save_and_apply(row, value + step)
 
-    def _write(self, row: SettingRow) -> None:
-        self._writing = row
+    def _open_row_field(self, row: SettingRow) -> None:
+        self._edited_row = row
         value = getattr(self._preferences.settings, row.key)
         keys = "Enter saves · Esc cancels · empty restores the default"
         self.open_field(_format_value(row, value), f"{row.title}: {row.help}", keys)
@@ -285,7 +285,7 @@ class SettingsScreen(ValuesDialog):
     def save_value(self, event: Input.Submitted) -> None:
         """Save the entered value."""
         event.stop()
-        row, text = self._writing, event.value.strip()
+        row, text = self._edited_row, event.value.strip()
         value: Any = text or None
         if row.kind == "number" and text:
             if not (text.isascii() and text.isdigit()):
@@ -297,27 +297,27 @@ class SettingsScreen(ValuesDialog):
                 self.show_message(f"{row.title} takes an amount: 2 or 2.50.", problem=True)
                 return
             value = float(text)
-        if self._change(row, value):
+        if self._save_and_apply(row, value):
             self.close_field()
 
-    def _change(self, row: SettingRow, value: Any) -> bool:
+    def _save_and_apply(self, row: SettingRow, value: Any) -> bool:
         try:
-            checked = validate_setting(row.key, value)
+            validated = validate_setting(row.key, value)
             self._preferences.save(**{row.key: value})
-            self._preferences.apply_for_this_run(**{row.key: checked})
+            self._preferences.apply_for_this_run(**{row.key: validated})
         except ConfigError as error:
             self.show_message(str(error), problem=True)
             return False
         self.draw_list()
-        overridden = self._runtime.setting_origin(row.key)
-        if overridden not in ("", "config.toml"):
-            self.show_message(f"Saved and in use now; at the next start {overridden} overrides it again.")
-        elif getattr(self._preferences.settings.with_model_tables, row.key) != checked:
+        origin = self._runtime.setting_origin(row.key)
+        if origin not in ("", "config.toml"):
+            self.show_message(f"Saved and in use now; at the next start {origin} overrides it again.")
+        elif getattr(self._preferences.settings.with_model_tables, row.key) != validated:
             self.show_message("Saved; the model in use has a value of its own: Ctrl+E in /model shows it.")
         else:
-            self.show_message(f"{row.title}: {_shown(row, checked)}. Saved.")
+            self.show_message(f"{row.title}: {_display_value(row, validated)}. Saved.")
         if row.key in ("base_url", "reasoning_effort"):
-            self._work(partial(self._connector.switch_model, self._preferences.settings))
+            self._run_work(partial(self._connector.switch_model, self._preferences.settings))
         return True
 
     @work(group="pick", exclusive=True, exit_on_error=False, description="pick a theme")
@@ -328,9 +328,9 @@ class SettingsScreen(ValuesDialog):
     @work(group="pick", exclusive=True, exit_on_error=False, description="pick a model")
     async def _pick_model(self) -> None:
         name = await self._connector.pick_model(self._preferences.settings)
-        row = self._row
-        if name and row is not None and self._change(row, name):
-            self._work(partial(self._connector.switch_model, self._preferences.settings))
+        row = self._current_row
+        if name and row is not None and self._save_and_apply(row, name):
+            self._run_work(partial(self._connector.switch_model, self._preferences.settings))
 
 
 def _format_value(row: SettingRow, value: Any) -> str:
@@ -345,7 +345,7 @@ def _format_value(row: SettingRow, value: Any) -> str:
     return str(value)
 
 
-def _shown(row: SettingRow, value: Any) -> str:
+def _display_value(row: SettingRow, value: Any) -> str:
     if row.kind == "switch":
         return "on" if value else "off"
     if row.key == "base_url":

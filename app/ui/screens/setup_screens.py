@@ -63,9 +63,9 @@ class ModelPickerScreen(Dialog[str]):
         make_settings_screen: Callable[[ListedModel], Screen[None]],
     ) -> None:
         super().__init__()
-        self._settings_of = make_settings_screen
-        self._listed: dict[str, ListedModel] = {}
-        self._load = load
+        self._make_settings_screen = make_settings_screen
+        self._listed_models: dict[str, ListedModel] = {}
+        self._load_models = load
         self._address = address
         self._current = current
 
@@ -81,23 +81,23 @@ class ModelPickerScreen(Dialog[str]):
         )
 
     def on_mount(self) -> None:
-        self._ask()
+        self._list_models()
 
     @work(group="models", exclusive=True, exit_on_error=False, description="list models")
-    async def _ask(self) -> None:
-        begun = time.monotonic()
+    async def _list_models(self) -> None:
+        start = time.monotonic()
         state = self.query_one("#model-state", Static)
         try:
-            self._listed = {model.id: model for model in await self._load()}
-        except RequestError as failed:
+            self._listed_models = {model.id: model for model in await self._load_models()}
+        except RequestError as error:
             state.set_class(True, "warning")
-            state.update(Content(escape_unsafe(f"{failed.message} You can still type a name.", keep="")))
+            state.update(Content(escape_unsafe(f"{error.message} You can still type a name.", keep="")))
             self.query_one(SearchList).set_choices(())
             return
-        names = sorted(self._listed, key=str.casefold)
-        took = time.monotonic() - begun
+        names = sorted(self._listed_models, key=str.casefold)
+        seconds = time.monotonic() - start
         state.update(Content(escape_unsafe(self._address, keep="")))
-        self.show_status(f"{format_count(len(names), 'model')} · {took * 1000:.0f} ms")
+        self.show_status(f"{format_count(len(names), 'model')} · {seconds * 1000:.0f} ms")
         choices = [
             Choice(
                 name,
@@ -124,7 +124,7 @@ class ModelPickerScreen(Dialog[str]):
         """Open the settings of the highlighted or typed model."""
         choices = self.query_one(SearchList)
         if name := choices.highlighted.key if choices.highlighted is not None else choices.typed_text:
-            self.app.push_screen(self._settings_of(self._listed.get(name) or ListedModel(name)))
+            self.app.push_screen(self._make_settings_screen(self._listed_models.get(name) or ListedModel(name)))
         else:
             self.show_status("write the name of a model first")
 
@@ -132,7 +132,7 @@ class ModelPickerScreen(Dialog[str]):
 SettingChanges = dict[str, str | SecretStr]
 """New values of settings by their keys."""
 
-_ANTHROPIC_KEY, _ANTHROPIC_HOST = "sk-ant-", "api.anthropic.com"
+_ANTHROPIC_KEY_PREFIX, _ANTHROPIC_HOST = "sk-ant-", "api.anthropic.com"
 
 
 class EndpointScreen(Dialog[bool]):
@@ -182,27 +182,27 @@ class EndpointScreen(Dialog[bool]):
             yield Label("Address")
             yield Input(id="endpoint-address", placeholder="https://host/v1; not for a key alone")
         yield Static(id="endpoint-host", classes="text gap")
-        kept = f"Saved in {display_path(self._config_file)}, which only you can read."
-        yield Static(Content(escape_unsafe(kept, keep="")), classes="text quiet")
+        saved_in = f"Saved in {display_path(self._config_file)}, which only you can read."
+        yield Static(Content(escape_unsafe(saved_in, keep="")), classes="text quiet")
 
     def on_mount(self) -> None:
         self.query_one("#endpoint-key", Input).focus()
         self.show_host()
 
     @property
-    def _changes(self) -> SettingChanges:
+    def _entered_settings(self) -> SettingChanges:
         """The settings that the fields contain."""
         key, address = (self.query_one(f"#endpoint-{name}", Input).value.strip() for name in ("key", "address"))
         changes: SettingChanges = {"base_url": address} if address else {}
         if key:
-            anthropic = key.startswith(_ANTHROPIC_KEY) and host_and_port(address or _ANTHROPIC_HOST) in (
+            anthropic = key.startswith(_ANTHROPIC_KEY_PREFIX) and host_and_port(address or _ANTHROPIC_HOST) in (
                 "",
                 _ANTHROPIC_HOST,
             )
             changes["anthropic_api_key" if anthropic else "api_key"] = SecretStr(key)
         return changes
 
-    def _fault(self, changes: SettingChanges) -> str:
+    def _find_fault(self, changes: SettingChanges) -> str:
         """Return why these settings cannot be saved; empty if they can."""
         address = changes.get("base_url")
         if isinstance(address, str) and (fault := find_url_fault(address)):
@@ -214,33 +214,35 @@ class EndpointScreen(Dialog[bool]):
         """Show the host that would get requests and the key."""
         from app.runtime.model_connection import find_base_url
 
-        changes = self._changes
-        if not changes or self._fault(changes):
-            self._say("Requests go nowhere yet.")
+        entered = self._entered_settings
+        if not entered or self._find_fault(entered):
+            self._show_line("Requests go nowhere yet.")
         else:
-            self._say(f"Requests go to {host_and_port(find_base_url(self._settings.model_copy(update=changes)))}.")
+            self._show_line(
+                f"Requests go to {host_and_port(find_base_url(self._settings.model_copy(update=entered)))}."
+            )
 
     @on(Input.Submitted)
     def save_endpoint(self) -> None:
         """Save the entered key and address."""
-        changes = self._changes
-        if fault := self._fault(changes):
-            self._say(fault, problem=True)
+        changes = self._entered_settings
+        if fault := self._find_fault(changes):
+            self._show_line(fault, problem=True)
         else:
-            self._write(changes)
+            self._save_changes(changes)
 
     @work(group="write", exclusive=True, exit_on_error=False, description="keeping the endpoint")
-    async def _write(self, changes: SettingChanges) -> None:
+    async def _save_changes(self, changes: SettingChanges) -> None:
         from app.config.settings import ConfigError
 
         try:
             await asyncio.to_thread(partial(self._save, changes))
         except ConfigError as error:
-            self._say(str(error), problem=True)
+            self._show_line(str(error), problem=True)
             return
         self.dismiss(True)
 
-    def _say(self, text: str, *, problem: bool = False) -> None:
+    def _show_line(self, text: str, *, problem: bool = False) -> None:
         line = self.query_one("#endpoint-host", Static)
         line.set_class(problem, "warning")
         line.update(Content(escape_unsafe(text, keep="")))
@@ -251,7 +253,13 @@ DEMO_CHOICE = ("", "demo")
 ENTER_ENDPOINT_CHOICE = ("", "written")
 """Result that means that the user wants to enter a key or an address."""
 
-_KINDS = {"ollama": "Ollama", "lmstudio": "LM Studio", "llama.cpp": "llama.cpp", "vllm": "vLLM", "unknown": "server"}
+_SERVER_NAMES = {
+    "ollama": "Ollama",
+    "lmstudio": "LM Studio",
+    "llama.cpp": "llama.cpp",
+    "vllm": "vLLM",
+    "unknown": "server",
+}
 
 
 class SetupScreen(Dialog[tuple[str, str]]):
@@ -282,7 +290,7 @@ class SetupScreen(Dialog[tuple[str, str]]):
 
     def __init__(self, missing: str, picked_before: Callable[[str], str] = lambda base_url: "") -> None:
         super().__init__(classes="-small")
-        self._missing = missing
+        self._missing_setting = missing
         self._picked_before = picked_before
         self._servers: list[LocalServer] = []
         self._choices = [ENTER_ENDPOINT_CHOICE, DEMO_CHOICE]
@@ -290,9 +298,9 @@ class SetupScreen(Dialog[tuple[str, str]]):
     def compose_body(self) -> Iterable[Widget]:
         """Yield the missing setting, the choices, and instructions."""
         yield Static("The model proposes changes to this folder; you sign them off, or not.", classes="text")
-        yield Static(Content(escape_unsafe(self._missing, keep="")), classes="text gap warning")
+        yield Static(Content(escape_unsafe(self._missing_setting, keep="")), classes="text gap warning")
         yield Static(Content.styled("Pick a model", "bold $text-primary"), classes="text gap")
-        yield OptionList(_written(), _demo(), markup=False)
+        yield OptionList(_endpoint_option(), _demo_option(), markup=False)
         yield Static(setup_instructions(), classes="text gap")
 
     def on_mount(self) -> None:
@@ -308,22 +316,26 @@ class SetupScreen(Dialog[tuple[str, str]]):
 
         self.show_status("looking for models on this machine …")
         self._servers = await endpoint_doctor.find_local_servers(endpoint_doctor.USUAL_PORTS)
-        found = [(server, model) for server in self._servers for model in server.models]
-        before = await asyncio.to_thread(self._before, found)
+        models = [(server, model) for server in self._servers for model in server.models]
+        picked_index = await asyncio.to_thread(self._picked_index, models)
         options = self.query_one(OptionList)
         options.clear_options()
-        options.add_options([*(Option(_label(server, model)) for server, model in found), _written(), _demo()])
-        self._choices = [*((server.base_url, model) for server, model in found), ENTER_ENDPOINT_CHOICE, DEMO_CHOICE]
-        options.highlighted = before if found else self._choices.index(DEMO_CHOICE)
-        count = len(found)
+        options.add_options(
+            [*(Option(_model_label(server, model)) for server, model in models), _endpoint_option(), _demo_option()]
+        )
+        self._choices = [*((server.base_url, model) for server, model in models), ENTER_ENDPOINT_CHOICE, DEMO_CHOICE]
+        options.highlighted = picked_index if models else self._choices.index(DEMO_CHOICE)
+        count = len(models)
         self.show_status(
-            f"{count} model{'s' if count > 1 else ''} on this machine" if found else "no model server on this machine"
+            f"{count} model{'s' if count > 1 else ''} on this machine"
+            if models
+            else "no model server on this machine"
         )
 
-    def _before(self, found: "Sequence[tuple[LocalServer, str]]") -> int:
+    def _picked_index(self, models: "Sequence[tuple[LocalServer, str]]") -> int:
         """Return the index of the model that the user picked the last time; 0 if there is none."""
-        picked = (model == self._picked_before(server.base_url) for server, model in found)
-        return next((number for number, before in enumerate(picked) if before), 0)
+        picked = (model == self._picked_before(server.base_url) for server, model in models)
+        return next((number for number, is_picked in enumerate(picked) if is_picked), 0)
 
     @on(OptionList.OptionSelected)
     def return_choice(self, event: OptionList.OptionSelected) -> None:
@@ -345,8 +357,8 @@ def setup_instructions() -> Content:
     )
 
 
-def _label(server: "LocalServer", model: str) -> Content:
-    kind = _KINDS.get(server.kind, server.kind)
+def _model_label(server: "LocalServer", model: str) -> Content:
+    kind = _SERVER_NAMES.get(server.kind, server.kind)
     return Content.assemble(
         ("● ", "$text-success"),
         (escape_unsafe(model, keep="").ljust(36), "bold"),
@@ -354,7 +366,7 @@ def _label(server: "LocalServer", model: str) -> Content:
     )
 
 
-def _written() -> Option:
+def _endpoint_option() -> Option:
     return Option(
         Content.assemble(
             ("○ ", "$text-secondary"),
@@ -364,7 +376,7 @@ def _written() -> Option:
     )
 
 
-def _demo() -> Option:
+def _demo_option() -> Option:
     return Option(
         Content.assemble(
             ("○ ", "$text-secondary"),

@@ -42,13 +42,13 @@ class TrustRequest:
     @property
     def all_trusted(self) -> bool:
         """Return whether the user trusts all parts already."""
-        return self.trusted and self.commands_trusted and all(each.trusted for each in self.servers)
+        return self.trusted and self.commands_trusted and all(server_file.trusted for server_file in self.servers)
 
     @property
     def parts(self) -> list[tuple[bytes, str]]:
         """Return the parts that trust is given to, by the names in the store."""
         parts = [(self.content, trust.FILE_NAME), (self.commands.content, trust.COMMAND_FILES)]
-        parts += [(each.content, each.name) for each in self.servers]
+        parts += [(server_file.content, server_file.name) for server_file in self.servers]
         return [(content, name) for content, name in parts if content]
 
 
@@ -95,51 +95,51 @@ class TrustScreen(Dialog[bool]):
 
     def __init__(self, request: TrustRequest) -> None:
         super().__init__(classes="-small")
-        self._examined = request
+        self._trust_request = request
 
     def key_hints(self) -> Sequence[KeyHint]:
-        if self._examined.problem or not self._examined.parts:
+        if self._trust_request.problem or not self._trust_request.parts:
             return self.hints_of("escape")
-        if self._examined.all_trusted:
+        if self._trust_request.all_trusted:
             return self.hints_of("d", "escape")
         return [*self.hints_of("y"), KeyHint("n,escape", "not now")]
 
     def compose_body(self) -> Iterable[Widget]:
         """Yield the file and its effects."""
-        found = self._examined
-        if found.problem:
+        request = self._trust_request
+        if request.problem:
             yield Static(
-                Content.styled(escape_unsafe(f".signoff.toml cannot be used: {found.problem}"), "$text-error"),
+                Content.styled(escape_unsafe(f".signoff.toml cannot be used: {request.problem}"), "$text-error"),
                 classes="text",
             )
             return
-        if not found.parts:
+        if not request.parts:
             yield Static(
                 Content("This workspace has no .signoff.toml, commands or MCP servers: there is nothing to trust."),
                 classes="text",
             )
             return
         with VerticalScroll(id="trust-text"):
-            for path, text in _texts(found):
+            for path, text in _file_texts(request):
                 yield Static(Content.styled(escape_unsafe(path, keep=""), "bold $text-primary"))
                 yield Static(Content(escape_unsafe(text).strip("\n") + "\n"))
-        yield Static(describe_trust_effects(found), classes="text gap")
+        yield Static(describe_trust_effects(request), classes="text gap")
 
     def action_trust(self) -> None:
         """Trust the bytes that are shown."""
-        found = self._examined
-        if not found.all_trusted and not found.problem:
-            self._keep(trust.store_trust)
+        request = self._trust_request
+        if not request.all_trusted and not request.problem:
+            self._change_trust(trust.store_trust)
 
     def action_distrust(self) -> None:
         """Trust it no more."""
-        if self._examined.all_trusted:
-            self._keep(lambda content, store, name: trust.forget_trust(store, name))
+        if self._trust_request.all_trusted:
+            self._change_trust(lambda content, store, name: trust.forget_trust(store, name))
 
-    def _keep(self, change: Callable[[bytes, trust.TrustStore, str], None]) -> None:
+    def _change_trust(self, change: Callable[[bytes, trust.TrustStore, str], None]) -> None:
         try:
-            for content, name in self._examined.parts:
-                change(content, self._examined.runtime.sessions, name)
+            for content, name in self._trust_request.parts:
+                change(content, self._trust_request.runtime.sessions, name)
         except StorageError as error:
             self.show_status(str(error))
             return
@@ -148,39 +148,45 @@ class TrustScreen(Dialog[bool]):
 
 def describe_trust_effects(request: TrustRequest) -> Content:
     """Return the settings in force, those that trust would add, and those that no workspace may set."""
-    never = [key for key in request.values if key in NEVER_FROM_WORKSPACE]
-    free = [key for key in request.values if key in UNTRUSTED_KEYS and not _loosens(key, request.values[key])]
-    held = [key for key in request.values if key not in never and key not in free]
-    rows = [
-        _row("Trusted: in force" if request.trusted else "Not trusted yet", held, "$text-warning"),
-        _row("In force without trust", free, "$text-success"),
-        _row("Never taken from a workspace", never, "$foreground 65%"),
+    never_used = [key for key in request.values if key in NEVER_FROM_WORKSPACE]
+    untrusted_in_force = [
+        key for key in request.values if key in UNTRUSTED_KEYS and not _loosens_gate(key, request.values[key])
     ]
-    if names := [f"/{one.name}" for one in request.commands.commands]:
+    needing_trust = [key for key in request.values if key not in never_used and key not in untrusted_in_force]
+    rows = [
+        _keys_row("Trusted: in force" if request.trusted else "Not trusted yet", needing_trust, "$text-warning"),
+        _keys_row("In force without trust", untrusted_in_force, "$text-success"),
+        _keys_row("Never taken from a workspace", never_used, "$foreground 65%"),
+    ]
+    if names := [f"/{entry.name}" for entry in request.commands.commands]:
         title = "Trusted commands" if request.commands_trusted else "Commands not trusted yet"
-        rows.append(_row(title, names, "$text-warning"))
-    for each in request.servers:
-        title = f"{'Trusted servers' if each.trusted else 'Servers not trusted yet'} in {each.name}"
-        rows.append(_row(title, [f"{one.name} ({one.origin})" for one in each.found.definitions], "$text-warning"))
-    for path, text in _texts(request):
-        if found_odd := find_deceptive_characters(text):
-            careful = f"Careful: {escape_unsafe(path, keep='')} holds {found_odd}."
-            rows.append(Content.styled(careful, "bold $text-error"))
+        rows.append(_keys_row(title, names, "$text-warning"))
+    for server_file in request.servers:
+        title = f"{'Trusted servers' if server_file.trusted else 'Servers not trusted yet'} in {server_file.name}"
+        rows.append(
+            _keys_row(
+                title, [f"{entry.name} ({entry.origin})" for entry in server_file.found.definitions], "$text-warning"
+            )
+        )
+    for path, text in _file_texts(request):
+        if deceptive_characters := find_deceptive_characters(text):
+            warning = f"Careful: {escape_unsafe(path, keep='')} holds {deceptive_characters}."
+            rows.append(Content.styled(warning, "bold $text-error"))
     return Content("\n").join([row for row in rows if row.plain] or [Content("It sets nothing.")])
 
 
-def _texts(found: TrustRequest) -> list[tuple[str, str]]:
+def _file_texts(request: TrustRequest) -> list[tuple[str, str]]:
     """Path and text of each file."""
-    configuration = [(trust.FILE_NAME, found.content.decode("utf-8", "replace"))] if found.content else []
-    servers = [(each.name, each.content.decode("utf-8", "replace")) for each in found.servers]
-    return [*configuration, *found.commands.texts, *servers]
+    configuration = [(trust.FILE_NAME, request.content.decode("utf-8", "replace"))] if request.content else []
+    servers = [(server_file.name, server_file.content.decode("utf-8", "replace")) for server_file in request.servers]
+    return [*configuration, *request.commands.texts, *servers]
 
 
-def _loosens(key: str, value: Any) -> bool:
+def _loosens_gate(key: str, value: Any) -> bool:
     return key == "gate" and value != "every-edit"
 
 
-def _row(title: str, keys: Sequence[str], style: str) -> Content:
+def _keys_row(title: str, keys: Sequence[str], style: str) -> Content:
     if not keys:
         return Content("")
     return Content.assemble((f"{title}: ", f"bold {style}"), escape_unsafe(", ".join(keys), keep=""))

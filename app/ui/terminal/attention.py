@@ -27,20 +27,20 @@ if TYPE_CHECKING:
     from textual.driver import Driver
 
 
-_SEQUENCE = re.compile(r"\x1b(?:\[[0-9:;<=>?]*[ -/]*[@-~]|O.|.)?")
+_KEY_SEQUENCE = re.compile(r"\x1b(?:\[[0-9:;<=>?]*[ -/]*[@-~]|O.|.)?")
 """Escape sequences of keys that enter no character."""
 
 
 def make_key_events(lines: str) -> Iterator[events.Key]:
     """Yield a key event for each printable character, and Enter at the end of each line."""
-    for letter in _SEQUENCE.sub("", lines):
+    for letter in _KEY_SEQUENCE.sub("", lines):
         if letter == "\n":
             yield events.Key("enter", "\r")
         elif letter.isprintable():
-            yield events.Key(_name(letter), letter)
+            yield events.Key(_key_name(letter), letter)
 
 
-def _name(letter: str) -> str:
+def _key_name(letter: str) -> str:
     """Return Textual's name of the key."""
     if letter.isalnum():
         return letter
@@ -48,17 +48,19 @@ def _name(letter: str) -> str:
     return KEY_NAME_REPLACEMENTS.get(name, name)
 
 
-_NOT_DRAWING = re.compile(r"\x1b(?!\[[0-9;:]*[mH])(?:\[[0-9:;<=>?]*[ -/]*[@-~]|[\]P][^\x07\x1b]*(?:\x07|\x1b\\)|.)?")
+_NON_DRAWING_SEQUENCE = re.compile(
+    r"\x1b(?!\[[0-9;:]*[mH])(?:\[[0-9:;<=>?]*[ -/]*[@-~]|[\]P][^\x07\x1b]*(?:\x07|\x1b\\)|.)?"
+)
 """Every control sequence except those that set colours (SGR) or move the cursor (CUP)."""
-_ROW = re.compile(r"\x1b\[(\d+);1H")
+_ROW_START = re.compile(r"\x1b\[(\d+);1H")
 """The cursor movement before a painted row, with the row's number from 1."""
-_LONGEST = 200
+_MAX_TEXT_CHARACTERS = 200
 
 
 def desktop_notification_sequence(title: str, text: str) -> str:
     """Return the escape sequence of a desktop notification; the texts are cleaned so that they cannot end it
     early."""
-    title, text = _plain(title), _plain(text)
+    title, text = _clean_text(title), _clean_text(text)
     # OSC 777 separates its fields by semicolons. OSC 9 has one field, but ConEmu reads `9;4;…` as a command.
     return f"\x1b]9;{title}: {text}\x1b\\" + f"\x1b]777;notify;{title};{text}\x1b\\"
 
@@ -87,7 +89,7 @@ def window_title(needed: int, folder: str) -> str:
         folder: Name of the workspace.
     """
     count = f" ({needed})" if needed else ""
-    return f"signoff{count} - {_plain(folder)}"
+    return f"signoff{count} - {_clean_text(folder)}"
 
 
 def _shows_titles(environment: Mapping[str, str]) -> bool:
@@ -95,8 +97,8 @@ def _shows_titles(environment: Mapping[str, str]) -> bool:
     return environment.get("TERM", "") not in ("", "dumb", "linux", "unknown") and "STY" not in environment
 
 
-def _plain(text: str) -> str:
-    return strip_unsafe(" ".join(text.split()), keep="").replace(";", ",")[:_LONGEST]
+def _clean_text(text: str) -> str:
+    return strip_unsafe(" ".join(text.split()), keep="").replace(";", ",")[:_MAX_TEXT_CHARACTERS]
 
 
 class TerminalNotifier:
@@ -107,17 +109,17 @@ class TerminalNotifier:
         self._has_titles = _shows_titles(environment)
         self._title = ""
         self._driver: Driver | None = None
-        self._has_screen = False
+        self._is_screen_taken_over = False
         """Whether the alternate screen is already shown when Textual requests it."""
         self._is_recording = True
         """Whether output is recorded for the first picture of the next start."""
-        self._painted: list[str] = []
+        self._recorded_output: list[str] = []
         self.paused = False
         """Set while another program uses the terminal."""
 
     def wrap_driver(self, base: type["Driver"]) -> type["Driver"]:
         """Return a subclass of the driver that registers itself here when it starts."""
-        attention = self
+        notifier = self
 
         class NotedDriver(base):  # type: ignore[valid-type, misc]
             """Textual's driver for this platform."""
@@ -127,30 +129,30 @@ class TerminalNotifier:
                 restore_terminal()
                 for key in make_key_events(pop_typed_lines()):
                     self.process_message(key)
-                attention._has_screen = take_over_screen()
+                notifier._is_screen_taken_over = take_over_screen()
                 super().start_application_mode()
-                attention._has_screen = False
-                attention._driver = self
-                if attention._has_titles:
+                notifier._is_screen_taken_over = False
+                notifier._driver = self
+                if notifier._has_titles:
                     self.write(_SAVE_TITLE)
-                    attention._write_title()
+                    notifier._write_title()
 
             def process_message(self, message: Message) -> None:
                 if isinstance(message, events.Key):
                     # Later paints may contain text of the user.
-                    attention._is_recording = False
+                    notifier._is_recording = False
                 super().process_message(message)
 
             def write(self, data: str) -> None:
-                if attention._is_recording:
-                    attention._painted.append(data)
-                if not (attention._has_screen and data == ENTER_ALTERNATE_SCREEN):
+                if notifier._is_recording:
+                    notifier._recorded_output.append(data)
+                if not (notifier._is_screen_taken_over and data == ENTER_ALTERNATE_SCREEN):
                     # Requesting the alternate screen again would make xterm clear the first picture.
                     super().write(data)
 
             def stop_application_mode(self) -> None:
-                attention._driver = None
-                if attention._has_titles:
+                notifier._driver = None
+                if notifier._has_titles:
                     self.write(_RESTORE_TITLE)
                 super().stop_application_mode()
 
@@ -159,12 +161,12 @@ class TerminalNotifier:
     def take_first_picture(self) -> str:
         """Stop recording; return the sequences that draw the first picture, or "" if the user typed before it was
         complete."""
-        drawn = _NOT_DRAWING.sub("", "".join(self._painted))
-        self._is_recording, self._painted = False, []
-        rows = set(_ROW.findall(drawn))
-        tops = [row.start() for row in _ROW.finditer(drawn) if row[1] == "1"]
+        drawn = _NON_DRAWING_SEQUENCE.sub("", "".join(self._recorded_output))
+        self._is_recording, self._recorded_output = False, []
+        rows = set(_ROW_START.findall(drawn))
+        tops = [row.start() for row in _ROW_START.finditer(drawn) if row[1] == "1"]
         # Textual paints several times: the sequences from the latest full paint are enough.
-        return next((drawn[top:] for top in reversed(tops) if set(_ROW.findall(drawn, top)) == rows), "")
+        return next((drawn[top:] for top in reversed(tops) if set(_ROW_START.findall(drawn, top)) == rows), "")
 
     @property
     def has_terminal(self) -> bool:

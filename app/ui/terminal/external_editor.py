@@ -33,8 +33,8 @@ class ExternalEditor:
         environment: Mapping[str, str] = os.environ,
     ) -> None:
         self._app = app
-        self._attention = attention
-        self._configured = configured
+        self._notifier = attention
+        self._configured_command = configured
         self._folder = folder
         self._environment = environment
 
@@ -44,11 +44,11 @@ class ExternalEditor:
         Raises:
             EditorFailed: there is no editor, it cannot be started, or it ended with an error.
         """
-        command = editor_command(self._configured(), self._environment)
-        return await edit_in_user_editor(command, text, name=name, folder=self._folder, suspend=self._asleep)
+        command = editor_command(self._configured_command(), self._environment)
+        return await edit_in_user_editor(command, text, name=name, folder=self._folder, suspend=self._suspend_app)
 
     @contextmanager
-    def _asleep(self) -> Iterator[None]:
+    def _suspend_app(self) -> Iterator[None]:
         """Suspend the app: it draws nothing and leaves the terminal to the editor.
 
         An exception of the body is raised after the app has resumed: Textual takes the terminal back only if the body
@@ -58,10 +58,10 @@ class ExternalEditor:
         with ExitStack() as stack:
             # The terminal sends Ctrl+C to this process, too; only the editor must handle it. A handler is used
             # because the editor would inherit SIG_IGN.
-            before = signal.signal(signal.SIGINT, lambda *_: None)
-            stack.callback(signal.signal, signal.SIGINT, before)
-            self._attention.paused = True
-            stack.callback(setattr, self._attention, "paused", False)
+            former_handler = signal.signal(signal.SIGINT, lambda *_: None)
+            stack.callback(signal.signal, signal.SIGINT, former_handler)
+            self._notifier.paused = True
+            stack.callback(setattr, self._notifier, "paused", False)
             stack.enter_context(self._app.batch_update())
             try:
                 stack.enter_context(self._app.suspend())

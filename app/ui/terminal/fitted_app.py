@@ -25,16 +25,16 @@ from widgets.diff.diff_colours import make_diff_variable_defaults
 
 Rgb = tuple[int, int, int]
 
-_LEVELS = (0, 95, 135, 175, 215, 255)
-_CUBE = {
-    16 + 36 * red + 6 * green + blue: (_LEVELS[red], _LEVELS[green], _LEVELS[blue])
+_CUBE_LEVELS = (0, 95, 135, 175, 215, 255)
+_CUBE_COLOURS = {
+    16 + 36 * red + 6 * green + blue: (_CUBE_LEVELS[red], _CUBE_LEVELS[green], _CUBE_LEVELS[blue])
     for red in range(6)
     for green in range(6)
     for blue in range(6)
 }
-_GREYS = {232 + step: (8 + 10 * step,) * 3 for step in range(24)}
+_GREY_COLOURS = {232 + step: (8 + 10 * step,) * 3 for step in range(24)}
 
-_LEAST_CHROMA = 0.04
+_MIN_CHROMA = 0.04
 """Oklab chroma below which a colour looks grey."""
 
 
@@ -44,30 +44,30 @@ class PaletteFilter(LineFilter):
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         """Return the segments in colours of the palette."""
         return [
-            segment if segment.style is None else Segment(segment.text, _fitted(segment.style), segment.control)
+            segment if segment.style is None else Segment(segment.text, _fit_style(segment.style), segment.control)
             for segment in segments
         ]
 
 
 @lru_cache(4096)
-def _fitted(style: Style) -> Style:
-    colours = tuple(None if colour is None else _in_palette(colour) for colour in (style.color, style.bgcolor))
+def _fit_style(style: Style) -> Style:
+    colours = tuple(None if colour is None else _fit_colour(colour) for colour in (style.color, style.bgcolor))
     return style + Style.from_color(*colours)
 
 
-def _in_palette(colour: RichColor) -> RichColor:
+def _fit_colour(colour: RichColor) -> RichColor:
     return colour if colour.triplet is None else RichColor.from_ansi(nearest_palette_colour(*colour.triplet))
 
 
 @lru_cache(4096)
 def nearest_palette_colour(red: int, green: int, blue: int) -> int:
     """Return the number of the palette colour that looks most like this one (each part 0 to 255)."""
-    wanted = _oklab(red, green, blue)
+    target = _to_oklab(red, green, blue)
 
     def distance(number: int) -> float:
-        return sum((one - other) ** 2 for one, other in zip(wanted, _palette()[number], strict=True))
+        return sum((part - other) ** 2 for part, other in zip(target, _palette_in_oklab()[number], strict=True))
 
-    return min(_palette(), key=distance)
+    return min(_palette_in_oklab(), key=distance)
 
 
 def add_tint_variables(variables: Mapping[str, str], theme: Theme) -> dict[str, str]:
@@ -79,43 +79,43 @@ def add_tint_variables(variables: Mapping[str, str], theme: Theme) -> dict[str, 
     if theme.ansi:
         return dict(variables)
     palette = theme.to_color_system().generate()
-    found = dict(variables)
+    fitted = dict(variables)
     for kind, role in (("added", "success"), ("removed", "error"), ("moved", "secondary")):
-        hue_of, taken = Color.parse(palette[role]), set[Rgb]()
+        hue_of, used = Color.parse(palette[role]), set[Rgb]()
         for part in (f"diff-{kind}-background", f"diff-{kind}-word-background"):
             if part in variables:
-                rgb = _tint(hue_of, Color.parse(variables[part]), taken)
-                found[part] = Color(*rgb).hex
-                taken.add(rgb)
-    return found
+                rgb = _find_tint(hue_of, Color.parse(variables[part]), used)
+                fitted[part] = Color(*rgb).hex
+                used.add(rgb)
+    return fitted
 
 
-def _tint(hue_of: Color, like: Color, taken: Collection[Rgb]) -> Rgb:
+def _find_tint(hue_of: Color, like: Color, used: Collection[Rgb]) -> Rgb:
     """Return the cube colour with the hue of one colour and about the lightness of another, except those in
-    `taken`."""
-    _, a, b = _oklab(*hue_of.rgb)
-    hue, (lightness, *_) = atan2(b, a), _oklab(*like.rgb)
+    `used`."""
+    _, a, b = _to_oklab(*hue_of.rgb)
+    hue, (lightness, *_) = atan2(b, a), _to_oklab(*like.rgb)
 
     def distance(rgb: Rgb) -> float:
-        light, a, b = _oklab(*rgb)
+        light, a, b = _to_oklab(*rgb)
         chroma = hypot(a, b)
-        if chroma < _LEAST_CHROMA:
+        if chroma < _MIN_CHROMA:
             return inf
         # Dark tints in the cube are all strong; among light ones, prefer weak tints.
         return abs(light - lightness) + 1.5 * (1 - cos(atan2(b, a) - hue)) + lightness**2 * chroma
 
-    return min((rgb for rgb in _CUBE.values() if rgb not in taken), key=distance)
+    return min((rgb for rgb in _CUBE_COLOURS.values() if rgb not in used), key=distance)
 
 
 @lru_cache(1)
-def _palette() -> dict[int, tuple[float, float, float]]:
+def _palette_in_oklab() -> dict[int, tuple[float, float, float]]:
     """Return the fixed colours by number, in Oklab; the first sixteen are left out because users change them."""
-    return {number: _oklab(*rgb) for number, rgb in {**_CUBE, **_GREYS}.items()}
+    return {number: _to_oklab(*rgb) for number, rgb in {**_CUBE_COLOURS, **_GREY_COLOURS}.items()}
 
 
-def _oklab(red: int, green: int, blue: int) -> tuple[float, float, float]:
+def _to_oklab(red: int, green: int, blue: int) -> tuple[float, float, float]:
     """Return lightness and the two colour axes of an sRGB colour."""
-    r, g, b = (_linear(part / 255) for part in (red, green, blue))
+    r, g, b = (_to_linear(part / 255) for part in (red, green, blue))
     long = (0.4122214708 * r + 0.5363325363 * g + 0.0514459929 * b) ** (1 / 3)
     middle = (0.2119034982 * r + 0.6806995451 * g + 0.1073969566 * b) ** (1 / 3)
     short = (0.0883024619 * r + 0.2817188376 * g + 0.6299787005 * b) ** (1 / 3)
@@ -126,7 +126,7 @@ def _oklab(red: int, green: int, blue: int) -> tuple[float, float, float]:
     )
 
 
-def _linear(part: float) -> float:
+def _to_linear(part: float) -> float:
     return part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
 
 
@@ -144,7 +144,7 @@ class UnsafeTextFilter(LineFilter):
         return [Segment(strip_unsafe(segment.text, keep=""), segment.style, segment.control) for segment in segments]
 
 
-class _Together(LineFilter):
+class _CombinedFilter(LineFilter):
     """Applies several filters in turn, so that Textual rebuilds a row only once."""
 
     def __init__(self, filters: Sequence[LineFilter]) -> None:
@@ -153,8 +153,8 @@ class _Together(LineFilter):
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         """Return the segments after all filters."""
-        for one in self._filters:
-            segments = one.apply(segments, background)
+        for line_filter in self._filters:
+            segments = line_filter.apply(segments, background)
         return segments
 
 
@@ -162,14 +162,14 @@ class _Together(LineFilter):
 def combine_filters(filters: tuple[LineFilter, ...]) -> LineFilter:
     """Return a filter that applies these filters in turn; for the same filters the same object, as Textual caches by
     it."""
-    return _Together(filters)
+    return _CombinedFilter(filters)
 
 
 class TerminalApp(OrderedApp):
     """Base class of the app: fits colours, output and keys to the terminal."""
 
     def __init__(self, theme: Theme) -> None:
-        _free_strips_at_once()
+        _patch_strip_divide()
         self.notifier = TerminalNotifier()
         self._first_theme = theme
         # Set before Textual reads it: a later change of the theme would parse all style sheets a second time.
@@ -186,7 +186,7 @@ class TerminalApp(OrderedApp):
     def get_driver_class(self) -> type[Driver]:
         """Return the platform's driver, extended to mark keys that were read together and to notify the user."""
         driver = super().get_driver_class()
-        _join_reads(driver)
+        _patch_parser(driver)
         return self.notifier.wrap_driver(driver)
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
@@ -219,7 +219,7 @@ class TerminalApp(OrderedApp):
         return filters
 
 
-def _join_reads(driver: type[Driver]) -> None:
+def _patch_parser(driver: type[Driver]) -> None:
     """Replace the parser in a driver's module by one that marks keys that were read together."""
     module: Any = sys.modules[driver.__module__]
     parser = getattr(module, "XTermParser", None)
@@ -255,5 +255,5 @@ def divide_strip(self: Strip, cuts: Iterable[int]) -> Sequence[Strip]:
     return [self] if cuts == [length] else original_strip_divide(self, cuts)
 
 
-def _free_strips_at_once() -> None:
+def _patch_strip_divide() -> None:
     Strip.divide = divide_strip  # type: ignore[method-assign]

@@ -21,17 +21,17 @@ from typing import Any, ClassVar
 _THRESHOLDS = (2_000, 3, 1_000_000)
 """Thresholds of the three generations; only `_IdleCollection` collects the oldest."""
 
-_INTERVAL = 0.25
+_INTERVAL_SECONDS = 0.25
 """Seconds between two checks whether the app is idle."""
-_QUIET = 0.006
+_IDLE_CPU_SECONDS = 0.006
 """Seconds of CPU per interval below which the app is idle: the cursor blinks, at most a key was pressed."""
-_WORTHWHILE = 4
+_MIN_YOUNG_COLLECTIONS_IDLE = 4
 """Young collections, each after 2,000 new objects, that make a full collection worthwhile."""
-_OVERDUE = 100
+_MIN_YOUNG_COLLECTIONS_BUSY = 100
 """Young collections that require a full one even while the app is busy: a model may write for an hour."""
-_MANY = 25_000
+_MIN_OBJECTS_TO_FREEZE = 25_000
 """Number of objects surviving a full collection from which they are frozen."""
-_CACHES = (
+_LIBRARY_CACHES = (
     ("rich.cells", "cached_cell_len"),
     ("rich.style", "Style._add"),
     ("textual.strip", "Strip.render_ansi"),
@@ -42,9 +42,9 @@ _CACHES = (
 most are never used again."""
 _ARENA_MAX = -8
 _MMAP_THRESHOLD = -3
-_LARGE = 128 * 1024
+_MAPPED_BLOCK_BYTES = 128 * 1024
 """Bytes from which a block of memory is mapped separately, and so returned to the system when it is freed."""
-_LOOSE = 2 * 1024 * 1024
+_MIN_FREED_BYTES = 2 * 1024 * 1024
 """Bytes of newly freed memory in the allocator from which it is asked to return memory to the system."""
 
 
@@ -78,7 +78,7 @@ def limit_free_memory() -> None:
     """
     if (library := _c_library()) is not None:
         library.mallopt(_ARENA_MAX, 1)
-        library.mallopt(_MMAP_THRESHOLD, _LARGE)
+        library.mallopt(_MMAP_THRESHOLD, _MAPPED_BLOCK_BYTES)
 
 
 def freeze_loaded_objects() -> None:
@@ -93,40 +93,42 @@ class _IdleCollection:
 
     def __init__(self, clear_caches: Callable[[], None]) -> None:
         self._clear_caches = clear_caches
-        self._spent = 0.0
-        self._collected = _young_collections()
+        self._cpu_seconds_before = 0.0
+        self._young_collections_before = _count_young_collections()
         self._free_memory = _FreeMemory()
 
     def look_again(self) -> None:
         """Check again after the next interval."""
-        self._spent = time.thread_time()
-        asyncio.get_running_loop().call_later(_INTERVAL, self._look)
+        self._cpu_seconds_before = time.thread_time()
+        asyncio.get_running_loop().call_later(_INTERVAL_SECONDS, self._collect_if_due)
 
-    def _look(self) -> None:
-        quiet = time.thread_time() - self._spent < _QUIET
-        collects = _young_collections() - self._collected >= (_WORTHWHILE if quiet else _OVERDUE)
-        if collects:
+    def _collect_if_due(self) -> None:
+        is_idle = time.thread_time() - self._cpu_seconds_before < _IDLE_CPU_SECONDS
+        is_due = _count_young_collections() - self._young_collections_before >= (
+            _MIN_YOUNG_COLLECTIONS_IDLE if is_idle else _MIN_YOUNG_COLLECTIONS_BUSY
+        )
+        if is_due:
             self._clear_caches()
-            _collect()
-            self._collected = _young_collections()
-        if quiet:
-            self._free_memory.give_back(at_once=collects)
+            _collect_and_freeze()
+            self._young_collections_before = _count_young_collections()
+        if is_idle:
+            self._free_memory.give_back(at_once=is_due)
         self.look_again()
 
 
-def _young_collections() -> int:
+def _count_young_collections() -> int:
     """Return how many collections of the two young generations have run."""
     return sum(generation["collections"] for generation in gc.get_stats()[:2])
 
 
-def _collect() -> None:
+def _collect_and_freeze() -> None:
     """Clear caches of libraries, collect the garbage among unfrozen objects, and freeze the survivors if they are
     many."""
-    for module, name in _CACHES:
+    for module, name in _LIBRARY_CACHES:
         if module in sys.modules:
             attrgetter(name)(sys.modules[module]).cache_clear()
     gc.collect()
-    if len(gc.get_objects(generation=2)) > _MANY:
+    if len(gc.get_objects(generation=2)) > _MIN_OBJECTS_TO_FREEZE:
         gc.freeze()
 
 
@@ -138,15 +140,17 @@ class _FreeMemory:
     """
 
     def __init__(self) -> None:
-        self._left = 0
+        self._free_bytes_before = 0
         """Bytes that were still free after memory was last returned."""
 
     def give_back(self, *, at_once: bool) -> None:
         """Return free memory to the system if it has grown much since the last time, or in any case if `at_once`."""
         library = _c_library()
-        if library is not None and (at_once or library.mallinfo2().fordblks - self._left > _LOOSE):
+        if library is not None and (
+            at_once or library.mallinfo2().fordblks - self._free_bytes_before > _MIN_FREED_BYTES
+        ):
             library.malloc_trim(0)
-            self._left = library.mallinfo2().fordblks
+            self._free_bytes_before = library.mallinfo2().fordblks
 
 
 @cache

@@ -20,22 +20,22 @@ OWN_THEMES_FOLDER = Path(__file__).resolve().parents[3] / "themes"
 """The folder of signoff's own themes."""
 STANDARD_THEME = "signoff-dark"
 """The theme if none is configured, or the configured one does not exist."""
-_OF_16_COLOURS = "ansi-dark"
-_LARGEST = 8 * 1024
+_THEME_FOR_16_COLOURS = "ansi-dark"
+_MAX_WORKSPACE_FILE_BYTES = 8 * 1024
 """Largest size in bytes of a workspace file that is read before the first paint; larger ones are read later."""
-_LARGEST_OWN = 1024 * 1024
+_MAX_USER_FILE_BYTES = 1024 * 1024
 
 
 def load_first_theme(flag: str | None, environment: Mapping[str, str], workspace: Path, dirs: AppDirs) -> Theme:
     """Return the configured theme, or the standard one."""
-    named = (
+    candidates = (
         flag,
         environment.get("SIGNOFF_THEME"),
-        _toml(workspace / ".signoff.toml", foreign=True).get("theme"),
-        _toml(dirs.config_file).get("theme"),
+        _load_toml(workspace / ".signoff.toml", is_in_workspace=True).get("theme"),
+        _load_toml(dirs.config_file).get("theme"),
     )
-    wanted = next((name for name in named if isinstance(name, str) and name), STANDARD_THEME)
-    return _theme(wanted, dirs.themes) or BUILTIN_THEMES.get(wanted) or built_in_theme(STANDARD_THEME)
+    wanted = next((name for name in candidates if isinstance(name, str) and name), STANDARD_THEME)
+    return _load_theme(wanted, dirs.themes) or BUILTIN_THEMES.get(wanted) or built_in_theme(STANDARD_THEME)
 
 
 def theme_for_colour_system(theme: str, color_system: str | None) -> str:
@@ -44,31 +44,35 @@ def theme_for_colour_system(theme: str, color_system: str | None) -> str:
     With 16 colours the standard theme loses its surfaces and greens to rounding; Textual's `ansi-dark` is made of the
     terminal's own colours. Any other theme is the user's choice.
     """
-    return _OF_16_COLOURS if theme == STANDARD_THEME and color_system == "standard" else theme
+    return _THEME_FOR_16_COLOURS if theme == STANDARD_THEME and color_system == "standard" else theme
 
 
 def built_in_theme(name: str) -> Theme:
     """Return one of signoff's own themes."""
-    return Theme(**_toml(OWN_THEMES_FOLDER / f"{name}.toml"))
+    return Theme(**_load_toml(OWN_THEMES_FOLDER / f"{name}.toml"))
 
 
-def _theme(name: str, users: Path) -> Theme | None:
+def _load_theme(name: str, folder: Path) -> Theme | None:
     if "/" in name:
         return None
     # Invalid values may fail anywhere in Textual's colours; the later check of the file reports them.
     with suppress(AttributeError, TypeError, ValueError, ColorParseError):
-        theme = Theme(**_toml(users / f"{name}.toml"))
+        theme = Theme(**_load_toml(folder / f"{name}.toml"))
         theme.to_color_system().generate()
         # Leave out variables: their values are not checked yet, and may break the style sheets.
         return Theme(**{**vars(theme), "variables": {}})
     return built_in_theme(name) if (OWN_THEMES_FOLDER / f"{name}.toml").is_file() else None
 
 
-def _toml(path: Path, *, foreign: bool = False) -> dict[str, Any]:
+def _load_toml(path: Path, *, is_in_workspace: bool = False) -> dict[str, Any]:
     """Return the content of a TOML file, {} if it cannot be read; links are not followed in a workspace
-    (`foreign`)."""
+    (`is_in_workspace`)."""
     try:
-        content, _ = read_file(path, _LARGEST) if foreign else read_file(os.path.realpath(path), _LARGEST_OWN)
+        content, _ = (
+            read_file(path, _MAX_WORKSPACE_FILE_BYTES)
+            if is_in_workspace
+            else read_file(os.path.realpath(path), _MAX_USER_FILE_BYTES)
+        )
         return parse_toml(content)
     except (OSError, ValueError):
         return {}

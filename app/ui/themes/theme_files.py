@@ -22,7 +22,7 @@ OWN_THEME_PREFIX = "signoff-"
 Colour = Annotated[str, Field(pattern=r"^(#[0-9a-fA-F]{3}|#[0-9a-fA-F]{6}|ansi_[a-z_]+)$")]
 """`#rgb`, `#rrggbb`, or one of Textual's `ansi_…` names."""
 
-_LARGEST = 1024 * 1024
+_MAX_THEME_FILE_BYTES = 1024 * 1024
 _VARIABLE_NAME = re.compile(r"^[a-z][a-z0-9-]*$")
 
 
@@ -68,22 +68,24 @@ class LoadedThemes:
 
 def load_themes(folders: Iterable[Path]) -> LoadedThemes:
     """Read all `*.toml` files in these folders; if two themes have the same name, the later one wins."""
-    found: dict[str, ThemeFile] = {}
+    themes_by_name: dict[str, ThemeFile] = {}
     problems: list[str] = []
     for folder in folders:
         for path in sorted(folder.glob("*.toml")):
             try:
-                theme = ThemeFile.model_validate(parse_toml(read_file(os.path.realpath(path), _LARGEST)[0]))
+                theme = ThemeFile.model_validate(
+                    parse_toml(read_file(os.path.realpath(path), _MAX_THEME_FILE_BYTES)[0])
+                )
                 _check_variables(theme.variables)
             except ValidationError as error:
-                first = error.errors(include_input=False, include_url=False)[0]
-                where = ".".join(str(part) for part in first["loc"])
-                problems.append(f"Theme {path.name}: {where}: {first['msg']}.")
+                first_error = error.errors(include_input=False, include_url=False)[0]
+                field_path = ".".join(str(part) for part in first_error["loc"])
+                problems.append(f"Theme {path.name}: {field_path}: {first_error['msg']}.")
             except (OSError, UnicodeDecodeError, ValueError) as error:
                 problems.append(f"Theme {path.name}: {error}.")
             else:
-                found[theme.name] = theme
-    return LoadedThemes(tuple(found.values()), tuple(problems))
+                themes_by_name[theme.name] = theme
+    return LoadedThemes(tuple(themes_by_name.values()), tuple(problems))
 
 
 def _check_variables(variables: dict[str, str]) -> None:
