@@ -11,9 +11,11 @@ from app.storage.captured_edit_store import AgentRead, AgentTurn, CapturedEditSt
 from app.text.line_hash import unpack_line_hashes
 from app.workspace.secrets import secret_reason
 
-_LONGEST_REQUEST = 300
-_BY_SHELL = "its hook does not see what it reads."
-_NO_START = "its hook was not installed when the session began; if it was, run `signoff doors install` again."
+_MAX_REQUEST_CHARACTERS = 300
+_SHELL_READS_UNSEEN = "its hook does not see what it reads."
+_HOOK_INSTALLED_LATE = (
+    "its hook was not installed when the session began; if it was, run `signoff doors install` again."
+)
 
 
 def find_agent_read_history(
@@ -31,9 +33,9 @@ def find_agent_read_history(
     prompts = [read.words for read in reads if read.kind == "prompt"]
     unseen = [read.words for read in reads if read.kind == "unseen"]
     if not reads:
-        unseen.append(_BY_SHELL)
+        unseen.append(_SHELL_READS_UNSEEN)
     elif not any(read.kind == "start" for read in reads):
-        unseen.append(_NO_START)
+        unseen.append(_HOOK_INSTALLED_LATE)
     searches: dict[str, tuple[str, ...]] = {}
     for read in reads:
         if read.kind == "found" and read.words:
@@ -41,7 +43,7 @@ def find_agent_read_history(
     earlier = _earlier_versions(captured, store, turn, paths)
     files = {path: _file_reads(path, reads, prompts, earlier.get(path, {})) for path in paths}
     return ReadHistory(
-        request=prompts[-1][:_LONGEST_REQUEST] if prompts else "",
+        request=prompts[-1][:_MAX_REQUEST_CHARACTERS] if prompts else "",
         files=files,
         read_paths=frozenset(read.path for read in reads if read.kind in ("read", "attached")),
         searches=searches,
@@ -64,22 +66,22 @@ def _file_reads(
     """
     if secret_reason(path):
         return FileReads(pages=(("", "reads of what looks like a secret are not noted"),), is_known=True)
-    mine = [read for read in reads if read.path == path]
-    pages = [(read.version, read.words) for read in mine if read.kind == "read"]
-    if any(read.kind == "attached" for read in mine):
+    reads_of_file = [read for read in reads if read.path == path]
+    pages = [(read.version, read.words) for read in reads_of_file if read.kind == "read"]
+    if any(read.kind == "attached" for read in reads_of_file):
         # The lines and the version are unknown.
         return FileReads(pages=(*pages, ("", "shown by the agent itself")), is_known=True)
     name = path.rpartition("/")[2]
     mentions = [("", "named in your prompt")] if any(name in prompt for prompt in prompts) else []
-    searched = [("", "found by a search")] if any(read.kind == "found" for read in mine) else []
+    searched = [("", "found by a search")] if any(read.kind == "found" for read in reads_of_file) else []
     written = [("", "changed by an earlier proposal")] if earlier else []
     texts = [line for text in (*prompts, *earlier.values()) for line in text.splitlines()]
     return FileReads(
-        versions=frozenset((*earlier, *(read.version for read in mine if read.version))),
+        versions=frozenset((*earlier, *(read.version for read in reads_of_file if read.version))),
         pages=(*pages, *searched, *written, *mentions),
         texts=frozenset(stripped for line in texts if (stripped := line.strip())),
-        is_known=bool(mine or mentions or written),
-        line_hashes=frozenset().union(*(unpack_line_hashes(read.lines) for read in mine)),
+        is_known=bool(reads_of_file or mentions or written),
+        line_hashes=frozenset().union(*(unpack_line_hashes(read.lines) for read in reads_of_file)),
     )
 
 
@@ -91,13 +93,13 @@ def _earlier_versions(
     The agent knows these texts: it was informed of each outcome, with the lines around it.
     """
     contents = ContentStore(store)
-    found: dict[str, dict[str, str]] = {}
-    for before in captured.turns_of_session(turn.agent, turn.session):
-        proposal = store.proposal(before.proposal) if before.proposal != turn.proposal else None
+    texts_by_path: dict[str, dict[str, str]] = {}
+    for earlier_turn in captured.turns_of_session(turn.agent, turn.session):
+        proposal = store.proposal(earlier_turn.proposal) if earlier_turn.proposal != turn.proposal else None
         for change in proposal.files if proposal is not None else ():
             for version in (change.base, change.result, change.origin_result):
                 if change.path in paths and version is not None:
                     with suppress(MissingContent):
                         text = contents.get(version).decode("utf-8", "replace")
-                        found.setdefault(change.path, {})[version.sha256] = text
-    return found
+                        texts_by_path.setdefault(change.path, {})[version.sha256] = text
+    return texts_by_path

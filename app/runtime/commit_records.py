@@ -49,9 +49,9 @@ from app.storage.record_store import RecordStore
 
 NOTES = "refs/notes/signoff"
 GIT_AI_NOTES = "refs/notes/ai"
-_DIFFERENCE = ("diff-tree", "-m", "-r", "--root", "--raw", "-z", "--no-renames", "--no-commit-id")
+_DIFF_TREE_ARGUMENTS = ("diff-tree", "-m", "-r", "--root", "--raw", "-z", "--no-renames", "--no-commit-id")
 """Arguments that list the files that a commit changes against its parents."""
-_GIT_AI = "authorship/3.0.0"
+_GIT_AI_VERSION = "authorship/3.0.0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,16 +77,16 @@ def make_index_trailers(runtime: OpenWorkspace) -> list[str]:
     """
     with BorrowedRepository(runtime.workspace.root) as borrowed:
         # For a commit of single files, git makes a temporary index and names it to its hooks.
-        named = os.environ.get("GIT_INDEX_FILE")
-        index = (borrowed.top / named) if named else None
+        index_name = os.environ.get("GIT_INDEX_FILE")
+        index = (borrowed.top / index_name) if index_name else None
         against = (
             borrowed.resolve_object_id("HEAD")
             or borrowed.run_query("hash-object", "-t", "tree", "/dev/null").decode().strip()
         )
         raw = borrowed.run_query("diff-index", "--cached", "--raw", "-z", "--no-renames", against, index=index)
-        found = _steps(runtime, borrowed, parse_raw_diff(raw))
-    latest = {step.entry.proposal: step.entry for steps in found.values() for step in steps}
-    lines = [line for _, entry in sorted(latest.items(), key=_by_number) for line in make_trailers(entry)]
+        decisions_by_path = _find_decisions(runtime, borrowed, parse_raw_diff(raw))
+    latest = {step.entry.proposal: step.entry for steps in decisions_by_path.values() for step in steps}
+    lines = [line for _, entry in sorted(latest.items(), key=_proposal_number) for line in make_trailers(entry)]
     # Assisted-by lines come first; each line only once.
     return list(dict.fromkeys(sorted(lines, key=lambda line: not line.startswith("Assisted-by"))))
 
@@ -100,16 +100,16 @@ def commit_with_trailers(runtime: OpenWorkspace, proposal: Proposal) -> str:
 
 def find_reviewed_commits(root: Path, limit: int) -> list[str]:
     """Return the latest commits with a trailer that names a review, newest first; [] outside a repository."""
-    words = ["log", f"--max-count={limit}", "--format=%H%x09%(trailers:key=Reviewed-in,valueonly,separator=%x20)"]
+    arguments = ["log", f"--max-count={limit}", "--format=%H%x09%(trailers:key=Reviewed-in,valueonly,separator=%x20)"]
     try:
         with BorrowedRepository(root) as borrowed:
             if not (head := borrowed.resolve_object_id("HEAD")):
                 return []
-            lines = borrowed.run_query(*words, "--grep=^Reviewed-in: signoff ", head).decode("utf-8", "replace")
+            lines = borrowed.run_query(*arguments, "--grep=^Reviewed-in: signoff ", head).decode("utf-8", "replace")
     except GitFailed:
         return []
-    found = (line.partition("\t") for line in lines.splitlines())
-    return [commit for commit, _, review in found if review.startswith("signoff ")]
+    commits_and_reviews = (line.partition("\t") for line in lines.splitlines())
+    return [commit for commit, _, review in commits_and_reviews if review.startswith("signoff ")]
 
 
 def write_commit_notes(runtime: OpenWorkspace, name: str, *, git_ai: bool, denials: bool) -> CommitNotes | None:
@@ -128,31 +128,31 @@ def write_commit_notes(runtime: OpenWorkspace, name: str, *, git_ai: bool, denia
         GitFailed: there is no such commit, or the key cannot sign.
     """
     signed: dict[int, DecisionRecordEntry] = {}
-    noted, files, lines = [], 0, 0
+    commits_with_note, files, lines = [], 0, 0
     with BorrowedRepository(runtime.workspace.root) as borrowed:
         for commit in resolve_commits(borrowed, name):
-            changed = parse_raw_diff(borrowed.run_query(*_DIFFERENCE, commit))
-            if not (found := _steps(runtime, borrowed, changed)):
+            changed = parse_raw_diff(borrowed.run_query(*_DIFF_TREE_ARGUMENTS, commit))
+            if not (decisions_by_path := _find_decisions(runtime, borrowed, changed)):
                 continue
-            entries = {step.entry.number: step.entry for steps in found.values() for step in steps}
+            entries = {step.entry.number: step.entry for steps in decisions_by_path.values() for step in steps}
             document = {
                 "version": 1,
                 "decisions": [_decision_document(entries[number], denials) for number in sorted(entries)],
             }
             borrowed.write_note(NOTES, commit, json.dumps(document, indent=2, ensure_ascii=False))
             if git_ai:
-                text, attributed = _git_ai(runtime, commit, found)
+                text, attributed = _make_git_ai_note(runtime, commit, decisions_by_path)
                 borrowed.write_note(GIT_AI_NOTES, commit, text)
                 lines += attributed
-            noted.append(commit)
-            files += len(found)
-            signed |= {entry.number: entry for entry in _own_entries(changed, found)}
-        if not noted:
+            commits_with_note.append(commit)
+            files += len(decisions_by_path)
+            signed |= {entry.number: entry for entry in _entries_since_parents(changed, decisions_by_path)}
+        if not commits_with_note:
             merge_fetched_notes(borrowed)
             return None
         reviews = [to_signed_review(runtime, borrowed, signed[number]) for number in sorted(signed)]
         statement = sign_reviews(borrowed, reviews)
-    return CommitNotes(noted[-1], len(noted), len(signed), files, lines, statement)
+    return CommitNotes(commits_with_note[-1], len(commits_with_note), len(signed), files, lines, statement)
 
 
 def resolve_commits(borrowed: BorrowedRepository, name: str) -> list[str]:
@@ -197,7 +197,7 @@ def to_signed_review(
         result=entry.decision,
         proposal=entry.proposal,
         origin=_signed_origin(entry.origin),
-        files=tuple(_recorded_file(runtime, borrowed, file) for file in entry.files),
+        files=tuple(_to_signed_file(runtime, borrowed, file) for file in entry.files),
         approved=entry.hunks.approved,
         hunks=entry.hunks.count,
         edited=entry.edited,
@@ -212,8 +212,14 @@ def to_signed_review(
 def _signed_evidence(fact: RecordedEvidence | None) -> tuple[ReviewEvidence, ...]:
     """Return the evidence in the signed form."""
     return tuple(
-        ReviewEvidence(path=one.path, hunk=one.hunk, verdict=one.verdict, tests=one.tests, check=fact.check)
-        for one in (fact.hunks if fact is not None else ())
+        ReviewEvidence(
+            path=hunk_evidence.path,
+            hunk=hunk_evidence.hunk,
+            verdict=hunk_evidence.verdict,
+            tests=hunk_evidence.tests,
+            check=fact.check,
+        )
+        for hunk_evidence in (fact.hunks if fact is not None else ())
         if fact is not None
     )
 
@@ -229,9 +235,9 @@ def to_signed_approval(
         proposal: The waiting proposal.
         checks: Results of the checks on the approved state.
     """
-    lead = f"{borrowed.folder}/" if borrowed.folder else ""
+    prefix = f"{borrowed.folder}/" if borrowed.folder else ""
     changes = runtime.service.path_changes(proposal.id)
-    files = [_reviewed_file(borrowed, f"{lead}{change.path}", change.before, change.after) for change in changes]
+    files = [_make_signed_file(borrowed, f"{prefix}{change.path}", change.before, change.after) for change in changes]
     count = sum(len(change.hunks) for change in proposal.files)
     return SignedReview(
         reviewer=read_commit_author(runtime.workspace.root),
@@ -242,14 +248,14 @@ def to_signed_approval(
         files=tuple(files),
         approved=tuple(range(1, count + 1)),
         hunks=count,
-        unseen_lines=_unseen_lines(runtime, proposal),
+        unseen_lines=_count_unseen_lines(runtime, proposal),
         checks=_signed_checks(checks),
         entry=0,
         previous="",
     )
 
 
-def _unseen_lines(runtime: OpenWorkspace, proposal: Proposal) -> int | None:
+def _count_unseen_lines(runtime: OpenWorkspace, proposal: Proposal) -> int | None:
     """Return how many lines of a waiting proposal the user has not seen; None if no seen lines are stored."""
     stored = runtime.seen_lines_store.seen_lines().get(proposal.id)
     if stored is None:
@@ -260,14 +266,16 @@ def _unseen_lines(runtime: OpenWorkspace, proposal: Proposal) -> int | None:
 
 
 def _signed_checks(checks: Iterable[RecordedCheck]) -> tuple[ReviewCheck, ...]:
-    return tuple(ReviewCheck(name=one.name, state=one.state, words=one.words, stale=one.stale) for one in checks)
+    return tuple(
+        ReviewCheck(name=check.name, state=check.state, words=check.words, stale=check.stale) for check in checks
+    )
 
 
 def _signed_origin(origin: Origin) -> ReviewOrigin:
     return ReviewOrigin(kind=origin.kind.value, agent=origin.label, model=origin.model)
 
 
-def _recorded_file(runtime: OpenWorkspace, borrowed: BorrowedRepository, file: RecordedFile) -> ReviewedFile:
+def _to_signed_file(runtime: OpenWorkspace, borrowed: BorrowedRepository, file: RecordedFile) -> ReviewedFile:
     """Return a file of the record in the signed form."""
     path = f"{borrowed.folder}/{file.path}" if borrowed.folder else file.path
     base_mode, result_mode = _git_mode(file.base_mode), _git_mode(file.result_mode)
@@ -282,11 +290,11 @@ def _recorded_file(runtime: OpenWorkspace, borrowed: BorrowedRepository, file: R
         return ReviewedFile(
             path=path, base=file.base, result=file.result, base_mode=base_mode, result_mode=result_mode
         )
-    reviewed = _reviewed_file(borrowed, path, before, after)
+    reviewed = _make_signed_file(borrowed, path, before, after)
     return reviewed.model_copy(update={"base_mode": base_mode, "result_mode": result_mode})
 
 
-def _reviewed_file(
+def _make_signed_file(
     borrowed: BorrowedRepository, path: str, before: FileOrLink | None, after: FileOrLink | None
 ) -> ReviewedFile:
     """Return a file in the signed form; `before` or `after` is None if the file does not exist then."""
@@ -314,29 +322,29 @@ def _git_mode(recorded: str) -> str:
     return to_git_mode(mode, link=stat.S_ISLNK(mode))
 
 
-def _steps(
+def _find_decisions(
     runtime: OpenWorkspace, borrowed: BorrowedRepository, changed: Sequence[BlobPair]
 ) -> dict[str, list[FileDecision]]:
     """Return the decisions behind each changed file, by its path from the top of the repository."""
     entries = RecordStore(runtime.database, runtime.name).entries()
-    known = {file.path for entry in entries for file in entry.files}
-    lead = f"{borrowed.folder}/" if borrowed.folder else ""
-    found: dict[str, list[FileDecision]] = {}
+    recorded_paths = {file.path for entry in entries for file in entry.files}
+    prefix = f"{borrowed.folder}/" if borrowed.folder else ""
+    decisions_by_path: dict[str, list[FileDecision]] = {}
     for pair in changed:
-        if pair.path.startswith(lead):
+        if pair.path.startswith(prefix):
             blob = pair.after.blob if pair.after else ""
-            path = pair.path.removeprefix(lead)
+            path = pair.path.removeprefix(prefix)
             steps = decisions_leading_to(entries, path, blob)
-            if not steps and pair.after and path in known:
+            if not steps and pair.after and path in recorded_paths:
                 # Git may have converted the content that the record knows: compare the checkout, too.
-                for leaf in read_checkout_contents(borrowed, [pair.after], runtime.workspace.read_limit).values():
-                    steps = decisions_leading_to(entries, path, blob_id(leaf.data))
+                for content in read_checkout_contents(borrowed, [pair.after], runtime.workspace.read_limit).values():
+                    steps = decisions_leading_to(entries, path, blob_id(content.data))
             if steps:
-                found[pair.path] = steps
-    return found
+                decisions_by_path[pair.path] = steps
+    return decisions_by_path
 
 
-def _by_number(item: tuple[str, DecisionRecordEntry]) -> int:
+def _proposal_number(item: tuple[str, DecisionRecordEntry]) -> int:
     return int(item[0][1:])
 
 
@@ -344,7 +352,7 @@ def _decision_document(entry: DecisionRecordEntry, denials: bool) -> dict[str, A
     """Return a decision as a JSON document for others: without feedback; with denied hunks only if `denials`."""
     origin, hunks, caller = entry.origin, entry.hunks, entry.circumstances.caller
     checks = {check.name: check.words or check.state for check in entry.circumstances.checks}
-    told: dict[str, Any] = {
+    document: dict[str, Any] = {
         "proposal": entry.proposal,
         "time": round(entry.time),
         "who": entry.who,
@@ -359,14 +367,14 @@ def _decision_document(entry: DecisionRecordEntry, denials: bool) -> dict[str, A
         "files": [{"path": file.path, "base": file.base, "result": file.result} for file in entry.files],
         "entry": entry.number,
     }
-    return told
+    return document
 
 
-def _own_entries(
-    changed: Sequence[BlobPair], found: Mapping[str, Sequence[FileDecision]]
+def _entries_since_parents(
+    changed: Sequence[BlobPair], decisions_by_path: Mapping[str, Sequence[FileDecision]]
 ) -> Iterator[DecisionRecordEntry]:
     """Yield the decisions between a commit's parents and the commit; older ones were signed with earlier commits."""
-    for path, steps in found.items():
+    for path, steps in decisions_by_path.items():
         starts = {pair.before.blob if pair.before else "" for pair in changed if pair.path == path}
         for step in reversed(steps):
             yield step.entry
@@ -375,37 +383,39 @@ def _own_entries(
                 break
 
 
-def _git_ai(runtime: OpenWorkspace, commit: str, found: dict[str, list[FileDecision]]) -> tuple[str, int]:
+def _make_git_ai_note(
+    runtime: OpenWorkspace, commit: str, decisions_by_path: dict[str, list[FileDecision]]
+) -> tuple[str, int]:
     """Return the note in git-ai's format, and how many lines it attributes.
 
     The note has for each file its `path` and lines `  PROMPT RANGES`, then a line `---`, and JSON about each prompt
     (github.com/git-ai-project/git-ai, version 3.0.0 of its standard).
     """
-    attested: list[str] = []
+    note_lines: list[str] = []
     prompts: dict[str, dict[str, Any]] = {}
     total = 0
-    for path, steps in sorted(found.items()):
+    for path, steps in sorted(decisions_by_path.items()):
         try:
-            brought = blame_lines(steps, runtime.proposals.read_blob)
+            entry_of_line = blame_lines(steps, runtime.proposals.read_blob)
         except KeyError:
             # The contents were pruned: attribute no line of this file.
             continue
         by_prompt: dict[str, list[int]] = {}
-        for number, entry in enumerate(brought, 1):
-            if entry is not None and (prompt := _prompt(entry, prompts)):
+        for number, entry in enumerate(entry_of_line, 1):
+            if entry is not None and (prompt := _add_prompt(entry, prompts)):
                 by_prompt.setdefault(prompt, []).append(number)
         if by_prompt:
-            attested.append(f'"{path}"' if any(character.isspace() for character in path) else path)
+            note_lines.append(f'"{path}"' if any(character.isspace() for character in path) else path)
         for prompt, numbers in by_prompt.items():
-            attested.append(f"  {prompt} {format_ranges(numbers)}")
+            note_lines.append(f"  {prompt} {format_ranges(numbers)}")
             prompts[prompt]["accepted_lines"] += len(numbers)
             prompts[prompt]["total_additions"] += len(numbers)
             total += len(numbers)
-    about = {"schema_version": _GIT_AI, "base_commit_sha": commit, "prompts": prompts}
-    return "\n".join((*attested, "---", json.dumps(about, indent=2, ensure_ascii=False))), total
+    metadata = {"schema_version": _GIT_AI_VERSION, "base_commit_sha": commit, "prompts": prompts}
+    return "\n".join((*note_lines, "---", json.dumps(metadata, indent=2, ensure_ascii=False))), total
 
 
-def _prompt(entry: DecisionRecordEntry, prompts: dict[str, dict[str, Any]]) -> str:
+def _add_prompt(entry: DecisionRecordEntry, prompts: dict[str, dict[str, Any]]) -> str:
     """Return the key of the prompt behind an approved decision, and add it to `prompts`; empty for a person's
     work."""
     assisted = assistant_and_model(entry.origin)
@@ -414,11 +424,11 @@ def _prompt(entry: DecisionRecordEntry, prompts: dict[str, dict[str, Any]]) -> s
     agent, model = assisted
     conversation = entry.origin.session or entry.proposal
     key = hashlib.sha256(f"{agent}:{conversation}".encode("utf-8", "surrogateescape")).hexdigest()[:16]
-    about = {"tool": agent, "id": conversation, "model": model}
+    agent_id = {"tool": agent, "id": conversation, "model": model}
     prompts.setdefault(
         key,
         {
-            "agent_id": about,
+            "agent_id": agent_id,
             "human_author": entry.who,
             "messages": [],
             "total_additions": 0,
@@ -435,5 +445,5 @@ def add_trailers(file: Path, lines: Sequence[str], root: Path) -> None:
     from app.git.run_git import run_git
 
     options = [part for line in lines for part in ("--trailer", line)]
-    words = ["interpret-trailers", "--in-place", "--if-exists", "addIfDifferent", *options, str(file)]
-    run_git(root, words, {**os.environ, "LC_ALL": "C"})
+    arguments = ["interpret-trailers", "--in-place", "--if-exists", "addIfDifferent", *options, str(file)]
+    run_git(root, arguments, {**os.environ, "LC_ALL": "C"})

@@ -53,14 +53,14 @@ def stage_worktree(
         NothingStaged: nothing differs.
         UnsafePath: a path is outside the workspace.
     """
-    found = read_worktree_changes(runtime.workspace, paths, against)
-    if not found.changes:
+    worktree = read_worktree_changes(runtime.workspace, paths, against)
+    if not worktree.changes:
         hint = "; what is in the index already differs from a commit: `--against HEAD`" if not against else ""
-        more = f" ({found.left_out[0]})" if found.left_out else ""
-        raise NothingStaged(f"Nothing on disk differs from {found.against}{more}{hint}.")
-    origin = Origin(kind=OriginKind.DISK, ref=found.against)
-    proposal = runtime.service.stage_changes(found.changes, origin, "", on_disk=True, include_approved=everything)
-    return proposal, found.left_out
+        first_left_out = f" ({worktree.left_out[0]})" if worktree.left_out else ""
+        raise NothingStaged(f"Nothing on disk differs from {worktree.against}{first_left_out}{hint}.")
+    origin = Origin(kind=OriginKind.DISK, ref=worktree.against)
+    proposal = runtime.service.stage_changes(worktree.changes, origin, "", on_disk=True, include_approved=everything)
+    return proposal, worktree.left_out
 
 
 def stage_commits(
@@ -79,14 +79,16 @@ def stage_commits(
         UnsafePath: it changes a path that no tool may touch.
     """
     with BorrowedRepository(runtime.workspace.root) as borrowed:
-        found = read_range_changes(
+        commit_changes = read_range_changes(
             borrowed, resolve_commit_range(borrowed, list(arguments)), runtime.workspace.read_limit
         )
-    if not found.changes:
-        raise NothingStaged(f"{found.picked.name} changes nothing here.")
-    origin = Origin(kind=OriginKind.REF, ref=_git_origin(found))
-    proposal = runtime.service.stage_changes(found.changes, origin, found.subject, include_approved=everything)
-    return proposal, found.left_out
+    if not commit_changes.changes:
+        raise NothingStaged(f"{commit_changes.picked.name} changes nothing here.")
+    origin = Origin(kind=OriginKind.REF, ref=_git_origin(commit_changes))
+    proposal = runtime.service.stage_changes(
+        commit_changes.changes, origin, commit_changes.subject, include_approved=everything
+    )
+    return proposal, commit_changes.left_out
 
 
 def push_proposal(
@@ -149,22 +151,22 @@ def describe_reviews(runtime: OpenWorkspace, arguments: Sequence[str]) -> list[s
         arguments: As for `stage_commits`.
     """
     with suppress(GitFailed), BorrowedRepository(runtime.workspace.root) as borrowed:
-        picked = resolve_commit_range(borrowed, list(arguments))
+        commit_range = resolve_commit_range(borrowed, list(arguments))
         head = borrowed.resolve_object_id("HEAD")
         verifier = CommitVerifier(borrowed, read_committed_policy(borrowed, head), head)
         return [
             f"{file.path}: {describe_signers(file.reviews)}"
-            for file in verifier.find_covering_reviews(picked.base, picked.tip)
+            for file in verifier.find_covering_reviews(commit_range.base, commit_range.tip)
             if file.reviews
         ]
     return []
 
 
-def _git_origin(found: CommitChanges) -> str:
+def _git_origin(changes: CommitChanges) -> str:
     """Return a description of the origin: the name, the commit and its authors."""
-    tip = found.picked.tip[:7]
-    name = found.picked.name if found.picked.name.startswith(tip) else f"{found.picked.name} ({tip})"
-    count = f"{format_count(found.count, 'commit')} " if found.count > 1 else ""
-    more = len(found.authors) - _MAX_AUTHORS
-    authors = ", ".join(found.authors[:_MAX_AUTHORS]) + (f" and {more} more" if more > 0 else "")
+    tip = changes.picked.tip[:7]
+    name = changes.picked.name if changes.picked.name.startswith(tip) else f"{changes.picked.name} ({tip})"
+    count = f"{format_count(changes.count, 'commit')} " if changes.count > 1 else ""
+    more = len(changes.authors) - _MAX_AUTHORS
+    authors = ", ".join(changes.authors[:_MAX_AUTHORS]) + (f" and {more} more" if more > 0 else "")
     return f"{name}, {count}by {authors}" if authors else name

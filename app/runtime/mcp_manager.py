@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from app.mcp_client.mcp_servers import McpServers
 
 
-_PATIENCE = 5.0
+_MAX_CONFIGURATION_WAIT_SECONDS = 5.0
 """Seconds that `offered_tools` waits until the configuration files are read."""
-_LATE = "It is not known yet which MCP servers there are"
+_SERVERS_UNKNOWN = "It is not known yet which MCP servers there are"
 _NOT_FOUND_YET = UnavailableServer(
     "",
     "starting",
     "the files that name MCP servers are still being read",
-    f"{_LATE}: the files that name them are still being read. Their tools come with the next turn.",
-    f"{_LATE}. Their tools come with the next turn; if the task needs them, say so.",
+    f"{_SERVERS_UNKNOWN}: the files that name them are still being read. Their tools come with the next turn.",
+    f"{_SERVERS_UNKNOWN}. Their tools come with the next turn; if the task needs them, say so.",
 )
 
 
@@ -33,7 +33,7 @@ class McpManager(ToolSource):
     def __init__(self, runtime: OpenWorkspace, notify: Callable[[str], None], patience: float | None = None) -> None:
         self._patience = patience
         self._runtime = runtime
-        self._tell = notify
+        self._notify = notify
         self._reported_lines: set[str] = set()
         self.found = asyncio.Event()
         """Set once the configured servers are known."""
@@ -41,36 +41,38 @@ class McpManager(ToolSource):
         """None if no server is configured."""
         self.configured: KnownServers | None = None
         """The servers in the configuration files."""
-        self._looking = asyncio.Lock()
+        self._refresh_lock = asyncio.Lock()
         self._closed = False
 
     async def refresh(self, settings: Settings) -> None:
         """Read all files that configure servers; start new servers and stop removed ones."""
         try:
-            async with self._looking:
-                await self._refresh(settings)
+            async with self._refresh_lock:
+                await self._read_and_update(settings)
         finally:
             self.found.set()
 
-    async def _refresh(self, settings: Settings) -> None:
-        known = await asyncio.to_thread(self._read, settings)
+    async def _read_and_update(self, settings: Settings) -> None:
+        known = await asyncio.to_thread(self._find_servers, settings)
         if self._closed:
             return
         self.configured = known
-        waits = [f"{name} names MCP servers, which wait for your trust: /trust shows it." for name in known.untrusted]
-        for line in (*known.problems, *waits):
+        trust_lines = [
+            f"{name} names MCP servers, which wait for your trust: /trust shows it." for name in known.untrusted
+        ]
+        for line in (*known.problems, *trust_lines):
             if line not in self._reported_lines:
                 self._reported_lines.add(line)
-                self._tell(line)
+                self._notify(line)
         if self.servers is None and known.definitions:
-            self.servers = await asyncio.to_thread(self._load)
+            self.servers = await asyncio.to_thread(self._make_servers)
         if self.servers is not None:
             await self.servers.set_definitions(known.definitions)
 
     async def offered_tools(self, window: int | None) -> OfferedTools:
         """Return the tools of the servers, once the servers are known."""
         with suppress(TimeoutError):
-            await asyncio.wait_for(self.found.wait(), _PATIENCE)
+            await asyncio.wait_for(self.found.wait(), _MAX_CONFIGURATION_WAIT_SECONDS)
         return await self.servers.offered_tools(window) if self.servers is not None else OfferedTools()
 
     @property
@@ -94,30 +96,30 @@ class McpManager(ToolSource):
         self._closed = True
         self.found.set()
         # Wait for a running refresh: servers that it starts are stopped, too.
-        async with self._looking:
+        async with self._refresh_lock:
             if self.servers is not None:
                 await self.servers.close()
 
-    def _read(self, settings: Settings) -> "KnownServers":
+    def _find_servers(self, settings: Settings) -> "KnownServers":
         from app.mcp_client.configured_servers import find_configured_servers
 
         environment = self._runtime.environment if settings.mcp_of_others else {}
         runtime = self._runtime
-        theirs = runtime.configuration.servers_of_workspace
+        workspace_server_names = runtime.configuration.servers_of_workspace
         return find_configured_servers(
-            settings.mcp, runtime.workspace, runtime.sessions, environment, of_workspace=theirs
+            settings.mcp, runtime.workspace, runtime.sessions, environment, of_workspace=workspace_server_names
         )
 
-    def _load(self) -> "McpServers":
+    def _make_servers(self) -> "McpServers":
         from app.mcp_client.mcp_servers import McpServers, ServerEnvironment
         from app.mcp_client.token_store import TokenStore
 
         runtime = self._runtime
-        around = ServerEnvironment(
+        server_environment = ServerEnvironment(
             lambda: runtime.sandbox,
             runtime.workspace.root,
             runtime.environment,
             runtime.sessions,
             TokenStore(runtime.dirs.tokens),
         )
-        return McpServers(around, self._patience)
+        return McpServers(server_environment, self._patience)

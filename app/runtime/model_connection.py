@@ -43,11 +43,11 @@ from app.text.safe_text import escape_unsafe
 from app.tools.tool_registry import ToolSource, make_standard_tools
 from app.workspace.git_repository import current_branch_or_commit
 
-_FILES_SEARCHED = 5_000
+_MAX_SEARCHED_FILES = 5_000
 """Largest number of files that are searched for nested guidance, so that a huge tree costs no time."""
-_SECONDS_SEARCHED = 3.0
+_MAX_SEARCH_SECONDS = 3.0
 """Longest time of that search, for slow trees with few files."""
-_OPENAI, _ANTHROPIC = "https://api.openai.com/v1", "https://api.anthropic.com"
+_OPENAI_URL, _ANTHROPIC_URL = "https://api.openai.com/v1", "https://api.anthropic.com"
 """Base URLs for a key without a configured base URL."""
 
 
@@ -60,7 +60,7 @@ def find_base_url(settings: Settings) -> str:
     if settings.base_url:
         return settings.base_url
     claude = settings.model.startswith("claude") or not settings.api_key
-    return _ANTHROPIC if settings.anthropic_api_key and claude else _OPENAI
+    return _ANTHROPIC_URL if settings.anthropic_api_key and claude else _OPENAI_URL
 
 
 def make_endpoint(
@@ -85,15 +85,15 @@ def make_endpoint(
             "`signoff doctor` lists those of the endpoint."
         )
     settings = settings.with_model_tables
-    wishes = RequestOptions(settings.reasoning_effort, settings.request)
+    options = RequestOptions(settings.reasoning_effort, settings.request)
     base_url, price = find_base_url(settings), find_price(settings.model, settings.price)
-    setting = "anthropic_api_key" if settings.anthropic_api_key and _is_anthropics(base_url) else "api_key"
+    setting = "anthropic_api_key" if settings.anthropic_api_key and _is_anthropic_url(base_url) else "api_key"
     key: SecretStr | None = getattr(settings, setting)
     key_from = origin_of(setting) if key else ""
-    return Endpoint(base_url, settings.model, key, dict(settings.headers), wishes, price, key_from, model_from)
+    return Endpoint(base_url, settings.model, key, dict(settings.headers), options, price, key_from, model_from)
 
 
-def _is_anthropics(base_url: str) -> bool:
+def _is_anthropic_url(base_url: str) -> bool:
     """Return whether the URL is Anthropic's API over HTTPS."""
     try:
         parts = urlsplit(base_url.strip())
@@ -114,20 +114,20 @@ def connect_model(
     endpoint = make_endpoint(settings, runtime.setting_origin)
     cache = ProfileStore(runtime.sessions)
     overrides = settings.with_model_tables.profile_overrides
-    _check_tables(settings.models)
+    _check_model_tables(settings.models)
     try:
         profile = resolve_profile(endpoint.base_url, endpoint.model, cache=cache, overrides=overrides)
     except ProfileError as error:
         raise NotConnected(str(error)) from error
 
     def another(model: str, effort: str) -> ModelClient:
-        wanted = settings.model_copy(update={"model": model})
-        wanted = wanted.with_effort(effort) if effort else wanted
-        return connect_model(runtime, wanted, timeouts=timeouts, retry=retry)
+        other_settings = settings.model_copy(update={"model": model})
+        other_settings = other_settings.with_effort(effort) if effort else other_settings
+        return connect_model(runtime, other_settings, timeouts=timeouts, retry=retry)
 
     # In trials the server renders short test conversations. Send them only to a private endpoint, and not if the user
     # has configured where system messages go.
-    checked = is_private(endpoint.base_url) and "mid_system" not in (overrides or {})
+    can_run_trials = is_private(endpoint.base_url) and "mid_system" not in (overrides or {})
     return ModelClient(
         endpoint,
         profile,
@@ -135,7 +135,7 @@ def connect_model(
         timeouts=timeouts,
         retry=retry,
         another=another,
-        trials=make_render_trials if checked else None,
+        trials=make_render_trials if can_run_trials else None,
     )
 
 
@@ -149,7 +149,7 @@ async def list_models(runtime: OpenWorkspace, settings: Settings) -> list[Listed
         await client.aclose()
 
 
-def _check_tables(tables: Mapping[str, ModelTable]) -> None:
+def _check_model_tables(tables: Mapping[str, ModelTable]) -> None:
     """Raise NotConnected if the table of a model is invalid: a later turn of the session may use that model."""
     for name, table in tables.items():
         try:
@@ -217,7 +217,7 @@ def create_or_resume_session(
 def _note_permission_request(session: Session, claim: SessionLock, update: Update) -> None:
     """Write into the session's lock whether a permission request is open, for other windows."""
     if isinstance(update, PermissionRequested | PermissionResolved):
-        claim.write_note(_ASKS_PERMISSION if session.permission_requests.open_requests else "")
+        claim.write_note(_PERMISSION_NOTE if session.permission_requests.open_requests else "")
 
 
 def make_commit_function(runtime: OpenWorkspace, settings: Settings) -> Callable[[Proposal], str] | None:
@@ -242,7 +242,7 @@ def make_turn_settings(
         workspace=runtime.workspace.root.name,
         today=date.fromtimestamp(record.created),
         branch=current_branch_or_commit(runtime.workspace.root),
-        guidance=_guidance(runtime, notify),
+        guidance=_load_guidance(runtime, notify),
         skills=runtime.skills.prompt_text() if runtime.skills else "",
     )
     hold = settings.ignored == "hold"
@@ -261,15 +261,15 @@ def make_session_limits(settings: Settings) -> SessionLimits:
     return SessionLimits(settings.max_cost, settings.max_time)
 
 
-def _guidance(runtime: OpenWorkspace, notify: Callable[[str], None]) -> str:
+def _load_guidance(runtime: OpenWorkspace, notify: Callable[[str], None]) -> str:
     """Return the text of the workspace's AGENTS.md files, each below its path, the deepest first."""
-    end = time.monotonic() + _SECONDS_SEARCHED
+    deadline = time.monotonic() + _MAX_SEARCH_SECONDS
     files = itertools.islice(
-        runtime.workspace.walk_files(is_cancelled=lambda: time.monotonic() > end), _FILES_SEARCHED
+        runtime.workspace.walk_files(is_cancelled=lambda: time.monotonic() > deadline), _MAX_SEARCHED_FILES
     )
     nested = [path for path in files if path.endswith("/" + FILE_NAME)]
-    every = find_guidance_files(runtime.workspace, nested, notify)
-    return "\n\n".join(f"## {found.path}\n\n{found.text}" for found in every)
+    guidance_files = find_guidance_files(runtime.workspace, nested, notify)
+    return "\n\n".join(f"## {file.path}\n\n{file.text}" for file in guidance_files)
 
 
 class SessionEventSink:
@@ -293,7 +293,7 @@ class StoredOtherSessions:
 
     def __init__(self, runtime: OpenWorkspace) -> None:
         self._store = runtime.sessions
-        self._places = runtime.dirs
+        self._dirs = runtime.dirs
 
     async def record(self, session_id: str, events: Sequence[Event]) -> OtherSession | None:
         """Append events to the log of another session; return None if it does not exist any more."""
@@ -308,7 +308,7 @@ class StoredOtherSessions:
         if not self._store.exists(session_id):
             return None
         self._store.append_events(session_id, events)
-        return OtherSession(self._store.get(session_id).title, is_session_open(self._places.session_lock(session_id)))
+        return OtherSession(self._store.get(session_id).title, is_session_open(self._dirs.session_lock(session_id)))
 
 
 class ProfileStore:
@@ -333,7 +333,7 @@ class ProfileStore:
             self._store.set_setting(f"profile:{key}", json.dumps(value), shared=True)
 
 
-_SETTING = "picked_model "
+_PICKED_MODEL_PREFIX = "picked_model "
 
 
 def endpoint_name(settings: Settings) -> str:
@@ -344,14 +344,14 @@ def endpoint_name(settings: Settings) -> str:
 def read_picked_model(store: SessionStore, endpoint: str) -> str:
     """Return the model that the user last picked at an endpoint, in any workspace; empty if unknown."""
     with suppress(StorageError):
-        return store.setting(f"{_SETTING}{endpoint}", shared=True) or ""
+        return store.setting(f"{_PICKED_MODEL_PREFIX}{endpoint}", shared=True) or ""
     return ""
 
 
 def save_picked_model(store: SessionStore, endpoint: str, model: str) -> None:
     """Store the model that the user picked at an endpoint; ignore storage errors."""
     with suppress(StorageError):
-        store.set_setting(f"{_SETTING}{endpoint}", model, shared=True)
+        store.set_setting(f"{_PICKED_MODEL_PREFIX}{endpoint}", model, shared=True)
 
 
 def settings_with_picked_model(runtime: OpenWorkspace) -> Settings:
@@ -380,22 +380,22 @@ class WaitingSession(NamedTuple):
     """Whether a tool call waits for permission, which the user can give only in the window of the session."""
 
 
-_LOOKED_AT = 20
+_MAX_SEARCHED_SESSIONS = 20
 """Number of latest sessions that are searched."""
-_ASKS_PERMISSION = "asks for permission"
+_PERMISSION_NOTE = "asks for permission"
 """Note in the lock of a session while a permission request is open."""
 
 
-def find_waiting_session(runtime: OpenWorkspace, besides: str) -> WaitingSession | None:
+def find_waiting_session(runtime: OpenWorkspace, excluded_session: str) -> WaitingSession | None:
     """Return the latest other session with an open permission request or an unanswered question.
 
     Returns None if there is none. Raises StorageError.
     """
-    for record in runtime.sessions.all()[:_LOOKED_AT]:
-        if record.id == besides:
+    for record in runtime.sessions.all()[:_MAX_SEARCHED_SESSIONS]:
+        if record.id == excluded_session:
             continue
         note = read_session_note(runtime.dirs.session_lock(record.id))
-        if note == _ASKS_PERMISSION:
+        if note == _PERMISSION_NOTE:
             return WaitingSession(record.id, record.title, is_open=True, wants_permission=True)
         if open_question(runtime.sessions.last_turns(record.id)) is not None:
             return WaitingSession(record.id, record.title, note is not None)

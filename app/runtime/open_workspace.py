@@ -56,9 +56,9 @@ class HookDispatcher:
     ) -> None:
         self._root = root
         self._environment = environment
-        self._configured = hooks
+        self._load_hooks = hooks
         self._runner: HookRunner | None = None
-        self._making = threading.Lock()
+        self._runner_lock = threading.Lock()
         self.notify: Callable[[str], None] = lambda line: None
         """Receives a line for the user if a hook fails, on any thread."""
         self.patience: float | None = None
@@ -67,20 +67,20 @@ class HookDispatcher:
     def on_events_written(self, session: str, events: "Sequence[Event]") -> None:
         """Run the hooks for events that were written to a session; `session` is empty for a decision without one."""
         with self._report_errors():
-            if hooks := self._hooks():
+            if hooks := self._active_hooks():
                 from app.automation.event_hooks import event_document
 
                 for event in events:
                     if document := event_document(event, session, str(self._root), time.time()):
-                        self._running().queue_event(hooks, document)
+                        self._get_runner().queue_event(hooks, document)
 
     def on_proposal_staged(self, proposal: "Proposal") -> None:
         """Run the hooks for a new proposal."""
         with self._report_errors():
-            if hooks := self._hooks():
+            if hooks := self._active_hooks():
                 from app.automation.event_hooks import proposal_document
 
-                self._running().queue_event(hooks, proposal_document(proposal, str(self._root)))
+                self._get_runner().queue_event(hooks, proposal_document(proposal, str(self._root)))
 
     def close(self) -> None:
         """Wait for running hooks up to `patience`, then end them."""
@@ -96,14 +96,14 @@ class HookDispatcher:
         except Exception as error:
             self.notify(f"Hooks could not be told: {type(error).__name__}: {error}")
 
-    def _hooks(self) -> "Sequence[HookTable]":
+    def _active_hooks(self) -> "Sequence[HookTable]":
         # A `signoff` that a hook runs must not run hooks: they would start each other without end.
-        return () if self._environment.get("SIGNOFF_IN_HOOK") else self._configured()
+        return () if self._environment.get("SIGNOFF_IN_HOOK") else self._load_hooks()
 
-    def _running(self) -> "HookRunner":
+    def _get_runner(self) -> "HookRunner":
         from app.automation.event_hooks import HookRunner
 
-        with self._making:
+        with self._runner_lock:
             if self._runner is None:
                 self._runner = HookRunner(self._root, self._environment)
                 self._runner.report = lambda line: self.notify(line)
@@ -139,17 +139,17 @@ class OpenWorkspace:
     _sandbox: "Sandbox | None" = None
     _checks: "CheckRunner | None" = None
     _evidence: "EvidenceRunner | None" = None
-    _making: threading.RLock = field(default_factory=threading.RLock)
+    _creation_lock: threading.RLock = field(default_factory=threading.RLock)
 
     def __post_init__(self) -> None:
-        self.hook_dispatcher = HookDispatcher(self.workspace.root, self.environment, self._hooks)
+        self.hook_dispatcher = HookDispatcher(self.workspace.root, self.environment, self._hooks_in_force)
 
     @property
     def configuration(self) -> "Configuration":
         """Return the merged configuration. Raises ConfigError."""
-        with self._making:
+        with self._creation_lock:
             if self._configuration is None:
-                self._configuration = self._load()
+                self._configuration = self._load_configuration()
             return self._configuration
 
     @property
@@ -157,7 +157,7 @@ class OpenWorkspace:
         """Return the store of sessions."""
         from app.storage.session_store import SessionStore
 
-        with self._making:
+        with self._creation_lock:
             if self._sessions is None:
                 self._sessions = SessionStore(self.database, self.name, self.signal)
                 self._sessions.happened = self.hook_dispatcher.on_events_written
@@ -175,10 +175,10 @@ class OpenWorkspace:
         """Return the store of proposals."""
         from app.storage.sqlite_proposal_store import SqliteProposalStore
 
-        with self._making:
+        with self._creation_lock:
             if self._proposals is None:
                 self._proposals = SqliteProposalStore(
-                    self.database, self.name, self.signal, self._who, self.unread_limit
+                    self.database, self.name, self.signal, self._user_name, self.unread_limit
                 )
                 self._proposals.staged = self.hook_dispatcher.on_proposal_staged
             return self._proposals
@@ -188,15 +188,15 @@ class OpenWorkspace:
         """Return the proposal service."""
         from app.proposals.proposal_service import ProposalService
 
-        with self._making:
+        with self._creation_lock:
             if self._service is None:
                 lock = self.dirs.locks / f"{self.signal.path.name}.lock"
                 self._service = ProposalService(
-                    self.workspace, self.proposals, lock, in_use=self._is_command_running, permit=self._permit
+                    self.workspace, self.proposals, lock, in_use=self._is_command_running, permit=self._check_policy
                 )
             return self._service
 
-    def _who(self) -> str:
+    def _user_name(self) -> str:
         """Return the name of the user who decides."""
         from app.git.run_git import read_commit_author
 
@@ -222,7 +222,7 @@ class OpenWorkspace:
         """Raise TooMuchUnread if more lines wait unread than the reading budget allows."""
         from app.proposals.values.proposal_errors import TooMuchUnread
 
-        if (most := self.unread_limit()) and (unread := self.seen_lines_store.unread_line_count()) > most:
+        if (limit := self.unread_limit()) and (unread := self.seen_lines_store.unread_line_count()) > limit:
             raise TooMuchUnread(unread)
 
     @property
@@ -232,16 +232,16 @@ class OpenWorkspace:
 
         return SeenLinesStore(self.database, self.name, self.signal)
 
-    def _hooks(self) -> "Sequence[HookTable]":
+    def _hooks_in_force(self) -> "Sequence[HookTable]":
         """Return the hooks in force. Raises ConfigError."""
-        if self._configuration is None and not self._is_configured():
+        if self._configuration is None and not self._has_configuration_file():
             return ()
         return self.settings.hook
 
-    def _is_configured(self) -> bool:
+    def _has_configuration_file(self) -> bool:
         return any(map(os.path.lexists, (self.dirs.config_file, self.workspace.root / trust.FILE_NAME)))
 
-    def _permit(self, changes: "Iterable[PathChange]") -> None:
+    def _check_policy(self, changes: "Iterable[PathChange]") -> None:
         """Raise ProposalError if the repository's policy requires approvals of other people before these changes."""
         from app.workspace.git_repository import find_repository
 
@@ -280,7 +280,7 @@ class OpenWorkspace:
         from app.sandbox.enclosed_process import process_limits
         from app.sandbox.sandbox import Sandbox
 
-        with self._making:
+        with self._creation_lock:
             if self._sandbox is None:
                 self._sandbox = Sandbox(
                     self.workspace,
@@ -311,7 +311,7 @@ class OpenWorkspace:
         """Return the runner of checks."""
         from app.automation.check_runner import CheckRunner
 
-        with self._making:
+        with self._creation_lock:
             if self._checks is None:
                 self._checks = CheckRunner(lambda: self.sandbox, self.workspace)
             return self._checks
@@ -355,12 +355,12 @@ class OpenWorkspace:
         import asyncio
 
         recipes = await asyncio.to_thread(lambda: self.recipes)
-        found = await recipes.reproduce(proposal_id)
-        if found.outcome == "replaced":
-            await asyncio.to_thread(self._tell_replaced, proposal_id, found.differing)
-        return found
+        result = await recipes.reproduce(proposal_id)
+        if result.outcome == "replaced":
+            await asyncio.to_thread(self._add_replaced_note, proposal_id, result.differing)
+        return result
 
-    def _tell_replaced(self, proposal_id: str, paths: "Sequence[str]") -> None:
+    def _add_replaced_note(self, proposal_id: str, paths: "Sequence[str]") -> None:
         """Add a note on the new result to the session of a proposal, if it has one."""
         from app.agent.interventions import replaced_result_note
 
@@ -374,10 +374,10 @@ class OpenWorkspace:
         from app.automation.evidence.evidence_runner import EvidenceRunner
         from app.review.review_stores import EvidenceStore
 
-        with self._making:
+        with self._creation_lock:
             if self._evidence is None:
-                kept = EvidenceStore(self.sessions)
-                self._evidence = EvidenceRunner(self.checks, self.service, self.workspace, kept)
+                store = EvidenceStore(self.sessions)
+                self._evidence = EvidenceRunner(self.checks, self.service, self.workspace, store)
             return self._evidence
 
     @property
@@ -403,8 +403,8 @@ class OpenWorkspace:
 
     def reload(self) -> "Configuration":
         """Read the configuration files again, with the trust that the user has given by now. Raises ConfigError."""
-        configuration = self._load()
-        with self._making:
+        configuration = self._load_configuration()
+        with self._creation_lock:
             self._configuration = configuration
         return configuration
 
@@ -428,7 +428,7 @@ class OpenWorkspace:
             self._sandbox.close()
         self.database.close()
 
-    def _load(self) -> "Configuration":
+    def _load_configuration(self) -> "Configuration":
         from app.config.settings import ConfigError, load_configuration
 
         # Read once: the bytes that trust is checked for must be the bytes that are parsed.
@@ -458,25 +458,25 @@ def open_workspace(
     """
     if not root.is_dir():
         raise StorageError(f"{root} is not a folder; give the workspace to open.")
-    where = find_app_dirs()
-    workspace = Workspace(root, off_limits=(where.state, where.config))
+    dirs = find_app_dirs()
+    workspace = Workspace(root, off_limits=(dirs.state, dirs.config))
     name = str(workspace.root).encode("utf-8", "backslashreplace").decode("utf-8")
-    database = Database(where.database)
+    database = Database(dirs.database)
     try:
-        signal = ChangeSignal(where.signals, name)
-        where.locks.mkdir(parents=True, exist_ok=True, mode=0o700)
-        runtime = OpenWorkspace(where, workspace, database, name, signal, flags or {}, environment)
-        if misplaced := where.misplaced_config_file:
+        signal = ChangeSignal(dirs.signals, name)
+        dirs.locks.mkdir(parents=True, exist_ok=True, mode=0o700)
+        runtime = OpenWorkspace(dirs, workspace, database, name, signal, flags or {}, environment)
+        if misplaced := dirs.misplaced_config_file:
             from app.config.settings import ConfigError
 
-            raise ConfigError(f"{misplaced} is not read there; move it to {where.config_file}.")
-        if os.path.lexists(where.config_file) or os.path.lexists(workspace.root / trust.FILE_NAME):
+            raise ConfigError(f"{misplaced} is not read there; move it to {dirs.config_file}.")
+        if os.path.lexists(dirs.config_file) or os.path.lexists(workspace.root / trust.FILE_NAME):
             # Report errors in the files now, whether or not this command needs the configuration.
             _ = runtime.configuration
     except OSError as error:
         database.close()
         raise StorageError(
-            f"{where.state} cannot be used: {error.strerror or error}. Set SIGNOFF_HOME to a folder that you own."
+            f"{dirs.state} cannot be used: {error.strerror or error}. Set SIGNOFF_HOME to a folder that you own."
         ) from error
     except BaseException:
         database.close()

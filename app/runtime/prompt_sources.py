@@ -28,7 +28,7 @@ def load_skills(runtime: OpenWorkspace) -> Skills:
     return find_skills(runtime.workspace, folders)
 
 
-_TOLD = "told of commands"
+_NOTIFIED_COMMANDS = "told of commands"
 """Name under which the store keeps the untrusted commands that the user was notified of."""
 
 
@@ -38,9 +38,9 @@ def load_custom_commands(runtime: OpenWorkspace, built_in: Collection[str]) -> C
     Raises:
         StorageError: the trust in the workspace's commands cannot be read.
     """
-    found = find_workspace_commands(runtime.workspace)
-    trusted = trust.is_trusted(found.content, runtime.sessions, trust.COMMAND_FILES)
-    return build_catalogue(_user_commands(runtime), found, built_in, trusted=trusted)
+    workspace_commands = find_workspace_commands(runtime.workspace)
+    trusted = trust.is_trusted(workspace_commands.content, runtime.sessions, trust.COMMAND_FILES)
+    return build_catalogue(_user_commands(runtime), workspace_commands, built_in, trusted=trusted)
 
 
 def take_new_untrusted_commands_notice(runtime: OpenWorkspace, known: CommandCatalogue) -> str:
@@ -52,12 +52,12 @@ def take_new_untrusted_commands_notice(runtime: OpenWorkspace, known: CommandCat
     if not known.untrusted:
         return ""
     content = find_workspace_commands(runtime.workspace).content
-    if trust.is_trusted(content, runtime.sessions, _TOLD):
+    if trust.is_trusted(content, runtime.sessions, _NOTIFIED_COMMANDS):
         return ""
-    trust.store_trust(content, runtime.sessions, _TOLD)
-    named = ", ".join(f"/{name}" for name in known.untrusted[:3])
+    trust.store_trust(content, runtime.sessions, _NOTIFIED_COMMANDS)
+    names = ", ".join(f"/{name}" for name in known.untrusted[:3])
     more = f" and {len(known.untrusted) - 3} more" if len(known.untrusted) > 3 else ""
-    return f"This workspace brings commands along: {named}{more}. /trust shows them and lets them in."
+    return f"This workspace brings commands along: {names}{more}. /trust shows them and lets them in."
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +74,13 @@ def make_command_message(known: CommandCatalogue, name: str, argument: str) -> C
     """Return the message of a custom command for the model. Raises CommandUnusable."""
     command = known.get(name)
     text = command.make_message(argument)
-    called = CommandInvocation(
+    invocation = CommandInvocation(
         typed=f"/{command.name} {argument}".strip(), model=command.model, effort=command.effort
     )
     if not command.shell:
-        return CommandMessage(text, called)
-    asks = f"/{command.name} has {format_count(command.shell, 'command')} in !`…`: not run, the model has to ask."
-    return CommandMessage(text, called, asks)
+        return CommandMessage(text, invocation)
+    notice = f"/{command.name} has {format_count(command.shell, 'command')} in !`…`: not run, the model has to ask."
+    return CommandMessage(text, invocation, notice)
 
 
 def _user_commands(runtime: OpenWorkspace) -> FoundCommands:
@@ -93,12 +93,12 @@ def _user_commands(runtime: OpenWorkspace) -> FoundCommands:
 def check_prompt_sources(runtime: OpenWorkspace) -> Iterator[EndpointCheck]:
     """Yield one finding each on commands, skills and hooks, if there are any. Blocks on the disk; raises
     StorageError."""
-    known = load_custom_commands(runtime, {action.command for action in ACTIONS if action.command})
-    problems = known.all_problems()
-    if known.commands or known.untrusted or problems:
+    catalogue = load_custom_commands(runtime, {action.command for action in ACTIONS if action.command})
+    problems = catalogue.all_problems()
+    if catalogue.commands or catalogue.untrusted or problems:
         facts = [
-            f"{len(known.commands)} usable" if known.commands else "",
-            f"{len(known.untrusted)} of this workspace await /trust" if known.untrusted else "",
+            f"{len(catalogue.commands)} usable" if catalogue.commands else "",
+            f"{len(catalogue.untrusted)} of this workspace await /trust" if catalogue.untrusted else "",
             *problems,
         ]
         yield EndpointCheck("own_commands", not problems, "; ".join(filter(None, facts)))
@@ -106,10 +106,12 @@ def check_prompt_sources(runtime: OpenWorkspace) -> Iterator[EndpointCheck]:
     if skills.by_name or skills.problems:
         facts = [f"{len(skills.by_name)} for the model to read" if skills.by_name else "", *skills.problems]
         yield EndpointCheck("skills", not skills.problems, "; ".join(filter(None, facts)))
-    configured = runtime.settings.hook
-    held = "hook" in runtime.configuration.untrusted
-    if configured or held:
-        facts = [f"on {hook.on}: {' '.join(hook.run.split())}" for hook in configured]
+    hooks = runtime.settings.hook
+    has_untrusted_hooks = "hook" in runtime.configuration.untrusted
+    if hooks or has_untrusted_hooks:
+        facts = [f"on {hook.on}: {' '.join(hook.run.split())}" for hook in hooks]
         yield EndpointCheck(
-            "hooks", True, "; ".join([*facts, *(["those of this workspace await /trust"] if held else [])])
+            "hooks",
+            True,
+            "; ".join([*facts, *(["those of this workspace await /trust"] if has_untrusted_hooks else [])]),
         )

@@ -75,7 +75,7 @@ class ReviewReport:
         """Return a description of the evidence for each hunk at the last decision, by hunk number."""
         for decision in reversed(self.decisions):
             if decision.entry is not None and (fact := decision.entry.circumstances.evidence) is not None:
-                return {one.hunk: one.description for one in fact.hunks}
+                return {hunk_evidence.hunk: hunk_evidence.description for hunk_evidence in fact.hunks}
         return {}
 
     @property
@@ -106,7 +106,7 @@ def make_report(runtime: OpenWorkspace, name: str) -> ReviewReport:
         runtime.service.file_diffs(proposal.id),
         runtime.service.unified_diff(proposal.id),
         RecordStore(runtime.database, runtime.name).decisions(proposal.id),
-        [refused for change in proposal.files if not change.binary for refused in _denied_parts(runtime, change)],
+        [part for change in proposal.files if not change.binary for part in _denied_parts(runtime, change)],
         collect_side_exchanges(runtime.sessions.side_questions(proposal.id)),
     )
 
@@ -135,23 +135,29 @@ def describe_recorded_decision(decision: RecordedDecision) -> list[str]:
     facts += ["words were said that are not kept as they were"] if decision.words_lost else []
     if entry is None:
         return facts
-    stands = (("approved", entry.hunks.approved), ("denied", entry.hunks.denied), ("waiting", entry.hunks.waiting))
-    hunks = "; ".join(f"{name} {', '.join(map(str, numbers))}" for name, numbers in stands if numbers)
+    numbers_by_state = (
+        ("approved", entry.hunks.approved),
+        ("denied", entry.hunks.denied),
+        ("waiting", entry.hunks.waiting),
+    )
+    hunks = "; ".join(f"{name} {', '.join(map(str, numbers))}" for name, numbers in numbers_by_state if numbers)
     facts += [f"hunks {hunks}"] if hunks else []
     facts += [f"by {entry.who}"] if entry.who else []
-    seen = entry.circumstances
-    facts += [seen.caller.description] if seen.caller else []
-    if seen.unseen_lines:
-        facts.append(
-            f"{format_count(seen.unseen_lines, 'changed line')} never on screen ({', '.join(seen.unseen_files)})"
-        )
-    elif seen.unseen_lines == 0:
+    circumstances = entry.circumstances
+    facts += [circumstances.caller.description] if circumstances.caller else []
+    if circumstances.unseen_lines:
+        unseen_files = ", ".join(circumstances.unseen_files)
+        facts.append(f"{format_count(circumstances.unseen_lines, 'changed line')} never on screen ({unseen_files})")
+    elif circumstances.unseen_lines == 0:
         facts.append("every changed line was on screen")
-    facts += [f"{check.name}: {check.words or check.state.replace('_', ' ')}" for check in seen.checks]
+    facts += [f"{check.name}: {check.words or check.state.replace('_', ' ')}" for check in circumstances.checks]
     facts += [entry.recipe_description] if entry.recipe else []
-    if (found := seen.evidence) is not None:
-        facts.append(f"without each hunk, by {found.check} ({found.selection}):")
-        facts += [f"hunk {one.hunk} of {one.path}: {one.description}" for one in found.hunks]
+    if (evidence := circumstances.evidence) is not None:
+        facts.append(f"without each hunk, by {evidence.check} ({evidence.selection}):")
+        facts += [
+            f"hunk {hunk_evidence.hunk} of {hunk_evidence.path}: {hunk_evidence.description}"
+            for hunk_evidence in evidence.hunks
+        ]
     return facts
 
 
@@ -166,32 +172,34 @@ def render_markdown(report: ReviewReport) -> str:
         if words.feedback.strip():
             parts.append(quote_text(words.feedback.strip()))
         for comment in words.comments:
-            said = quote_text(comment.text.strip())
-            parts.append(f"`{comment.path}:{comment.line}`\n\n{make_code_block(comment.quote, 'diff')}\n\n{said}")
-    for refused in report.denied_parts:
-        shown = [
+            quoted_text = quote_text(comment.text.strip())
+            parts.append(
+                f"`{comment.path}:{comment.line}`\n\n{make_code_block(comment.quote, 'diff')}\n\n{quoted_text}"
+            )
+    for part in report.denied_parts:
+        patch_lines = [
             line
-            for change in refused.changes
+            for change in part.changes
             for line in (
-                *(f"-{line}" for line in refused.old[change.old_start : change.old_end]),
-                *(f"+{line}" for line in refused.new[change.new_start : change.new_end]),
+                *(f"-{line}" for line in part.old[change.old_start : change.old_end]),
+                *(f"+{line}" for line in part.new[change.new_start : change.new_end]),
             )
         ]
-        if shown:
-            parts.append(f"## Denied in {refused.path}\n\n{make_code_block(chr(10).join(shown), 'diff')}")
+        if patch_lines:
+            parts.append(f"## Denied in {part.path}\n\n{make_code_block(chr(10).join(patch_lines), 'diff')}")
     parts.append(f"## The change\n\n{make_code_block(report.patch, 'diff')}")
     if report.side_questions:
         parts.append(f"## {SIDE_QUESTIONS_HEADING}")
-        parts += [_side_question(one) for one in report.side_questions]
+        parts += [_render_side_question(exchange) for exchange in report.side_questions]
     return "\n\n".join(parts) + "\n"
 
 
-def _side_question(exchange: SideExchange) -> str:
+def _render_side_question(exchange: SideExchange) -> str:
     """Return a question and its answer, quoted so that they cannot contain headings of the report."""
     picked = make_code_block(exchange.question.picked, "diff") if exchange.question.picked else ""
-    head, said = f"### {question_heading(exchange)}", quote_text(exchange.question.text)
+    heading, quoted_text = f"### {question_heading(exchange)}", quote_text(exchange.question.text)
     return "\n\n".join(
-        filter(None, (head, picked, said, f"{answer_heading(exchange)}:", quote_text(exchange.answer_text)))
+        filter(None, (heading, picked, quoted_text, f"{answer_heading(exchange)}:", quote_text(exchange.answer_text)))
     )
 
 
@@ -209,13 +217,13 @@ def answer_heading(exchange: SideExchange) -> str:
     return f"{exchange.answer.model or 'The model'} answered{state}"
 
 
-_CONTEXT = 3
+_CONTEXT_LINES = 3
 """Unchanged lines around a change in the forge's diff, on which it accepts comments."""
 _MAX_LINES_BELOW = 100
 """Largest number of lines below the commented one that a suggestion of GitLab may replace."""
-_TIP = re.compile(r"\A[0-9a-f]{7,64}\b|(?<=\()[0-9a-f]{7}(?=\))")
+_COMMIT_ID = re.compile(r"\A[0-9a-f]{7,64}\b|(?<=\()[0-9a-f]{7}(?=\))")
 """The commit id in the origin of a proposal."""
-_HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+_HUNK_HEADER = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 
 Side = Literal["old", "new"]
 
@@ -253,7 +261,7 @@ class ForgeComment:
         first, last = self.lines[0].number(self.side), self.lines[-1].number(self.side)
         several = {"start_line": first, "start_side": sides[self.side]} if first != last else {}
         place = {"path": self.path, **several, "line": last, "side": sides[self.side]}
-        return {**place, "body": self._body("suggestion")}
+        return {**place, "body": self._make_body("suggestion")}
 
     def gitlab_discussion(self, commits: CommitRange) -> dict[str, Any]:
         """Return the comment as a new discussion."""
@@ -264,11 +272,11 @@ class ForgeComment:
         shas = {"base_sha": commits.base, "start_sha": commits.base, "head_sha": commits.tip}
         position = {"position_type": "text", **shas, "old_path": self.old_path, "new_path": self.path, **numbers}
         return {
-            "body": self._body(f"suggestion:-0+{below}" if below <= _MAX_LINES_BELOW else ""),
+            "body": self._make_body(f"suggestion:-0+{below}" if below <= _MAX_LINES_BELOW else ""),
             "position": position,
         }
 
-    def _body(self, language: str) -> str:
+    def _make_body(self, language: str) -> str:
         if self.replacement is None:
             return self.text
         text = "".join(f"{line}\n" for line in self.replacement)
@@ -317,32 +325,32 @@ def make_forge_review(runtime: OpenWorkspace, report: ReviewReport, base: str, h
         KeyError: contents were pruned.
     """
     with BorrowedRepository(runtime.workspace.root) as borrowed:
-        commits = _commits(borrowed, report, base, head)
+        commits = _find_commit_range(borrowed, report, base, head)
         review = ForgeReview(report.proposal.id, commits)
         files = {change.path: _ForgeFile(borrowed, commits, change) for change in report.proposal.files}
         for decision in report.decisions:
-            _add_words(runtime, review, report, decision, files)
+            _add_feedback(runtime, review, report, decision, files)
             for comment in decision.words.comments:
                 _add_comment(review, comment, files.get(comment.path))
         for change in report.proposal.files:
             if change.edited and not change.binary:
-                held, wanted = _lines(runtime, change.base), _lines(runtime, change.result)
+                held, wanted = _version_lines(runtime, change.base), _version_lines(runtime, change.result)
                 _add_suggestions(review, change, files[change.path], held, wanted)
     return review
 
 
-def _commits(borrowed: BorrowedRepository, report: ReviewReport, base: str, head: str) -> CommitRange:
+def _find_commit_range(borrowed: BorrowedRepository, report: ReviewReport, base: str, head: str) -> CommitRange:
     origin = report.proposal.origin
-    found = _TIP.search(origin.ref) if origin.kind is OriginKind.REF else None
-    named = head or (found[0] if found else "")
-    if not named:
+    match = _COMMIT_ID.search(origin.ref) if origin.kind is OriginKind.REF else None
+    name = head or (match[0] if match else "")
+    if not name:
         raise GitFailed(f"{report.proposal.id} comes from no commit: name the one on the forge with --head.")
-    tip = borrowed.resolve_object_id(named)
+    tip = borrowed.resolve_object_id(name)
     if not tip:
-        raise GitFailed(f"The commit {named} is not here: fetch the branch of the pull request first.")
-    commits = branch_range(borrowed, tip, named, base or "HEAD")
+        raise GitFailed(f"The commit {name} is not here: fetch the branch of the pull request first.")
+    commits = branch_range(borrowed, tip, name, base or "HEAD")
     if commits.base == tip:
-        raise GitFailed(f"{base or 'HEAD'} has {named} already: name the branch that it goes to with --base.")
+        raise GitFailed(f"{base or 'HEAD'} has {name} already: name the branch that it goes to with --base.")
     return commits
 
 
@@ -350,21 +358,21 @@ class _ForgeFile:
     """A file in the forge's diff."""
 
     def __init__(self, borrowed: BorrowedRepository, commits: CommitRange, change: FileChange) -> None:
-        lead = f"{borrowed.folder}/" if borrowed.folder else ""
-        self.path = lead + change.path
+        prefix = f"{borrowed.folder}/" if borrowed.folder else ""
+        self.path = prefix + change.path
         self.old: Sequence[str] = ()
         self.new: Sequence[str] = ()
         self.shown: list[_ForgeLine] = []
         """The lines that accept comments."""
-        before = _blob(borrowed, commits.base, lead + (change.old_path or change.path))
-        after = _blob(borrowed, commits.tip, self.path)
-        self.old_path = lead + change.old_path if change.old_path and before else self.path
+        before = _find_blob_id(borrowed, commits.base, prefix + (change.old_path or change.path))
+        after = _find_blob_id(borrowed, commits.tip, self.path)
+        self.old_path = prefix + change.old_path if change.old_path and before else self.path
         if change.binary:
             return
-        self.old = _text_lines(borrowed.run_query("cat-file", "blob", before)) if before else ()
-        self.new = _text_lines(borrowed.run_query("cat-file", "blob", after)) if after else ()
+        self.old = _split_lines(borrowed.run_query("cat-file", "blob", before)) if before else ()
+        self.new = _split_lines(borrowed.run_query("cat-file", "blob", after)) if after else ()
         if before and after:
-            options = ("--no-color", "--no-ext-diff", "--no-textconv", f"--unified={_CONTEXT}")
+            options = ("--no-color", "--no-ext-diff", "--no-textconv", f"--unified={_CONTEXT_LINES}")
             self.shown += _parse_hunks(borrowed.run_query("diff", *options, before, after))
         else:
             self.shown += [_ForgeLine(number, 0, text, 1) for number, text in enumerate(self.old, 1)]
@@ -380,42 +388,42 @@ class _ForgeFile:
         """Return the consecutive lines with these texts that are nearest to line number `near`; empty if there are
         none."""
         lines = [line for line in self.shown if line.number(side)]
-        found = [
-            lines[at : at + len(texts)]
-            for at in range(len(lines) - len(texts) + 1)
-            if [line.text for line in lines[at : at + len(texts)]] == [*texts]
-            and lines[at].hunk == lines[at + len(texts) - 1].hunk
+        runs = [
+            lines[start : start + len(texts)]
+            for start in range(len(lines) - len(texts) + 1)
+            if [line.text for line in lines[start : start + len(texts)]] == [*texts]
+            and lines[start].hunk == lines[start + len(texts) - 1].hunk
         ]
-        return min(found, key=lambda run: abs(run[0].number(side) - near), default=())
+        return min(runs, key=lambda run: abs(run[0].number(side) - near), default=())
 
     def between(self, first: int, last: int) -> Sequence[_ForgeLine]:
         """Return the lines of the new file with these numbers; empty if the forge doesn't show them in one hunk."""
         lines = [line for line in self.shown if first <= line.new <= last]
-        whole = len(lines) == last - first + 1 and len({line.hunk for line in lines}) == 1
-        return lines if whole else ()
+        is_in_one_hunk = len(lines) == last - first + 1 and len({line.hunk for line in lines}) == 1
+        return lines if is_in_one_hunk else ()
 
 
-def _blob(borrowed: BorrowedRepository, commit: str, path: str) -> str:
+def _find_blob_id(borrowed: BorrowedRepository, commit: str, path: str) -> str:
     """Return the blob id of a file in a commit; empty if there is no such file."""
-    found = borrowed.run_query("ls-tree", "-z", commit, "--", path).decode("utf-8", "surrogateescape")
-    _, kind, name = found.partition("\t")[0].split() if found else ("", "", "")
+    entry = borrowed.run_query("ls-tree", "-z", commit, "--", path).decode("utf-8", "surrogateescape")
+    _, kind, name = entry.partition("\t")[0].split() if entry else ("", "", "")
     return name if kind == "blob" else ""
 
 
-def _text_lines(data: bytes) -> tuple[str, ...]:
+def _split_lines(data: bytes) -> tuple[str, ...]:
     lines = escape_surrogates(data.decode("utf-8", "surrogateescape")).split("\n")
     return tuple(line.removesuffix("\r") for line in (lines[:-1] if not lines[-1] else lines))
 
 
-def _lines(runtime: OpenWorkspace, version: FileVersion | None) -> tuple[str, ...]:
-    return _text_lines(runtime.proposals.read_blob(version.sha256)) if version is not None else ()
+def _version_lines(runtime: OpenWorkspace, version: FileVersion | None) -> tuple[str, ...]:
+    return _split_lines(runtime.proposals.read_blob(version.sha256)) if version is not None else ()
 
 
 def _parse_hunks(patch: bytes) -> Iterator[_ForgeLine]:
     old = new = hunk = 0
-    for line in _text_lines(patch):
-        if begins := _HUNK.match(line):
-            old, new, hunk = int(begins[1]), int(begins[2]), hunk + 1
+    for line in _split_lines(patch):
+        if header := _HUNK_HEADER.match(line):
+            old, new, hunk = int(header[1]), int(header[2]), hunk + 1
         elif hunk and line[:1] in ("+", "-", " "):
             removed, added = line[0] == "-", line[0] == "+"
             yield _ForgeLine(0 if added else old, 0 if removed else new, line[1:], hunk)
@@ -423,7 +431,7 @@ def _parse_hunks(patch: bytes) -> Iterator[_ForgeLine]:
 
 
 def _add_comment(review: ForgeReview, comment: LineComment, file: "_ForgeFile | None") -> None:
-    lines = _commented_line(comment, file) if file is not None else ()
+    lines = _find_commented_line(comment, file) if file is not None else ()
     if file is not None and lines:
         review.comments.append(file.remark(lines, comment.text.strip()))
     else:
@@ -431,28 +439,28 @@ def _add_comment(review: ForgeReview, comment: LineComment, file: "_ForgeFile | 
         review.general_notes.append(f"{place}\n\n{make_code_block(comment.quote, 'diff')}\n\n{comment.text.strip()}")
 
 
-def _commented_line(comment: LineComment, file: "_ForgeFile") -> Sequence[_ForgeLine]:
+def _find_commented_line(comment: LineComment, file: "_ForgeFile") -> Sequence[_ForgeLine]:
     """Return the line of the forge's diff that a comment is on, found by the quoted lines; empty if there is none."""
     quoted = comment.quote.split("\n")
     signs = ("+", " ") if comment.side == "new" else ("-",)
     around = [(index, line[1:]) for index, line in enumerate(quoted) if line[:1] in signs]
-    found: list[_ForgeLine] = []
+    candidates: list[_ForgeLine] = []
     # The commented line is in the middle of the quotation, or nearer to its start at the beginning of a file.
-    for at in (
+    for index_in_quote in (
         QUOTED_LINES,
         *(index for index, _ in around[comment.line - 1 : comment.line] if index < QUOTED_LINES),
     ):
-        before = sum(index < at for index, _ in around)
-        if at not in dict(around):
+        before = sum(index < index_in_quote for index, _ in around)
+        if index_in_quote not in dict(around):
             continue
-        if whole := file.find([text for _, text in around], comment.side, comment.line - before):
-            found.append(whole[before])
+        if matching_lines := file.find([text for _, text in around], comment.side, comment.line - before):
+            candidates.append(matching_lines[before])
         else:
-            found += file.find([quoted[at][1:]], comment.side, comment.line)
-    return sorted(found, key=lambda line: abs(line.number(comment.side) - comment.line))[:1]
+            candidates += file.find([quoted[index_in_quote][1:]], comment.side, comment.line)
+    return sorted(candidates, key=lambda line: abs(line.number(comment.side) - comment.line))[:1]
 
 
-def _add_words(
+def _add_feedback(
     runtime: OpenWorkspace,
     review: ForgeReview,
     report: ReviewReport,
@@ -461,38 +469,46 @@ def _add_words(
 ) -> None:
     """Add the feedback of a decision: as comments on the hunks that it denied, or as a note if it denied the
     whole."""
-    words = decision.words.feedback.strip()
-    if not words:
+    feedback = decision.words.feedback.strip()
+    if not feedback:
         return
     count = decision.entry.count if decision.entry is not None else 0
-    whole = all(change.state is HunkState.DENIED and len(change.denied) <= 1 for change in report.proposal.files)
-    placed = False
-    for change in () if whole else report.proposal.files:
+    is_denied_as_a_whole = all(
+        change.state is HunkState.DENIED and len(change.denied) <= 1 for change in report.proposal.files
+    )
+    has_comment = False
+    for change in () if is_denied_as_a_whole else report.proposal.files:
         for part in change.denied if not change.binary else ():
             # As in `_denied_parts`, but use any version of the file that differs from the denied one.
-            without = next((one for one in (part.after, change.result, change.base) if one != part.before), None)
-            texts = _lines(runtime, without), _lines(runtime, part.before)
-            if part.decision == count and (lines := _denied_lines(files[change.path], *texts)):
-                review.comments.append(files[change.path].remark(lines, words))
-                placed = True
-    if not placed:
-        review.general_notes.append(words)
+            without = next(
+                (version for version in (part.after, change.result, change.base) if version != part.before), None
+            )
+            texts = _version_lines(runtime, without), _version_lines(runtime, part.before)
+            if part.decision == count and (lines := _find_denied_lines(files[change.path], *texts)):
+                review.comments.append(files[change.path].remark(lines, feedback))
+                has_comment = True
+    if not has_comment:
+        review.general_notes.append(feedback)
 
 
-def _denied_lines(file: "_ForgeFile", without: Sequence[str], with_them: Sequence[str]) -> Sequence[_ForgeLine]:
+def _find_denied_lines(file: "_ForgeFile", without: Sequence[str], with_them: Sequence[str]) -> Sequence[_ForgeLine]:
     """Return the lines of the first denied hunk in the forge's diff."""
     for change in diff_lines(without, with_them):
         if added := with_them[change.new_start : change.new_end]:
-            found = file.find(added, "new", change.new_start + 1)
+            lines = file.find(added, "new", change.new_start + 1)
         else:
-            found = file.find(without[change.old_start : change.old_end], "old", change.old_start + 1)
-        if found:
-            return found
+            lines = file.find(without[change.old_start : change.old_end], "old", change.old_start + 1)
+        if lines:
+            return lines
     return ()
 
 
 def _add_suggestions(
-    review: ForgeReview, change: FileChange, file: "_ForgeFile", held: Sequence[str], wanted: Sequence[str]
+    review: ForgeReview,
+    change: FileChange,
+    file: "_ForgeFile",
+    base_lines: Sequence[str],
+    result_lines: Sequence[str],
 ) -> None:
     """Add suggestions for the proposed lines that the user has edited.
 
@@ -500,23 +516,26 @@ def _add_suggestions(
         review: Receives the suggestions.
         change: The change of the file.
         file: The file in the forge's diff.
-        held: Lines of the file on disk without the proposal.
-        wanted: Lines of the file with the proposal, as edited by the user.
+        base_lines: Lines of the file on disk without the proposal.
+        result_lines: Lines of the file with the proposal, as edited by the user.
     """
     added = {line.new for line in file.shown if line.new and not line.old}
     denied = bool(change.denied) or any(hunk.state is HunkState.DENIED for hunk in change.hunks)
-    taken_back = [
-        (each.old_start, each.old_end, file.old[each.new_start : each.new_end])
-        for each in (diff_lines(file.new, file.old) if denied else ())
+    denied_changes = [
+        (edit.old_start, edit.old_end, file.old[edit.new_start : edit.new_end])
+        for edit in (diff_lines(file.new, file.old) if denied else ())
     ]
-    brought = diff_lines(held, wanted)
-    for each in diff_lines(file.new, wanted):
-        first, last = each.old_start + 1, each.old_end
-        lines = tuple(wanted[each.new_start : each.new_end])
-        if (each.old_start, each.old_end, lines) in taken_back:
+    proposed_changes = diff_lines(base_lines, result_lines)
+    for edit in diff_lines(file.new, result_lines):
+        first, last = edit.old_start + 1, edit.old_end
+        lines = tuple(result_lines[edit.new_start : edit.new_end])
+        if (edit.old_start, edit.old_end, lines) in denied_changes:
             continue
-        is_brought = any(one.new_start <= each.new_end and each.new_start <= one.new_end for one in brought)
-        if not is_brought and added.isdisjoint(range(first - 1, last + 2)):
+        is_proposed = any(
+            proposed_change.new_start <= edit.new_end and edit.new_start <= proposed_change.new_end
+            for proposed_change in proposed_changes
+        )
+        if not is_proposed and added.isdisjoint(range(first - 1, last + 2)):
             # The workspace has changed here since the commit.
             continue
         if first > last and (above := file.between(first - 1, first - 1)):
@@ -526,5 +545,7 @@ def _add_suggestions(
         elif first <= last and (replaced := file.between(first, last)):
             review.comments.append(file.remark(replaced, "", lines))
         else:
-            shown = [f"-{line}" for line in file.new[each.old_start : last]] + [f"+{line}" for line in lines]
-            review.general_notes.append(f"`{file.path}:{first}`\n\n{make_code_block(chr(10).join(shown), 'diff')}")
+            patch_lines = [f"-{line}" for line in file.new[edit.old_start : last]] + [f"+{line}" for line in lines]
+            review.general_notes.append(
+                f"`{file.path}:{first}`\n\n{make_code_block(chr(10).join(patch_lines), 'diff')}"
+            )

@@ -48,7 +48,7 @@ from app.storage.session_store import SessionRecord, SessionStore
 
 _GATHER_SECONDS = 0.3
 """Seconds for which changes are collected before a draft is written, even while the user types."""
-_PREFIX = "draft:"
+_DRAFT_KEY_PREFIX = "draft:"
 
 
 class StoredComposerDraft(BaseModel):
@@ -69,9 +69,9 @@ class ComposerDraftStore:
 
     def __init__(self, sessions: SessionStore, failed: Callable[[str], None]) -> None:
         self._sessions = sessions
-        self._failed = failed
+        self._notify_failure = failed
         self._drafts: dict[str, str] = {}
-        self._due: set[str] = set()
+        self._changed_ids: set[str] = set()
         self._writer: asyncio.Task[None] | None = None
         self._write_now = asyncio.Event()
 
@@ -84,18 +84,18 @@ class ComposerDraftStore:
                 without messages.
         """
         await self.flush()
-        kept = await asyncio.to_thread(self._adopt_orphaned if fresh else self._stored, session_id)
-        self._drafts[session_id] = kept
-        return kept
+        draft = await asyncio.to_thread(self._adopt_orphaned_draft if fresh else self._load_draft, session_id)
+        self._drafts[session_id] = draft
+        return draft
 
     def save(self, session_id: str, draft: str) -> None:
         """Store a changed draft within `_GATHER_SECONDS`."""
         if draft == self._drafts.get(session_id, ""):
             return
         self._drafts[session_id] = draft
-        self._due.add(session_id)
+        self._changed_ids.add(session_id)
         if self._writer is None:
-            self._writer = asyncio.create_task(self._write(), name="drafts")
+            self._writer = asyncio.create_task(self._write_changed(), name="drafts")
 
     async def flush(self) -> None:
         """Write all changed drafts now."""
@@ -103,40 +103,48 @@ class ComposerDraftStore:
             self._write_now.set()
             await asyncio.wait({self._writer})
 
-    async def _write(self) -> None:
+    async def _write_changed(self) -> None:
         try:
-            while self._due:
+            while self._changed_ids:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._write_now.wait(), _GATHER_SECONDS)
-                due, self._due = self._due, set()
-                await asyncio.to_thread(self._store, {session_id: self._drafts[session_id] for session_id in due})
+                changed_ids, self._changed_ids = self._changed_ids, set()
+                await asyncio.to_thread(
+                    self._store_drafts, {session_id: self._drafts[session_id] for session_id in changed_ids}
+                )
         except StorageError as error:
-            self._failed(f"What you write is not kept for a restart: {error}")
+            self._notify_failure(f"What you write is not kept for a restart: {error}")
         finally:
             self._writer = None
             self._write_now.clear()
 
     # These run on a thread.
 
-    def _store(self, drafts: dict[str, str]) -> None:
+    def _store_drafts(self, drafts: dict[str, str]) -> None:
         for session_id, draft in drafts.items():
-            kept = StoredComposerDraft(draft=draft, process=os.getpid(), time=time.time())
-            self._sessions.set_setting(_PREFIX + session_id, kept.model_dump_json() if draft else None)
+            stored_draft = StoredComposerDraft(draft=draft, process=os.getpid(), time=time.time())
+            self._sessions.set_setting(
+                _DRAFT_KEY_PREFIX + session_id, stored_draft.model_dump_json() if draft else None
+            )
 
-    def _stored(self, session_id: str) -> str:
-        value = self._sessions.setting(_PREFIX + session_id)
-        return _parsed(value).draft if value else ""
+    def _load_draft(self, session_id: str) -> str:
+        value = self._sessions.setting(_DRAFT_KEY_PREFIX + session_id)
+        return _parse_draft(value).draft if value else ""
 
-    def _adopt_orphaned(self, session_id: str) -> str:
-        found = {key: _parsed(value) for key, value in self._sessions.settings(_PREFIX).items()}
-        for key, kept in sorted(found.items(), key=lambda each: -each[1].time):
-            if not _is_alive(kept.process) and not self._sessions.last_events(key.removeprefix(_PREFIX), 1):
-                self._sessions.rename_setting(key, _PREFIX + session_id)
-                return kept.draft
+    def _adopt_orphaned_draft(self, session_id: str) -> str:
+        drafts_by_key = {
+            key: _parse_draft(value) for key, value in self._sessions.settings(_DRAFT_KEY_PREFIX).items()
+        }
+        for key, stored_draft in sorted(drafts_by_key.items(), key=lambda key_and_draft: -key_and_draft[1].time):
+            if not _is_process_alive(stored_draft.process) and not self._sessions.last_events(
+                key.removeprefix(_DRAFT_KEY_PREFIX), 1
+            ):
+                self._sessions.rename_setting(key, _DRAFT_KEY_PREFIX + session_id)
+                return stored_draft.draft
         return ""
 
 
-def _parsed(value: str) -> StoredComposerDraft:
+def _parse_draft(value: str) -> StoredComposerDraft:
     try:
         return StoredComposerDraft.model_validate_json(value)
     except ValidationError:
@@ -144,7 +152,7 @@ def _parsed(value: str) -> StoredComposerDraft:
         return StoredComposerDraft(draft=value)
 
 
-def _is_alive(process: int) -> bool:
+def _is_process_alive(process: int) -> bool:
     if process <= 0:
         return False
     try:
@@ -154,7 +162,7 @@ def _is_alive(process: int) -> bool:
     return True
 
 
-_LONGEST_PAUSE = 60.0
+_MAX_PAUSE_SECONDS = 60.0
 """Longest pause in seconds between two attempts."""
 
 
@@ -169,35 +177,37 @@ class UnrecordedDecisionRecorder:
 
     def __init__(self, runtime: OpenWorkspace, here: Callable[[], str], patience: float = PATIENCE) -> None:
         self._runtime = runtime
-        self._here = here
+        self._current_session_id = here
         self._patience = patience
-        self._decided = asyncio.Event()
+        self._check_requested = asyncio.Event()
 
     def request_check(self) -> None:
         """Make `run` look for unrecorded decisions."""
-        self._decided.set()
+        self._check_requested.set()
 
     async def run(self, recorded: Callable[[list[str]], Awaitable[None]]) -> None:
         """Record decisions after each `request_check`, and pass a line for each to `recorded`. Never returns."""
         while True:
-            await self._decided.wait()
-            self._decided.clear()
+            await self._check_requested.wait()
+            self._check_requested.clear()
             pause = self._patience
-            while await asyncio.to_thread(self._is_any):
+            while await asyncio.to_thread(self._has_unrecorded):
                 await asyncio.sleep(pause)
-                pause = min(2 * pause, _LONGEST_PAUSE)
-                if lines := await asyncio.to_thread(self._try):
+                pause = min(2 * pause, _MAX_PAUSE_SECONDS)
+                if lines := await asyncio.to_thread(self._record_decisions):
                     await recorded(lines)
 
-    def _is_any(self) -> bool:
+    def _has_unrecorded(self) -> bool:
         try:
             return bool(self._runtime.proposals.unrecorded_decisions())
         except StorageError:
             return True
 
-    def _try(self) -> list[str]:
+    def _record_decisions(self) -> list[str]:
         try:
-            return record_unrecorded_decisions(self._runtime, patience=self._patience, current_session=self._here())
+            return record_unrecorded_decisions(
+                self._runtime, patience=self._patience, current_session=self._current_session_id()
+            )
         except StorageError:
             return []
 
@@ -220,9 +230,9 @@ class SessionlessDecisions(DecisionService):
         notify: Callable[[str], None],
     ) -> None:
         self._runtime = runtime
-        self._commits = commit
-        self._changed = changed
-        self._tell = notify
+        self._make_commit_function = commit
+        self._publish_changed = changed
+        self._notify = notify
 
     @property
     def proposal_service(self) -> ProposalService:
@@ -232,7 +242,7 @@ class SessionlessDecisions(DecisionService):
     @property
     def commit_function(self) -> Callable[[Proposal], str] | None:
         """Return the function that commits an approved proposal; None if commits are not configured."""
-        return self._commits()
+        return self._make_commit_function()
 
     async def _record_decision(self, result: DecisionResult, event: ProposalDecided) -> None:
         try:
@@ -240,17 +250,17 @@ class SessionlessDecisions(DecisionService):
         except Exception as error:
             raise unrecorded_decision_error(result, error) from error
         finally:
-            self._changed((result.proposal.id, *(other.id for other in result.changed)))
+            self._publish_changed((result.proposal.id, *(other.id for other in result.changed)))
 
     async def _tell_commit(self, text: str, *, failed: bool) -> None:
         if failed:
-            self._tell(text)
+            self._notify(text)
 
 
 Subscriber = Callable[[Update], None]
-_PATIENCE = 5.0
+_MAX_TOOLS_WAIT_SECONDS = 5.0
 """Seconds that a turn waits for the tools of an MCP server after its start."""
-_HOOKS_AT_THE_END = 1.0
+_MAX_HOOKS_WAIT_SECONDS = 1.0
 """Seconds that hooks may still run after the user quits."""
 
 
@@ -264,18 +274,18 @@ class SessionHost:
         self._unsubscribe: Callable[[], None] = lambda: None
         self.model: ModelClient | None = None
         self.session: Session | None = None
-        self._demo = AsyncExitStack()
+        self._demo_server = AsyncExitStack()
         self._tasks: set[asyncio.Task[None]] = set()
         self._seen_versions: dict[str, tuple[int, str, bool, str]] = {}
-        self._seen_count = 0
+        self._seen_line_count = 0
         """Number of seen lines in the store at the latest check."""
-        self._opening = asyncio.Lock()
-        self._rewatch = asyncio.Event()
+        self._open_lock = asyncio.Lock()
+        self._rewatch_requested = asyncio.Event()
         self._watcher = ProposalWatcher(runtime.workspace.root)
-        runtime.hook_dispatcher.patience = _HOOKS_AT_THE_END
+        runtime.hook_dispatcher.patience = _MAX_HOOKS_WAIT_SECONDS
         self.drafts = ComposerDraftStore(runtime.sessions, lambda line: subscriber(SessionFailed(line)))
         """The stored composer draft of each session."""
-        self.mcp = McpManager(runtime, lambda line: subscriber(SessionFailed(line)), _PATIENCE)
+        self.mcp = McpManager(runtime, lambda line: subscriber(SessionFailed(line)), _MAX_TOOLS_WAIT_SECONDS)
         """The MCP servers; all sessions share their tools."""
         self._reported_lines: set[str] = set()
         """Lines that were already reported while a session was opened."""
@@ -312,14 +322,14 @@ class SessionHost:
         if lines and (session := self.session) is not None:
             await session.load_external_events()
         await asyncio.to_thread(self.runtime.service.rebase_pending)
-        self._seen_versions = _versions(await self.proposals())
-        self._rewatch.set()
+        self._seen_versions = _proposal_versions(await self.proposals())
+        self._rewatch_requested.set()
         self.unrecorded_decisions.request_check()
-        self._spawn(self.unrecorded_decisions.run(self._unrecorded_decisions_recorded))
+        self._spawn(self.unrecorded_decisions.run(self._announce_recorded_decisions))
         self._spawn(self.mcp.refresh(self.settings))
         self._spawn(self._follow_other_processes())
-        self._spawn(self._keep_watching())
-        self._spawn(self._watch_disk())
+        self._spawn(self._update_watched_files())
+        self._spawn(self._rebase_on_disk_changes())
         return lines
 
     async def preload_turn(self) -> None:
@@ -351,7 +361,7 @@ class SessionHost:
     async def open(self, record: SessionRecord | None = None) -> Session:
         """Open a session, a new one if `record` is None; close the previous one, which stays in the store."""
         assert self.model is not None, "connect first"
-        async with self._opening:
+        async with self._open_lock:
             await self._close_session()
             session = await asyncio.to_thread(
                 create_or_resume_session,
@@ -361,7 +371,7 @@ class SessionHost:
                 self.settings,
                 attended=True,
                 source=self.mcp,
-                notify=self._tell_once(asyncio.get_running_loop()),
+                notify=self._notify_once(asyncio.get_running_loop()),
             )
             self._unsubscribe = session.subscribe(self._publish)
             self.session = session
@@ -373,7 +383,7 @@ class SessionHost:
         """Start the demo model in the background; return its base URL and model. Raises DemoServerFailed."""
         from app.demo.demo_server import demo_server
 
-        settings = await self._demo.enter_async_context(demo_server())
+        settings = await self._demo_server.enter_async_context(demo_server())
         return settings["base_url"], settings["model"]
 
     async def close(self) -> None:
@@ -388,7 +398,7 @@ class SessionHost:
         await self.mcp.close()
         if self.model is not None:
             await self.model.aclose()
-        await self._demo.aclose()
+        await self._demo_server.aclose()
 
     async def list_models(self, settings: Settings) -> list[ListedModel]:
         """Return the models of the endpoint in these settings. Raises RequestError or NotConnected."""
@@ -417,11 +427,11 @@ class SessionHost:
 
         def read() -> list[Proposal]:
             store = self.runtime.proposals
-            found = {one.id: one for one in store.recent_proposals()}
-            for wanted in self._shown_proposals:
-                if wanted not in found and (one := store.proposal(wanted)) is not None:
-                    found[one.id] = one
-            return sorted(found.values(), key=lambda one: int(one.id[1:]))
+            proposals_by_id = {proposal.id: proposal for proposal in store.recent_proposals()}
+            for proposal_id in self._shown_proposals:
+                if proposal_id not in proposals_by_id and (proposal := store.proposal(proposal_id)) is not None:
+                    proposals_by_id[proposal.id] = proposal
+            return sorted(proposals_by_id.values(), key=lambda proposal: int(proposal.id[1:]))
 
         return await asyncio.to_thread(read)
 
@@ -439,7 +449,7 @@ class SessionHost:
             await self.drafts.flush()
             await self.session.confirm_queue_taken()
 
-    def _tell_once(self, loop: asyncio.AbstractEventLoop) -> Callable[[str], None]:
+    def _notify_once(self, loop: asyncio.AbstractEventLoop) -> Callable[[str], None]:
         """Return a function that reports each line to the user only once; it may be called on any thread."""
 
         def notify(line: str) -> None:
@@ -459,7 +469,7 @@ class SessionHost:
     def _publish(self, update: Update) -> None:
         match update:
             case ProposalsChanged():
-                self._rewatch.set()
+                self._rewatch_requested.set()
                 self.unrecorded_decisions.request_check()
             case EventRecorded(event=TurnStarted()) if self.model is not None:
                 # Loading certificates takes longest between a message and its request: start it now.
@@ -469,26 +479,26 @@ class SessionHost:
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._handle_task_end)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _handle_task_end(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()):
             self._subscriber(SessionFailed(f"signoff no longer notices changes from outside: {error}"))
 
     async def _follow_other_processes(self) -> None:
         """Publish changes by other processes in this workspace."""
-        seen = await asyncio.to_thread(self.runtime.database.foreign_write_counter)
+        former_counter = await asyncio.to_thread(self.runtime.database.foreign_write_counter)
         async for _ in self.runtime.signal.listen():
             if self.session is not None and self.session.is_follower:
                 # The signal file is also touched when another process closes its session.
                 await self.session.take_over_turns()
             # The signal also comes for writes of this process; the counter shows whether another process wrote.
-            now = await asyncio.to_thread(self.runtime.database.foreign_write_counter)
-            if now == seen:
+            counter = await asyncio.to_thread(self.runtime.database.foreign_write_counter)
+            if counter == former_counter:
                 continue
-            seen = now
-            for line in await asyncio.to_thread(_stage_captured, self.runtime):
+            former_counter = counter
+            for line in await asyncio.to_thread(_stage_captured_edits, self.runtime):
                 self._subscriber(SessionFailed(line))
             if self.session is not None:
                 await self.session.load_external_events()
@@ -496,21 +506,23 @@ class SessionHost:
 
     async def publish_proposal_changes(self) -> None:
         """Publish which proposals have changed since the last call, in any process."""
-        now = _versions(await self.proposals())
+        versions = _proposal_versions(await self.proposals())
         changed = tuple(
             sorted(
-                key for key in now.keys() | self._seen_versions.keys() if now.get(key) != self._seen_versions.get(key)
+                key
+                for key in versions.keys() | self._seen_versions.keys()
+                if versions.get(key) != self._seen_versions.get(key)
             )
         )
-        self._seen_versions = now
-        before, self._seen_count = (
-            self._seen_count,
+        self._seen_versions = versions
+        former_count, self._seen_line_count = (
+            self._seen_line_count,
             await asyncio.to_thread(self.runtime.seen_lines_store.seen_line_count),
         )
-        if changed or self._seen_count != before:
+        if changed or self._seen_line_count != former_count:
             self._publish(ProposalsChanged(changed))
 
-    async def _unrecorded_decisions_recorded(self, lines: list[str]) -> None:
+    async def _announce_recorded_decisions(self, lines: list[str]) -> None:
         if (session := self.session) is None:
             for line in lines:
                 self._subscriber(SessionFailed(line))
@@ -519,14 +531,14 @@ class SessionHost:
         for line in lines:
             await session.notify_user(Notice(text=line))
 
-    async def _keep_watching(self) -> None:
+    async def _update_watched_files(self) -> None:
         """Watch exactly the files of the pending proposals."""
         while True:
-            await self._rewatch.wait()
-            self._rewatch.clear()
+            await self._rewatch_requested.wait()
+            self._rewatch_requested.clear()
             self._watcher.watch(await asyncio.to_thread(self.runtime.service.watched_paths))
 
-    async def _watch_disk(self) -> None:
+    async def _rebase_on_disk_changes(self) -> None:
         """Re-base pending proposals when one of their files changes on disk."""
         async with aclosing(self._watcher.changes()) as changes:
             async for paths in changes:
@@ -537,12 +549,15 @@ class SessionHost:
                 await self.publish_proposal_changes()
 
 
-def _stage_captured(runtime: OpenWorkspace) -> list[str]:
+def _stage_captured_edits(runtime: OpenWorkspace) -> list[str]:
     # Imported after another process has written, not at the start.
     from app.runtime.unfinished_work import stage_captured_edits
 
     return stage_captured_edits(runtime)
 
 
-def _versions(proposals: list[Proposal]) -> dict[str, tuple[int, str, bool, str]]:
-    return {one.id: (one.revision, one.state, one.is_reproduced, one.summary) for one in proposals}
+def _proposal_versions(proposals: list[Proposal]) -> dict[str, tuple[int, str, bool, str]]:
+    return {
+        proposal.id: (proposal.revision, proposal.state, proposal.is_reproduced, proposal.summary)
+        for proposal in proposals
+    }

@@ -16,9 +16,11 @@ from app.runtime.terminal_at_start import LEAVE_ALTERNATE_SCREEN, SHOW_CURSOR, r
 
 PATIENCE = 1.8
 """Seconds that an orderly exit may take."""
-_REPORTS = (1000, 1002, 1003, 1004, 1006, 2004, 2048)
+_REPORT_MODES = (1000, 1002, 1003, 1004, 1006, 2004, 2048)
 """Modes in which a terminal reports mouse, focus, pastes and size."""
-_PLAIN_TERMINAL = "".join(f"\x1b[?{mode}l" for mode in _REPORTS) + f"\x1b[<u{LEAVE_ALTERNATE_SCREEN}{SHOW_CURSOR}"
+_RESET_SEQUENCE = (
+    "".join(f"\x1b[?{mode}l" for mode in _REPORT_MODES) + f"\x1b[<u{LEAVE_ALTERNATE_SCREEN}{SHOW_CURSOR}"
+)
 """Disables reports, kitty keys and the alternate screen, and shows the cursor."""
 
 
@@ -55,33 +57,33 @@ def exit_on_signals(
         argument, on a thread, to wait for writes that should not be interrupted.
     """
     loop = asyncio.get_running_loop()
-    give_back = _terminal_restorer()
+    restore = _make_terminal_restorer()
 
-    def back() -> None:
+    def restore_if_drawn() -> None:
         if has_terminal():
-            give_back()
+            restore()
 
     def end_if_stuck(settle: Callable[[], None]) -> None:
-        def before() -> None:
+        def settle_and_restore() -> None:
             settle()
-            back()
+            restore_if_drawn()
 
-        force_exit_soon(0, before)
+        force_exit_soon(0, settle_and_restore)
 
     def receive(number: int, _: object) -> None:
-        force_exit_soon(128 + number, back)
+        force_exit_soon(128 + number, restore_if_drawn)
         loop.call_soon_threadsafe(leave, 128 + number)
 
     # `loop.add_signal_handler` would not work if the event loop hangs.
-    before = {number: signal.signal(number, receive) for number in (signal.SIGTERM, signal.SIGHUP)}
+    former_handlers = {number: signal.signal(number, receive) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
         yield end_if_stuck
     finally:
-        for number, handler in before.items():
+        for number, handler in former_handlers.items():
             signal.signal(number, handler)
 
 
-def _terminal_restorer() -> Callable[[], None]:
+def _make_terminal_restorer() -> Callable[[], None]:
     """Return a function that restores the present state of the terminal."""
     import termios
 
@@ -91,8 +93,8 @@ def _terminal_restorer() -> Callable[[], None]:
     except (OSError, termios.error):
         return lambda: None
 
-    def give_back() -> None:
-        os.write(descriptor, _PLAIN_TERMINAL.encode())
+    def restore() -> None:
+        os.write(descriptor, _RESET_SEQUENCE.encode())
         termios.tcsetattr(descriptor, termios.TCSANOW, attributes)
 
-    return give_back
+    return restore

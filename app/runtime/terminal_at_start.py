@@ -26,17 +26,17 @@ from app.workspace.reading import read_file
 
 ENTER_ALTERNATE_SCREEN, LEAVE_ALTERNATE_SCREEN = "\x1b[?1049h", "\x1b[?1049l"
 SHOW_CURSOR, _HIDE_CURSOR = "\x1b[?25h", "\x1b[?25l"
-_LINES = termios.ECHO | termios.ICANON | termios.IEXTEN
-_TRANSLATED = termios.ICRNL | termios.INLCR | termios.IGNCR | termios.IXON
-_VARIABLES = ("TERM", "COLORTERM", "NO_COLOR", "SIGNOFF_THEME")
+_LINE_MODE_FLAGS = termios.ECHO | termios.ICANON | termios.IEXTEN
+_TRANSLATION_FLAGS = termios.ICRNL | termios.INLCR | termios.IGNCR | termios.IXON
+_PICTURE_VARIABLES = ("TERM", "COLORTERM", "NO_COLOR", "SIGNOFF_THEME")
 """Variables that the first picture depends on, besides the size of the terminal and the options."""
 _MAX_PICTURE_BYTES = 500_000
 _MAX_PICTURES = 12
-_before: list[Any] | None = None
+_original_attributes: list[Any] | None = None
 """The terminal's original attributes while they are changed."""
 _is_picture_shown = False
 """Whether the alternate screen shows the first picture and Textual has not taken it over yet."""
-_lines = b""
+_typed_lines = b""
 """Lines that were complete before line mode was disabled, until `pop_typed_lines`."""
 _MAX_LINES = 1_000
 """Most lines that are read, more than the kernel buffers: endless input must not block the start."""
@@ -52,18 +52,18 @@ def hold_terminal(pictures: Path, theme: str | None = None) -> Iterator[None]:
         pictures: Folder of the first pictures.
         theme: Name of the theme from the command line.
     """
-    global _before
-    ends = signal.signal(signal.SIGTERM, _end)
+    global _original_attributes
+    former_handler = signal.signal(signal.SIGTERM, _exit_on_signal)
     try:
-        _before = _ask_for_keys()
-        if _before is not None:
+        _original_attributes = _disable_line_mode()
+        if _original_attributes is not None:
             _show_picture(pictures, theme)
         yield
     finally:
         if take_over_screen():
-            _write((LEAVE_ALTERNATE_SCREEN + SHOW_CURSOR).encode())
+            _write_to_screen((LEAVE_ALTERNATE_SCREEN + SHOW_CURSOR).encode())
         restore_terminal()
-        signal.signal(signal.SIGTERM, ends)
+        signal.signal(signal.SIGTERM, former_handler)
 
 
 def take_over_screen() -> bool:
@@ -97,31 +97,31 @@ def save_first_picture(pictures: Path, theme: str | None, size: tuple[int, int],
 
 def restore_terminal() -> None:
     """Restore the terminal's attributes if they were changed; pending input stays."""
-    global _before
-    attributes, _before = _before, None
+    global _original_attributes
+    attributes, _original_attributes = _original_attributes, None
     if attributes is not None:
         with suppress(termios.error):
-            termios.tcsetattr(_terminal(), termios.TCSANOW, attributes)
+            termios.tcsetattr(_input_descriptor(), termios.TCSANOW, attributes)
 
 
 def pop_typed_lines() -> str:
     """Return the lines that were complete before line mode was disabled, and forget them."""
-    global _lines
-    lines, _lines = _lines, b""
+    global _typed_lines
+    lines, _typed_lines = _typed_lines, b""
     return lines.decode("utf-8", "ignore")
 
 
 def read_terminal_attributes(terminal: int) -> list[Any]:
     """Return the original attributes of a terminal, given its descriptor. Raises termios.error if it is none."""
-    return _before if _before is not None else termios.tcgetattr(terminal)
+    return _original_attributes if _original_attributes is not None else termios.tcgetattr(terminal)
 
 
 def _show_picture(pictures: Path, theme: str | None) -> None:
     global _is_picture_shown
     with suppress(OSError):
-        if picture := _read_picture(pictures / _picture_name(os.get_terminal_size(_screen()), theme)):
+        if picture := _read_picture(pictures / _picture_name(os.get_terminal_size(_screen_descriptor()), theme)):
             _is_picture_shown = True
-            _write((ENTER_ALTERNATE_SCREEN + _HIDE_CURSOR).encode() + picture)
+            _write_to_screen((ENTER_ALTERNATE_SCREEN + _HIDE_CURSOR).encode() + picture)
 
 
 def _read_picture(path: Path) -> bytes:
@@ -133,55 +133,55 @@ def _read_picture(path: Path) -> bytes:
 
 def _picture_name(size: tuple[int, int], theme: str | None) -> str:
     """Return the file name of the first picture in a terminal of this size, with the variables of this process."""
-    parts = (f"{size[0]}x{size[1]}", *(os.environ.get(name, "") for name in _VARIABLES), theme or "")
+    parts = (f"{size[0]}x{size[1]}", *(os.environ.get(name, "") for name in _PICTURE_VARIABLES), theme or "")
     return "_".join("".join(letter if letter.isalnum() else "-" for letter in part)[:40] for part in parts)
 
 
-def _write(data: bytes) -> None:
+def _write_to_screen(data: bytes) -> None:
     with suppress(OSError):
         while data:
-            data = data[os.write(_screen(), data) :]
+            data = data[os.write(_screen_descriptor(), data) :]
 
 
-def _screen() -> int:
+def _screen_descriptor() -> int:
     """Return the descriptor on which Textual draws."""
     return sys.__stderr__.fileno() if sys.__stderr__ else 2
 
 
-def _ask_for_keys() -> list[Any] | None:
+def _disable_line_mode() -> list[Any] | None:
     """Disable line mode; return the attributes before, None if there is no terminal or the process is in the
     background."""
-    global _lines
+    global _typed_lines
     try:
-        terminal = _terminal()
+        terminal = _input_descriptor()
         if os.tcgetpgrp(terminal) != os.getpgrp():
             return None
-        before, asked = termios.tcgetattr(terminal), termios.tcgetattr(terminal)
-        if before[0] & termios.ICRNL and before[3] & termios.ICANON:
-            _lines = _ended_lines(terminal)
-        asked[0] &= ~_TRANSLATED
-        asked[3] &= ~_LINES
-        asked[6][termios.VMIN], asked[6][termios.VTIME] = 1, 0
+        original, changed = termios.tcgetattr(terminal), termios.tcgetattr(terminal)
+        if original[0] & termios.ICRNL and original[3] & termios.ICANON:
+            _typed_lines = _read_complete_lines(terminal)
+        changed[0] &= ~_TRANSLATION_FLAGS
+        changed[3] &= ~_LINE_MODE_FLAGS
+        changed[6][termios.VMIN], changed[6][termios.VTIME] = 1, 0
         # Disable Ctrl+Z: the shell would draw over the picture.
-        asked[6][termios.VSUSP] = bytes([os.fpathconf(terminal, "PC_VDISABLE")])
-        termios.tcsetattr(terminal, termios.TCSANOW, asked)
+        changed[6][termios.VSUSP] = bytes([os.fpathconf(terminal, "PC_VDISABLE")])
+        termios.tcsetattr(terminal, termios.TCSANOW, changed)
     except (OSError, termios.error):
         return None
-    return before
+    return original
 
 
-def _ended_lines(terminal: int) -> bytes:
+def _read_complete_lines(terminal: int) -> bytes:
     """Read and return the complete lines of a terminal in line mode."""
-    found: list[bytes] = []
-    while len(found) < _MAX_LINES and select.select([terminal], [], [], 0)[0]:
-        found.append(os.read(terminal, 4096))
-    return b"".join(found)
+    chunks: list[bytes] = []
+    while len(chunks) < _MAX_LINES and select.select([terminal], [], [], 0)[0]:
+        chunks.append(os.read(terminal, 4096))
+    return b"".join(chunks)
 
 
-def _terminal() -> int:
+def _input_descriptor() -> int:
     """Return the descriptor from which Textual reads keys."""
     return sys.__stdin__.fileno() if sys.__stdin__ else 0
 
 
-def _end(number: int, _: object) -> NoReturn:
+def _exit_on_signal(number: int, _: object) -> NoReturn:
     raise SystemExit(128 + number)

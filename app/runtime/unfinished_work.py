@@ -114,22 +114,22 @@ def append_decision_to_sessions(
 def make_unrecorded_event(proposal: Proposal, last: LastDecision) -> ProposalDecided:
     """Return the event of an unrecorded decision, from the facts that are stored with the proposal."""
     files = last.files or tuple(change.stat for change in proposal.files)
-    result = DecisionResult(proposal, files, tuple(_hunk_facts(proposal, last)) if last.hunks else ())
+    result = DecisionResult(proposal, files, tuple(_hunk_outcomes(proposal, last)) if last.hunks else ())
     event = decision_event(
         result, DecisionKind(last.decision), feedback=last.feedback, comments=last.comments, images=last.images
     )
     return event.model_copy(update={"stale": last.stale, "number": last.number})
 
 
-def _hunk_facts(proposal: Proposal, last: LastDecision) -> Iterator[HunkOutcome]:
+def _hunk_outcomes(proposal: Proposal, last: LastDecision) -> Iterator[HunkOutcome]:
     """Yield the outcome of the decided hunks and of those that still wait."""
-    landed = last.decision in (DecisionKind.APPROVED, DecisionKind.PARTLY_APPROVED)
+    is_written = last.decision in (DecisionKind.APPROVED, DecisionKind.PARTLY_APPROVED)
     for change in proposal.files:
         for hunk in change.hunks:
             if hunk.id in last.hunks:
-                reason = "" if landed else "denied"
+                reason = "" if is_written else "denied"
                 yield HunkOutcome(
-                    path=change.path, hunk=hunk.id, header=format_hunk_header(hunk), landed=landed, reason=reason
+                    path=change.path, hunk=hunk.id, header=format_hunk_header(hunk), landed=is_written, reason=reason
                 )
             elif hunk.state is HunkState.PENDING:
                 reason = "still awaits a decision"
@@ -160,19 +160,19 @@ def _stage_captured_proposal(runtime: OpenWorkspace, name: str) -> None:
     captured = runtime.captured_edits
     turn, files = captured.turn_of_proposal(name), captured.captured_files(name)
     assert turn is not None, "a turn is kept for as long as what was captured in it"
-    known = runtime.proposals.proposal(name)
+    existing = runtime.proposals.proposal(name)
     # Keep a proposal that the user has begun to decide: the turn's other edits become a second one.
-    own = known is None or (known.state is ProposalState.PENDING and known.last is None)
-    draft = runtime.service.new_draft("", name if own else "")
+    keeps_id = existing is None or (existing.state is ProposalState.PENDING and existing.last is None)
+    draft = runtime.service.new_draft("", name if keeps_id else "")
     draft.origin = Origin(
         kind=OriginKind.AGENT, agent=turn.agent, model=turn.model, session=turn.session, prompt=turn.prompt
     )
     draft.add_changes([_path_change(file) for file in files])
     draft.read_history = find_agent_read_history(captured, runtime.proposals, name, draft.changed_paths.keys())
-    became = name
+    staged_id = name
     with suppress(NothingStaged):
-        became = runtime.service.stage(draft, "", [each.id for each in _unanswered_denials(runtime, turn)]).id
-    captured.mark_staged(name, became, files)
+        staged_id = runtime.service.stage(draft, "", [denied.id for denied in _unanswered_denials(runtime, turn)]).id
+    captured.mark_staged(name, staged_id, files)
 
 
 def _unanswered_denials(runtime: OpenWorkspace, turn: AgentTurn) -> Iterator[Proposal]:

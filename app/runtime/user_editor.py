@@ -20,12 +20,12 @@ def editor_command(configured: str, environment: Mapping[str, str]) -> list[str]
     """
     line = configured or environment.get("VISUAL", "") or environment.get("EDITOR", "")
     try:
-        words = shlex.split(line)
+        command = shlex.split(line)
     except ValueError as error:
         raise EditorFailed(f"The editor's command cannot be read: {error}.") from error
-    if not words:
+    if not command:
         raise EditorFailed("No editor is set: set $EDITOR, or `editor` in the configuration.")
-    return words
+    return command
 
 
 async def edit_in_user_editor(
@@ -45,23 +45,23 @@ async def edit_in_user_editor(
     """
     with ExitStack() as stack:
         try:
-            made = stack.enter_context(tempfile.TemporaryDirectory(prefix="signoff-edit-"))
-            file = Path(made) / (Path(name).name or "text.txt")
-            await asyncio.to_thread(_write, file, text)
+            temporary_folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="signoff-edit-"))
+            file = Path(temporary_folder) / (Path(name).name or "text.txt")
+            await asyncio.to_thread(_write_text, file, text)
         except OSError as error:
-            why = f"The text can't be written for {command[0]}: {error.strerror}."
-            raise EditorFailed(f"{why} Set TMPDIR to a folder with room.") from error
+            problem = f"The text can't be written for {command[0]}: {error.strerror}."
+            raise EditorFailed(f"{problem} Set TMPDIR to a folder with room.") from error
         # Read the file before the terminal is back: keys that are typed from then on must follow this text.
         with suspend():
-            if code := await _run(command, file, folder):
+            if code := await _run_editor(command, file, folder):
                 raise EditorFailed(f"{command[0]} ended with exit code {code}; the text is as it was.")
             try:
-                return await asyncio.to_thread(_read, file)
+                return await asyncio.to_thread(_read_text, file)
             except OSError as error:
                 raise EditorFailed(f"What {command[0]} saved cannot be read: {error.strerror}.") from error
 
 
-async def _run(command: list[str], file: Path, folder: Path) -> int:
+async def _run_editor(command: list[str], file: Path, folder: Path) -> int:
     try:
         process = await asyncio.create_subprocess_exec(*command, str(file), cwd=folder)
     except OSError as error:
@@ -71,9 +71,9 @@ async def _run(command: list[str], file: Path, folder: Path) -> int:
     return await process.wait()
 
 
-def _write(file: Path, text: str) -> None:
+def _write_text(file: Path, text: str) -> None:
     file.write_bytes(text.encode("utf-8", "surrogateescape"))
 
 
-def _read(file: Path) -> str:
+def _read_text(file: Path) -> str:
     return file.read_bytes().decode("utf-8", "surrogateescape")

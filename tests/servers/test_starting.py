@@ -179,7 +179,7 @@ async def test_run_is_stopped_while_it_waits(at_home: Home) -> None:
 
 
 async def test_app_tells_of_a_slow_start(wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.runtime.session_host._PATIENCE", 0.05)
+    monkeypatch.setattr("app.runtime.session_host._MAX_TOOLS_WAIT_SECONDS", 0.05)
     (tmp_path / "shared").mkdir()
     table = waiting(tmp_path, writable=[str(tmp_path / "shared"), str(PLAYER.parent)])
     async with running(tmp_path, wire, mcp={"play": table, "gone": {"command": "no-such-program"}}) as run:
@@ -260,7 +260,7 @@ async def test_a_call_that_waits_is_stopped_by_the_user(wire: WireServer, tmp_pa
 
 async def test_unknown_tools_wait(wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a model calls it that has called it in an earlier session."""
-    monkeypatch.setattr("app.runtime.session_host._PATIENCE", 0.0)
+    monkeypatch.setattr("app.runtime.session_host._MAX_TOOLS_WAIT_SECONDS", 0.0)
 
     def call(request: Request) -> Turn:
         go(tmp_path)

@@ -205,7 +205,7 @@ def test_lines_after_a_ctrl_d_are_taken_like_those_before_it(monkeypatch: pytest
 
 
 async def test_a_request_waits_briefly_for_servers(runtime: OpenWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.runtime.mcp_manager._PATIENCE", 0.01)
+    monkeypatch.setattr("app.runtime.mcp_manager._MAX_CONFIGURATION_WAIT_SECONDS", 0.01)
     served = McpManager(runtime, lambda line: None)
     assert await served.offered_tools(None) == OfferedTools()
     (late,) = served.unavailable_servers
