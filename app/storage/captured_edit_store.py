@@ -14,9 +14,9 @@ from app.storage.database import Database
 from app.storage.process_coordination import ChangeSignal
 from app.storage.seen_lines_store import check_unread_limit
 
-_KEPT_SECONDS = 30 * 86_400.0
+_TURN_RETENTION_SECONDS = 30 * 86_400.0
 """Seconds for which a turn is kept: an agent's session may be resumed later to read a decision."""
-_AMENDED_SECONDS = 86_400.0
+_AMENDABLE_SECONDS = 86_400.0
 """Seconds in which a turn may add edits to its proposal."""
 
 
@@ -54,7 +54,7 @@ class CapturedFile(NamedTuple):
 
         old, new = ((data or b"").splitlines() for data in (self.before, self.after))
         changes = diff_lines(old, new)
-        count = sum(one.old_end - one.old_start + one.new_end - one.new_start for one in changes)
+        count = sum(change.old_end - change.old_start + change.new_end - change.new_start for change in changes)
         return max(1, count)
 
 
@@ -85,44 +85,46 @@ class CapturedEditStore:
 
     def latest_turn(self, agent: str, session: str, prompt: str) -> AgentTurn | None:
         """Return the latest turn of a prompt; None if the prompt has staged nothing."""
-        found = self._turns("session = ? AND prompt = ? AND agent = ?", (session, prompt, agent))
-        return found[-1] if found else None
+        turns = self._query_turns("session = ? AND prompt = ? AND agent = ?", (session, prompt, agent))
+        return turns[-1] if turns else None
 
     def turns_to_report(self, agent: str, session: str) -> list[AgentTurn]:
         """Return the turns of a session whose proposals have unreported decisions, oldest first."""
-        return self._turns(f"session = ? AND agent = ? AND told < ({_LAST})", (session, agent))
+        return self._query_turns(f"session = ? AND agent = ? AND told < ({_LAST_DECISION})", (session, agent))
 
     def turn_of_proposal(self, proposal: str) -> AgentTurn | None:
         """Return the turn in which a proposal was staged; None if there is none."""
-        found = self._turns("proposal = ?", (proposal,))
-        return found[0] if found else None
+        turns = self._query_turns("proposal = ?", (proposal,))
+        return turns[0] if turns else None
 
     def turns_of_session(self, agent: str, session: str) -> list[AgentTurn]:
         """Return the turns of an agent's session, oldest first."""
-        return self._turns("agent = ? AND session = ?", (agent, session))
+        return self._query_turns("agent = ? AND session = ?", (agent, session))
 
     def turns_of_agent(self, agent: str) -> list[AgentTurn]:
         """Return the turns of all sessions of an agent, oldest first."""
-        return self._turns("agent = ?", (agent,))
+        return self._query_turns("agent = ?", (agent,))
 
     def add_reads(self, agent: str, session: str, reads: Sequence[AgentRead]) -> None:
         """Store notes about reads, without duplicates within a session; at the start of a session, delete old
         notes."""
-        mine = (self._workspace, agent, session)
+        session_key = (self._workspace, agent, session)
         with self._database.transaction() as connection:
-            connection.executemany(_ADD_READ, [(*mine, time.time(), *read, *mine, *read[:4]) for read in reads])
+            connection.executemany(
+                _INSERT_READ, [(*session_key, time.time(), *read, *session_key, *read[:4]) for read in reads]
+            )
             if any(read.kind == "start" for read in reads):
-                connection.execute("DELETE FROM agent_reads WHERE time < ?", (time.time() - _KEPT_SECONDS,))
+                connection.execute("DELETE FROM agent_reads WHERE time < ?", (time.time() - _TURN_RETENTION_SECONDS,))
 
     def reads_before(self, proposal: str) -> list[AgentRead]:
         """Return the notes about reads before the first edit of a proposal's turn, in order."""
-        rows = self._database.query_rows(_READS, (self._workspace, proposal))
+        rows = self._database.query_rows(_SELECT_READS, (self._workspace, proposal))
         return [AgentRead(*row) for row in rows]  # type: ignore[arg-type]
 
     def add_turn(self, turn: AgentTurn) -> None:
         """Store a turn whose proposal is already staged."""
         with self._database.transaction() as connection:
-            connection.execute(_ADD, (self._workspace, *turn[:6], time.time()))
+            connection.execute(_INSERT_TURN, (self._workspace, *turn[:6], time.time()))
             self._prune(connection)
 
     def store_edits(
@@ -147,22 +149,28 @@ class CapturedEditStore:
         Raises:
             TooMuchUnread: more lines wait unread.
         """
-        counted = [(self._workspace, *file, file.changed_line_count if unread_limit else 1) for file in files]
+        rows = [(self._workspace, *file, file.changed_line_count if unread_limit else 1) for file in files]
         with self._database.transaction() as connection:
-            first = connection.execute(_CLOSED, (self._workspace, *turn[:3])).fetchone()
-            known = connection.execute(_AFTER, (self._workspace, turn.proposal)).fetchall() if turn.proposal else []
-            if first and (first[0] != turn.proposal or dict(known) != {file.path: file.after for file in before}):
+            closed_turn = connection.execute(_SELECT_CLOSED_TURNS, (self._workspace, *turn[:3])).fetchone()
+            captured_texts = (
+                connection.execute(_SELECT_CAPTURED_TEXTS, (self._workspace, turn.proposal)).fetchall()
+                if turn.proposal
+                else []
+            )
+            if closed_turn and (
+                closed_turn[0] != turn.proposal or dict(captured_texts) != {file.path: file.after for file in before}
+            ):
                 return ""
             check_unread_limit(connection, self._workspace, unread_limit)
-            mine = (self._workspace, turn.proposal)
-            if not turn.proposal or connection.execute(_TOUCHED, mine).fetchone():
+            proposal_key = (self._workspace, turn.proposal)
+            if not turn.proposal or connection.execute(_SELECT_DECIDED, proposal_key).fetchone():
                 row = connection.execute(RESERVE, (self._workspace,)).fetchone()
                 turn = turn._replace(proposal=f"P{row[0]}")
-            connection.execute(_ADD, (self._workspace, *turn[:6], time.time()))
+            connection.execute(_INSERT_TURN, (self._workspace, *turn[:6], time.time()))
             connection.executemany(
                 "INSERT INTO captured VALUES (?, ?, ?, ?, ?, ?, 0, ?) ON CONFLICT (workspace, proposal, path)"
                 " DO UPDATE SET after = excluded.after, changed = excluded.changed, staged = 0",
-                [(workspace, turn.proposal, *rest) for workspace, *rest in counted],
+                [(workspace, turn.proposal, *rest) for workspace, *rest in rows],
             )
             self._prune(connection)
         self._signal.send()
@@ -171,8 +179,8 @@ class CapturedEditStore:
     def _prune(self, connection: sqlite3.Connection) -> None:
         """Delete captured edits that are old and staged, then old turns without captured edits."""
         now = time.time()
-        connection.execute(_DROP_CAPTURED, (now - _AMENDED_SECONDS,))
-        connection.execute(_DROP_TURNS, (now - _KEPT_SECONDS,))
+        connection.execute(_DELETE_CAPTURED, (now - _AMENDABLE_SECONDS,))
+        connection.execute(_DELETE_TURNS, (now - _TURN_RETENTION_SECONDS,))
 
     def captured_files(self, proposal: str) -> list[CapturedFile]:
         """Return the files that were captured for a proposal."""
@@ -208,7 +216,9 @@ class CapturedEditStore:
 
     def reopen_turns_without_prompt_id(self, agent: str, session: str) -> None:
         """Reopen the turns of an agent that sends no prompt ids, after a new prompt of the user."""
-        if any(turn.closed for turn in self._turns("agent = ? AND session = ? AND prompt = ''", (agent, session))):
+        if any(
+            turn.closed for turn in self._query_turns("agent = ? AND session = ? AND prompt = ''", (agent, session))
+        ):
             with self._database.transaction() as connection:
                 connection.execute(
                     "UPDATE agent_turns SET closed = 0"
@@ -224,7 +234,7 @@ class CapturedEditStore:
                 (decision, self._workspace, proposal),
             )
 
-    def _turns(self, where: str, values: tuple[object, ...]) -> list[AgentTurn]:
+    def _query_turns(self, where: str, values: tuple[object, ...]) -> list[AgentTurn]:
         rows = self._database.query_rows(
             "SELECT agent, session, prompt, response, model, proposal, closed, told FROM agent_turns"
             f" WHERE workspace = ? AND {where} ORDER BY CAST(substr(proposal, 2) AS INTEGER)",
@@ -237,36 +247,36 @@ RESERVE = (
     "INSERT INTO proposal_numbers VALUES (?, 1) ON CONFLICT (workspace) DO UPDATE SET last = last + 1 RETURNING last"
 )
 """The number of the next proposal of a workspace."""
-_ADD = "INSERT OR IGNORE INTO agent_turns VALUES (?, ?, ?, ?, ?, ?, ?, 1, 0, ?)"
-_ADD_READ = (
+_INSERT_TURN = "INSERT OR IGNORE INTO agent_turns VALUES (?, ?, ?, ?, ?, ?, ?, 1, 0, ?)"
+_INSERT_READ = (
     "INSERT INTO agent_reads SELECT ?, ?, ?, ?, ?, ?, ?, ?, ? WHERE NOT EXISTS (SELECT 1 FROM agent_reads"
     " WHERE workspace = ? AND agent = ? AND session = ? AND kind = ? AND path = ? AND words = ? AND version = ?)"
 )
-_READS = (
+_SELECT_READS = (
     "SELECT kind, path, words, version, lines FROM agent_reads AS one JOIN agent_turns AS turn"
     " USING (workspace, agent, session) WHERE workspace = ? AND proposal = ?"
     " AND (one.time <= turn.time OR kind = 'attached') ORDER BY one.rowid"
 )
 """Attached files are noted at each edit of a turn, so also after its first one."""
-_CLOSED = (
+_SELECT_CLOSED_TURNS = (
     "SELECT proposal FROM agent_turns WHERE workspace = ? AND agent = ? AND session = ? AND prompt = ? AND closed = 1"
     " ORDER BY CAST(substr(proposal, 2) AS INTEGER) DESC"
 )
-_AFTER = "SELECT path, after FROM captured WHERE workspace = ? AND proposal = ?"
-_DROP_CAPTURED = (
+_SELECT_CAPTURED_TEXTS = "SELECT path, after FROM captured WHERE workspace = ? AND proposal = ?"
+_DELETE_CAPTURED = (
     "DELETE FROM captured WHERE staged = 1 AND EXISTS (SELECT 1 FROM agent_turns AS turn"
     " WHERE turn.workspace = captured.workspace AND turn.proposal = captured.proposal AND turn.time < ?)"
 )
-_DROP_TURNS = (
+_DELETE_TURNS = (
     "DELETE FROM agent_turns WHERE time < ? AND NOT EXISTS (SELECT 1 FROM captured"
     " WHERE captured.workspace = agent_turns.workspace AND captured.proposal = agent_turns.proposal)"
 )
-_OF_TURN = (
+_FROM_PROPOSAL_OF_TURN = (
     "FROM proposals WHERE proposals.workspace = agent_turns.workspace"
     " AND proposals.number = CAST(substr(agent_turns.proposal, 2) AS INTEGER)"
 )
-_LAST = f"SELECT coalesce(json_extract(body, '$.last.number'), 0) {_OF_TURN}"
-_TOUCHED = (
+_LAST_DECISION = f"SELECT coalesce(json_extract(body, '$.last.number'), 0) {_FROM_PROPOSAL_OF_TURN}"
+_SELECT_DECIDED = (
     "SELECT 1 FROM proposals WHERE workspace = ? AND number = CAST(substr(?, 2) AS INTEGER)"
     " AND (state != 'pending' OR json_extract(body, '$.last.number') IS NOT NULL)"
 )

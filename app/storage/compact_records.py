@@ -22,7 +22,7 @@ def make_compact_copy(record: _Model, changes: Mapping[str, object] | None = Non
     for name, value in (record.__dict__ if changes is None else {**record.__dict__, **changes}).items():
         # The records are frozen: bypass their `__setattr__`.
         object.__setattr__(copied, name, _compact_value(value))
-    object.__setattr__(copied, "__pydantic_fields_set__", _fields_of(kind))
+    object.__setattr__(copied, "__pydantic_fields_set__", _field_names(kind))
     object.__setattr__(copied, "__pydantic_extra__", None)
     object.__setattr__(copied, "__pydantic_private__", None)
     return copied
@@ -38,6 +38,6 @@ def _compact_value(value: object) -> object:
 
 
 @cache
-def _fields_of(kind: type[BaseModel]) -> set[str]:
+def _field_names(kind: type[BaseModel]) -> set[str]:
     """Return the field names of a class; always the same set object."""
     return set(kind.model_fields)

@@ -11,7 +11,7 @@ from typing import cast
 
 from app.storage import StorageError
 
-_INITIAL = (
+_INITIAL_SCHEMA = (
     """
     CREATE TABLE sessions (
         id TEXT PRIMARY KEY,
@@ -78,10 +78,10 @@ _INITIAL = (
     """,
 )
 
-_AGE_OF_CONTENTS = ("ALTER TABLE blobs ADD COLUMN added REAL NOT NULL DEFAULT 0",)
+_CONTENT_AGE = ("ALTER TABLE blobs ADD COLUMN added REAL NOT NULL DEFAULT 0",)
 """Time at which a content was last put: pruning spares contents whose proposal may be written soon."""
 
-_UNRECORDED = (
+_UNRECORDED_PROPOSALS = (
     """
     CREATE TABLE unrecorded (
         workspace TEXT NOT NULL, proposal TEXT NOT NULL, time REAL NOT NULL, PRIMARY KEY (workspace, proposal)
@@ -120,7 +120,7 @@ _PROPOSAL_PATHS = (
 )
 """The files that proposals name, as an index for finding proposals by file."""
 
-_DECISIONS_UNRECORDED = (
+_UNRECORDED_DECISIONS = (
     "ALTER TABLE unrecorded RENAME TO unrecorded_proposals",
     """
     CREATE TABLE unrecorded (
@@ -148,7 +148,7 @@ _DECISIONS_UNRECORDED = (
 """Each unrecorded decision separately, with its complete feedback, so that later ones do not replace it. Decisions of
 earlier versions are derived from the state of the proposal and get number 0."""
 
-_CAPTURED = (
+_CAPTURED_EDITS = (
     """
     CREATE TABLE agent_turns (
         workspace TEXT NOT NULL,
@@ -183,7 +183,7 @@ _CAPTURED = (
 """Edits of other agents that their hooks captured, until they are staged as proposals; and the turns with these
 edits, which are closed until the user has decided or written a prompt."""
 
-_RECORD = (
+_DECISION_RECORD = (
     """
     CREATE TABLE record (
         workspace TEXT NOT NULL, number INTEGER NOT NULL, sha256 TEXT NOT NULL, body BLOB NOT NULL,
@@ -194,7 +194,7 @@ _RECORD = (
 )
 """The chain of entries, byte for byte as they were hashed, and its end, so that deleted last entries are noticed."""
 
-_PINNED = (
+_PINNED_SESSIONS = (
     "ALTER TABLE sessions ADD COLUMN pinned INTEGER NOT NULL DEFAULT 0",
     "ALTER TABLE sessions ADD COLUMN named INTEGER NOT NULL DEFAULT 0",
 )
@@ -208,7 +208,10 @@ _SIDE_QUESTIONS = (
 )
 """Side questions and answers by proposal, for all sessions."""
 
-_SEARCHED_ANEW = ("DROP TABLE IF EXISTS search", "DELETE FROM settings WHERE scope = '' AND key = 'search.upto'")
+_DELETED_SEARCH_INDEX = (
+    "DROP TABLE IF EXISTS search",
+    "DELETE FROM settings WHERE scope = '' AND key = 'search.upto'",
+)
 """Delete the search index; the next search builds it again, with side questions."""
 
 EVENTS_IN_THE_RECORD = (
@@ -250,17 +253,17 @@ _AGENT_READS = (
 """Notes of hooks about the reads of other agents."""
 
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
-    _INITIAL,
-    _AGE_OF_CONTENTS,
-    _UNRECORDED,
+    _INITIAL_SCHEMA,
+    _CONTENT_AGE,
+    _UNRECORDED_PROPOSALS,
     _ALLOWED_COMMANDS,
     _PROPOSAL_PATHS,
-    _DECISIONS_UNRECORDED,
-    _CAPTURED,
-    _RECORD,
-    _PINNED,
+    _UNRECORDED_DECISIONS,
+    _CAPTURED_EDITS,
+    _DECISION_RECORD,
+    _PINNED_SESSIONS,
     _SIDE_QUESTIONS,
-    _SEARCHED_ANEW,
+    _DELETED_SEARCH_INDEX,
     EVENTS_IN_THE_RECORD,
     _SEEN_LINES,
     _AGENT_READS,
@@ -269,7 +272,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
 
 
 _BUSY_SECONDS = 15.0
-_FAILURES = (sqlite3.Error, UnicodeDecodeError)
+_SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 """Exceptions of sqlite3; UnicodeDecodeError comes from its message about a damaged schema, which quotes it."""
 
 
@@ -294,19 +297,19 @@ class Database:
                 path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
             )
         except (OSError, sqlite3.Error) as error:
-            why = getattr(error, "strerror", None) or error
-            raise StorageError(f"Cannot open {path}: {why}. Set SIGNOFF_HOME to a folder that you own.") from error
+            reason = getattr(error, "strerror", None) or error
+            raise StorageError(f"Cannot open {path}: {reason}. Set SIGNOFF_HOME to a folder that you own.") from error
         try:
-            self._prepare()
-        except _FAILURES as error:
+            self._migrate()
+        except _SQLITE_ERRORS as error:
             self._connection.close()
-            raise StorageError(_explain(path, error)) from error
+            raise StorageError(_describe_error(path, error)) from error
         except StorageError:
             self._connection.close()
             raise
 
-    def _prepare(self) -> None:
-        version = self._version()
+    def _migrate(self) -> None:
+        version = self._schema_version()
         if version > len(MIGRATIONS):
             raise StorageError(
                 f"{self.path} was written by a newer signoff (format {version}, this one knows {len(MIGRATIONS)}): "
@@ -321,14 +324,14 @@ class Database:
             return
         with self.transaction() as connection:
             # Another process may have migrated the database while this one waited for the lock.
-            for script in MIGRATIONS[self._version() :]:
+            for script in MIGRATIONS[self._schema_version() :]:
                 for statement in script:
                     connection.execute(statement)
                 if script is EVENTS_IN_THE_RECORD:
                     _chain_events(connection)
             connection.execute(f"PRAGMA user_version={len(MIGRATIONS)}")
 
-    def _version(self) -> int:
+    def _schema_version(self) -> int:
         return int(self._connection.execute("PRAGMA user_version").fetchone()[0])
 
     @contextlib.contextmanager
@@ -370,8 +373,8 @@ class Database:
     def _translate_errors(self) -> Iterator[None]:
         try:
             yield
-        except _FAILURES as error:
-            raise StorageError(_explain(self.path, error)) from error
+        except _SQLITE_ERRORS as error:
+            raise StorageError(_describe_error(self.path, error)) from error
 
 
 def _make_private(path: Path) -> None:
@@ -394,7 +397,7 @@ def _chain_events(connection: sqlite3.Connection) -> None:
         append_unchained_events(connection)
 
 
-def _explain(path: Path, error: Exception) -> str:
+def _describe_error(path: Path, error: Exception) -> str:
     damage = sqlite3.SQLITE_CORRUPT if isinstance(error, UnicodeDecodeError) else 0
     code = getattr(error, "sqlite_errorcode", damage) & 0xFF
     match code:
@@ -431,8 +434,8 @@ def has_nothing_pending(database: Database, workspace: str) -> bool:
 def parents_with_pending_proposals(database: Database, workspace: str) -> list[str]:
     """Return the folders above a workspace that are workspaces themselves and have waiting proposals."""
     rows = database.query_rows("SELECT DISTINCT workspace FROM proposals WHERE waiting = 1")
-    above = {str(folder) for folder in PurePath(workspace).parents}
-    return sorted((name for (name,) in rows if isinstance(name, str) and name in above), key=len, reverse=True)
+    parents = {str(folder) for folder in PurePath(workspace).parents}
+    return sorted((name for (name,) in rows if isinstance(name, str) and name in parents), key=len, reverse=True)
 
 
 class AllowedCommandStore:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from watchfiles._rust_notify import RustNotify
 
 
-_LONGEST_NOTE = 100
+_MAX_NOTE_BYTES = 100
 """Largest size of a note in bytes."""
 
 
@@ -53,7 +53,7 @@ class SessionLock:
         try:
             while not self.is_held:
                 descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-                if not self._locked(descriptor):
+                if not self._try_lock(descriptor):
                     return False
         except OSError as error:
             raise StorageError(f"{self._path} cannot be locked: {error.strerror}. Check its folder.") from error
@@ -66,7 +66,7 @@ class SessionLock:
                 os.ftruncate(self._descriptor, 0)
                 os.pwrite(self._descriptor, text.encode(), 0)
 
-    def _locked(self, descriptor: int) -> bool:
+    def _try_lock(self, descriptor: int) -> bool:
         """Try to lock an open file; return False if another process holds the lock.
 
         If the file was deleted meanwhile, return True without the lock: the caller tries again.
@@ -109,7 +109,7 @@ def read_session_note(path: Path) -> str | None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        return os.pread(descriptor, _LONGEST_NOTE, 0).decode(errors="replace")
+        return os.pread(descriptor, _MAX_NOTE_BYTES, 0).decode(errors="replace")
     finally:
         os.close(descriptor)
     return None
@@ -161,10 +161,10 @@ class ChangeWatch:
             KeyboardInterrupt: a signal arrived whose handler raised.
         """
         assert self._notify is not None, "entered"
-        heard = self._notify.watch(_QUIET_MS, STEP_MS, max(1, int(seconds * 1000)), stop)
-        if heard == "signal":
+        result = self._notify.watch(_QUIET_MS, STEP_MS, max(1, int(seconds * 1000)), stop)
+        if result == "signal":
             raise KeyboardInterrupt
-        return isinstance(heard, set)
+        return isinstance(result, set)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

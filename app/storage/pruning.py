@@ -17,7 +17,7 @@ from app.storage import StorageError, session_search
 from app.storage.database import Database
 from app.storage.sqlite_proposal_store import FRESH_SECONDS
 
-_NAME = re.compile(r'"([0-9a-f]{64})"')
+_QUOTED_SHA256 = re.compile(r'"([0-9a-f]{64})"')
 """The SHA-256 of a content anywhere in a document. A false match keeps a content; a missed one would lose it."""
 
 
@@ -44,27 +44,32 @@ def prune_workspace(database: Database, workspace: str, before: float) -> PruneR
         StorageError: the database cannot be written; nothing was deleted then.
     """
     with database.transaction() as connection:
-        sessions = [one for (one,) in connection.execute(_OLD_SESSIONS, (workspace, before))]
+        sessions = [session_id for (session_id,) in connection.execute(_SELECT_OLD_SESSIONS, (workspace, before))]
         session_search.remove_from_index(connection, sessions)
-        connection.executemany("DELETE FROM sessions WHERE id = ?", [(one,) for one in sessions])
-        old = [number for (number,) in connection.execute(_OLD_PROPOSALS, (workspace, before, before))]
+        connection.executemany("DELETE FROM sessions WHERE id = ?", [(session_id,) for session_id in sessions])
+        old_proposals = [
+            number for (number,) in connection.execute(_SELECT_OLD_PROPOSALS, (workspace, before, before))
+        ]
         connection.executemany(
-            "DELETE FROM journal WHERE workspace = ? AND proposal = ?", [(workspace, f"P{number}") for number in old]
+            "DELETE FROM journal WHERE workspace = ? AND proposal = ?",
+            [(workspace, f"P{number}") for number in old_proposals],
         )
         connection.executemany(
-            "DELETE FROM proposals WHERE workspace = ? AND number = ?", [(workspace, number) for number in old]
+            "DELETE FROM proposals WHERE workspace = ? AND number = ?",
+            [(workspace, number) for number in old_proposals],
         )
         connection.executemany(
-            "DELETE FROM seen_lines WHERE workspace = ? AND number = ?", [(workspace, number) for number in old]
+            "DELETE FROM seen_lines WHERE workspace = ? AND number = ?",
+            [(workspace, number) for number in old_proposals],
         )
-        contents, freed = _drop_contents(connection)
-    if sessions or old or contents:
-        _reclaim(database)
-    return PruneReport(len(sessions), len(old), contents, freed)
+        contents, freed = _delete_unused_contents(connection)
+    if sessions or old_proposals or contents:
+        _vacuum(database)
+    return PruneReport(len(sessions), len(old_proposals), contents, freed)
 
 
-_OLD_SESSIONS = "SELECT id FROM sessions WHERE workspace = ? AND updated < ? AND NOT pinned"
-_OLD_PROPOSALS = """
+_SELECT_OLD_SESSIONS = "SELECT id FROM sessions WHERE workspace = ? AND updated < ? AND NOT pinned"
+_SELECT_OLD_PROPOSALS = """
     SELECT number FROM proposals
     WHERE workspace = ? AND waiting = 0 AND created < ?
       AND NOT EXISTS (SELECT 1 FROM sessions WHERE sessions.id = proposals.session)
@@ -76,22 +81,22 @@ _OLD_PROPOSALS = """
 """
 
 
-def _drop_contents(connection: sqlite3.Connection) -> tuple[int, int]:
+def _delete_unused_contents(connection: sqlite3.Connection) -> tuple[int, int]:
     """Delete contents that nothing names; return their number and size in bytes."""
-    named: set[str] = set()
-    for statement in ("SELECT body FROM proposals", "SELECT body FROM journal", _WITH_IMAGES):
+    used_hashes: set[str] = set()
+    for statement in ("SELECT body FROM proposals", "SELECT body FROM journal", _SELECT_IMAGES):
         for (body,) in connection.execute(statement):
             # A journal record contains a proposal as JSON within a string, with escaped quotes.
-            named.update(_NAME.findall(cast(str, body).replace("\\", "")))
-    found = connection.execute(
+            used_hashes.update(_QUOTED_SHA256.findall(cast(str, body).replace("\\", "")))
+    old_contents = connection.execute(
         "SELECT sha256, length(data) FROM blobs WHERE added < ?", (time.time() - FRESH_SECONDS,)
     ).fetchall()
-    unnamed = [(name, size) for name, size in found if name not in named]
-    connection.executemany("DELETE FROM blobs WHERE sha256 = ?", [(name,) for name, _ in unnamed])
-    return len(unnamed), sum(size for _, size in unnamed)
+    unused = [(name, size) for name, size in old_contents if name not in used_hashes]
+    connection.executemany("DELETE FROM blobs WHERE sha256 = ?", [(name,) for name, _ in unused])
+    return len(unused), sum(size for _, size in unused)
 
 
-_WITH_IMAGES = """
+_SELECT_IMAGES = """
     SELECT json_extract(body, '$.images') FROM events
     WHERE type IN ('user_message', 'message_queued', 'answer', 'proposal_decided', 'tool_result')
       AND body LIKE '%"images":[{%'
@@ -99,7 +104,7 @@ _WITH_IMAGES = """
 """The images of messages and results, in all sessions."""
 
 
-def _reclaim(database: Database) -> None:
+def _vacuum(database: Database) -> None:
     """Return free space to the file system, unless another process is using the database."""
     # https://www.sqlite.org/lang_vacuum.html; the copy goes through the write-ahead log, which is then truncated.
     with contextlib.suppress(StorageError):

@@ -81,25 +81,25 @@ class RecordedDecision:
     """Whether the user gave feedback whose stored text is missing or was changed."""
 
     @property
-    def _known(self) -> DecisionRecordEntry | EventRecordEntry:
-        known = self.entry or self.event
-        assert known is not None
-        return known
+    def _any_entry(self) -> DecisionRecordEntry | EventRecordEntry:
+        entry = self.entry or self.event
+        assert entry is not None
+        return entry
 
     @property
     def time(self) -> float:
         """Return the Unix time in seconds."""
-        return self._known.time
+        return self._any_entry.time
 
     @property
     def proposal(self) -> str:
         """Return the id of the proposal."""
-        return self._known.proposal
+        return self._any_entry.proposal
 
     @property
     def decision(self) -> str:
         """Return the kind, a value of `app.conversation.events.DecisionKind`."""
-        return self._known.decision
+        return self._any_entry.decision
 
     @property
     def session(self) -> str:
@@ -109,7 +109,7 @@ class RecordedDecision:
     @property
     def origin(self) -> Origin | None:
         """Return the origin of the proposal; None in records of early versions."""
-        return self._known.origin
+        return self._any_entry.origin
 
     @property
     def files(self) -> Sequence[str]:
@@ -121,9 +121,9 @@ class RecordedDecision:
 
 def intact_entries_on_paths(database: Database, workspace: str, paths: Collection[str]) -> list[DecisionRecordEntry]:
     """Return the sound entries of all proposals that have a decision about one of the paths, oldest first."""
-    rows = database.query_rows(_ENTRIES_ON, {"workspace": workspace, "paths": json.dumps([*paths])})
+    rows = database.query_rows(_SELECT_ENTRIES_ON_PATHS, {"workspace": workspace, "paths": json.dumps([*paths])})
     sound = [body for body, digest in rows if hashlib.sha256(cast(bytes, body)).hexdigest() == digest]
-    return [entry for body in sound if isinstance(entry := _entry(body), DecisionRecordEntry)]
+    return [entry for body in sound if isinstance(entry := _parse_entry(body), DecisionRecordEntry)]
 
 
 class RecordStore:
@@ -142,26 +142,32 @@ class RecordStore:
         rows = self._database.query_rows(
             "SELECT body FROM record WHERE workspace = ? ORDER BY number", (self._workspace,)
         )
-        found = [entry for (body,) in rows if (entry := _entry(body)) is not None]
-        return [entry for entry in found if not proposal or entry.proposal == proposal]
+        entries = [entry for (body,) in rows if (entry := _parse_entry(body)) is not None]
+        return [entry for entry in entries if not proposal or entry.proposal == proposal]
 
     def count_unreadable(self) -> int:
         """Return the number of entries that cannot be read."""
-        return self._end().number - len(self.all_entries())
+        return self._find_chain_end().number - len(self.all_entries())
 
     def decisions(self, proposal: str = "") -> list[RecordedDecision]:
         """Return the decisions and text edits of one proposal or of all, oldest first."""
         chain = self.all_entries(proposal)
-        events = {(one.proposal, one.count): one for one in chain if isinstance(one, EventRecordEntry) and one.count}
-        words = self._words()
-        found: list[RecordedDecision] = []
-        decided = {(one.proposal, one.count) for one in chain if isinstance(one, DecisionRecordEntry)}
-        for one in sorted(chain, key=lambda each: not (isinstance(each, EventRecordEntry) and each.earlier)):
-            if isinstance(one, DecisionRecordEntry):
-                found.append(_recorded(one, events.get((one.proposal, one.count)), words))
-            elif (one.proposal, one.count) not in decided:
-                found.append(_recorded(None, one, words))
-        return found
+        events = {
+            (entry.proposal, entry.count): entry
+            for entry in chain
+            if isinstance(entry, EventRecordEntry) and entry.count
+        }
+        words = self._load_feedback()
+        result: list[RecordedDecision] = []
+        decided_keys = {(entry.proposal, entry.count) for entry in chain if isinstance(entry, DecisionRecordEntry)}
+        for entry in sorted(
+            chain, key=lambda chain_entry: not (isinstance(chain_entry, EventRecordEntry) and chain_entry.earlier)
+        ):
+            if isinstance(entry, DecisionRecordEntry):
+                result.append(_make_recorded_decision(entry, events.get((entry.proposal, entry.count)), words))
+            elif (entry.proposal, entry.count) not in decided_keys:
+                result.append(_make_recorded_decision(None, entry, words))
+        return result
 
     def verify_chain(self) -> ChainVerification:
         """Verify the whole chain.
@@ -171,33 +177,33 @@ class RecordStore:
         """
         sound: list[DecisionRecordEntry | EventRecordEntry] = []
         broken: list[BrokenEntry] = []
-        before = FIRST
-        known = True
-        for number, row in self._rows():
+        former_digest = FIRST
+        is_former_readable = True
+        for number, row in self._read_rows():
             if isinstance(row, str):
                 broken.append(BrokenEntry(number, row))
-                known = False
+                is_former_readable = False
                 continue
             body, digest = row
-            entry = _entry(body)
-            if entry is None and _format(body) > LATEST and hashlib.sha256(body).hexdigest() == digest:
+            entry = _parse_entry(body)
+            if entry is None and _format_number(body) > LATEST and hashlib.sha256(body).hexdigest() == digest:
                 broken.append(
                     BrokenEntry(number, "was written by a later version of signoff; update it to verify this one")
                 )
             elif entry is None or entry.number != number or hashlib.sha256(body).hexdigest() != digest:
                 broken.append(BrokenEntry(number, "is not what was written"))
-            elif known and entry.before != before:
+            elif is_former_readable and entry.before != former_digest:
                 broken.append(BrokenEntry(number, f"does not follow entry {number - 1}: one of the two was changed"))
             else:
                 sound.append(entry)
-            before, known = digest, True
+            former_digest, is_former_readable = digest, True
         entries = tuple(entry for entry in sound if isinstance(entry, DecisionRecordEntry))
         events = tuple(entry for entry in sound if isinstance(entry, EventRecordEntry))
-        return ChainVerification(entries, events, tuple(broken), before)
+        return ChainVerification(entries, events, tuple(broken), former_digest)
 
-    def _rows(self) -> Iterator[tuple[int, tuple[bytes, str] | str]]:
+    def _read_rows(self) -> Iterator[tuple[int, tuple[bytes, str] | str]]:
         """Yield each expected entry as body and digest, or a text that says what is wrong with it."""
-        end = self._end()
+        end = self._find_chain_end()
         for number in range(1, end.number + 1):
             try:
                 rows = self._database.query_rows(
@@ -215,64 +221,64 @@ class RecordStore:
                 continue
             yield number, (body, digest)
 
-    def _end(self) -> ChainLink:
+    def _find_chain_end(self) -> ChainLink:
         """Return the end of the chain: the further one of its two sources. Raises StorageError if neither is
         readable."""
-        found = [ChainLink()]
-        unread: list[StorageError] = []
-        for statement in _ENDS:
+        links = [ChainLink()]
+        errors: list[StorageError] = []
+        for statement in _CHAIN_END_QUERIES:
             try:
                 rows = self._database.query_rows(statement, (self._workspace,))
             except StorageError as error:
-                unread.append(error)
+                errors.append(error)
             else:
-                found += [ChainLink(*cast(tuple[int, str], row)) for row in rows]
-        if len(unread) == len(_ENDS):
-            raise unread[0]
-        return max(found, key=lambda link: (link.number, link.digest))
+                links += [ChainLink(*cast(tuple[int, str], row)) for row in rows]
+        if len(errors) == len(_CHAIN_END_QUERIES):
+            raise errors[0]
+        return max(links, key=lambda link: (link.number, link.digest))
 
-    def _words(self) -> "_KeptWords":
+    def _load_feedback(self) -> "_FeedbackByKey":
         """Return the stored feedback of the user, by proposal, number of the decision, and hash."""
-        found: _KeptWords = {}
-        for statement in _WORDS:
+        feedback_by_key: _FeedbackByKey = {}
+        for statement in _FEEDBACK_QUERIES:
             for proposal, body in self._database.query_rows(statement, (self._workspace,)):
                 try:
-                    kept = json.loads(cast(str, body))
+                    document = json.loads(cast(str, body))
                     words = DecisionFeedback(
-                        str(kept["feedback"]),
-                        tuple(LineComment.model_validate(comment) for comment in kept.get("comments", ())),
-                        tuple(Image.model_validate(image) for image in kept.get("images", ())),
+                        str(document["feedback"]),
+                        tuple(LineComment.model_validate(comment) for comment in document.get("comments", ())),
+                        tuple(Image.model_validate(image) for image in document.get("images", ())),
                     )
-                    number = int(kept.get("number", 0))
+                    number = int(document.get("number", 0))
                 except (ValueError, LookupError, TypeError, AttributeError):
                     continue
-                name = feedback_hash(words.feedback, words.comments, words.images)
-                found[cast(str, proposal), number, name] = words
-        return found
+                digest = feedback_hash(words.feedback, words.comments, words.images)
+                feedback_by_key[cast(str, proposal), number, digest] = words
+        return feedback_by_key
 
 
-_KeptWords = dict[tuple[str, int, str], DecisionFeedback]
-_WORDS = (
+_FeedbackByKey = dict[tuple[str, int, str], DecisionFeedback]
+_FEEDBACK_QUERIES = (
     "SELECT proposal, body FROM unrecorded WHERE workspace = ?",
     "SELECT proposal, body FROM decisions WHERE workspace = ?",
 )
 
 
-def _recorded(
-    entry: DecisionRecordEntry | None, event: EventRecordEntry | None, kept: _KeptWords
+def _make_recorded_decision(
+    entry: DecisionRecordEntry | None, event: EventRecordEntry | None, feedback_by_key: _FeedbackByKey
 ) -> RecordedDecision:
-    known = entry or event
-    assert known is not None
-    words = kept.get((known.proposal, known.count, known.words))
-    return RecordedDecision(entry, event, words or DecisionFeedback(), bool(known.words) and words is None)
+    source = entry or event
+    assert source is not None
+    words = feedback_by_key.get((source.proposal, source.count, source.words))
+    return RecordedDecision(entry, event, words or DecisionFeedback(), bool(source.words) and words is None)
 
 
-_ENDS = (
+_CHAIN_END_QUERIES = (
     "SELECT number, sha256 FROM record_ends WHERE workspace = ?",
     "SELECT number, '' FROM record WHERE workspace = ? ORDER BY number DESC LIMIT 1",
 )
 """Two independent queries for the end of the chain."""
-_ENTRIES_ON = """
+_SELECT_ENTRIES_ON_PATHS = """
     WITH known AS (
         SELECT number, sha256, body, CAST(body AS TEXT) AS text FROM record
         WHERE workspace = :workspace
@@ -285,30 +291,30 @@ _ENTRIES_ON = """
 """
 
 
-def _entry(body: object) -> DecisionRecordEntry | EventRecordEntry | None:
+def _parse_entry(body: object) -> DecisionRecordEntry | EventRecordEntry | None:
     try:
-        kind = EventRecordEntry if b'"kind":"event"' in cast(bytes, body)[:_HEAD] else DecisionRecordEntry
+        kind = EventRecordEntry if b'"kind":"event"' in cast(bytes, body)[:_KIND_HEAD_BYTES] else DecisionRecordEntry
         return kind.model_validate_json(cast(bytes, body))
     except (ValidationError, UnicodeDecodeError, TypeError):
         return None
 
 
-_HEAD = 40
+_KIND_HEAD_BYTES = 40
 """Bytes at the start of an entry that contain its kind."""
 
 
-def _format(body: bytes) -> int:
+def _format_number(body: bytes) -> int:
     """Return the format number of an entry; 0 if it has no valid one."""
     try:
-        said = json.loads(body)["format"]
+        number = json.loads(body)["format"]
     except (ValueError, LookupError, TypeError):
         return 0
-    return said if isinstance(said, int) else 0
+    return number if isinstance(number, int) else 0
 
 
-_BY_THE_USER = (ProposalState.PARTLY_APPROVED, ProposalState.APPLIED, ProposalState.DENIED, ProposalState.UNDONE)
+_DECIDED_STATES = (ProposalState.PARTLY_APPROVED, ProposalState.APPLIED, ProposalState.DENIED, ProposalState.UNDONE)
 """States that follow from a decision of the user."""
-_Key = tuple[str, int, float]
+_DecisionKey = tuple[str, int, float]
 """Proposal, number of the decision, and 0.0; for a decision without a number, its time instead of 0.0."""
 
 
@@ -318,14 +324,14 @@ class RecordChecker:
     def __init__(self, database: Database, workspace: str, verified: ChainVerification) -> None:
         self._database = database
         self._workspace = workspace
-        self._entries = {(one.proposal, one.count): one for one in verified.entries}
-        self._latest = {one.proposal: one for one in verified.entries}
+        self._entries_by_decision = {(entry.proposal, entry.count): entry for entry in verified.entries}
+        self._latest_by_proposal = {entry.proposal: entry for entry in verified.entries}
         self._all_events = verified.events
-        self._events: dict[_Key, list[EventRecordEntry]] = {}
-        for one in verified.events:
+        self._events_by_key: dict[_DecisionKey, list[EventRecordEntry]] = {}
+        for entry in verified.events:
             # Two processes may both have recorded a decision that a third process left unrecorded.
-            self._events.setdefault(_key(one.proposal, one.count, one.time), []).append(one)
-        self._broken = bool(verified.broken)
+            self._events_by_key.setdefault(_decision_key(entry.proposal, entry.count, entry.time), []).append(entry)
+        self._is_chain_broken = bool(verified.broken)
 
     def find_differences(self) -> Iterator[str]:
         """Yield a sentence for each difference.
@@ -333,150 +339,151 @@ class RecordChecker:
         Raises:
             StorageError: a table cannot be read at all.
         """
-        yield from self._chain()
-        yield from self._decisions()
-        yield from self._sessions()
-        yield from self._unrecorded()
-        yield from self._proposals()
+        yield from self._compare_chain()
+        yield from self._compare_decisions()
+        yield from self._compare_sessions()
+        yield from self._compare_unrecorded()
+        yield from self._compare_proposals()
 
-    def _chain(self) -> Iterator[str]:
+    def _compare_chain(self) -> Iterator[str]:
         """Yield a sentence for each event entry that differs from the entry of its decision."""
         for event in self._all_events:
-            entry = self._entries.get((event.proposal, event.count))
+            entry = self._entries_by_decision.get((event.proposal, event.count))
             if entry is None:
                 continue
             if (entry.decision, entry.words) != (event.decision, event.words):
-                yield f"Entries {entry.number} and {event.number} tell of the decision {_name(event)} differently."
+                decision = _describe_decision(event)
+                yield f"Entries {entry.number} and {event.number} tell of the decision {decision} differently."
 
-    def _decisions(self) -> Iterator[str]:
-        found: set[int] = set()
+    def _compare_decisions(self) -> Iterator[str]:
+        matched_numbers: set[int] = set()
         rows = self._database.query_rows(
             "SELECT id, proposal, session, time, body FROM decisions WHERE workspace = ?", (self._workspace,)
         )
         for number, proposal, session, time, body in rows:
-            where = f"Row {number} of the table decisions"
-            if (matched := (yield from self._match_entry(where, time, body))) is None:
+            row_name = f"Row {number} of the table decisions"
+            if (match := (yield from self._match_entry(row_name, time, body))) is None:
                 continue
-            event, known = matched
-            found.add(known.number)
-            if (proposal, session, time) != (known.proposal, known.session, known.time):
-                yield f"{where} is not as it was recorded in entry {known.number}."
-            yield from self._event(where, event, known, with_words=True)
-        for known in self._all_events:
-            if known.number not in found:
-                yield f"What is kept of the decision {_name(known)} is gone from the table decisions."
+            event, entry = match
+            matched_numbers.add(entry.number)
+            if (proposal, session, time) != (entry.proposal, entry.session, entry.time):
+                yield f"{row_name} is not as it was recorded in entry {entry.number}."
+            yield from self._compare_event(row_name, event, entry, with_words=True)
+        for entry in self._all_events:
+            if entry.number not in matched_numbers:
+                yield f"What is kept of the decision {_describe_decision(entry)} is gone from the table decisions."
 
-    def _sessions(self) -> Iterator[str]:
+    def _compare_sessions(self) -> Iterator[str]:
         """Compare the events in session logs; a fork contains those of its original."""
-        found: set[tuple[str, int]] = set()
+        matched_keys: set[tuple[str, int]] = set()
         rows = self._database.query_rows(
             "SELECT events.id, events.session, time, body FROM events JOIN sessions ON sessions.id = events.session"
             " WHERE sessions.workspace = ? AND type = 'proposal_decided'",
             (self._workspace,),
         )
         for number, session, time, body in rows:
-            where = f"Event {number} of session {session}"
-            if (matched := (yield from self._match_entry(where, time, body))) is None:
+            row_name = f"Event {number} of session {session}"
+            if (match := (yield from self._match_entry(row_name, time, body))) is None:
                 continue
-            event, known = matched
-            found.add((cast(str, session), known.number))
+            event, entry = match
+            matched_keys.add((cast(str, session), entry.number))
             has_words = bool(event.feedback or event.comments or event.images)
-            yield from self._event(where, event, known, with_words=has_words or session == known.session)
+            yield from self._compare_event(row_name, event, entry, with_words=has_words or session == entry.session)
         created = dict(
             cast(
                 list[tuple[str, float]],
                 self._database.query_rows("SELECT id, created FROM sessions WHERE workspace = ?", (self._workspace,)),
             )
         )
-        for known in self._all_events:
+        for entry in self._all_events:
             # A session that was deleted while it was open is created again, without its older events.
             if (
-                created.get(known.session, known.time + 1) <= known.time
-                and (known.session, known.number) not in found
+                created.get(entry.session, entry.time + 1) <= entry.time
+                and (entry.session, entry.number) not in matched_keys
             ):
-                yield f"Session {known.session} no longer tells of the decision {_name(known)}."
+                yield f"Session {entry.session} no longer tells of the decision {_describe_decision(entry)}."
 
     def _match_entry(
-        self, where: str, time: object, body: object
+        self, row_name: str, time: object, body: object
     ) -> Generator[str, None, tuple[ProposalDecided, EventRecordEntry] | None]:
         """Return the event in a row with its entry, the best match if there are several; yield why there is none."""
         event = parse_decision_event(body)
         if event is None:
-            yield f"{where} cannot be read."
+            yield f"{row_name} cannot be read."
             return None
         event = event.model_copy(update={"time": time})
-        if entries := self._events.get(_key(event.proposal, event.number, event.time)):
-            name = event_hash(event)
-            return event, next((one for one in entries if one.event == name), entries[-1])
-        if not self._broken:
-            what = f"{event.decision.replace('_', ' ')} of {event.proposal}"
-            yield f"{where} tells of a decision that the record does not have: {what}."
+        if entries := self._events_by_key.get(_decision_key(event.proposal, event.number, event.time)):
+            digest = event_hash(event)
+            return event, next((entry for entry in entries if entry.event == digest), entries[-1])
+        if not self._is_chain_broken:
+            decision_text = f"{event.decision.replace('_', ' ')} of {event.proposal}"
+            yield f"{row_name} tells of a decision that the record does not have: {decision_text}."
         return None
 
-    def _event(
-        self, where: str, event: ProposalDecided, known: EventRecordEntry, *, with_words: bool
+    def _compare_event(
+        self, row_name: str, event: ProposalDecided, entry: EventRecordEntry, *, with_words: bool
     ) -> Iterator[str]:
-        if event_hash(event) != known.event:
-            yield f"{where} is not as it was recorded in entry {known.number}."
-        elif with_words and feedback_hash(event.feedback, event.comments, event.images) != known.words:
-            yield f"{where} has other words than those of entry {known.number}."
+        if event_hash(event) != entry.event:
+            yield f"{row_name} is not as it was recorded in entry {entry.number}."
+        elif with_words and feedback_hash(event.feedback, event.comments, event.images) != entry.words:
+            yield f"{row_name} has other words than those of entry {entry.number}."
 
-    def _unrecorded(self) -> Iterator[str]:
+    def _compare_unrecorded(self) -> Iterator[str]:
         """Yield differences of the table unrecorded, and decisions that neither it nor an event describes."""
-        told = {(event.proposal, event.count) for event in self._all_events}
+        described = {(event.proposal, event.count) for event in self._all_events}
         rows = self._database.query_rows(
             "SELECT proposal, number, body FROM unrecorded WHERE workspace = ?", (self._workspace,)
         )
         for proposal, number, body in rows:
-            last = _read(LastDecision, body)
+            last = _parse_row(LastDecision, body)
             key = cast(tuple[str, int], (proposal, number))
-            entry = self._entries.get(key)
+            entry = self._entries_by_decision.get(key)
             if last is None:
                 yield f"The row of {proposal} in the table unrecorded cannot be read."
-            elif entry is None and not self._broken and number:
+            elif entry is None and not self._is_chain_broken and number:
                 yield f"The table unrecorded has a decision on {proposal} that the record does not have."
-            elif entry is not None and not _is_last(last, entry):
+            elif entry is not None and not _matches_entry(last, entry):
                 yield f"The table unrecorded is not as entry {entry.number} has it, on {proposal}."
-            told.add(key)
-        for key, entry in self._entries.items():
-            if key not in told and not self._broken:
+            described.add(key)
+        for key, entry in self._entries_by_decision.items():
+            if key not in described and not self._is_chain_broken:
                 yield f"What is kept of the decision {entry.decision.replace('_', ' ')} of {entry.proposal} is gone."
 
-    def _proposals(self) -> Iterator[str]:
+    def _compare_proposals(self) -> Iterator[str]:
         """Yield proposals that differ from the record; decided ones may be missing, since pruning deletes them."""
-        found: set[str] = set()
+        names: set[str] = set()
         rows = self._database.query_rows(
             "SELECT number, session, state, waiting, body FROM proposals WHERE workspace = ?", (self._workspace,)
         )
         for number, session, state, waiting, body in rows:
             name = f"P{number}"
-            proposal = _read(Proposal, body)
+            proposal = _parse_row(Proposal, body)
             if proposal is None:
                 yield f"Proposal {name} cannot be read."
                 continue
-            found.add(name)
+            names.add(name)
             columns = (proposal.id, proposal.session, proposal.state.value, int(proposal.state.is_pending))
             if columns != (name, session, state, waiting):
                 yield f"The columns of proposal {name} say something else than its contents."
-            yield from self._proposal(proposal)
-        for name, entry in self._latest.items():
-            if name not in found and entry.state and ProposalState(entry.state).is_pending:
+            yield from self._compare_proposal(proposal)
+        for name, entry in self._latest_by_proposal.items():
+            if name not in names and entry.state and ProposalState(entry.state).is_pending:
                 yield f"Proposal {name} waits, as entry {entry.number} has it, and is gone."
 
-    def _proposal(self, proposal: Proposal) -> Iterator[str]:
-        entry = self._latest.get(proposal.id)
+    def _compare_proposal(self, proposal: Proposal) -> Iterator[str]:
+        entry = self._latest_by_proposal.get(proposal.id)
         hunks = record_hunk_states(proposal)
         if entry is None:
             denied = (hunks.denied or hunks.denied_files) and proposal.state is not ProposalState.SUPERSEDED
             approved = hunks.approved or hunks.approved_files
             if (
-                (proposal.last or proposal.state in _BY_THE_USER or approved or denied)
-                and not self._broken
+                (proposal.last or proposal.state in _DECIDED_STATES or approved or denied)
+                and not self._is_chain_broken
                 and not any(event.earlier and event.proposal == proposal.id for event in self._all_events)
             ):
-                yield f"Proposal {proposal.id} is {_words(proposal)}, and the record has no decision on it."
+                yield f"Proposal {proposal.id} is {_describe_state(proposal)}, and the record has no decision on it."
             return
-        if proposal.last is None or not _is_last(proposal.last, entry):
+        if proposal.last is None or not _matches_entry(proposal.last, entry):
             yield f"The last decision on {proposal.id} is not that of entry {entry.number}."
         elif not entry.state or proposal.state is ProposalState.FAILED:
             return  # Entries of early formats have no state.
@@ -484,43 +491,50 @@ class RecordChecker:
             if proposal_hash(proposal) != entry.left:
                 yield f"Proposal {proposal.id} is not as entry {entry.number} left it."
         elif not _is_still_valid(proposal, entry):
-            yield f"Proposal {proposal.id} is {_words(proposal)}, in other parts than entry {entry.number} has it."
+            state = _describe_state(proposal)
+            yield f"Proposal {proposal.id} is {state}, in other parts than entry {entry.number} has it."
 
 
 def _is_still_valid(proposal: Proposal, entry: DecisionRecordEntry) -> bool:
     """Return whether a decided proposal still agrees with its entry; its pending parts may have been superseded."""
     now, then = record_hunk_states(proposal), entry.hunks
-    same = (now.approved, now.approved_files) == (then.approved, then.approved_files)
+    has_same_approvals = (now.approved, now.approved_files) == (then.approved, then.approved_files)
     if proposal.superseded_by and not proposal.state.is_pending:
-        return same and set(now.denied) >= set(then.denied) and set(now.denied_files) >= set(then.denied_files)
-    denied = (now.denied, now.denied_files) == (then.denied, then.denied_files)
+        return (
+            has_same_approvals
+            and set(now.denied) >= set(then.denied)
+            and set(now.denied_files) >= set(then.denied_files)
+        )
+    has_same_denials = (now.denied, now.denied_files) == (then.denied, then.denied_files)
     return (
-        same and denied and proposal.state not in (ProposalState.APPLIED, ProposalState.DENIED, ProposalState.UNDONE)
+        has_same_approvals
+        and has_same_denials
+        and proposal.state not in (ProposalState.APPLIED, ProposalState.DENIED, ProposalState.UNDONE)
     )
 
 
-def _is_last(last: LastDecision, entry: DecisionRecordEntry) -> bool:
+def _matches_entry(last: LastDecision, entry: DecisionRecordEntry) -> bool:
     if not entry.last:
         return (last.number, last.decision) == (entry.count, entry.decision)
     return decision_hash(last) == entry.last
 
 
-def _key(proposal: str, count: int, time: float) -> _Key:
+def _decision_key(proposal: str, count: int, time: float) -> _DecisionKey:
     return proposal, count, 0.0 if count else time
 
 
-def _name(event: EventRecordEntry) -> str:
+def _describe_decision(event: EventRecordEntry) -> str:
     return f"{event.decision.replace('_', ' ')} of {event.proposal}"
 
 
-def _words(proposal: Proposal) -> str:
+def _describe_state(proposal: Proposal) -> str:
     return proposal.state.value.replace("_", " ")
 
 
-_Kept = TypeVar("_Kept", bound=BaseModel)
+_Record = TypeVar("_Record", bound=BaseModel)
 
 
-def _read(kind: type[_Kept], body: object) -> _Kept | None:
+def _parse_row(kind: type[_Record], body: object) -> _Record | None:
     try:
         return kind.model_validate_json(cast(str, body))
     except (ValidationError, UnicodeDecodeError, TypeError):

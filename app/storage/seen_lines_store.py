@@ -26,7 +26,7 @@ class SeenLinesStore:
 
         A file without hunks counts as one line.
         """
-        return cast(int, self._database.query_rows(_UNREAD, {"workspace": self._workspace})[0][0])
+        return cast(int, self._database.query_rows(_COUNT_UNREAD, {"workspace": self._workspace})[0][0])
 
     def seen_line_count(self) -> int:
         """Return how many lines were ever seen, also of decided proposals. Raises StorageError."""
@@ -38,15 +38,15 @@ class SeenLinesStore:
 
         A file without hunks has its path in place of the hunk id. Raises StorageError.
         """
-        found: dict[str, dict[str, bytes]] = {}
+        lines_by_proposal: dict[str, dict[str, bytes]] = {}
         rows = self._database.query_rows(
             "SELECT number, hunk, lines FROM seen_lines JOIN proposals USING (workspace, number)"
             " WHERE workspace = ? AND waiting = 1",
             (self._workspace,),
         )
         for number, hunk, lines in rows:
-            found.setdefault(f"P{number}", {})[cast(str, hunk)] = cast(bytes, lines)
-        return found
+            lines_by_proposal.setdefault(f"P{number}", {})[cast(str, hunk)] = cast(bytes, lines)
+        return lines_by_proposal
 
     def add_seen(self, seen: Mapping[str, Mapping[str, bytes]]) -> None:
         """Add seen lines, in the form of `seen_lines`. Raises StorageError."""
@@ -54,9 +54,9 @@ class SeenLinesStore:
             for proposal, hunks in seen.items():
                 for hunk, lines in hunks.items():
                     key = (self._workspace, int(proposal[1:]), hunk)
-                    row = connection.execute(_SEEN, key).fetchone()
+                    row = connection.execute(_SELECT_SEEN, key).fetchone()
                     joined = bytes(map(max, lines, row[0])) if row and len(row[0]) == len(lines) else lines
-                    connection.execute(_SET_SEEN, (*key, sum(joined), joined))
+                    connection.execute(_REPLACE_SEEN, (*key, sum(joined), joined))
         self._signal.send()
 
 
@@ -66,28 +66,28 @@ def check_unread_limit(connection: sqlite3.Connection, workspace: str, limit: in
     Call it in the transaction that adds lines, so that two writers cannot both pass with the same count.
     """
     if limit:
-        (unread,) = connection.execute(_UNREAD, {"workspace": workspace}).fetchone()
+        (unread,) = connection.execute(_COUNT_UNREAD, {"workspace": workspace}).fetchone()
         if unread > limit:
             raise TooMuchUnread(unread)
 
 
-_SEEN = "SELECT lines FROM seen_lines WHERE workspace = ? AND number = ? AND hunk = ?"
-_SET_SEEN = "INSERT OR REPLACE INTO seen_lines VALUES (?, ?, ?, ?, ?)"
-_SEEN_COUNT = """
+_SELECT_SEEN = "SELECT lines FROM seen_lines WHERE workspace = ? AND number = ? AND hunk = ?"
+_REPLACE_SEEN = "INSERT OR REPLACE INTO seen_lines VALUES (?, ?, ?, ?, ?)"
+_SEEN_COUNT_EXPRESSION = """
     coalesce((
         SELECT seen FROM seen_lines WHERE seen_lines.workspace = proposals.workspace
         AND seen_lines.number = proposals.number AND seen_lines.hunk = json_extract({key})
     ), 0)
 """
-_UNREAD = f"""
+_COUNT_UNREAD = f"""
     SELECT coalesce(sum(max(0, changed - seen)), 0) FROM (
         SELECT
             json_extract(hunk.value, '$.old_count') + json_extract(hunk.value, '$.new_count') AS changed,
-            {_SEEN_COUNT.format(key="hunk.value, '$.id'")} AS seen
+            {_SEEN_COUNT_EXPRESSION.format(key="hunk.value, '$.id'")} AS seen
         FROM proposals, json_each(body, '$.files') AS file, json_each(file.value, '$.hunks') AS hunk
         WHERE proposals.workspace = :workspace AND waiting = 1 AND json_extract(hunk.value, '$.state') = 'pending'
         UNION ALL
-        SELECT 1, {_SEEN_COUNT.format(key="file.value, '$.path'")}
+        SELECT 1, {_SEEN_COUNT_EXPRESSION.format(key="file.value, '$.path'")}
         FROM proposals, json_each(body, '$.files') AS file
         WHERE proposals.workspace = :workspace AND waiting = 1 AND json_extract(file.value, '$.state') = 'pending'
         AND json_array_length(file.value, '$.hunks') = 0

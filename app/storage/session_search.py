@@ -18,9 +18,9 @@ from app.storage.database import Database
 
 MAX_HITS = 200
 """Largest number of hits of one search."""
-_BATCH = 2_000
+_BATCH_EVENTS = 2_000
 """Events that are indexed in one transaction, which blocks other writers."""
-_UPTO = "search.upto"
+_INDEXED_UPTO_KEY = "search.upto"
 
 FoundKind = Literal["you", "model", "question", "proposal", "decision", "file", "asked", "answered"]
 """The kind of a hit; `asked` and `answered` belong to side questions."""
@@ -54,17 +54,17 @@ class SessionSearch:
         Raises:
             StorageError: the database cannot be read or written, or this Python's SQLite has no full-text search.
         """
-        if not (query := _query(words)):
+        if not (query := _make_query(words)):
             return []
         self.update_index()
-        rows = self._database.query_rows(_FIND, (query, self._workspace, 2 * limit))
-        found: dict[object, SearchHit] = {}
-        for event, session, title, at, kind, body in cast(list[tuple[int, str, str, float, str, str]], rows):
-            for where, text in _searchable_text(kind, json.loads(body)):
+        rows = self._database.query_rows(_SELECT_HITS, (query, self._workspace, 2 * limit))
+        hits: dict[object, SearchHit] = {}
+        for event, session, title, event_time, kind, body in cast(list[tuple[int, str, str, float, str, str]], rows):
+            for hit_kind, text in _searchable_text(kind, json.loads(body)):
                 # Merge repeated reads of a file, and events that a fork has copied from its original.
-                same = (session, where, text) if where == "file" else (at, where, text)
-                found.setdefault(same, SearchHit(session, title, event, at, where, text))
-        return list(found.values())[:limit]
+                duplicate_key = (session, hit_kind, text) if hit_kind == "file" else (event_time, hit_kind, text)
+                hits.setdefault(duplicate_key, SearchHit(session, title, event, event_time, hit_kind, text))
+        return list(hits.values())[:limit]
 
     def update_index(self) -> None:
         """Index the events that were written since the last call. Raises StorageError."""
@@ -73,39 +73,42 @@ class SessionSearch:
 
     def _index_batch(self) -> bool:
         with self._database.transaction() as connection:
-            _prepare(connection)
+            _create_index(connection)
             ((upto,),) = connection.execute(
-                "SELECT coalesce(max(CAST(value AS INTEGER)), 0) FROM settings WHERE scope = '' AND key = ?", (_UPTO,)
+                "SELECT coalesce(max(CAST(value AS INTEGER)), 0) FROM settings WHERE scope = '' AND key = ?",
+                (_INDEXED_UPTO_KEY,),
             ).fetchall()
-            events = connection.execute(_NEW, (upto, _BATCH)).fetchall()
+            events = connection.execute(_SELECT_NEW_EVENTS, (upto, _BATCH_EVENTS)).fetchall()
             if not events:
                 return False
             connection.executemany(
                 "INSERT INTO search (rowid, text) VALUES (?, ?)",
-                [(event, text) for event, kind, body in events if (text := _indexed(kind, body))],
+                [(event, text) for event, kind, body in events if (text := _make_index_text(kind, body))],
             )
-            connection.execute("INSERT OR REPLACE INTO settings VALUES ('', ?, ?)", (_UPTO, str(events[-1][0])))
-        return len(events) == _BATCH
+            connection.execute(
+                "INSERT OR REPLACE INTO settings VALUES ('', ?, ?)", (_INDEXED_UPTO_KEY, str(events[-1][0]))
+            )
+        return len(events) == _BATCH_EVENTS
 
 
 def remove_from_index(connection: sqlite3.Connection, sessions: Sequence[str]) -> None:
     """Remove sessions from the index; call it before they are deleted, in the same transaction."""
     if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'search'").fetchall():
         return
-    upto = f"(SELECT CAST(value AS INTEGER) FROM settings WHERE scope = '' AND key = '{_UPTO}')"
+    upto = f"(SELECT CAST(value AS INTEGER) FROM settings WHERE scope = '' AND key = '{_INDEXED_UPTO_KEY}')"
     for session in sessions:
-        events = connection.execute(f"{_OF_SESSION} AND id <= {upto}", (session,)).fetchall()
+        events = connection.execute(f"{_SELECT_SESSION_EVENTS} AND id <= {upto}", (session,)).fetchall()
         # To delete from an index without texts, give it the same text
         # (https://www.sqlite.org/fts5.html#the_delete_command).
         connection.executemany(
             "INSERT INTO search (search, rowid, text) VALUES ('delete', ?, ?)",
-            [(event, text) for event, kind, body in events if (text := _indexed(kind, body))],
+            [(event, text) for event, kind, body in events if (text := _make_index_text(kind, body))],
         )
 
 
-def _prepare(connection: sqlite3.Connection) -> None:
+def _create_index(connection: sqlite3.Connection) -> None:
     try:
-        connection.execute(_TABLE)
+        connection.execute(_CREATE_INDEX)
     except sqlite3.OperationalError as error:
         if "no such module" not in str(error):
             raise
@@ -138,11 +141,11 @@ def _searchable_text(kind: str, body: Mapping[str, Any]) -> Iterator[tuple[Found
             yield "answered", body["text"]
 
 
-def _indexed(kind: str, body: str) -> str:
+def _make_index_text(kind: str, body: str) -> str:
     return _split_ideographs("\n".join(text for _, text in _searchable_text(kind, json.loads(body))))
 
 
-def _query(words: str) -> str:
+def _make_query(words: str) -> str:
     """Return the FTS query for all words as prefixes, quoted so that no word is an operator."""
     quoted = (word.replace('"', '""') for word in words.split())
     return " ".join(f'"{_split_ideographs(word)}"*' for word in quoted)
@@ -159,22 +162,24 @@ def _ideograph_pattern() -> re.Pattern[str]:
     return re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]")
 
 
-_TABLE = """
+_CREATE_INDEX = """
     CREATE VIRTUAL TABLE IF NOT EXISTS search
     USING fts5(text, content='', prefix='2 3', tokenize='unicode61 remove_diacritics 2')
 """
-_TYPES = (
+_INDEXED_TYPES = (
     "type IN ('user_message', 'answer', 'assistant_message', 'question', 'proposal_staged', 'proposal_decided',"
     " 'tool_result', 'call_denied', 'side_question', 'side_answer')"
 )
-_BODY = """
+_INDEXED_BODY = """
     CASE type WHEN 'tool_result' THEN json_object('reads', json(json_extract(body, '$.reads'))) ELSE body END
 """
 """The body without texts of files and output of commands, which are not indexed."""
-_NEW = f"SELECT id, type, {_BODY} FROM events WHERE id > ? AND {_TYPES} ORDER BY id LIMIT ?"
-_OF_SESSION = f"SELECT id, type, {_BODY} FROM events WHERE session = ? AND {_TYPES}"
-_FIND = f"""
-    SELECT events.id, events.session, sessions.title, events.time, events.type, {_BODY}
+_SELECT_NEW_EVENTS = (
+    f"SELECT id, type, {_INDEXED_BODY} FROM events WHERE id > ? AND {_INDEXED_TYPES} ORDER BY id LIMIT ?"
+)
+_SELECT_SESSION_EVENTS = f"SELECT id, type, {_INDEXED_BODY} FROM events WHERE session = ? AND {_INDEXED_TYPES}"
+_SELECT_HITS = f"""
+    SELECT events.id, events.session, sessions.title, events.time, events.type, {_INDEXED_BODY}
     FROM search JOIN events ON events.id = search.rowid JOIN sessions ON sessions.id = events.session
     WHERE search MATCH ? AND sessions.workspace = ? ORDER BY search.rowid DESC LIMIT ?
 """

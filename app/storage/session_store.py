@@ -26,34 +26,34 @@ from app.storage.compact_records import make_compact_copy
 from app.storage.database import Database
 from app.storage.process_coordination import ChangeSignal
 
-_LENGTH = 80
+_MAX_TITLE_CHARACTERS = 80
 """Largest number of characters of a title."""
-_TELLING = 12
+_MIN_DESCRIPTIVE_BYTES = 12
 """UTF-8 bytes from which a title describes a session; an ideograph has three bytes, and says more than a letter."""
 
 
 def set_title_from_messages(connection: sqlite3.Connection, session: str, messages: Sequence[str]) -> None:
     """Set the title to the user's first message with enough words, unless the user has named the session."""
-    ((title, named),) = connection.execute("SELECT title, named FROM sessions WHERE id = ?", (session,)).fetchall()
-    if named:
+    ((title, is_named),) = connection.execute("SELECT title, named FROM sessions WHERE id = ?", (session,)).fetchall()
+    if is_named:
         return
     candidates = [*([title] if title else []), *map(make_title, messages)]
-    best = next(filter(_says_much, candidates), candidates[0])
+    best = next(filter(_is_descriptive, candidates), candidates[0])
     connection.execute("UPDATE sessions SET title = ? WHERE id = ?", (best, session))
 
 
-def _says_much(title: str) -> bool:
+def _is_descriptive(title: str) -> bool:
     """Return whether a title describes a session, unlike a greeting or `go on`."""
-    return len(title.encode(errors="replace")) >= _TELLING
+    return len(title.encode(errors="replace")) >= _MIN_DESCRIPTIVE_BYTES
 
 
 def make_title(text: str) -> str:
     """Return a text as one line of limited length."""
-    line = " ".join(text[: 10 * _LENGTH].split())
-    return line if len(line) <= _LENGTH else line[: _LENGTH - 1].rstrip() + "…"
+    line = " ".join(text[: 10 * _MAX_TITLE_CHARACTERS].split())
+    return line if len(line) <= _MAX_TITLE_CHARACTERS else line[: _MAX_TITLE_CHARACTERS - 1].rstrip() + "…"
 
 
-_BATCH = 1_000
+_BATCH_EVENTS = 1_000
 """Number of events that are read at a time."""
 
 
@@ -125,20 +125,20 @@ class SessionStore:
             if (upto is None or event.id <= upto) and not isinstance(event, MessageQueued | QueueTaken)
         ]
         if events:
-            self._insert(forked.id, events, copied=True)
+            self._insert_events(forked.id, events, copied=True)
         return replace(forked, updated=time.time())
 
     def get(self, session_id: str) -> SessionRecord:
         """Return the session with this id or unique prefix of an id. Raises NoSuchSession."""
         rows = self._database.query_rows(
-            f"SELECT {_COLUMNS} FROM sessions WHERE workspace = ? AND id LIKE ? || '%' ESCAPE '\\'",
+            f"SELECT {_SESSION_COLUMNS} FROM sessions WHERE workspace = ? AND id LIKE ? || '%' ESCAPE '\\'",
             (self._workspace, session_id.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")),
         )
         if not session_id or not rows:
             raise NoSuchSession(f"There is no session {session_id!r} here; `signoff sessions` lists them.")
         if len(rows) > 1:
             raise NoSuchSession(f"Several sessions begin with {session_id!r}; give more of the id.")
-        return _session(rows[0])
+        return _make_session_record(rows[0])
 
     def exists(self, session_id: str) -> bool:
         """Return whether this workspace has a session with exactly this id."""
@@ -150,11 +150,11 @@ class SessionStore:
     def all(self) -> list[SessionRecord]:
         """Return the sessions of this workspace that have events, latest first."""
         rows = self._database.query_rows(
-            f"SELECT {_COLUMNS} FROM sessions WHERE workspace = ?"
+            f"SELECT {_SESSION_COLUMNS} FROM sessions WHERE workspace = ?"
             " AND EXISTS (SELECT 1 FROM events WHERE events.session = sessions.id) ORDER BY updated DESC",
             (self._workspace,),
         )
-        return [_session(row) for row in rows]
+        return [_make_session_record(row) for row in rows]
 
     def latest(self) -> SessionRecord | None:
         """Return the session that was active last; None if there is none."""
@@ -178,7 +178,7 @@ class SessionStore:
 
         with self._database.transaction() as connection:
             session_search.remove_from_index(connection, session_ids)
-            connection.executemany("DELETE FROM sessions WHERE id = ?", [(one,) for one in session_ids])
+            connection.executemany("DELETE FROM sessions WHERE id = ?", [(session_id,) for session_id in session_ids])
 
     def append_events(self, session_id: str, events: Sequence[Event], after: int | None = None) -> list[Event]:
         """Append events in one transaction; return them with their ids and times, after those that others have
@@ -192,12 +192,12 @@ class SessionStore:
             after: Id of the last event that the caller knows; events that other processes wrote since are returned,
                 too.
         """
-        stored = self._insert(session_id, events, after=after)
+        stored = self._insert_events(session_id, events, after=after)
         self._signal.send()
         self.happened(session_id, stored[len(stored) - len(events) :])
         return stored
 
-    def _insert(
+    def _insert_events(
         self,
         session_id: str,
         events: Sequence[Event],
@@ -211,30 +211,32 @@ class SessionStore:
         new_ids: dict[int, int] = {}
         with self._database.transaction() as connection:
             if after is not None:
-                stored += self._read(session_id, connection.execute(_EVENTS_AFTER, (session_id, after)).fetchall())
+                stored += self._parse_rows(
+                    session_id, connection.execute(_SELECT_EVENTS_AFTER, (session_id, after)).fetchall()
+                )
             # Another process may have deleted a session that is open here: create it again.
             connection.execute(
                 "INSERT OR IGNORE INTO sessions (id, workspace, created, updated) VALUES (?, ?, ?, ?)",
                 (session_id, self._workspace, now, now),
             )
             for original in events:
-                event = _pointing(original, new_ids) if copied else original
-                at = event.time or now
-                numbered = _insert_event(connection, session_id, event, at)
+                event = _with_new_references(original, new_ids) if copied else original
+                event_time = event.time or now
+                numbered = _insert_event(connection, session_id, event, event_time)
                 stored.append(numbered)
                 new_ids[original.id] = numbered.id
                 if isinstance(numbered, ProposalDecided) and not copied:
                     _insert_decision(connection, self._workspace, session_id, numbered)
                 if isinstance(numbered, ProposalDecided | ProposalChanged) and not copied:
-                    self._tell_family(connection, session_id, numbered)
+                    self._copy_to_related_sessions(connection, session_id, numbered)
             connection.execute("UPDATE sessions SET updated = ? WHERE id = ?", (now, session_id))
-            if answered := [event.model for event in events if isinstance(event, AssistantMessage) and event.model]:
-                connection.execute("UPDATE sessions SET model = ? WHERE id = ?", (answered[-1], session_id))
-            if said := [event.typed_text for event in events if isinstance(event, UserMessage)]:
-                set_title_from_messages(connection, session_id, said)
+            if models := [event.model for event in events if isinstance(event, AssistantMessage) and event.model]:
+                connection.execute("UPDATE sessions SET model = ? WHERE id = ?", (models[-1], session_id))
+            if typed_texts := [event.typed_text for event in events if isinstance(event, UserMessage)]:
+                set_title_from_messages(connection, session_id, typed_texts)
         return stored
 
-    def _tell_family(
+    def _copy_to_related_sessions(
         self, connection: sqlite3.Connection, session_id: str, event: ProposalDecided | ProposalChanged
     ) -> None:
         """Write an event about a proposal to the other sessions that know the proposal: forks and their originals.
@@ -243,18 +245,18 @@ class SessionStore:
         """
         if isinstance(event, ProposalDecided):
             event = event.model_copy(update={"feedback": "", "comments": (), "images": ()})
-        family = {"workspace": self._workspace, "session": session_id, "proposal": event.proposal}
-        for (other,) in connection.execute(_FAMILY, family).fetchall():
+        parameters = {"workspace": self._workspace, "session": session_id, "proposal": event.proposal}
+        for (other,) in connection.execute(_SELECT_RELATED_SESSIONS, parameters).fetchall():
             _insert_event(connection, other, event, event.time)
 
     def events(self, session_id: str, after: int = 0) -> list[Event]:
         """Return the events of a session with an id above `after`, in order."""
-        found: list[Event] = []
+        result: list[Event] = []
         # Read in batches: the rows of a long session use as much memory as its events.
-        while rows := self._database.query_rows(f"{_EVENTS_AFTER} LIMIT {_BATCH}", (session_id, after)):
-            found += self._read(session_id, rows)
-            after = found[-1].id
-        return found
+        while rows := self._database.query_rows(f"{_SELECT_EVENTS_AFTER} LIMIT {_BATCH_EVENTS}", (session_id, after)):
+            result += self._parse_rows(session_id, rows)
+            after = result[-1].id
+        return result
 
     def last_events(self, session_id: str, count: int) -> list[Event]:
         """Return the newest `count` events of a session without ladder moves, in order."""
@@ -263,7 +265,7 @@ class SessionStore:
             " ORDER BY id DESC LIMIT ?",
             (session_id, count),
         )
-        return self._read(session_id, rows[::-1])
+        return self._parse_rows(session_id, rows[::-1])
 
     def last_turns(self, session_id: str, count: int = 300) -> Sequence[Event]:
         """Return about the newest `count` events of a session, starting with the first complete turn."""
@@ -271,9 +273,9 @@ class SessionStore:
         return skip_to_first_turn(events) if len(events) == count else events
 
     @staticmethod
-    def _read(session_id: str, rows: Sequence[tuple[object, ...]]) -> list[Event]:
+    def _parse_rows(session_id: str, rows: Sequence[tuple[object, ...]]) -> list[Event]:
         try:
-            return [_event(*row) for row in cast(Sequence[tuple[int, float, str, str]], rows)]
+            return [_parse_event(*row) for row in cast(Sequence[tuple[int, float, str, str]], rows)]
         except (KeyError, ValidationError) as error:
             raise StorageError(
                 f"Session {session_id} holds something that this signoff cannot read: update signoff. "
@@ -317,7 +319,7 @@ class SessionStore:
             " AND json_extract(body, '$.proposal') = ? ORDER BY events.id",
             (self._workspace, proposal),
         )
-        return self._read("of this workspace", rows)
+        return self._parse_rows("of this workspace", rows)
 
     def sent_messages(self, limit: int = 500) -> list[str]:
         """Return the last `limit` messages of the user in this workspace, oldest first, for the composer's
@@ -362,7 +364,7 @@ class SessionStore:
                 connection.execute("INSERT OR REPLACE INTO settings VALUES (?, ?, ?)", (scope, key, value))
 
 
-def _pointing(event: Event, new_ids: Mapping[int, int]) -> Event:
+def _with_new_references(event: Event, new_ids: Mapping[int, int]) -> Event:
     """Return a copied event that refers to the copies of the events that it is about."""
     match event:
         case Compacted():
@@ -376,17 +378,19 @@ def _pointing(event: Event, new_ids: Mapping[int, int]) -> Event:
             return event
 
 
-def _event(number: int, at: float, kind: str, body: str) -> Event:
+def _parse_event(number: int, at: float, kind: str, body: str) -> Event:
     """Return an event from its row. Raises KeyError and ValidationError."""
-    model = _KINDS[kind]
+    model = _EVENT_CLASSES[kind]
     event = model.model_validate_json(f'{{"id":{number},"time":{at!r},{body[1:]}')
     return make_compact_copy(event)
 
 
-_KINDS: dict[str, type[Event]] = {kind.model_fields["type"].default: kind for kind in get_args(get_args(Event)[0])}
+_EVENT_CLASSES: dict[str, type[Event]] = {
+    kind.model_fields["type"].default: kind for kind in get_args(get_args(Event)[0])
+}
 """The event classes by type; pydantic builds the validator of a class when it is first used."""
-_EVENTS_AFTER = "SELECT id, time, type, body FROM events WHERE session = ? AND id > ? ORDER BY id"
-_FAMILY = """
+_SELECT_EVENTS_AFTER = "SELECT id, time, type, body FROM events WHERE session = ? AND id > ? ORDER BY id"
+_SELECT_RELATED_SESSIONS = """
     WITH RECURSIVE family (id) AS (
         SELECT :session
         UNION
@@ -400,10 +404,10 @@ _FAMILY = """
     )
 """
 """The sessions that are related to one by forks, directly or not, and know the proposal."""
-_COLUMNS = "id, workspace, title, model, forked_from, created, updated, pinned"
+_SESSION_COLUMNS = "id, workspace, title, model, forked_from, created, updated, pinned"
 
 
-def _session(row: tuple[object, ...]) -> SessionRecord:
+def _make_session_record(row: tuple[object, ...]) -> SessionRecord:
     *rest, pinned = row
     return SessionRecord(*cast(tuple[str, str, str, str, str, float, float], tuple(rest)), bool(pinned))
 

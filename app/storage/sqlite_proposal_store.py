@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 FRESH_SECONDS = 86_400.0
 """Pruning spares contents that were put less than this ago: their proposal may be written soon."""
 
-_Kept = TypeVar("_Kept", Proposal, JournalRecord, LastDecision)
+_Record = TypeVar("_Record", Proposal, JournalRecord, LastDecision)
 
 
 class SqliteProposalStore:
@@ -51,8 +51,8 @@ class SqliteProposalStore:
         unread_limit: Callable[[], int] = lambda: 0,
     ) -> None:
         self._database = database
-        self._who = who
-        self._most_unread = unread_limit
+        self._read_user_name = who
+        self._read_unread_limit = unread_limit
         self._workspace = workspace
         self._signal = signal
         self._writes = 0
@@ -72,26 +72,33 @@ class SqliteProposalStore:
         Changes that are already on disk are not limited, nor captured edits, which were counted when they were
         captured.
         """
-        limit = self._most_unread() if any(one.state.is_pending for one in proposals) else 0
+        limit = self._read_unread_limit() if any(candidate.state.is_pending for candidate in proposals) else 0
         with self._database.transaction() as connection:
-            known = {one.id for one in proposals if connection.execute(_KNOWN, self._row(one)[:2]).fetchone()}
-            if limit and any(one.id not in known and self._is_new_work(connection, one) for one in proposals):
+            known_ids = {
+                candidate.id
+                for candidate in proposals
+                if connection.execute(_SELECT_KNOWN, self._proposal_row(candidate)[:2]).fetchone()
+            }
+            if limit and any(
+                candidate.id not in known_ids and self._adds_unread_lines(connection, candidate)
+                for candidate in proposals
+            ):
                 check_unread_limit(connection, self._workspace, limit)
             for proposal in proposals:
-                self._save(connection, proposal)
+                self._write_proposal(connection, proposal)
         self._signal.send()
         for proposal in proposals:
-            if proposal.id not in known:
+            if proposal.id not in known_ids:
                 self.staged(proposal)
 
-    def _is_new_work(self, connection: sqlite3.Connection, proposal: Proposal) -> bool:
+    def _adds_unread_lines(self, connection: sqlite3.Connection, proposal: Proposal) -> bool:
         """Return whether a proposal adds unread lines: not if it is on disk, from signoff itself, or counted
         before."""
         origin = proposal.origin
         if not proposal.state.is_pending or origin.kind in (OriginKind.DISK, OriginKind.PROGRAM):
             return False
         turn = (self._workspace, origin.agent, origin.session, origin.prompt)
-        return not connection.execute(_IS_CAPTURED, turn).fetchone()
+        return not connection.execute(_SELECT_CAPTURED, turn).fetchone()
 
     def change_counter(self) -> tuple[int, int]:
         """Return a value that changes with each write of a proposal by any process; it may also change without
@@ -106,7 +113,7 @@ class SqliteProposalStore:
         rows = self._database.query_rows(
             "SELECT body FROM proposals WHERE workspace = ? AND number = ?", (self._workspace, int(number[:15]))
         )
-        return _proposal(rows[0][0]) if rows else None
+        return _parse_proposal(rows[0][0]) if rows else None
 
     def proposals(self, *, waiting_only: bool = False) -> Sequence[Proposal]:
         """Return all proposals, or the waiting ones, oldest first."""
@@ -114,19 +121,19 @@ class SqliteProposalStore:
             "SELECT body FROM proposals WHERE workspace = ? AND waiting >= ? ORDER BY number",
             (self._workspace, int(waiting_only)),
         )
-        return [_proposal(body) for (body,) in rows]
+        return [_parse_proposal(body) for (body,) in rows]
 
     def pending_on_paths(self, paths: Collection[str], folders: Collection[str] = ()) -> list[Proposal]:
         """Return waiting proposals that touch one of `paths`, a file below one, or one of `folders`; oldest first."""
-        named = {"exact": json.dumps([*paths, *folders]), "above": json.dumps([*paths])}
-        rows = self._database.query_rows(_WAITING_ON, {"workspace": self._workspace, **named})
-        return [_proposal(body) for (body,) in rows]
+        path_lists = {"exact": json.dumps([*paths, *folders]), "above": json.dumps([*paths])}
+        rows = self._database.query_rows(_SELECT_WAITING_ON_PATHS, {"workspace": self._workspace, **path_lists})
+        return [_parse_proposal(body) for (body,) in rows]
 
     def decided_on_paths(self, paths: Collection[str]) -> list[Proposal]:
         """Return the latest decided proposals that name one of the paths; oldest first."""
-        named = {"workspace": self._workspace, "paths": json.dumps([*paths]), "most": _LATEST_DECIDED}
-        rows = self._database.query_rows(_DECIDED_ON, named)
-        return [_proposal(body) for (body,) in reversed(rows)]
+        parameters = {"workspace": self._workspace, "paths": json.dumps([*paths]), "most": _MAX_COMPARED_PROPOSALS}
+        rows = self._database.query_rows(_SELECT_DECIDED_ON_PATHS, parameters)
+        return [_parse_proposal(body) for (body,) in reversed(rows)]
 
     def entries_on_paths(self, paths: Collection[str]) -> "list[DecisionRecordEntry]":
         """Return the record entries of all proposals that have a decision about one of the paths; oldest first."""
@@ -143,7 +150,7 @@ class SqliteProposalStore:
             " ORDER BY number",
             (self._workspace, self._workspace, RECENT),
         )
-        return [_proposal(body) for (body,) in rows]
+        return [_parse_proposal(body) for (body,) in rows]
 
     def unrecorded_decisions(self, seconds: float = 0) -> list[tuple[str, LastDecision]]:
         """Return the decisions that were made more than `seconds` ago and are not recorded, with proposal; oldest
@@ -152,16 +159,16 @@ class SqliteProposalStore:
             "SELECT proposal, body FROM unrecorded WHERE workspace = ? AND time < ? ORDER BY time",
             (self._workspace, time.time() - seconds),
         )
-        return [(cast(str, name), _read(LastDecision, body)) for name, body in rows]
+        return [(cast(str, name), _parse_row(LastDecision, body)) for name, body in rows]
 
     def put_blobs(self, contents: Iterable[bytes]) -> list[str]:
         """Store these contents in one transaction; return the SHA-256 hex digest of each."""
         now = time.time()
-        named = [(hashlib.sha256(data).hexdigest(), data, now) for data in contents]
-        if named:
+        rows = [(hashlib.sha256(data).hexdigest(), data, now) for data in contents]
+        if rows:
             with self._database.transaction() as connection:
-                connection.executemany(_PUT, named)
-        return [name for name, _, _ in named]
+                connection.executemany(_PUT_BLOB, rows)
+        return [name for name, _, _ in rows]
 
     def read_blob(self, sha256: str) -> bytes:
         """Return a content. Raises KeyError if it is missing or damaged."""
@@ -189,7 +196,7 @@ class SqliteProposalStore:
         with self._database.transaction() as connection:
             connection.execute(_UPDATE_JOURNAL, _journal_row(record))
             if proposal:
-                self._save(connection, proposal, record.entries if record.state == "done" else ())
+                self._write_proposal(connection, proposal, record.entries if record.state == "done" else ())
         self._signal.send()
 
     def journal_records(self, *, proposal: str = "", state: str = "", limit: int = 0) -> Sequence[JournalRecord]:
@@ -199,23 +206,25 @@ class SqliteProposalStore:
             " AND (? = '' OR proposal = ?) AND (? = '' OR state = ?) ORDER BY id DESC LIMIT ?",
             (self._workspace, proposal, proposal, state, state, limit or -1),
         )
-        return [_read(JournalRecord, body).model_copy(update={"id": number}) for number, body in rows]
+        return [_parse_row(JournalRecord, body).model_copy(update={"id": number}) for number, body in rows]
 
-    def _save(self, connection: sqlite3.Connection, proposal: Proposal, written: Sequence[JournalEntry] = ()) -> None:
+    def _write_proposal(
+        self, connection: sqlite3.Connection, proposal: Proposal, written: Sequence[JournalEntry] = ()
+    ) -> None:
         self._writes += 1
         if last := proposal.last:
             name = {"workspace": self._workspace, "number": int(proposal.id[1:]), "id": proposal.id}
             body = {"last": last.number, "time": time.time(), "body": last.model_dump_json()}
-            if connection.execute(_DECIDED, name | body).rowcount:
-                self._record(connection, proposal, last, written)
-        connection.execute(_SAVE, self._row(proposal))
+            if connection.execute(_INSERT_UNRECORDED, name | body).rowcount:
+                self._append_record_entry(connection, proposal, last, written)
+        connection.execute(_REPLACE_PROPOSAL, self._proposal_row(proposal))
         names = {path for change in proposal.files for path in (change.path, change.old_path) if path}
         number = int(proposal.id[1:])
         connection.executemany(
             "INSERT INTO proposal_paths VALUES (?, ?, ?)", [(self._workspace, path, number) for path in names]
         )
 
-    def _record(
+    def _append_record_entry(
         self, connection: sqlite3.Connection, proposal: Proposal, last: LastDecision, written: Sequence[JournalEntry]
     ) -> None:
         """Append the user's decision to the record, in the transaction that stores the decision."""
@@ -228,14 +237,21 @@ class SqliteProposalStore:
             return blob_id(row[0]) if row else ""
 
         key = (self._workspace, int(proposal.id[1:]))
-        (before,) = connection.execute(_BODY, key).fetchone()
-        end = last_chain_link(connection, self._workspace)
+        (body_before,) = connection.execute(_SELECT_BODY, key).fetchone()
+        last_link = last_chain_link(connection, self._workspace)
         entry = make_record_entry(
-            _read(Proposal, before), proposal, last, written, git_id, who=self._who(), after=end, time=time.time()
+            _parse_row(Proposal, body_before),
+            proposal,
+            last,
+            written,
+            git_id,
+            who=self._read_user_name(),
+            after=last_link,
+            time=time.time(),
         )
         append_entry(connection, self._workspace, entry)
 
-    def _row(self, proposal: Proposal) -> tuple[object, ...]:
+    def _proposal_row(self, proposal: Proposal) -> tuple[object, ...]:
         return (
             self._workspace,
             int(proposal.id[1:]),
@@ -247,29 +263,31 @@ class SqliteProposalStore:
         )
 
 
-_in_use: "WeakValueDictionary[str, Proposal]" = WeakValueDictionary()
+_proposals_in_use: "WeakValueDictionary[str, Proposal]" = WeakValueDictionary()
 """Proposals that are referenced elsewhere, by their stored JSON, so that thousands in the review are loaded once."""
 
 
-def _proposal(body: object) -> Proposal:
+def _parse_proposal(body: object) -> Proposal:
     """Return a stored proposal; cached, since pending ones are read often."""
     text = cast(str, body)
-    if (found := _in_use.get(text)) is None:
-        found = _in_use[text] = _small_proposal(text) if len(text) < _SMALL else _large_proposal(text)
-    return found
+    if (proposal := _proposals_in_use.get(text)) is None:
+        proposal = _proposals_in_use[text] = (
+            _parse_small_proposal(text) if len(text) < _MAX_SMALL_CHARACTERS else _parse_large_proposal(text)
+        )
+    return proposal
 
 
 @lru_cache(maxsize=32)
-def _small_proposal(body: str) -> Proposal:
-    return make_compact_copy(_read(Proposal, body))
+def _parse_small_proposal(body: str) -> Proposal:
+    return make_compact_copy(_parse_row(Proposal, body))
 
 
 @lru_cache(maxsize=2)
-def _large_proposal(body: str) -> Proposal:
-    return _read(Proposal, body)
+def _parse_large_proposal(body: str) -> Proposal:
+    return _parse_row(Proposal, body)
 
 
-def _read(kind: type[_Kept], body: object) -> _Kept:
+def _parse_row(kind: type[_Record], body: object) -> _Record:
     """Return the object in a row. Raises StorageError for a row of another version or a damaged one."""
     try:
         return kind.model_validate_json(cast(str, body))
@@ -287,12 +305,12 @@ def _journal_row(record: JournalRecord) -> tuple[object, ...]:
 RECENT = 20
 """Number of latest decided proposals that the review shows."""
 
-_SMALL = 8 * 1024
+_MAX_SMALL_CHARACTERS = 8 * 1024
 """Characters of JSON below which more proposals are cached; of larger ones, only two."""
-_LATEST_DECIDED = 100
+_MAX_COMPARED_PROPOSALS = 100
 """Number of latest decided proposals that are compared with a new one, to find repetitions."""
 
-_WAITING_ON = """
+_SELECT_WAITING_ON_PATHS = """
     SELECT body FROM proposals WHERE workspace = :workspace AND waiting = 1 AND number IN (
         SELECT number FROM proposal_paths
         WHERE workspace = :workspace AND path IN (SELECT value FROM json_each(:exact))
@@ -303,32 +321,32 @@ _WAITING_ON = """
     ) ORDER BY number
 """
 """Paths below a folder sort between its name with a slash and its name with the next character after the slash."""
-_DECIDED_ON = """
+_SELECT_DECIDED_ON_PATHS = """
     SELECT body FROM proposals WHERE workspace = :workspace AND waiting = 0 AND number IN (
         SELECT number FROM proposal_paths
         WHERE workspace = :workspace AND path IN (SELECT value FROM json_each(:paths))
     ) ORDER BY number DESC LIMIT :most
 """
-_PUT = (
+_PUT_BLOB = (
     "INSERT INTO blobs (sha256, data, added) VALUES (?, ?, ?)"
     # Putting the same content again writes nothing, unless it is old (it might be pruned) or damaged.
     " ON CONFLICT (sha256) DO UPDATE SET data = excluded.data, added = excluded.added"
     f" WHERE added < excluded.added - {FRESH_SECONDS / 2} OR data IS NOT excluded.data"
 )
-_BODY = "SELECT body FROM proposals WHERE workspace = ? AND number = ?"
+_SELECT_BODY = "SELECT body FROM proposals WHERE workspace = ? AND number = ?"
 _UPDATE_JOURNAL = "UPDATE journal SET state = ?, body = ? WHERE id = ?"
-_DECIDED = """
+_INSERT_UNRECORDED = """
     INSERT OR IGNORE INTO unrecorded (workspace, proposal, number, time, body)
     SELECT :workspace, :id, :last, :time, :body FROM proposals WHERE workspace = :workspace AND number = :number
     AND coalesce(json_extract(body, '$.last.number'), 0) < :last
 """
 """Inserts a row if the user has decided since the proposal was last saved."""
-_IS_CAPTURED = (
+_SELECT_CAPTURED = (
     "SELECT 1 FROM captured JOIN agent_turns USING (workspace, proposal)"
     " WHERE workspace = ? AND agent = ? AND agent_turns.session = ? AND prompt = ? AND staged = 0"
 )
-_KNOWN = "SELECT 1 FROM proposals WHERE workspace = ? AND number = ?"
-_SAVE = (
+_SELECT_KNOWN = "SELECT 1 FROM proposals WHERE workspace = ? AND number = ?"
+_REPLACE_PROPOSAL = (
     "INSERT OR REPLACE INTO proposals (workspace, number, session, state, waiting, created, body)"
     " VALUES (?, ?, ?, ?, ?, ?, ?)"
 )

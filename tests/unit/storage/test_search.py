@@ -134,7 +134,7 @@ def test_an_index_of_an_earlier_version_is_made_anew_with_what_it_left_out(tmp_p
     bench.say(UserMessage(text="about the scheduler"), EVENTS["answered"][0])
     before = next(at for at, each in enumerate(MIGRATIONS) if "DROP TABLE IF EXISTS search" in each)
     with bench.database.transaction() as connection:
-        connection.execute(session_search._TABLE)
+        connection.execute(session_search._CREATE_INDEX)
         connection.execute("INSERT INTO search (rowid, text) VALUES (1, 'about the scheduler')")
         connection.execute("INSERT INTO settings VALUES ('', 'search.upto', '2')")
         connection.execute("DROP TABLE seen_lines")
