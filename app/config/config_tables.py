@@ -40,7 +40,7 @@ class ServerTable(BaseModel):
     """Whether it runs on a layer over the workspace; if not, it can write the files directly."""
 
     @model_validator(mode="after")
-    def _one_way(self) -> "ServerTable":
+    def _check_single_transport(self) -> "ServerTable":
         if self.command and self.url:
             raise ValueError("it has either a command or a url, not both")
         return self
@@ -65,11 +65,11 @@ class HookTable(BaseModel):
 
 FILES = "{files}"
 TESTS = "{tests}"
-_ESCAPED = re.compile(r"\\(\{files\}|\{tests\}|.?)", re.DOTALL)
-_INERT = re.compile(r"\\(\{files\}|\{tests\}|.?)|'[^']*'?|<<<", re.DOTALL)
+_ESCAPE_IN_QUOTES = re.compile(r"\\(\{files\}|\{tests\}|.?)", re.DOTALL)
+_INERT_TEXT = re.compile(r"\\(\{files\}|\{tests\}|.?)|'[^']*'?|<<<", re.DOTALL)
 """Text outside quotes that opens nothing: escapes, placeholders, single quotes and here-strings."""
 _COMMENT = re.compile(r"(?<![^\s;&|()])#[^\n]*")
-_HERE = re.compile(r"<<(?P<dash>-?)[ \t]*(?P<end>(\\.|'[^'\n]*'|\"[^\"\n]*\"|[^\s;&|<>()'\"\\])+)")
+_HERE_DOCUMENT = re.compile(r"<<(?P<dash>-?)[ \t]*(?P<end>(\\.|'[^'\n]*'|\"[^\"\n]*\"|[^\s;&|<>()'\"\\])+)")
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
@@ -91,33 +91,33 @@ def _validate_place(command: str, placeholder: str) -> None:
     opened = [""]
     """Open quotes, backquotes and parentheses, innermost last; in parentheses, quotes start again."""
     documents: list[re.Match[str]] = []
-    at = 0
-    while at < len(command):
+    position = 0
+    while position < len(command):
         quoted = opened[-1] == '"'
-        if command.startswith(placeholder, at):
+        if command.startswith(placeholder, position):
             part, misplaced = placeholder, quoted or "`" in opened
-        elif match := (_ESCAPED if quoted else _INERT).match(command, at):
+        elif match := (_ESCAPE_IN_QUOTES if quoted else _INERT_TEXT).match(command, position):
             part, misplaced = match[0], placeholder in match[0]
-        elif not quoted and (match := _COMMENT.match(command, at)):
+        elif not quoted and (match := _COMMENT.match(command, position)):
             part, misplaced = match[0], False
-        elif not quoted and (match := _HERE.match(command, at)):
+        elif not quoted and (match := _HERE_DOCUMENT.match(command, position)):
             part, misplaced = match[0], False
             documents.append(match)
-        elif not quoted and documents and command[at] == "\n":
-            part = "\n" + _heredoc_bodies(command[at + 1 :], documents)
+        elif not quoted and documents and command[position] == "\n":
+            part = "\n" + _find_heredoc_bodies(command[position + 1 :], documents)
             misplaced = placeholder in part
             documents.clear()
         else:
-            part, misplaced = "$(" if command.startswith("$(", at) else command[at], False
-            _open_or_close(opened, part)
+            part, misplaced = "$(" if command.startswith("$(", position) else command[position], False
+            _update_open_quotes(opened, part)
         if misplaced:
             raise ValueError(
                 f"{placeholder} is quoted already, so not within quotes; write: sh -c 'lint \"$@\"' sh {placeholder}"
             )
-        at += len(part)
+        position += len(part)
 
 
-def _open_or_close(opened: list[str], part: str) -> None:
+def _update_open_quotes(opened: list[str], part: str) -> None:
     if part == opened[-1] or (part, opened[-1]) == (")", "("):
         opened.pop()
     elif part == "$(" or (part == "(" and opened[-1] != '"'):
@@ -126,17 +126,17 @@ def _open_or_close(opened: list[str], part: str) -> None:
         opened.append(part)
 
 
-def _heredoc_bodies(text: str, documents: list[re.Match[str]]) -> str:
+def _find_heredoc_bodies(text: str, documents: list[re.Match[str]]) -> str:
     """Return the part at the start of a text that consists of these here-documents."""
     lines = iter(_LINE.findall(text))
-    taken = ""
+    bodies = ""
     for document in documents:
         end = re.sub(r"[\\'\"]", "", document["end"])
         for line in lines:
-            taken += line
+            bodies += line
             if end == (line.lstrip("\t") if document["dash"] else line).removesuffix("\n"):
                 break
-    return taken
+    return bodies
 
 
 Effort = Literal["off", "none", "minimal", "low", "medium", "high", "xhigh", "max"]
@@ -145,7 +145,7 @@ ChosenWire = Literal["auto", "chat", "anthropic", "responses"]
 """The protocol: chat completions, Anthropic messages or Responses; `auto` chooses by the address."""
 MIN_WINDOW_TOKENS = 1_000
 """Least context window in tokens; a smaller one is too small for a conversation."""
-_ENDING = re.compile(r"\[([^][]*\])\Z")
+_LITERAL_BRACKETS = re.compile(r"\[([^][]*\])\Z")
 
 
 class PriceTable(BaseModel):
@@ -182,12 +182,12 @@ OWN_FIELDS = frozenset(
 """Fields of a request that signoff sets on some wire: the conversation, the tools and streaming."""
 
 
-def _addable(fields: dict[str, Any]) -> dict[str, Any]:
+def _check_request_fields(fields: dict[str, Any]) -> dict[str, Any]:
     """Return the fields; raise ValueError if they can't be added to a request."""
-    if own := sorted(fields.keys() & OWN_FIELDS):
-        raise ValueError(f"{own[0]} is signoff's own field of a request; take it out")
-    if also := sorted(fields.keys() & {"model", "reasoning_effort"}):
-        raise ValueError(f"{also[0]} is a setting of its own; write it above the tables")
+    if reserved := sorted(fields.keys() & OWN_FIELDS):
+        raise ValueError(f"{reserved[0]} is signoff's own field of a request; take it out")
+    if separate_settings := sorted(fields.keys() & {"model", "reasoning_effort"}):
+        raise ValueError(f"{separate_settings[0]} is a setting of its own; write it above the tables")
     try:
         json.dumps(fields, allow_nan=False)
     except (TypeError, ValueError) as error:
@@ -195,7 +195,7 @@ def _addable(fields: dict[str, Any]) -> dict[str, Any]:
     return fields
 
 
-RequestFields = Annotated[dict[str, Any], AfterValidator(_addable)]
+RequestFields = Annotated[dict[str, Any], AfterValidator(_check_request_fields)]
 """The `[request]` table."""
 
 
@@ -234,10 +234,12 @@ def matching_patterns(model: str, patterns: Iterable[str]) -> list[str]:
 
     Patterns are those of `fnmatch`, except that brackets at the end are literal, as in names of models (`[1m]`).
     """
-    found = [
-        pattern for pattern in patterns if pattern == model or fnmatchcase(model, _ENDING.sub(r"[[]\1", pattern))
+    matches = [
+        pattern
+        for pattern in patterns
+        if pattern == model or fnmatchcase(model, _LITERAL_BRACKETS.sub(r"[[]\1", pattern))
     ]
-    return sorted(found, key=lambda pattern: (pattern != model, -_literal_length(pattern)))
+    return sorted(matches, key=lambda pattern: (pattern != model, -_literal_length(pattern)))
 
 
 def is_pattern(name: str) -> bool:
@@ -247,22 +249,22 @@ def is_pattern(name: str) -> bool:
 
 def merge_model_tables(model: str, tables: Mapping[str, ModelTable]) -> ModelTable:
     """Return the settings of a model, merged from all matching tables; a more specific table wins."""
-    said: dict[str, Any] = {}
+    merged: dict[str, Any] = {}
     for pattern in reversed(matching_patterns(model, tables)):
         for key in tables[pattern].model_fields_set:
             value = getattr(tables[pattern], key)
             if value is not None:
-                said[key] = merge_tables(said.get(key, {}), value) if isinstance(value, Mapping) else value
-    return ModelTable.model_construct(**said)
+                merged[key] = merge_tables(merged.get(key, {}), value) if isinstance(value, Mapping) else value
+    return ModelTable.model_construct(**merged)
 
 
 def merge_tables(fields: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields merged with `more`: tables of the same name are merged, other values replaced."""
     result = dict(fields)
     for name, value in more.items():
-        before = result.get(name)
-        if isinstance(before, Mapping) and isinstance(value, Mapping):
-            value = merge_tables(before, value)
+        former = result.get(name)
+        if isinstance(former, Mapping) and isinstance(value, Mapping):
+            value = merge_tables(former, value)
         result[name] = value
     return result
 

@@ -253,12 +253,12 @@ class Settings(BaseModel):
     @property
     def with_model_tables(self) -> "Settings":
         """Return the settings with the tables of the current model applied."""
-        own = merge_model_tables(self.model, self.models)
-        changes = {key: getattr(own, key) for key in own.model_fields_set}
+        model_table = merge_model_tables(self.model, self.models)
+        changes = {key: getattr(model_table, key) for key in model_table.model_fields_set}
         for key in ("request", "profile"):
             changes[key] = merge_tables(getattr(self, key), changes.get(key, {}))
-        if own.price is not None:
-            changes["price"] = {**self.price, self.model: own.price}
+        if model_table.price is not None:
+            changes["price"] = {**self.price, self.model: model_table.price}
         return self.model_copy(update=changes)
 
     def with_effort(self, effort: str) -> "Settings":
@@ -285,7 +285,7 @@ class Configuration:
 def read_configuration(path: Path) -> dict[str, Any]:
     """Read a configuration file; return {} if there is none. Raises ConfigError."""
     try:
-        content = _content(path)
+        content = _read_regular_file(path)
     except FileNotFoundError:
         return {}
     except OSError as error:
@@ -293,7 +293,7 @@ def read_configuration(path: Path) -> dict[str, Any]:
     return parse_configuration(content, str(path))
 
 
-def _content(path: Path) -> bytes:
+def _read_regular_file(path: Path) -> bytes:
     """Return the bytes of a regular file. Raises OSError."""
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "it is no regular file", str(path))
@@ -331,41 +331,41 @@ def load_configuration(
         ConfigError: a file is not TOML, or a value is invalid.
     """
     user = read_configuration(user_file)
-    _check(user, str(user_file))
-    wished = parse_configuration(project, WORKSPACE_FILE)
-    _check(wished, WORKSPACE_FILE)
-    ignored = tuple(sorted(wished.keys() & NEVER_FROM_WORKSPACE))
-    allowed = {key: value for key, value in wished.items() if key not in NEVER_FROM_WORKSPACE}
+    _check_values(user, str(user_file))
+    workspace = parse_configuration(project, WORKSPACE_FILE)
+    _check_values(workspace, WORKSPACE_FILE)
+    ignored = tuple(sorted(workspace.keys() & NEVER_FROM_WORKSPACE))
+    allowed = {key: value for key, value in workspace.items() if key not in NEVER_FROM_WORKSPACE}
     if user.get("ignored") == "hold" and allowed.pop("ignored", "hold") != "hold":
         ignored = tuple(sorted((*ignored, "ignored")))
     untrusted: tuple[str, ...] = ()
     if not trusted:
-        held = {key for key in allowed if key not in UNTRUSTED_KEYS}
+        untrusted_keys = {key for key in allowed if key not in UNTRUSTED_KEYS}
         if allowed.get("gate", "every-edit") != "every-edit":
-            held.add("gate")
-        untrusted = tuple(sorted(held))
-        allowed = {key: value for key, value in allowed.items() if key not in held}
-    theirs = allowed.get("mcp", {}).keys() - user.get("mcp", {}).keys()
+            untrusted_keys.add("gate")
+        untrusted = tuple(sorted(untrusted_keys))
+        allowed = {key: value for key, value in allowed.items() if key not in untrusted_keys}
+    workspace_servers = allowed.get("mcp", {}).keys() - user.get("mcp", {}).keys()
     if "mcp" in user and "mcp" in allowed:
         # Replace whole tables: the user's settings for a server, such as secrets, must not reach another server.
         allowed["mcp"] = {**allowed["mcp"], **user["mcp"]}
     if "models" in user and "models" in allowed:
         allowed["models"] = merge_tables(user["models"], allowed["models"])
-    for key, usual in (("command_memory", None), ("command_processes", 2_000)):
+    for key, default_limit in (("command_memory", None), ("command_processes", 2_000)):
         # A workspace can lower these limits, but not raise them.
-        own = user.get(key, usual)
-        allowed |= {key: min(allowed[key], own)} if key in allowed and own is not None else {}
-    variables = {key: _text(environment, name) for name, key in ENVIRONMENT.items() if environment.get(name)}
-    given = {key: value for key, value in flags.items() if value is not None}
+        user_limit = user.get(key, default_limit)
+        allowed |= {key: min(allowed[key], user_limit)} if key in allowed and user_limit is not None else {}
+    variables = {key: _read_variable(environment, name) for name, key in ENVIRONMENT.items() if environment.get(name)}
+    given_flags = {key: value for key, value in flags.items() if value is not None}
     # Hooks of a workspace are added to those of the user.
     allowed |= {"hook": [*user.get("hook", ()), *allowed["hook"]]} if "hook" in allowed else {}
     try:
-        settings = Settings.model_validate({**user, **allowed, **variables, **given})
+        settings = Settings.model_validate({**user, **allowed, **variables, **given_flags})
     except ValidationError as error:
-        raise ConfigError(_explain(error, "The command line or the environment")) from error
-    if "reasoning_effort" in given:
+        raise ConfigError(_describe_error(error, "The command line or the environment")) from error
+    if "reasoning_effort" in given_flags:
         settings = settings.with_effort(settings.reasoning_effort)
-    return Configuration(settings, untrusted, ignored, frozenset(allowed), frozenset(theirs))
+    return Configuration(settings, untrusted, ignored, frozenset(allowed), frozenset(workspace_servers))
 
 
 def setting_origin(
@@ -404,7 +404,7 @@ def validate_setting(key: str, value: Any) -> Any:
     try:
         return getattr(Settings.model_validate({key: value}), key)
     except ValidationError as error:
-        raise ConfigError(_explain(error, "Not saved")) from error
+        raise ConfigError(_describe_error(error, "Not saved")) from error
 
 
 def save_settings(user_file: Path, changes: Mapping[tuple[str, ...], Any]) -> None:
@@ -421,15 +421,15 @@ def save_settings(user_file: Path, changes: Mapping[tuple[str, ...], Any]) -> No
 
     try:
         document = tomlkit.parse(user_file.read_text(encoding="utf-8")) if user_file.exists() else tomlkit.document()
-        wanted = document.unwrap()
+        new_values = document.unwrap()
         for path, value in changes.items():
-            set_nested_value(wanted, path, value)
-            set_nested_value(document, path, _inline(value) if isinstance(value, Mapping) else value)
+            set_nested_value(new_values, path, value)
+            set_nested_value(document, path, _to_inline_table(value) if isinstance(value, Mapping) else value)
         content = tomlkit.dumps(document).encode()
-        if parse_configuration(content, str(user_file)) != wanted:
+        if parse_configuration(content, str(user_file)) != new_values:
             raise ConfigError(f"{user_file} has its tables in an order that signoff cannot keep; change it there.")
-        _check(wanted, str(user_file))
-        _replace(user_file, content)
+        _check_values(new_values, str(user_file))
+        _replace_file(user_file, content)
     except (OSError, RuntimeError, UnicodeDecodeError, TOMLKitError) as error:
         # Path.resolve raises RuntimeError for a loop of links.
         raise ConfigError(f"{user_file} cannot be written: {error}.") from error
@@ -448,7 +448,7 @@ def set_nested_value(table: MutableMapping[str, Any], path: Sequence[str], value
             table.pop(key)
 
 
-def _inline(table: Mapping[str, Any]) -> Any:
+def _to_inline_table(table: Mapping[str, Any]) -> Any:
     import tomlkit
 
     inline = tomlkit.inline_table()
@@ -456,7 +456,7 @@ def _inline(table: Mapping[str, Any]) -> Any:
     return inline
 
 
-def _replace(path: Path, content: bytes) -> None:
+def _replace_file(path: Path, content: bytes) -> None:
     """Replace a file, or the target of a link, atomically."""
     import tempfile
 
@@ -478,14 +478,14 @@ def _replace(path: Path, content: bytes) -> None:
         raise
 
 
-def _check(values: Mapping[str, Any], name: str) -> None:
+def _check_values(values: Mapping[str, Any], name: str) -> None:
     try:
         Settings.model_validate(values)
     except ValidationError as error:
-        raise ConfigError(_explain(error, name)) from error
+        raise ConfigError(_describe_error(error, name)) from error
 
 
-def _text(environment: Mapping[str, str], name: str) -> str:
+def _read_variable(environment: Mapping[str, str], name: str) -> str:
     try:
         environment[name].encode()
     except UnicodeEncodeError as error:
@@ -493,11 +493,11 @@ def _text(environment: Mapping[str, str], name: str) -> str:
     return environment[name]
 
 
-def _explain(error: ValidationError, where: str) -> str:
-    first = error.errors(include_input=False, include_url=False)[0]
-    key = ".".join(str(part) for part in first["loc"])
-    if first["type"] == "extra_forbidden":
+def _describe_error(error: ValidationError, where: str) -> str:
+    first_error = error.errors(include_input=False, include_url=False)[0]
+    key = ".".join(str(part) for part in first_error["loc"])
+    if first_error["type"] == "extra_forbidden":
         return f"{where}: there is no setting {key!r}; docs/configuration.md lists them all."
     key = key.removesuffix(".[key]")
-    said = _ERROR_TEXTS.get(first["type"]) or first["msg"].removeprefix("Value error, ")
-    return f"{where}: {key}: {said[0].lower()}{said[1:]}."
+    message = _ERROR_TEXTS.get(first_error["type"]) or first_error["msg"].removeprefix("Value error, ")
+    return f"{where}: {key}: {message[0].lower()}{message[1:]}."

@@ -411,13 +411,13 @@ APP_ACTIONS: tuple[Action, ...] = (
 )
 
 
-_LINE = re.compile(r"/([^\W\d_][\w:-]*)(?:\s+(.*))?$", re.DOTALL)
+_SLASH_COMMAND = re.compile(r"/([^\W\d_][\w:-]*)(?:\s+(.*))?$", re.DOTALL)
 
 
 def parse_slash_command(text: str) -> tuple[str, str] | None:
     """Return the name, in lower case, and the argument of a slash command; None for any other text."""
-    found = _LINE.match(text)
-    return None if found is None else (found[1].lower(), (found[2] or "").strip())
+    match = _SLASH_COMMAND.match(text)
+    return None if match is None else (match[1].lower(), (match[2] or "").strip())
 
 
 __all__ = ["ACTIONS", "Action", "Scope", "actions_in_scope", "make_bindings"]
