@@ -17,25 +17,25 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from types import ModuleType
 from typing import Any, TypeVar
 
-_PATIENCE = 0.01
+_MAX_WAIT_SECONDS = 0.01
 """Longest wait of a piece in seconds, so that work continues even if the loop is never idle."""
-_IMPORT_PATIENCE = 0.002
+_MAX_IMPORT_WAIT_SECONDS = 0.002
 """Longest wait before a module; shorter, since there are hundreds and the loop may need one of them."""
 
 _Piece = TypeVar("_Piece")
 
-_free = threading.Event()
-_free.set()
+_loop_is_idle = threading.Event()
+_loop_is_idle.set()
 
 
 def yield_to_event_loop() -> None:
     """Wait while the event loop is busy; for threads, between pieces of work of a millisecond or less."""
-    _wait_for_loop(_PATIENCE)
+    _wait_for_loop(_MAX_WAIT_SECONDS)
 
 
-def _wait_for_loop(patience: float) -> None:
-    if not _free.is_set() and threading.current_thread() is not threading.main_thread():
-        _free.wait(patience)
+def _wait_for_loop(max_seconds: float) -> None:
+    if not _loop_is_idle.is_set() and threading.current_thread() is not threading.main_thread():
+        _loop_is_idle.wait(max_seconds)
 
 
 def iterate_cooperatively(pieces: Iterable[_Piece]) -> Iterator[_Piece]:
@@ -45,12 +45,12 @@ def iterate_cooperatively(pieces: Iterable[_Piece]) -> Iterator[_Piece]:
         yield piece
 
 
-class _GivesWay:
+class _ImportDelay:
     """A meta path finder that finds no module, but delays the imports on threads."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> None:
         """Wait while the loop is busy."""
-        _wait_for_loop(_IMPORT_PATIENCE)
+        _wait_for_loop(_MAX_IMPORT_WAIT_SECONDS)
 
 
 def make_imports_cooperative() -> None:
@@ -58,7 +58,7 @@ def make_imports_cooperative() -> None:
 
     The loop must not import modules that a thread may be importing: it would wait for the thread.
     """
-    sys.meta_path.insert(0, _GivesWay())
+    sys.meta_path.insert(0, _ImportDelay())
 
 
 class IdleTrackingSelector(selectors.DefaultSelector):
@@ -66,22 +66,22 @@ class IdleTrackingSelector(selectors.DefaultSelector):
 
     def __init__(self) -> None:
         super().__init__()
-        _free.clear()
+        _loop_is_idle.clear()
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         """Mark the loop as idle while it waits for events."""
         if timeout is not None and timeout <= 0:
             return super().select(timeout)
-        _free.set()
+        _loop_is_idle.set()
         try:
             return super().select(timeout)
         finally:
-            _free.clear()
+            _loop_is_idle.clear()
 
     def close(self) -> None:
         """Close the selector; threads no longer wait."""
         super().close()
-        _free.set()
+        _loop_is_idle.set()
 
 
 T = TypeVar("T")
@@ -124,16 +124,16 @@ class Interrupter:
             work.close()
             raise Interrupted
         task = asyncio.ensure_future(work)
-        ends: set[asyncio.Future[Any]] = {asyncio.ensure_future(self._stopped.wait())}
+        interrupting_tasks: set[asyncio.Future[Any]] = {asyncio.ensure_future(self._stopped.wait())}
         if until is not None:
-            ends.add(asyncio.ensure_future(until()))
+            interrupting_tasks.add(asyncio.ensure_future(until()))
         try:
-            await asyncio.wait({task, *ends}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({task, *interrupting_tasks}, return_when=asyncio.FIRST_COMPLETED)
             if not task.done():
                 raise Interrupted
             return task.result()
         finally:
-            for end in ends:
+            for end in interrupting_tasks:
                 end.cancel()
             if not task.done():
                 # The user has stopped the turn, or this task is cancelled because the program exits.

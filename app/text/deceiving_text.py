@@ -18,7 +18,7 @@ from functools import lru_cache
 
 from app.text.safe_text import BIDI, CONTROL, IS_BLANK, SHOWN, SURROGATE, escape_unsafe, is_harmless, is_plain
 
-_RIGHT_TO_LEFT = "\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff"
+_RTL_RANGES = "\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff"
 _IS_CONTROL = re.compile(f"[{CONTROL}{SURROGATE}]")
 _IS_BIDI = re.compile(f"[{BIDI}]")
 
@@ -50,16 +50,16 @@ class DeceptiveText:
     def __str__(self) -> str:
         """Return one line on the findings; the words in it are escaped."""
         parts = [
-            _counted(self.control, "control character"),
-            _counted(self.bidi, "bidirectional control"),
-            _counted(self.invisible, "invisible character"),
-            _counted(self.blank, "unusual blank"),
-            f"right-to-left letters among signs of code on {_counted(self.reordered, 'line')}"
+            _format_number_of(self.control, "control character"),
+            _format_number_of(self.bidi, "bidirectional control"),
+            _format_number_of(self.invisible, "invisible character"),
+            _format_number_of(self.blank, "unusual blank"),
+            f"right-to-left letters among signs of code on {_format_number_of(self.reordered, 'line')}"
             if self.reordered
             else "",
         ]
         if self.lookalikes:
-            words = ", ".join(_with_reading(word) for word in self.lookalikes[:3])
+            words = ", ".join(_describe_lookalike(word) for word in self.lookalikes[:3])
             more = f" and {len(self.lookalikes) - 3} more" if len(self.lookalikes) > 3 else ""
             parts.append(f"look-alike letters in {words}{more}")
         return ", ".join(part for part in parts if part)
@@ -69,8 +69,8 @@ class DeceptiveText:
         """Return a remark for each finding that is ordinary in natural languages."""
         lines, spaces = self.right_to_left, self.spaces
         mentions = (
-            f"Right-to-left text on {_counted(lines, 'line')}." if lines else "",
-            f"{_counted(spaces, 'typographic space')}." if spaces else "",
+            f"Right-to-left text on {_format_number_of(lines, 'line')}." if lines else "",
+            f"{_format_number_of(spaces, 'typographic space')}." if spaces else "",
         )
         return tuple(mention for mention in mentions if mention)
 
@@ -93,10 +93,10 @@ def find_deceptive_characters(text: str) -> DeceptiveText:
     control = bidi = invisible = blank = spaces = 0
     for match in SHOWN.finditer(text):
         character = match[0]
-        belongs = is_harmless(match, "\t\n")
+        is_ordinary = is_harmless(match, "\t\n")
         if IS_BLANK.match(character):
-            blank, spaces = blank + (not belongs), spaces + belongs
-        elif belongs or (character == "\r" and text[match.end() : match.end() + 1] in ("\n", "")):
+            blank, spaces = blank + (not is_ordinary), spaces + is_ordinary
+        elif is_ordinary or (character == "\r" and text[match.end() : match.end() + 1] in ("\n", "")):
             continue
         elif _IS_BIDI.match(character):
             bidi += 1
@@ -105,33 +105,33 @@ def find_deceptive_characters(text: str) -> DeceptiveText:
         else:
             invisible += 1
     words = tuple(dict.fromkeys(text[start:end] for start, end in find_lookalikes(text)))
-    reordered, other = _right_to_left(text)
+    reordered, other = _count_rtl_lines(text)
     return DeceptiveText(control, bidi, invisible, words, blank, reordered, other, spaces)
 
 
 def merge_deceptive_texts(parts: Iterable[DeceptiveText]) -> DeceptiveText:
     """Merge the findings of several texts."""
-    found = list(parts)
+    findings = list(parts)
     return DeceptiveText(
-        sum(part.control for part in found),
-        sum(part.bidi for part in found),
-        sum(part.invisible for part in found),
-        tuple(dict.fromkeys(word for part in found for word in part.lookalikes)),
-        sum(part.blank for part in found),
-        sum(part.reordered for part in found),
-        sum(part.right_to_left for part in found),
-        sum(part.spaces for part in found),
+        sum(part.control for part in findings),
+        sum(part.bidi for part in findings),
+        sum(part.invisible for part in findings),
+        tuple(dict.fromkeys(word for part in findings for word in part.lookalikes)),
+        sum(part.blank for part in findings),
+        sum(part.reordered for part in findings),
+        sum(part.right_to_left for part in findings),
+        sum(part.spaces for part in findings),
     )
 
 
-_RTL = re.compile(f"[{_RIGHT_TO_LEFT}]")
+_RTL_LETTER = re.compile(f"[{_RTL_RANGES}]")
 _COMMENT_SIGN = re.compile(r"\s*[*%;]")
 """A sign that starts a comment if it is the first on its line."""
-_CODE = tuple(map(re.compile, (r"[=+<>{}&|*/\\^@$;]", r"[\"'`][^\"'`]*[\"'`]", r"[\"'`]\s*[:,)\]}]\s*\d")))
+_CODE_SIGNS = tuple(map(re.compile, (r"[=+<>{}&|*/\\^@$;]", r"[\"'`][^\"'`]*[\"'`]", r"[\"'`]\s*[:,)\]}]\s*\d")))
 """Signs that change the meaning if right-to-left letters around them, or a letter and a number, are reordered."""
 
 
-def _right_to_left(text: str) -> tuple[int, int]:
+def _count_rtl_lines(text: str) -> tuple[int, int]:
     """Return the number of lines on which right-to-left letters reorder code, and of the other lines with such
     letters.
 
@@ -139,36 +139,36 @@ def _right_to_left(text: str) -> tuple[int, int]:
     """
     deceiving = harmless = 0
     for line in text.split("\n"):
-        first = _RTL.search(line)
+        first = _RTL_LETTER.search(line)
         if first is None:
             continue
-        if _is_turned_around(line, first.start()):
+        if _is_reordered(line, first.start()):
             deceiving += 1
         else:
             harmless += 1
     return deceiving, harmless
 
 
-def _is_turned_around(line: str, first: int) -> bool:
+def _is_reordered(line: str, first: int) -> bool:
     comment = _comment_start(line)
-    if 0 <= comment < first and not _in_quotes(line[:comment]):
+    if 0 <= comment < first and not _ends_in_quotes(line[:comment]):
         return False
-    since: int | None = None
-    signs = [pattern.search(line, first) for pattern in _CODE]
-    for at in range(first, len(line)):
-        direction = unicodedata.bidirectional(line[at])
+    rtl_end: int | None = None
+    signs = [pattern.search(line, first) for pattern in _CODE_SIGNS]
+    for index in range(first, len(line)):
+        direction = unicodedata.bidirectional(line[index])
         if direction in ("R", "AL", "EN", "AN"):
-            if since is not None and any(sign is not None and sign.end() <= at for sign in signs):
+            if rtl_end is not None and any(sign is not None and sign.end() <= index for sign in signs):
                 return True
             if direction in ("R", "AL"):
-                since = at + 1
+                rtl_end = index + 1
                 # Search again only behind the letter, so that a long line is scanned once.
                 signs = [
-                    pattern.search(line, since) if sign and sign.start() < since else sign
-                    for pattern, sign in zip(_CODE, signs, strict=True)
+                    pattern.search(line, rtl_end) if sign and sign.start() < rtl_end else sign
+                    for pattern, sign in zip(_CODE_SIGNS, signs, strict=True)
                 ]
         elif direction == "L":
-            since = None
+            rtl_end = None
     return False
 
 
@@ -183,21 +183,21 @@ def _comment_start(line: str) -> int:
     return min((at for at in starts if at >= 0), default=-1)
 
 
-def _in_quotes(code: str) -> bool:
+def _ends_in_quotes(code: str) -> bool:
     return bool(code.count('"') % 2 or code.count("'") % 2)
 
 
-def _with_reading(word: str) -> str:
+def _describe_lookalike(word: str) -> str:
     """Return a lookalike word with its ASCII reading."""
     reading = ascii_reading(word)
     return f"{escape_unsafe(word, keep='')} (not {reading})" if reading != word else escape_unsafe(word, keep="")
 
 
-def _counted(count: int, noun: str) -> str:
+def _format_number_of(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}" if count else ""
 
 
-_READINGS = {
+_READINGS_BY_SCRIPT = {
     "CYRILLIC": (
         ("аԁеԍһіјӏорԛгсѕтухѡԝѵү", "adeghijlopqrcstyxwwvy"),
         ("АВСЕԌНІЈКМОРԚЅТУХҮԜӀ", "ABCEGHIJKMOPQSTYXYWI"),
@@ -214,17 +214,17 @@ _READINGS = {
 }
 """By script: letters, and the ASCII letters that they look like."""
 
-_READ_AS = {
+_LETTER_READINGS = {
     letter: reading
-    for pairs in _READINGS.values()
+    for pairs in _READINGS_BY_SCRIPT.values()
     for letters, readings in pairs
     for letter, reading in zip(letters, readings, strict=True)
 }
 
-_EXACT = frozenset("оасерухіјѕԁһӏԛԝүАВЕКМНОРСТХІЈЅοѵνϲϳΑΒΕΖΗΙΚΜΝΟΡΤΥΧϹͿօսհԼՍՏՕ")
+_EXACT_LOOKALIKES = frozenset("оасерухіјѕԁһӏԛԝүАВЕКМНОРСТХІЈЅοѵνϲϳΑΒΕΖΗΙΚΜΝΟΡΤΥΧϹͿօսհԼՍՏՕ")
 """Letters that look exactly like Latin ones, so that even a single one deceives; a single α or χ is mathematics."""
 
-_SIGNS = {
+_SIGN_READINGS = {
     "\u037e": ";",
     "\u01c3": "!",
     "\u2024": ".",
@@ -243,17 +243,17 @@ _SIGNS = {
 """Signs that look like ASCII ones and are rarely used otherwise in code."""
 
 _WORD = re.compile(r"[^\W_]+")
-_SIGN = re.compile(f"[{''.join(map(re.escape, _SIGNS))}\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff64]")
+_SIGN = re.compile(f"[{''.join(map(re.escape, _SIGN_READINGS))}\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff64]")
 _BETWEEN_WORDS = re.compile(r"[ ,.:!?…«»„“”–—-]+")
 """Characters between the words of a sentence."""
 
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
-_NEAR = 100
+_MAX_NEIGHBOUR_DISTANCE = 100
 """Characters on each side of a sign that are searched for its neighbour."""
-_ENOUGH = 2
-_NEIGHBOURS = 6
+_MIN_EVIDENCE = 2
+_MAX_NEIGHBOUR_WORDS = 6
 
-_FOLDS = ("", "<wide>", "<font>", "<compat>")
+_INVISIBLE_FOLDS = ("", "<wide>", "<font>", "<compat>")
 """Kinds of decomposition that readers cannot see, unlike a superscript."""
 
 
@@ -262,18 +262,18 @@ def find_lookalikes(text: str) -> Iterator[tuple[int, int]]:
     start = 0
     for line in text.split("\n"):
         if not line.isascii():
-            found = [*_deceiving_words(line), *_deceiving_signs(line)]
-            yield from ((start + begin, start + end) for begin, end in sorted(found))
+            spans = [*_find_lookalike_words(line), *_find_lookalike_signs(line)]
+            yield from ((start + begin, start + end) for begin, end in sorted(spans))
         start += len(line) + 1
 
 
 def ascii_reading(word: str) -> str:
     """Return the ASCII text that a lookalike is read as."""
-    letters = (_READ_AS.get(letter) or _SIGNS.get(letter, letter) for letter in word)
+    letters = (_LETTER_READINGS.get(letter) or _SIGN_READINGS.get(letter, letter) for letter in word)
     return unicodedata.normalize("NFKC", "".join(letters))
 
 
-def _deceiving_words(line: str) -> Iterator[tuple[int, int]]:
+def _find_lookalike_words(line: str) -> Iterator[tuple[int, int]]:
     words: list[re.Match[str]] = []
     end = 0
     for letter in _NOT_ASCII.finditer(line):
@@ -285,25 +285,27 @@ def _deceiving_words(line: str) -> Iterator[tuple[int, int]]:
         word = _WORD.match(line, at)
         assert word is not None, "a letter begins it"
         end = word.end()
-        if _mixes(word[0]) or _folds(word[0]):
+        if _mixes_scripts(word[0]) or _has_folding_letter(word[0]):
             yield word.span()
         elif _reads_as_latin(word[0]):
             words = words or list(_WORD.finditer(line))
-            if not _in_a_sentence(line, words, word):
+            if not _is_in_sentence(line, words, word):
                 yield word.span()
 
 
-def _mixes(word: str) -> bool:
+def _mixes_scripts(word: str) -> bool:
     """Return whether a word mixes ASCII letters with a lookalike, Cyrillic, Cherokee or Lisu letter."""
     if not any("a" <= letter <= "z" or "A" <= letter <= "Z" for letter in word):
         return False
     for letter in word:
-        if letter in _READ_AS or (not letter.isascii() and _script(letter) in ("CYRILLIC", "CHEROKEE", "LISU")):
+        if letter in _LETTER_READINGS or (
+            not letter.isascii() and _script(letter) in ("CYRILLIC", "CHEROKEE", "LISU")
+        ):
             return True
     return False
 
 
-def _folds(word: str) -> bool:
+def _has_folding_letter(word: str) -> bool:
     """Return whether normalization of names turns a letter into ASCII; never in Japanese text."""
     if any(_is_wide(letter) for letter in word):
         return False
@@ -313,45 +315,45 @@ def _folds(word: str) -> bool:
 def _reads_as_latin(word: str) -> bool:
     """Return whether the whole word is in one other script and has a Latin reading."""
     letters = [letter for letter in word if not letter.isdecimal()]
-    if any(letter not in _READ_AS for letter in letters):
+    if any(letter not in _LETTER_READINGS for letter in letters):
         return False
     if len(letters) == 1:
-        return letters[0] in _EXACT
+        return letters[0] in _EXACT_LOOKALIKES
     return len({_script(letter) for letter in letters}) == 1
 
 
-def _in_a_sentence(line: str, words: Sequence[re.Match[str]], word: re.Match[str]) -> bool:
+def _is_in_sentence(line: str, words: Sequence[re.Match[str]], word: re.Match[str]) -> bool:
     """Return whether nearby words show that the text is really in this script: they have letters without reading."""
-    at = bisect_left(words, word.start(), key=re.Match.start)
+    word_index = bisect_left(words, word.start(), key=re.Match.start)
     script, evidence = _script(word[0][0]), 0
     for step in (-1, 1):
-        weight, here = 2, at
-        for _ in range(_NEIGHBOURS):
-            there = here + step
-            if not 0 <= there < len(words):
+        weight, index = 2, word_index
+        for _ in range(_MAX_NEIGHBOUR_WORDS):
+            neighbour = index + step
+            if not 0 <= neighbour < len(words):
                 break
-            left, right = sorted((here, there))
+            left, right = sorted((index, neighbour))
             gap = line[words[left].end() : words[right].start()]
             if not _BETWEEN_WORDS.fullmatch(gap):
                 break
             if gap.strip(" "):
                 weight = 1
-            letters = [letter for letter in words[there][0] if letter.isalpha()]
+            letters = [letter for letter in words[neighbour][0] if letter.isalpha()]
             if any(_script(letter) != script for letter in letters):
                 break
-            if any(letter not in _READ_AS for letter in letters):
+            if any(letter not in _LETTER_READINGS for letter in letters):
                 evidence += weight
-            here = there
-    return evidence >= _ENOUGH
+            index = neighbour
+    return evidence >= _MIN_EVIDENCE
 
 
-def _deceiving_signs(line: str) -> Iterator[tuple[int, int]]:
+def _find_lookalike_signs(line: str) -> Iterator[tuple[int, int]]:
     for match in _SIGN.finditer(line):
-        if match[0] not in _SIGNS or match[0] == "\uff65":
+        if match[0] not in _SIGN_READINGS or match[0] == "\uff65":
             # Full-width punctuation is ordinary beside Chinese and Japanese text.
             before, after = (
-                line[max(0, match.start() - _NEAR) : match.start()],
-                line[match.end() : match.end() + _NEAR],
+                line[max(0, match.start() - _MAX_NEIGHBOUR_DISTANCE) : match.start()],
+                line[match.end() : match.end() + _MAX_NEIGHBOUR_DISTANCE],
             )
             around = before.rstrip()[-1:] + after.lstrip()[:1]
             if any(_is_wide(letter) for letter in around):
@@ -374,4 +376,4 @@ def _script(letter: str) -> str:
 def _folds_to_ascii(letter: str) -> bool:
     decomposition = unicodedata.decomposition(letter)
     kind = decomposition.split(" ")[0] if decomposition.startswith("<") else ""
-    return bool(decomposition) and kind in _FOLDS and unicodedata.normalize("NFKC", letter).isascii()
+    return bool(decomposition) and kind in _INVISIBLE_FOLDS and unicodedata.normalize("NFKC", letter).isascii()

@@ -4,7 +4,7 @@ import zlib
 from array import array
 from collections.abc import Iterable
 
-_TYPE = "I"
+_ARRAY_TYPE = "I"
 
 
 def hash_line(line: str) -> int:
@@ -14,9 +14,9 @@ def hash_line(line: str) -> int:
 
 def pack_line_hashes(lines: Iterable[str]) -> bytes:
     """Return the hashes of the lines that are not blank, packed in this machine's byte order."""
-    return array(_TYPE, sorted({hash_line(line) for line in lines if line.strip()})).tobytes()
+    return array(_ARRAY_TYPE, sorted({hash_line(line) for line in lines if line.strip()})).tobytes()
 
 
 def unpack_line_hashes(packed: bytes) -> frozenset[int]:
     """Return the hashes from `pack_line_hashes`."""
-    return frozenset(array(_TYPE, packed))
+    return frozenset(array(_ARRAY_TYPE, packed))

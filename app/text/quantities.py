@@ -8,12 +8,12 @@ def format_count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-_FORM = re.compile(r"(?:(?P<h>\d{1,4})h)?(?:(?P<m>\d{1,6})m)?(?:(?P<s>\d{1,7})s)?", re.ASCII)
+_DURATION = re.compile(r"(?:(?P<h>\d{1,4})h)?(?:(?P<m>\d{1,6})m)?(?:(?P<s>\d{1,7})s)?", re.ASCII)
 
 
 def parse_duration(text: str) -> float:
     """Return the duration in seconds. Raises ValueError for zero or another format."""
-    match = _FORM.fullmatch(text.strip())
+    match = _DURATION.fullmatch(text.strip())
     hours, minutes, seconds = (int(count or 0) for count in match.groups()) if match else (0, 0, 0)
     if not (total := 3600 * hours + 60 * minutes + seconds):
         raise ValueError('a time is written as "90s", "10m" or "1h30m"')
@@ -22,6 +22,6 @@ def parse_duration(text: str) -> float:
 
 def format_duration(seconds: float) -> str:
     """Return the duration in whole seconds; at least `1s` if it is positive."""
-    left = max(round(seconds), int(seconds > 0))
-    parts = ((left // 3600, "h"), (left // 60 % 60, "m"), (left % 60, "s"))
+    total_seconds = max(round(seconds), int(seconds > 0))
+    parts = ((total_seconds // 3600, "h"), (total_seconds // 60 % 60, "m"), (total_seconds % 60, "s"))
     return "".join(f"{count}{unit}" for count, unit in parts if count) or "0s"

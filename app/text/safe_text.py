@@ -14,20 +14,20 @@ import unicodedata
 
 CONTROL = "\x00-\x1f\x7f-\x9f\u2028\u2029"
 BIDI = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
-_INVISIBLE = (
+_INVISIBLE_RANGES = (
     "\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200d\u2060-\u2065\u206a-\u206f\u3164\ufe00-\ufe0f"
     "\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
 SURROGATE = "\ud800-\udfff"
-_BLANK = "\u2800\U0001d159\U00016fe4"
-_SPACES = "\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000"
+_BLANK_RANGES = "\u2800\U0001d159\U00016fe4"
+_SPACE_RANGES = "\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000"
 
-_UNSAFE = re.compile(f"[{CONTROL}{BIDI}{_INVISIBLE}{SURROGATE}]")
+_UNSAFE = re.compile(f"[{CONTROL}{BIDI}{_INVISIBLE_RANGES}{SURROGATE}]")
 _UNSAFE_ASCII = re.compile(r"[\x00-\x1f\x7f]")
 _UNSAFE_BUT_LINES = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
-SHOWN = re.compile(f"[{CONTROL}{BIDI}{_INVISIBLE}{SURROGATE}{_BLANK}{_SPACES}]")
+SHOWN = re.compile(f"[{CONTROL}{BIDI}{_INVISIBLE_RANGES}{SURROGATE}{_BLANK_RANGES}{_SPACE_RANGES}]")
 """Characters that `escape_unsafe` shows as glyphs: unsafe for a terminal, or blanks that only mislead a reader."""
-IS_BLANK = re.compile(f"[{_BLANK}{_SPACES}]")
+IS_BLANK = re.compile(f"[{_BLANK_RANGES}{_SPACE_RANGES}]")
 
 _JOINERS = "\u200c\u200d"
 _EMOJI_STYLES = "\ufe0e\ufe0f"
@@ -71,7 +71,7 @@ def escape_unsafe(text: str, *, keep: str = "\t\n") -> str:
     """
     if (text.isascii() and is_plain(text, keep=keep)) or SHOWN.search(text) is None:
         return text
-    return SHOWN.sub(lambda match: match[0] if is_harmless(match, keep) else _glyph(match[0]), text)
+    return SHOWN.sub(lambda match: match[0] if is_harmless(match, keep) else _glyph_for(match[0]), text)
 
 
 def strip_unsafe(text: str, *, keep: str = "\t\n") -> str:
@@ -116,7 +116,7 @@ def _is_typographic(match: re.Match[str]) -> bool:
     character, text = match[0], match.string
     before, after = text[max(0, match.start() - 1) : match.start()], text[match.end() : match.end() + 1]
     if character == "\u3000":
-        return any(unicodedata.east_asian_width(one) == "W" for one in before + after)
+        return any(unicodedata.east_asian_width(neighbour) == "W" for neighbour in before + after)
     if character not in "\u00a0\u2009\u202f" or not before or not after:
         return False
     if before in "«‹„“—–" or after in "»›!?:;%€$£°—–":
@@ -139,7 +139,7 @@ def _takes_joiners(character: str) -> bool:
     return 0x0620 <= ord(character) <= 0x1CFF and unicodedata.category(character)[0] in "LM"
 
 
-def _glyph(character: str) -> str:
+def _glyph_for(character: str) -> str:
     code = ord(character)
     if code < 0x20:
         return chr(0x2400 + code)

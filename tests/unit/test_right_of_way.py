@@ -38,7 +38,7 @@ def work(done: list[str], begun: threading.Event | None = None) -> threading.Thr
 
 
 def test_a_thread_waits_for_an_idle_loop(loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(concurrency, "_PATIENCE", LIMIT)
+    monkeypatch.setattr(concurrency, "_MAX_WAIT_SECONDS", LIMIT)
     done: list[str] = []
 
     async def paint() -> None:
@@ -70,7 +70,7 @@ def test_a_thread_has_its_turn_beside_a_loop_that_is_never_idle(loop: asyncio.Ab
 
 
 def test_no_thread_waits_for_an_ended_loop(loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(concurrency, "_PATIENCE", LIMIT)
+    monkeypatch.setattr(concurrency, "_MAX_WAIT_SECONDS", LIMIT)
     loop.run_until_complete(asyncio.sleep(0))
     loop.close()
     done: list[str] = []
@@ -79,7 +79,7 @@ def test_no_thread_waits_for_an_ended_loop(loop: asyncio.AbstractEventLoop, monk
 
 
 def test_the_loop_itself_waits_for_nobody(loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(concurrency, "_PATIENCE", float("inf"))
+    monkeypatch.setattr(concurrency, "_MAX_WAIT_SECONDS", float("inf"))
 
     async def count() -> list[int]:
         return list(iterate_cooperatively(range(3)))
@@ -90,7 +90,7 @@ def test_the_loop_itself_waits_for_nobody(loop: asyncio.AbstractEventLoop, monke
 def test_an_import_on_a_thread_waits_before_each_module(
     loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(concurrency, "_IMPORT_PATIENCE", LIMIT)
+    monkeypatch.setattr(concurrency, "_MAX_IMPORT_WAIT_SECONDS", LIMIT)
     monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "imported_on_a_thread.py").write_text("")
