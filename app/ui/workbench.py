@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from app.ui.chat_area import ChatArea
     from app.ui.review_side import ReviewSide
     from widgets.chat.chat_pane import ChatPane
-    from widgets.chat.composer import Composer
     from widgets.common.splitter import Splitter
     from widgets.review import review_messages
     from widgets.review.review import ReviewPane

@@ -22,9 +22,6 @@ from app.text.safe_text import escape_unsafe
 from app.ui.screens.dialog import DialogKey, ValuesDialog
 
 if TYPE_CHECKING:
-    from app.config.settings import Settings
-    from app.llm.capabilities.model_list import ListedModel
-    from app.runtime.open_workspace import OpenWorkspace
     from app.ui.context.preferences import Preferences
 
 

@@ -13,14 +13,13 @@ from textual import on, work
 from textual.widget import Widget
 
 from app.automation.check_results import CheckResult, CheckState, ProposalChecks
-from app.git.diff_program import DiffOutput
+from app.git.diff_program import HOW_TO_SET, DiffOutput, DiffSides, external_diff_command, run_external_diff
 from app.ui.context.app_context import AppContext
 from app.ui.screens.dialog import Dialog, DialogKey
 from widgets.common.text_view import TextLine, TextView, parse_coloured_text
 from widgets.diff.diff_search import SearchBar
 
 if TYPE_CHECKING:
-    from app.git.diff_program import DiffOutput
     from app.proposals.values.models import FileChange
     from app.runtime.open_workspace import OpenWorkspace
     from widgets.review.review import ReviewPane
@@ -235,7 +234,6 @@ class ExternalDiffController:
 
     async def show_file(self, proposal_id: str, path: str) -> None:
         """Show a file of a proposal in the diff program; keys lead to the proposal's other files."""
-        from app.git.diff_program import HOW_TO_SET
         from app.proposals.risk.edited_file import sort_in_path_order
 
         # Look up the proposal by id: the review may show another one by now.
@@ -254,8 +252,6 @@ class ExternalDiffController:
         await self._app_context.push_screen(ExternalDiffScreen(name, shown, shown.index(path), run))
 
     async def _find_program(self) -> str:
-        from app.git.diff_program import external_diff_command
-
         configured = self._runtime.settings.external_diff
         command = await asyncio.to_thread(external_diff_command, configured, os.environ)
         self._review.view.has_external_diff = bool(command)
@@ -263,7 +259,6 @@ class ExternalDiffController:
         return command
 
     async def _diff_file(self, command: str, changes: "dict[str, FileChange]", path: str, width: int) -> "DiffOutput":
-        from app.git.diff_program import DiffOutput, DiffSides, run_external_diff
         from app.proposals.files.overlay import ContentStore
 
         change, contents = changes[path], ContentStore(self._runtime.proposals)

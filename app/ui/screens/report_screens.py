@@ -370,8 +370,6 @@ class WireScreen(Dialog[None]):
 
     @work(exit_on_error=False, description="lay out the payload")
     async def _show_lines(self) -> None:
-        import asyncio
-
         lines = [*await asyncio.to_thread(request_body_lines, self._body), *ladder_move_lines(self._ladder_moves)]
         view = self.query_one(TextView)
         view.set_lines(lines)
