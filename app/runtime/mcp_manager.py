@@ -53,21 +53,22 @@ class McpManager(ToolSource):
             self.found.set()
 
     async def _read_and_update(self, settings: Settings) -> None:
-        known = await asyncio.to_thread(self._find_servers, settings)
+        known_servers = await asyncio.to_thread(self._find_servers, settings)
         if self._closed:
             return
-        self.configured = known
+        self.configured = known_servers
         trust_lines = [
-            f"{name} names MCP servers, which wait for your trust: /trust shows it." for name in known.untrusted
+            f"{name} names MCP servers, which wait for your trust: /trust shows it."
+            for name in known_servers.untrusted
         ]
-        for line in (*known.problems, *trust_lines):
+        for line in (*known_servers.problems, *trust_lines):
             if line not in self._reported_lines:
                 self._reported_lines.add(line)
                 self._notify(line)
-        if self.servers is None and known.definitions:
+        if self.servers is None and known_servers.definitions:
             self.servers = await asyncio.to_thread(self._make_servers)
         if self.servers is not None:
-            await self.servers.set_definitions(known.definitions)
+            await self.servers.set_definitions(known_servers.definitions)
 
     async def offered_tools(self, window: int | None) -> OfferedTools:
         """Return the tools of the servers, once the servers are known."""

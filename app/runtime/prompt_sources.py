@@ -43,21 +43,21 @@ def load_custom_commands(runtime: OpenWorkspace, built_in: Collection[str]) -> C
     return build_catalogue(_user_commands(runtime), workspace_commands, built_in, trusted=trusted)
 
 
-def take_new_untrusted_commands_notice(runtime: OpenWorkspace, known: CommandCatalogue) -> str:
+def take_new_untrusted_commands_notice(runtime: OpenWorkspace, catalogue: CommandCatalogue) -> str:
     """Return a line about commands that wait for the user's trust; empty if there are no new ones.
 
     Raises:
         StorageError: the store cannot be read or written.
     """
-    if not known.untrusted:
+    if not catalogue.untrusted:
         return ""
     content = find_workspace_commands(runtime.workspace).content
     if trust.is_trusted(content, runtime.sessions, _NOTIFIED_COMMANDS):
         return ""
     trust.store_trust(content, runtime.sessions, _NOTIFIED_COMMANDS)
-    names = ", ".join(f"/{name}" for name in known.untrusted[:3])
-    more = f" and {len(known.untrusted) - 3} more" if len(known.untrusted) > 3 else ""
-    return f"This workspace brings commands along: {names}{more}. /trust shows them and lets them in."
+    names = ", ".join(f"/{name}" for name in catalogue.untrusted[:3])
+    further = f" and {len(catalogue.untrusted) - 3} more" if len(catalogue.untrusted) > 3 else ""
+    return f"This workspace brings commands along: {names}{further}. /trust shows them and lets them in."
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +70,9 @@ class CommandMessage:
     """Line for the user about the command; empty if there is none."""
 
 
-def make_command_message(known: CommandCatalogue, name: str, argument: str) -> CommandMessage:
+def make_command_message(catalogue: CommandCatalogue, name: str, argument: str) -> CommandMessage:
     """Return the message of a custom command for the model. Raises CommandUnusable."""
-    command = known.get(name)
+    command = catalogue.get(name)
     text = command.make_message(argument)
     invocation = CommandInvocation(
         typed=f"/{command.name} {argument}".strip(), model=command.model, effort=command.effort

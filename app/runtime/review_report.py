@@ -334,8 +334,11 @@ def make_forge_review(runtime: OpenWorkspace, report: ReviewReport, base: str, h
                 _add_comment(review, comment, files.get(comment.path))
         for change in report.proposal.files:
             if change.edited and not change.binary:
-                held, wanted = _version_lines(runtime, change.base), _version_lines(runtime, change.result)
-                _add_suggestions(review, change, files[change.path], held, wanted)
+                base_lines, result_lines = (
+                    _version_lines(runtime, change.base),
+                    _version_lines(runtime, change.result),
+                )
+                _add_suggestions(review, change, files[change.path], base_lines, result_lines)
     return review
 
 

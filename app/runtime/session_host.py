@@ -171,13 +171,15 @@ class UnrecordedDecisionRecorder:
 
     Args:
         runtime: The open workspace.
-        here: Returns the id of the session that records decisions on proposals without a session.
+        current_session_id: Returns the id of the session that records decisions on proposals without a session.
         patience: Seconds that a living process has between a decision and its record.
     """
 
-    def __init__(self, runtime: OpenWorkspace, here: Callable[[], str], patience: float = PATIENCE) -> None:
+    def __init__(
+        self, runtime: OpenWorkspace, current_session_id: Callable[[], str], patience: float = PATIENCE
+    ) -> None:
         self._runtime = runtime
-        self._current_session_id = here
+        self._current_session_id = current_session_id
         self._patience = patience
         self._check_requested = asyncio.Event()
 

@@ -28,8 +28,8 @@ class AppDirs(NamedTuple):
         """Return a configuration file directly in `SIGNOFF_HOME`, where it is not read; None if there is none."""
         if self.home is None or self.config_file.exists():
             return None
-        found = self.home / self.config_file.name
-        return found if found.exists() else None
+        misplaced = self.home / self.config_file.name
+        return misplaced if misplaced.exists() else None
 
     @property
     def themes(self) -> Path:

@@ -301,10 +301,10 @@ class SessionStore:
                 AuditEntry(
                     cast(int, number),
                     cast(str, session),
-                    cast(float, at),
+                    cast(float, decision_time),
                     ProposalDecided.model_validate_json(cast(str, body)),
                 )
-                for number, session, at, body in rows
+                for number, session, decision_time, body in rows
             ]
         except ValidationError as error:
             raise StorageError(
@@ -378,10 +378,10 @@ def _with_new_references(event: Event, new_ids: Mapping[int, int]) -> Event:
             return event
 
 
-def _parse_event(number: int, at: float, kind: str, body: str) -> Event:
+def _parse_event(number: int, event_time: float, kind: str, body: str) -> Event:
     """Return an event from its row. Raises KeyError and ValidationError."""
     model = _EVENT_CLASSES[kind]
-    event = model.model_validate_json(f'{{"id":{number},"time":{at!r},{body[1:]}')
+    event = model.model_validate_json(f'{{"id":{number},"time":{event_time!r},{body[1:]}')
     return make_compact_copy(event)
 
 
@@ -412,13 +412,13 @@ def _make_session_record(row: tuple[object, ...]) -> SessionRecord:
     return SessionRecord(*cast(tuple[str, str, str, str, str, float, float], tuple(rest)), bool(pinned))
 
 
-def _insert_event(connection: sqlite3.Connection, session: str, event: Event, at: float) -> Event:
+def _insert_event(connection: sqlite3.Connection, session: str, event: Event, event_time: float) -> Event:
     """Write one event; return it with its id and time."""
     cursor = connection.execute(
         "INSERT INTO events (session, time, type, body) VALUES (?, ?, ?, ?)",
-        (session, at, event.type, event.model_dump_json(exclude={"id", "time"})),
+        (session, event_time, event.type, event.model_dump_json(exclude={"id", "time"})),
     )
-    return make_compact_copy(event, {"id": cursor.lastrowid, "time": at})
+    return make_compact_copy(event, {"id": cursor.lastrowid, "time": event_time})
 
 
 def _insert_decision(connection: sqlite3.Connection, workspace: str, session: str, decided: ProposalDecided) -> None:

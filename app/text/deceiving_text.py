@@ -104,9 +104,9 @@ def find_deceptive_characters(text: str) -> DeceptiveText:
             control += 1
         else:
             invisible += 1
-    words = tuple(dict.fromkeys(text[start:end] for start, end in find_lookalikes(text)))
-    reordered, other = _count_rtl_lines(text)
-    return DeceptiveText(control, bidi, invisible, words, blank, reordered, other, spaces)
+    lookalikes = tuple(dict.fromkeys(text[start:end] for start, end in find_lookalikes(text)))
+    reordered, harmless_lines = _count_rtl_lines(text)
+    return DeceptiveText(control, bidi, invisible, lookalikes, blank, reordered, harmless_lines, spaces)
 
 
 def merge_deceptive_texts(parts: Iterable[DeceptiveText]) -> DeceptiveText:
@@ -277,12 +277,12 @@ def _find_lookalike_words(line: str) -> Iterator[tuple[int, int]]:
     words: list[re.Match[str]] = []
     end = 0
     for letter in _NOT_ASCII.finditer(line):
-        at = letter.start()
-        if at < end or not _WORD.match(letter[0]):
+        index = letter.start()
+        if index < end or not _WORD.match(letter[0]):
             continue
-        while at > end and _WORD.match(line[at - 1]):
-            at -= 1
-        word = _WORD.match(line, at)
+        while index > end and _WORD.match(line[index - 1]):
+            index -= 1
+        word = _WORD.match(line, index)
         assert word is not None, "a letter begins it"
         end = word.end()
         if _mixes_scripts(word[0]) or _has_folding_letter(word[0]):

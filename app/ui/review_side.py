@@ -170,8 +170,8 @@ class ReviewSide(Column):
     def reproduce(self, event: review_messages.ReproductionWanted) -> None:
         """Run the command of a proposal again, or stop it."""
         # Decide here: a replaced run may end only after the next one has begun.
-        wanted = "" if event.is_running else event.proposal_id
-        self._run_work(partial(self._actions.reproduce, wanted), group="run again", exclusive=True)
+        proposal_id = "" if event.is_running else event.proposal_id
+        self._run_work(partial(self._actions.reproduce, proposal_id), group="run again", exclusive=True)
 
     @on(review_messages.CheckOutputWanted)
     def show_output(self, event: review_messages.CheckOutputWanted) -> None:

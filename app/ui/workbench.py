@@ -356,12 +356,12 @@ class Workbench(Screen[None]):
 
     def _update_review_visibility(self) -> None:
         """Show or hide the review; mount it if something waits in it or the user is there."""
-        wanted = self.awaits_review or self.shown != "chat"
-        if wanted:
+        is_wanted = self.awaits_review or self.shown != "chat"
+        if is_wanted:
             self.sides.show_placeholder()
-        self._keeps_review = self._keeps_review or wanted
+        self._keeps_review = self._keeps_review or is_wanted
         self._set_layout_class("-chat-only", on=not self._keeps_review)
-        if wanted and self._review_side is None:
+        if is_wanted and self._review_side is None:
             self.post_message(self.ReviewWanted())
         self.composer.set_review_pending(self.awaits_review)
 

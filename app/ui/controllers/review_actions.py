@@ -115,12 +115,13 @@ class AfterDecision:
 
     def delivery_sentence(self, proposals: "Sequence[Proposal]") -> str:
         """Return a sentence on when the model or agent gets the feedback of these decisions."""
-        if all(one.origin.kind == "agent" for one in proposals):
-            return f" Your words go to {' and '.join(dict.fromkeys(one.origin.agent_name for one in proposals))}."
+        if all(proposal.origin.kind == "agent" for proposal in proposals):
+            agents = dict.fromkeys(proposal.origin.agent_name for proposal in proposals)
+            return f" Your words go to {' and '.join(agents)}."
         session = self._session.current
-        if all(one.session not in ("", session.id if session else "") for one in proposals):
-            sessions = "sessions" if len({one.session for one in proposals}) > 1 else "session"
-            return f" Your words go to the {sessions} of {' and '.join(one.id for one in proposals)}."
+        if all(proposal.session not in ("", session.id if session else "") for proposal in proposals):
+            sessions = "sessions" if len({proposal.session for proposal in proposals}) > 1 else "session"
+            return f" Your words go to the {sessions} of {' and '.join(proposal.id for proposal in proposals)}."
         if session is None:
             return " There is no model that could read your words; they are in the log."
         if session.question is not None:
@@ -165,7 +166,7 @@ class AfterDecision:
         self.return_to_composer_if_done()
 
     async def _has_nothing_pending(self) -> bool:
-        return not any(one.state.is_pending for one in await self._session.host.proposals())
+        return not any(proposal.state.is_pending for proposal in await self._session.host.proposals())
 
 
 _DecisionWithFeedback = TypeVar("_DecisionWithFeedback", review_messages.Approve, review_messages.Deny)

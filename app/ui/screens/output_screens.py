@@ -150,12 +150,12 @@ class ExternalDiffScreen(Dialog[None]):
     }
     """
 
-    def __init__(self, name: str, paths: Sequence[str], at: int, run: RunDiffProgram) -> None:
-        """Open with file number `at` of `paths`; `name` is the title of the frame."""
+    def __init__(self, name: str, paths: Sequence[str], file_index: int, run: RunDiffProgram) -> None:
+        """Open with file number `file_index` of `paths`; `name` is the title of the frame."""
         super().__init__(classes="-large")
         self._heading = name
         self._paths = paths
-        self._file_index = at
+        self._file_index = file_index
         self._run_program = run
 
     def frame_title(self) -> str:

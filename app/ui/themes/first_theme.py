@@ -34,8 +34,8 @@ def load_first_theme(flag: str | None, environment: Mapping[str, str], workspace
         _load_toml(workspace / ".signoff.toml", is_in_workspace=True).get("theme"),
         _load_toml(dirs.config_file).get("theme"),
     )
-    wanted = next((name for name in candidates if isinstance(name, str) and name), STANDARD_THEME)
-    return _load_theme(wanted, dirs.themes) or BUILTIN_THEMES.get(wanted) or built_in_theme(STANDARD_THEME)
+    theme_name = next((name for name in candidates if isinstance(name, str) and name), STANDARD_THEME)
+    return _load_theme(theme_name, dirs.themes) or BUILTIN_THEMES.get(theme_name) or built_in_theme(STANDARD_THEME)
 
 
 def theme_for_colour_system(theme: str, color_system: str | None) -> str:
