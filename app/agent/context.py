@@ -38,25 +38,25 @@ class ContextTokenCount:
 
     def __init__(self, meter: TokenMeter) -> None:
         self._meter = meter
-        self._known = 0
-        self._since = 0
+        self._tokens_at_last_count = 0
+        self._tokens_since = 0
 
     @property
     def tokens(self) -> int:
         """Return the server's count of the last prompt, if known, plus an estimate of what was added since."""
-        return self._known + int(self._since * self._meter.factor)
+        return self._tokens_at_last_count + int(self._tokens_since * self._meter.factor)
 
     def apply(self, event: Event) -> None:
         """Update the state from the next event."""
         match event:
             case RequestSent():
-                self._known, self._since = event.estimated_tokens, 0
+                self._tokens_at_last_count, self._tokens_since = event.estimated_tokens, 0
             case AssistantMessage(usage=usage) if usage is not None and usage.prompt_tokens > 0:
-                self._known, self._since = usage.prompt_tokens, estimate_event_tokens(event)
+                self._tokens_at_last_count, self._tokens_since = usage.prompt_tokens, estimate_event_tokens(event)
             case Compacted() | Pruned():
-                self._known, self._since = event.tokens_after, 0
+                self._tokens_at_last_count, self._tokens_since = event.tokens_after, 0
             case _:
-                self._since += estimate_event_tokens(event)
+                self._tokens_since += estimate_event_tokens(event)
 
 
 class ContextCompactor:
@@ -65,14 +65,14 @@ class ContextCompactor:
     def __init__(self, log: EventLog) -> None:
         self._log = log
         self._meter = log.attach(TokenMeter())
-        self._use = log.attach(ContextTokenCount(self._meter))
+        self._token_count = log.attach(ContextTokenCount(self._meter))
         self.project = CachedProjection().project
         """Return the payload of the next request; pass it the events of this session's log only."""
 
     @property
     def used_tokens(self) -> int:
         """Return the estimated tokens of the next payload."""
-        return self._use.tokens
+        return self._token_count.tokens
 
     def count_tokens(self, payload: Payload) -> int:
         """Return the estimated tokens of a payload; blocks: call it on a thread for a long payload."""
@@ -105,10 +105,10 @@ class ContextCompactor:
                     break
                 case PruneStep():
                     pruned = Pruned(results=step.results, images=step.images, tokens_before=budget.used)
-                    budget = await self._take(pruned, budget, model, inputs)
-                    await self._tell(pruned.images)
+                    budget = await self._record_step(pruned, budget, model, inputs)
+                    await self._notify_omitted_images(pruned.images)
                 case SummariseStep():
-                    summary, usage = await interrupter.wait_for(self._summary(step, budget, model, inputs))
+                    summary, usage = await interrupter.wait_for(self._request_summary(step, budget, model, inputs))
                     if not summary:
                         summarise = False
                         continue
@@ -119,32 +119,32 @@ class ContextCompactor:
                         tokens_before=budget.used,
                         usage=usage,
                     )
-                    budget = await self._take(compacted, budget, model, inputs)
+                    budget = await self._record_step(compacted, budget, model, inputs)
                 case TruncateStep():
                     cut = Compacted(upto=step.upto, summary="", method="truncation", tokens_before=budget.used)
-                    budget = await self._take(cut, budget, model, inputs)
+                    budget = await self._record_step(cut, budget, model, inputs)
             changed = True
         return changed
 
-    async def _take(
+    async def _record_step(
         self, step: Pruned | Compacted, budget: ContextBudget, model: ModelPort, inputs: PayloadInputs
     ) -> ContextBudget:
         """Record a compaction step and return the budget with the tokens measured after it."""
         events, profile = (*self._log.events_with_audience(), step), model.profile
-        after = await asyncio.to_thread(lambda: self.count_tokens(project(events, profile, inputs)))
-        await self._log.append(step.model_copy(update={"tokens_after": after}))
-        return replace(budget, used=after)
+        tokens_after = await asyncio.to_thread(lambda: self.count_tokens(project(events, profile, inputs)))
+        await self._log.append(step.model_copy(update={"tokens_after": tokens_after}))
+        return replace(budget, used=tokens_after)
 
-    async def _tell(self, numbers: Sequence[int]) -> None:
+    async def _notify_omitted_images(self, event_ids: Sequence[int]) -> None:
         """Show the user a notice that names the images of these events: the model no longer sees them."""
-        events = (event for event in self._log.events if event.id in numbers)
+        events = (event for event in self._log.events if event.id in event_ids)
         images = [image for event in events if isinstance(event, Spoken) for image in event.images]
         if images:
             await self._log.append(
                 Notice(text=f"Left out to make room: {quote_names(images)}. Attach it again if the model needs it.")
             )
 
-    async def _summary(
+    async def _request_summary(
         self, step: SummariseStep, budget: ContextBudget, model: ModelPort, inputs: PayloadInputs
     ) -> tuple[str, TokenUsage | None]:
         """Return the model's summary of the older events (empty if it failed) and the usage of the request."""

@@ -109,29 +109,29 @@ def changed_proposal_events_by_session(
     changed: Iterable[Proposal], current_session: str = ""
 ) -> dict[str, list[Event]]:
     """Return events for the states of other proposals that a decision or the disk changed, by session."""
-    by_owner: dict[str, list[Event]] = {}
-    for one in changed:
-        event = ProposalChanged(proposal=one.id, state=one.state, reason=one.reason)
-        by_owner.setdefault(session_id_of_proposal(one, current_session), []).append(event)
-    return by_owner
+    events_by_session: dict[str, list[Event]] = {}
+    for proposal in changed:
+        event = ProposalChanged(proposal=proposal.id, state=proposal.state, reason=proposal.reason)
+        events_by_session.setdefault(session_id_of_proposal(proposal, current_session), []).append(event)
+    return events_by_session
 
 
 def delivery_notice(event: ProposalDecided, other: "OtherSession") -> Notice:
     """Return a notice that says where a decision on a proposal of another session or agent was delivered."""
     if event.origin is not None and event.origin.kind is OriginKind.AGENT:
-        hears = "reads your words" if has_feedback(event) else "is told"
-        who = event.origin.description
+        delivery = "reads your words" if has_feedback(event) else "is told"
+        agent = event.origin.description
         return Notice(
-            text=f"{event.proposal} is from {who}: it {hears} at once if it waits, or with its next prompt."
+            text=f"{event.proposal} is from {agent}: it {delivery} at once if it waits, or with its next prompt."
         )
     name = f"the session \u201c{other.title}\u201d" if other.title else "another session"
     if not has_feedback(event):
-        told = "its model is told there"
+        delivery_text = "its model is told there"
     elif other.is_open:
-        told = "its model reads your words there"
+        delivery_text = "its model reads your words there"
     else:
-        told = "its model reads your words there once you resume it"
-    return Notice(text=f"{event.proposal} belongs to {name}: {told}.")
+        delivery_text = "its model reads your words there once you resume it"
+    return Notice(text=f"{event.proposal} belongs to {name}: {delivery_text}.")
 
 
 class DecisionService(ABC):
@@ -156,7 +156,7 @@ class DecisionService(ABC):
         """Record a decision that was carried out; raises NotRecorded."""
 
     @abstractmethod
-    async def _tell_commit(self, text: str, *, failed: bool) -> None:
+    async def _notify_commit(self, text: str, *, failed: bool) -> None:
         """Show the user the result of a commit."""
 
     async def approve(
@@ -234,6 +234,6 @@ class DecisionService(ABC):
         try:
             name = await asyncio.to_thread(commit, proposal)
         except ProposalError as error:
-            await self._tell_commit(str(error), failed=True)
+            await self._notify_commit(str(error), failed=True)
         else:
-            await self._tell_commit(f"{proposal.id} is committed as {name[:10]}.", failed=False)
+            await self._notify_commit(f"{proposal.id} is committed as {name[:10]}.", failed=False)

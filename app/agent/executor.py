@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from app.proposals.values.models import Proposal
 
 
-_GATHERED = 0.1
+_BUFFER_SECONDS = 0.1
 """Seconds for which events may be buffered, to write the events of many quick calls in few transactions."""
 
 
@@ -67,33 +67,35 @@ class Stopwatch:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._started = clock()
-        self._waited = 0.0
-        self._asked: float | None = None
+        self._started_at = clock()
+        self._waited_seconds = 0.0
+        self._waiting_since: float | None = None
 
     @property
     def waiting_seconds(self) -> float:
         """Return the seconds spent waiting for the user."""
-        return self._waited + (self._clock() - self._asked if self._asked is not None else 0.0)
+        return self._waited_seconds + (
+            self._clock() - self._waiting_since if self._waiting_since is not None else 0.0
+        )
 
     @property
     def working_seconds(self) -> float:
         """Return the seconds since creation, without the time spent waiting for the user."""
-        return max(0.0, self._clock() - self._started - self.waiting_seconds)
+        return max(0.0, self._clock() - self._started_at - self.waiting_seconds)
 
     def exclude_waiting(
         self, ask: Callable[[PermissionRequest], Awaitable[PermissionAnswer]]
     ) -> Callable[[PermissionRequest], Awaitable[PermissionAnswer]]:
         """Wrap `ask`: the time until the user answers does not count as working time."""
 
-        async def timed(permission_request: PermissionRequest) -> PermissionAnswer:
-            self._asked = self._clock()
+        async def ask_and_measure(permission_request: PermissionRequest) -> PermissionAnswer:
+            self._waiting_since = self._clock()
             try:
                 return await ask(permission_request)
             finally:
-                self._waited, self._asked = self.waiting_seconds, None
+                self._waited_seconds, self._waiting_since = self.waiting_seconds, None
 
-        return timed
+        return ask_and_measure
 
 
 class CallRecorder:
@@ -101,53 +103,53 @@ class CallRecorder:
 
     def __init__(self, log: EventLog) -> None:
         self._log = log
-        self._held: list[Event] = []
-        self._written = 0.0
-        self._writing = asyncio.Lock()
-        self._due: asyncio.Task[None] | None = None
+        self._buffer: list[Event] = []
+        self._written_at = 0.0
+        self._write_lock = asyncio.Lock()
+        self._delayed_write: asyncio.Task[None] | None = None
 
     async def write_now(self, *events: Event) -> None:
         """Write the buffered events and these in one transaction. Any error of the store is raised."""
-        async with self._writing:
-            batch, self._held = [*self._held, *events], []
+        async with self._write_lock:
+            batch, self._buffer = [*self._buffer, *events], []
             await self._log.append(*batch)
-            self._written = time.monotonic()
+            self._written_at = time.monotonic()
 
     async def write_soon(self, *events: Event) -> None:
-        """Write these events within `_GATHERED` seconds; only for events whose loss in a crash does no harm."""
-        self._held += events
-        left = self._written + _GATHERED - time.monotonic()
-        if left <= 0:
+        """Write these events within `_BUFFER_SECONDS` seconds; only for events whose loss in a crash does no harm."""
+        self._buffer += events
+        delay = self._written_at + _BUFFER_SECONDS - time.monotonic()
+        if delay <= 0:
             await self.write_now()
-        elif self._due is None:
-            self._due = asyncio.create_task(self._write_in(left), name="record calls")
+        elif self._delayed_write is None:
+            self._delayed_write = asyncio.create_task(self._write_after(delay), name="record calls")
 
     async def close(self) -> None:
         """Write the buffered events."""
-        if self._due is not None:
-            self._due.cancel()
+        if self._delayed_write is not None:
+            self._delayed_write.cancel()
         await self.write_now()
 
-    async def _write_in(self, seconds: float) -> None:
+    async def _write_after(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
-        self._due = None
-        async with self._writing:
-            batch, self._held = self._held, []
+        self._delayed_write = None
+        async with self._write_lock:
+            batch, self._buffer = self._buffer, []
             try:
                 await self._log.append(*batch)
             except Exception:
                 # Keep the events: the next `write_now` writes them or raises the error.
-                self._held = [*batch, *self._held]
+                self._buffer = [*batch, *self._buffer]
 
 
 PLANNING = "Not run: plan mode is on, so nothing may be changed. Say what you would do; the user ends plan mode."
 
-_LONGEST_NAME = 64
+_MAX_NAME_CHARACTERS = 64
 """Longest tool name shown in a result: the model may call a tool by a name of any length."""
 
 
 @dataclass(slots=True)
-class _Progress:
+class _BatchState:
     """State of a batch of calls while it runs."""
 
     draft: "Draft"
@@ -161,32 +163,32 @@ class _Progress:
     asked: bool = False
 
 
-class _Start:
+class _StartRecorder:
     """Records once that a call starts; a command starts when the user has allowed it."""
 
     def __init__(self, call: ToolCall, record: Callable[[Event], Awaitable[None]]) -> None:
         self._call = call
-        self._record = record
+        self._record_result = record
         self.recorded = False
 
     async def record(self) -> None:
         """Record the start unless it is recorded. From here on the call may have an effect."""
         if not self.recorded:
             self.recorded = True
-            await self._record(ToolStarted(call=self._call.uid))
+            await self._record_result(ToolStarted(call=self._call.uid))
 
     def once_allowed(
         self, ask: Callable[[PermissionRequest], Awaitable[PermissionAnswer]]
     ) -> Callable[[PermissionRequest], Awaitable[PermissionAnswer]]:
         """Wrap `ask`: if the user allows the call, record its start before returning the answer."""
 
-        async def asked(permission_request: PermissionRequest) -> PermissionAnswer:
+        async def ask_and_record(permission_request: PermissionRequest) -> PermissionAnswer:
             answer = await ask(permission_request)
             if answer.allowed:
                 await self.record()
             return answer
 
-        return asked
+        return ask_and_record
 
 
 class Executor:
@@ -216,7 +218,7 @@ class Executor:
         self._publish = publish
         self._confirm = confirm
         self._settings = settings
-        self._answers = answers
+        self._answerable_denials = answers
 
     async def refuse_calls(self, calls: Sequence[ToolCall]) -> None:
         """Record that these calls were refused because the gate is closed."""
@@ -235,17 +237,17 @@ class Executor:
         recorded: list[Event] = []
         asked = False
         for call in calls:
-            arguments = None if asked else self._question_in(call)
+            arguments = None if asked else self._find_question(call)
             asked = asked or arguments is not None
-            cut = _result(call, CallOutcome.INVALID, TRUNCATED, "cut off")
-            recorded.append(cut if arguments is None else _question(call, arguments))
+            cut = _make_result_event(call, CallOutcome.INVALID, TRUNCATED, "cut off")
+            recorded.append(cut if arguments is None else _make_question(call, arguments))
         return recorded
 
     def has_question(self, calls: Sequence[ReceivedCall]) -> bool:
         """Return whether one of these calls is a complete question to the user."""
-        return any(self._question_in(call) is not None for call in calls)
+        return any(self._find_question(call) is not None for call in calls)
 
-    def _question_in(self, call: ReceivedCall) -> object | None:
+    def _find_question(self, call: ReceivedCall) -> object | None:
         tool = self.tools.get_tool(call.name)
         if tool is None or tool.kind != "ask" or call.arguments is None or malformed_call_reason(call):
             return None
@@ -264,8 +266,8 @@ class Executor:
         if gate.is_closed:
             await self.refuse_calls(message.calls)
             return
-        answers = self._answers()
-        progress = _Progress(
+        answers = self._answerable_denials()
+        progress = _BatchState(
             await asyncio.to_thread(self._service.new_draft, self._session_id),
             gate,
             CallRecorder(self._log),
@@ -274,20 +276,22 @@ class Executor:
         try:
             for call in message.calls:
                 await self._run_call(call, progress, interrupter)
-            await self._answer(progress, interrupter)
+            await self._run_checks(progress, interrupter)
         finally:
-            await self._stage(message, progress, answers)
+            await self._stage_edits(message, progress, answers)
             await progress.recorder.close()
 
-    async def _run_call(self, call: ToolCall, progress: _Progress, interrupter: Interrupter) -> None:
+    async def _run_call(self, call: ToolCall, progress: _BatchState, interrupter: Interrupter) -> None:
         if progress.asked:
-            await self._record(progress, call, CallOutcome.REFUSED, AFTER_QUESTION, "not run: question first")
+            await self._record_result(progress, call, CallOutcome.REFUSED, AFTER_QUESTION, "not run: question first")
             return
         if interrupter.is_stopped:
-            await self._record(progress, call, CallOutcome.ABORTED, ABORTED_BEFORE, "not run: interrupted")
+            await self._record_result(progress, call, CallOutcome.ABORTED, ABORTED_BEFORE, "not run: interrupted")
             return
         if call.arguments is None or malformed_call_reason(call):
-            await self._record(progress, call, CallOutcome.INVALID, malformed_call_reason(call), "malformed call")
+            await self._record_result(
+                progress, call, CallOutcome.INVALID, malformed_call_reason(call), "malformed call"
+            )
             return
         tool = await self._find_tool(call, progress, interrupter)
         if tool is None:
@@ -295,21 +299,23 @@ class Executor:
         try:
             arguments = self.tools.parse_arguments(call.name, call.arguments)
         except ToolError as error:
-            await self._record(progress, call, CallOutcome.INVALID, str(error), "malformed call")
+            await self._record_result(progress, call, CallOutcome.INVALID, str(error), "malformed call")
             return
         if tool.kind == "ask":
-            await progress.recorder.write_now(_question(call, arguments))
+            await progress.recorder.write_now(_make_question(call, arguments))
             progress.asked = True
         elif progress.budget.find_reached_limit(before_request=False) is not None:
-            await self._record(progress, call, CallOutcome.REFUSED, REFUSED, "refused: limit reached")
+            await self._record_result(progress, call, CallOutcome.REFUSED, REFUSED, "refused: limit reached")
         elif tool.kind == "edit" and self._settings().plan:
-            await self._record(progress, call, CallOutcome.REFUSED, PLANNING, "refused: plan mode")
-        elif tool.kind == "edit" and (full := await self._no_room()):
-            await progress.recorder.write_soon(_unread_result(_result(call, CallOutcome.REFUSED, "", ""), full))
+            await self._record_result(progress, call, CallOutcome.REFUSED, PLANNING, "refused: plan mode")
+        elif tool.kind == "edit" and (full := await self._find_unread_error()):
+            await progress.recorder.write_soon(
+                _unread_result(_make_result_event(call, CallOutcome.REFUSED, "", ""), full)
+            )
         else:
             await self._run_tool(call, tool, arguments, progress, interrupter)
 
-    async def _no_room(self) -> TooMuchUnread | None:
+    async def _find_unread_error(self) -> TooMuchUnread | None:
         """Return the error if the reading budget has no room for another edit, else None."""
         try:
             await asyncio.to_thread(self._ports.check_unread_limit)
@@ -317,30 +323,30 @@ class Executor:
             return full
         return None
 
-    async def _find_tool(self, call: ToolCall, progress: _Progress, interrupter: Interrupter) -> Tool | None:
+    async def _find_tool(self, call: ToolCall, progress: _BatchState, interrupter: Interrupter) -> Tool | None:
         """Return the tool of a call; if it is unknown or unavailable, record a result and return None."""
         if (tool := self.tools.get_tool(call.name)) is not None:
             return tool
         try:
-            tool = await interrupter.wait_for(self.tools.find_late_tool(call.name, self._tell_waiting))
+            tool = await interrupter.wait_for(self.tools.find_late_tool(call.name, self._publish_waiting))
         except Interrupted:
-            await self._record(progress, call, CallOutcome.ABORTED, ABORTED_BEFORE, "not run: interrupted")
+            await self._record_result(progress, call, CallOutcome.ABORTED, ABORTED_BEFORE, "not run: interrupted")
             return None
         except ToolError as error:
-            await self._record(progress, call, CallOutcome.ERROR, str(error), _first_line(str(error)))
+            await self._record_result(progress, call, CallOutcome.ERROR, str(error), _first_line(str(error)))
             return None
         if tool is None:
             names = ", ".join(schema["function"]["name"] for schema in self.tools.schemas)
-            text = f"There is no tool {call.name[:_LONGEST_NAME]!r}. There are: {names}."
-            await self._record(progress, call, CallOutcome.INVALID, text, "unknown tool")
+            text = f"There is no tool {call.name[:_MAX_NAME_CHARACTERS]!r}. There are: {names}."
+            await self._record_result(progress, call, CallOutcome.INVALID, text, "unknown tool")
         return tool
 
     async def _run_tool(
-        self, call: ToolCall, tool: Tool, arguments: object, progress: _Progress, interrupter: Interrupter
+        self, call: ToolCall, tool: Tool, arguments: object, progress: _BatchState, interrupter: Interrupter
     ) -> None:
         # Record the start of a command at once, as it may have effects; losing that of a read or an edit is harmless.
         record = progress.recorder.write_now if tool.kind == "command" else progress.recorder.write_soon
-        start = _Start(call, record)
+        start = _StartRecorder(call, record)
         if tool.kind != "command":
             await start.record()
         self._publish(PhaseChanged(SessionPhase.RUNNING, tool.name))
@@ -353,7 +359,7 @@ class Executor:
             planning=self._settings().plan,
             hold_ignored=self._settings().hold_ignored,
             keep=self._ports.save_images,
-            waits=lambda words: self._tell_waiting(words, tool.name),
+            waits=lambda words: self._publish_waiting(words, tool.name),
             staging_steps_left=max(0, progress.gate.steps_left - 1),
         )
         try:
@@ -367,17 +373,17 @@ class Executor:
             )
             if not interrupter.is_stopped:
                 text, summary = (TIME_IS_UP if start.recorded else REFUSED), "stopped: time limit reached"
-            result = _result(call, CallOutcome.ABORTED, text, summary)
+            result = _make_result_event(call, CallOutcome.ABORTED, text, summary)
         except CallRejected as rejected:
-            result = _result(call, CallOutcome.REJECTED, str(rejected), rejected.summary)
+            result = _make_result_event(call, CallOutcome.REJECTED, str(rejected), rejected.summary)
         except ToolError as error:
-            result = _result(call, CallOutcome.ERROR, str(error), _first_line(str(error)))
+            result = _make_result_event(call, CallOutcome.ERROR, str(error), _first_line(str(error)))
         except Exception as error:
             # A defect in a tool, or a failing disk, must not leave a call without a result.
             text = f"{tool.name} failed: {type(error).__name__}: {error}"
-            result = _result(call, CallOutcome.ERROR, text, _first_line(text))
+            result = _make_result_event(call, CallOutcome.ERROR, text, _first_line(text))
         else:
-            result = self._completed(call, tool, output, progress)
+            result = self._make_result(call, tool, output, progress)
         result = result.model_copy(update={"duration": watch.working_seconds, "waited": watch.waiting_seconds})
         if result.outcome is CallOutcome.STAGED:
             progress.held.append(result)
@@ -385,12 +391,12 @@ class Executor:
         else:
             await record(result)
 
-    def _tell_waiting(self, words: str, tool: str = "") -> None:
+    def _publish_waiting(self, words: str, tool: str = "") -> None:
         self._publish(
             PhaseChanged(SessionPhase.WAITING, words) if words else PhaseChanged(SessionPhase.RUNNING, tool)
         )
 
-    def _completed(self, call: ToolCall, tool: Tool, output: ToolOutput, progress: _Progress) -> ToolResult:
+    def _make_result(self, call: ToolCall, tool: Tool, output: ToolOutput, progress: _BatchState) -> ToolResult:
         staged = tool.kind == "edit" or output.staged
         return ToolResult(
             call=call.uid,
@@ -404,7 +410,7 @@ class Executor:
             images=output.images,
         )
 
-    async def _answer(self, progress: _Progress, interrupter: Interrupter) -> None:
+    async def _run_checks(self, progress: _BatchState, interrupter: Interrupter) -> None:
         """Run the user's checks on the step's edits and append the findings to the result of the last edit.
 
         It runs before staging: no decision can come between the edit and its findings.
@@ -421,7 +427,7 @@ class Executor:
             last = progress.held[-1]
             progress.held[-1] = last.model_copy(update={"text": f"{last.text}\n\n{said}"})
 
-    async def _stage(self, message: AssistantMessage, progress: _Progress, answers: Sequence[str]) -> None:
+    async def _stage_edits(self, message: AssistantMessage, progress: _BatchState, answers: Sequence[str]) -> None:
         """Stage the draft as a proposal, and record it in one transaction with the results of its calls."""
         if not progress.held:
             return
@@ -432,7 +438,7 @@ class Executor:
         progress.draft.request = "\n".join(said)
         try:
             if progress.edited:
-                await asyncio.to_thread(_note_reads, progress.draft, tuple(self._log.events), message)
+                await asyncio.to_thread(_store_read_history, progress.draft, tuple(self._log.events), message)
             proposal = await asyncio.to_thread(self._stage_draft, progress.draft, summary, answers)
         except TooMuchUnread as full:
             # Another agent has staged edits meanwhile and filled the reading budget.
@@ -463,20 +469,20 @@ class Executor:
                 draft.recipe = draft.recipe.model_copy(update={"tree": tree})
         return self._service.stage(draft, summary, answers)
 
-    async def _record(
-        self, progress: _Progress, call: ToolCall, outcome: CallOutcome, text: str, summary: str
+    async def _record_result(
+        self, progress: _BatchState, call: ToolCall, outcome: CallOutcome, text: str, summary: str
     ) -> None:
-        await progress.recorder.write_soon(_result(call, outcome, text, summary))
+        await progress.recorder.write_soon(_make_result_event(call, outcome, text, summary))
 
 
-def _note_reads(draft: "Draft", events: Sequence[Event], message: AssistantMessage) -> None:
+def _store_read_history(draft: "Draft", events: Sequence[Event], message: AssistantMessage) -> None:
     """Store in the draft what the model had read before this response; blocks: call it on a thread."""
     from app.agent.read_history import find_read_history
 
     draft.read_history = find_read_history(events, message, draft.changed_paths.keys())
 
 
-def _question(call: ToolCall, arguments: object) -> Question:
+def _make_question(call: ToolCall, arguments: object) -> Question:
     return Question(
         call=call.uid,
         text=str(getattr(arguments, "question", "")),
@@ -484,7 +490,7 @@ def _question(call: ToolCall, arguments: object) -> Question:
     )
 
 
-def _result(call: ToolCall, outcome: CallOutcome, text: str, summary: str) -> ToolResult:
+def _make_result_event(call: ToolCall, outcome: CallOutcome, text: str, summary: str) -> ToolResult:
     return ToolResult(call=call.uid, outcome=outcome, text=text, summary=summary)
 
 

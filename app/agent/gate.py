@@ -40,7 +40,7 @@ class UnansweredDenials:
         """Update the state from the next event."""
         match event:
             case ProposalDecided():
-                self._decided(event)
+                self._apply_decision(event)
             case RequestSent(closing=False):
                 # In the closing request the model reads the feedback but can do nothing about it.
                 self.undelivered = False
@@ -49,18 +49,18 @@ class UnansweredDenials:
             case TurnStarted(cause="message") if not self.undelivered:
                 self._unanswered.clear()
 
-    def _decided(self, event: ProposalDecided) -> None:
-        speaks = bool(event.feedback.strip() or event.comments)
-        if speaks:
+    def _apply_decision(self, event: ProposalDecided) -> None:
+        has_text = bool(event.feedback.strip() or event.comments)
+        if has_text:
             self.undelivered, self.latest = True, event.id
         # A reopened proposal is pending again; its feedback stays in the conversation.
-        if event.proposal in self._unanswered and (speaks or event.decision is DecisionKind.REOPENED):
+        if event.proposal in self._unanswered and (has_text or event.decision is DecisionKind.REOPENED):
             self._unanswered.remove(event.proposal)
-        if speaks and event.decision is DecisionKind.DENIED:
+        if has_text and event.decision is DecisionKind.DENIED:
             self._unanswered.append(event.proposal)
 
 
-_OPENING = frozenset({DecisionKind.APPROVED, DecisionKind.PARTLY_APPROVED, DecisionKind.DENIED})
+_OPENING_DECISIONS = frozenset({DecisionKind.APPROVED, DecisionKind.PARTLY_APPROVED, DecisionKind.DENIED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,29 +83,29 @@ class Gate:
     def __init__(self, policy: GatePolicy) -> None:
         self.policy = policy
         """May be replaced at any time; also applies to the steps that the running turn has staged."""
-        self._staged: list[str] = []
+        self._staged_ids: list[str] = []
         self._paths: list[str] = []
         self.unread = 0
         """Unread lines because of which an edit of this turn was refused; 0 if none was."""
         self.turn_runs = False
         """Whether the log has a turn that started and has not ended."""
-        self._decided_meanwhile = False
+        self._decided_during_turn = False
         """The user has decided on a proposal since the turn staged its last edit."""
 
     @property
     def is_closed(self) -> bool:
         """Return whether tools are blocked now."""
-        return bool(self.unread) or len(self._staged) >= self.policy.max_staging_steps
+        return bool(self.unread) or len(self._staged_ids) >= self.policy.max_staging_steps
 
     @property
     def steps_left(self) -> int:
         """Return how many steps of this turn may still stage edits."""
-        return max(0, self.policy.max_staging_steps - len(self._staged))
+        return max(0, self.policy.max_staging_steps - len(self._staged_ids))
 
     @property
     def staged_proposals(self) -> tuple[str, ...]:
         """Return the proposals that this turn has staged, one per staging step."""
-        return tuple(self._staged)
+        return tuple(self._staged_ids)
 
     @property
     def staged_paths(self) -> tuple[str, ...]:
@@ -117,29 +117,29 @@ class Gate:
         match event:
             case TurnStarted():
                 self.turn_runs = True
-                self._open()
+                self._reopen()
             case TurnEnded():
                 self.end_turn()
-            case ProposalDecided(decision=decision) if decision in _OPENING:
-                self._decided_meanwhile = self.turn_runs
+            case ProposalDecided(decision=decision) if decision in _OPENING_DECISIONS:
+                self._decided_during_turn = self.turn_runs
                 if not self.turn_runs:
-                    self._open()
+                    self._reopen()
             case ToolResult(unread=unread) if unread:
-                self._decided_meanwhile = False
+                self._decided_during_turn = False
                 self.unread = unread
             case ProposalStaged():
-                self._decided_meanwhile = False
-                self._staged.append(event.proposal)
+                self._decided_during_turn = False
+                self._staged_ids.append(event.proposal)
                 self._paths += [file.path for file in event.files]
 
     def end_turn(self) -> None:
         """Set the state to "no turn runs"; also called after a crash during a turn."""
         self.turn_runs = False
-        if self._decided_meanwhile:
-            self._open()
+        if self._decided_during_turn:
+            self._reopen()
 
-    def _open(self) -> None:
-        self._decided_meanwhile = False
+    def _reopen(self) -> None:
+        self._decided_during_turn = False
         self.unread = 0
-        self._staged.clear()
+        self._staged_ids.clear()
         self._paths.clear()

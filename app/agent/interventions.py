@@ -30,7 +30,7 @@ DENIALS_BEFORE_ADVICE = 3
 """Denials in a row without an approval, after which the model is advised to ask instead."""
 FILES_NAMED = 20
 """Longest list of file names; further files are only counted."""
-_PLACES_NAMED = 6
+_MAX_PLACES_NAMED = 6
 """Maximum number of changed places named for one file; further places are only counted."""
 
 
@@ -75,16 +75,16 @@ class TurnProgress:
         return " ".join(parts)
 
 
-_BEGINNING = TurnProgress()
+_NO_PROGRESS_YET = TurnProgress()
 
 
 def stop_after_staging_instruction(proposals: Sequence[str], paths: Iterable[str]) -> Intervention:
     """Return the instruction of the closing request after staged edits: return control to the user."""
     many = len(proposals) > 1
-    return _instruction(
+    return _request_instruction(
         InterventionKind.STAGED,
         f"Your edits are staged as {'proposals' if many else 'proposal'} {', '.join(proposals)} "
-        f"({_names(paths)}), awaiting approval by the user. Nothing is written to disk yet. Do not call tools. "
+        f"({_list_paths(paths)}), awaiting approval by the user. Nothing is written to disk yet. Do not call tools. "
         "Hand control back to the user now: say in a few sentences what the change does and what to look at.",
     )
 
@@ -93,7 +93,7 @@ def closing_instruction(
     kind: InterventionKind,
     proposals: Sequence[str] = (),
     paths: Iterable[str] = (),
-    progress: TurnProgress = _BEGINNING,
+    progress: TurnProgress = _NO_PROGRESS_YET,
     unread: int = 0,
 ) -> Intervention:
     """Return the system instruction of a closing request of this kind.
@@ -108,14 +108,14 @@ def closing_instruction(
     match kind:
         case InterventionKind.UNREAD:
             staged = f" Your edits so far are staged as {', '.join(proposals)}." if proposals else ""
-            return _instruction(
+            return _request_instruction(
                 kind,
                 f"The reviewer has {unread:,} lines to read, and nothing more is staged until they are read.{staged} "
                 "Do not call tools, and don't make the change in another way. Stop here: say in a few sentences what "
                 "you would change next.",
             )
         case InterventionKind.STEP_LIMIT:
-            return _instruction(
+            return _request_instruction(
                 kind,
                 f"The step limit of this turn is reached. {progress.description} Do not call tools. Hand control "
                 "back to the user: say what is done, what is left, and how you would go on.",
@@ -123,13 +123,13 @@ def closing_instruction(
         case InterventionKind.COST_LIMIT | InterventionKind.TIME_LIMIT:
             limit = "on the cost of" if kind is InterventionKind.COST_LIMIT else "on the working time of"
             staged = f" Your edits are staged as {', '.join(proposals)}." if proposals else ""
-            return _instruction(
+            return _request_instruction(
                 kind,
                 f"The user's limit {limit} this session is reached; this is your last response.{staged} Do not call "
                 "tools. Hand control back to the user: say briefly what is done and what is left.",
             )
         case InterventionKind.NO_PROGRESS:
-            return _instruction(
+            return _request_instruction(
                 kind,
                 f"This turn makes no progress. {progress.description} Do not call tools. Hand control back to the "
                 "user: say what you tried, what stands in the way, and what you need.",
@@ -138,7 +138,7 @@ def closing_instruction(
 
 
 def nudge_instruction(
-    kind: InterventionKind, *, calls: bool = False, progress: TurnProgress = _BEGINNING
+    kind: InterventionKind, *, calls: bool = False, progress: TurnProgress = _NO_PROGRESS_YET
 ) -> Intervention:
     """Return a message about the last response; only the next request contains it.
 
@@ -167,7 +167,7 @@ def nudge_instruction(
                 f"This turn makes no progress. {progress.description} The results above are all there is: use them, "
                 "try another way, or ask the user."
             )
-    return _instruction(kind, text)
+    return _request_instruction(kind, text)
 
 
 def limit_near_note(use: LimitUse) -> Intervention:
@@ -185,7 +185,7 @@ def limit_near_note(use: LimitUse) -> Intervention:
 
 def pending_note(proposals: Iterable[Proposal]) -> Intervention | None:
     """Return a note that lists the pending proposals when the gate opens again; None if there are none."""
-    lines = [_pending_line(proposal) for proposal in proposals if proposal.state.is_pending]
+    lines = [_describe_pending(proposal) for proposal in proposals if proposal.state.is_pending]
     if not lines:
         return None
     return Intervention(
@@ -234,12 +234,12 @@ def files_changed_note(changed: Mapping[str, FileChangedSinceRead]) -> Intervent
     if not changed:
         return None
     gone = [path for path, now in changed.items() if not now.version]
-    edited = [_with_lines(path, now.spans) for path, now in changed.items() if now.version]
+    edited = [_describe_changed_file(path, now.spans) for path, now in changed.items() if now.version]
     sentences = ["Files have changed since you read or edited them, and not by you."]
     if edited:
-        sentences.append(f"Read again before you rely on them: {_names(edited)}.")
+        sentences.append(f"Read again before you rely on them: {_list_paths(edited)}.")
     if gone:
-        sentences.append(f"These are gone: {_names(gone)}.")
+        sentences.append(f"These are gone: {_list_paths(gone)}.")
     return Intervention(
         kind=InterventionKind.FILES_CHANGED,
         text=" ".join(sentences),
@@ -255,7 +255,7 @@ def replaced_result_note(proposal: str, paths: Iterable[str]) -> Intervention:
         text=(
             f"The user has run the command of {proposal} again, on the files as they are now. {proposal} has the "
             f"result of that run and still awaits the user's decision. It differs from what you were told at: "
-            f"{_names(paths)}."
+            f"{_list_paths(paths)}."
         ),
     )
 
@@ -265,11 +265,11 @@ def unavailable_tools_note(sentences: Sequence[str]) -> Intervention:
     return Intervention(kind=InterventionKind.FACT, text=" ".join(sentences), scope="turn")
 
 
-def _instruction(kind: InterventionKind, text: str) -> Intervention:
+def _request_instruction(kind: InterventionKind, text: str) -> Intervention:
     return Intervention(kind=kind, text=text, scope="request")
 
 
-def _pending_line(proposal: Proposal) -> str:
+def _describe_pending(proposal: Proposal) -> str:
     files = ", ".join(f"{file.path} ({file.op}, +{file.added} -{file.removed})" for file in proposal.counted_changes)
     notes = {
         ProposalState.STALE: " (stale, it cannot be approved as it is)",
@@ -279,16 +279,18 @@ def _pending_line(proposal: Proposal) -> str:
     return f"- {proposal.id}{notes.get(proposal.state, '')}: {proposal.summary or 'no summary'} [{files}]{reason}"
 
 
-def _with_lines(path: str, spans: Sequence[LineSpan]) -> str:
+def _describe_changed_file(path: str, spans: Sequence[LineSpan]) -> str:
     """Return e.g. `a.py (different now: lines 3-5, line 40, lines gone after line 77)`; numbered as in a read."""
     if not spans:
         return path
-    shown, more = spans[:_PLACES_NAMED], len(spans) - _PLACES_NAMED
-    places = [_place(span) for span in shown] + ([f"{more} more places"] if more > 0 else [])
+    shown_spans, more_count = spans[:_MAX_PLACES_NAMED], len(spans) - _MAX_PLACES_NAMED
+    places = [_describe_span(span) for span in shown_spans] + (
+        [f"{more_count} more places"] if more_count > 0 else []
+    )
     return f"{path} (different now: {', '.join(places)})"
 
 
-def _place(span: LineSpan) -> str:
+def _describe_span(span: LineSpan) -> str:
     if span.start == span.end:
         return f"lines gone after line {span.start}" if span.start else "lines gone at the top"
     if span.end == span.start + 1:
@@ -296,19 +298,19 @@ def _place(span: LineSpan) -> str:
     return f"lines {span.start + 1}-{span.end}"
 
 
-def _names(paths: Iterable[str]) -> str:
+def _list_paths(paths: Iterable[str]) -> str:
     distinct = list(dict.fromkeys(paths))
     if len(distinct) <= FILES_NAMED:
         return ", ".join(distinct) or "no file"
     return f"{', '.join(distinct[:FILES_NAMED])} and {len(distinct) - FILES_NAMED} more files"
 
 
-_REMEMBERED = 12
+_MAX_VERSIONS = 12
 """Versions remembered for each file; the oldest are dropped."""
 
 
 @dataclass(slots=True)
-class _Known:
+class _KnownVersion:
     """A version of a file that the model knows."""
 
     version: str
@@ -344,12 +346,12 @@ class FileVersionsSeen:
     """
 
     def __init__(self) -> None:
-        self._files: dict[str, list[_Known]] = {}
+        self._files: dict[str, list[_KnownVersion]] = {}
 
     @property
     def versions(self) -> dict[str, tuple[str, ...]]:
         """Return the known versions by path (SHA-256 hex; empty for a missing file)."""
-        candidates = ((path, _candidates(known)) for path, known in self._files.items())
+        candidates = ((path, _possible_versions(known)) for path, known in self._files.items())
         # No versions are left if the model wrote a file without reading it and the edit was denied.
         return {path: versions for path, versions in candidates if versions}
 
@@ -365,26 +367,26 @@ class FileVersionsSeen:
         """Update the state from the next event."""
         match event:
             case ToolResult():
-                self._learn(event.reads)
+                self._apply_versions(event.reads)
             case Intervention():
                 # The note reports these versions to the model, which knows them from now on.
-                self._learn(event.files)
+                self._apply_versions(event.files)
             case ProposalStaged():
-                self._staged(event)
+                self._apply_staged(event)
             case ProposalDecided():
                 for known in self._files.values():
                     for each in known:
                         if each.proposal == event.proposal:
                             each.decide(event)
 
-    def _learn(self, versions: Mapping[str, str]) -> None:
+    def _apply_versions(self, versions: Mapping[str, str]) -> None:
         for path, version in versions.items():
             known = self._files.setdefault(path, [])
             if not any(each.waits for each in known):
                 known.clear()
-            _add(known, _Known(version))
+            _add_version(known, _KnownVersion(version))
 
-    def _staged(self, event: ProposalStaged) -> None:
+    def _apply_staged(self, event: ProposalStaged) -> None:
         for stat in event.files:
             if stat.path not in event.versions:
                 # Logs of earlier versions of signoff lack the content hash of the edit.
@@ -398,29 +400,29 @@ class FileVersionsSeen:
             if written or path in self._files:
                 known = self._files.setdefault(path, [])
                 known[:] = [each for each in known if each.proposal != event.proposal]
-                _add(known, _Known(version, event.proposal, waits=True))
+                _add_version(known, _KnownVersion(version, event.proposal, waits=True))
 
 
-def _add(known: list[_Known], new: _Known) -> None:
-    new.with_edits_of = {each.proposal for each in known if each.proposal and not each.gone}
-    known.append(new)
-    del known[:-_REMEMBERED]
+def _add_version(known: list[_KnownVersion], version_seen: _KnownVersion) -> None:
+    version_seen.with_edits_of = {each.proposal for each in known if each.proposal and not each.gone}
+    known.append(version_seen)
+    del known[:-_MAX_VERSIONS]
 
 
-def _candidates(known: Iterable[_Known]) -> tuple[str, ...]:
+def _possible_versions(known_versions: Iterable[_KnownVersion]) -> tuple[str, ...]:
     """Return the versions that the file may derive from; a fully approved version replaces all earlier ones."""
-    found: list[str] = []
+    versions: list[str] = []
     not_whole: set[str] = set()
-    for each in known:
-        if each.gone or each.parted:
-            not_whole.add(each.proposal)
-        if each.gone:
+    for version_seen in known_versions:
+        if version_seen.gone or version_seen.parted:
+            not_whole.add(version_seen.proposal)
+        if version_seen.gone:
             continue
-        if each.waits or each.parted or not not_whole.isdisjoint(each.with_edits_of):
-            found.append(each.version)
+        if version_seen.waits or version_seen.parted or not not_whole.isdisjoint(version_seen.with_edits_of):
+            versions.append(version_seen.version)
         else:
-            found = [each.version]
-    return tuple(dict.fromkeys(found))
+            versions = [version_seen.version]
+    return tuple(dict.fromkeys(versions))
 
 
 class TurnBriefing:
@@ -447,7 +449,7 @@ class TurnBriefing:
             opening: the user's events that start the turn; they are recorded together with the interventions.
         """
         waiting = await asyncio.to_thread(self._service.pending)
-        changed = await asyncio.to_thread(self._changed, self._seen.after_events(opening).versions)
+        changed = await asyncio.to_thread(self._find_changed_files, self._seen.after_events(opening).versions)
         found = (
             planning_instruction() if self._planning() else None,
             pending_note(waiting),
@@ -456,7 +458,7 @@ class TurnBriefing:
         )
         return [intervention for intervention in found if intervention is not None]
 
-    def _changed(self, known: Mapping[str, Sequence[str]]) -> dict[str, FileChangedSinceRead]:
+    def _find_changed_files(self, known: Mapping[str, Sequence[str]]) -> dict[str, FileChangedSinceRead]:
         """Return the files whose content differs from the versions that the model knows.
 
         Only the files that a note names (`FILES_NAMED`) get their changed lines.

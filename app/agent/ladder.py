@@ -153,12 +153,14 @@ def decide(state: LadderState) -> LadderDecision:
     if (move := _control_flow(state)) is not None:
         return move
     if state.failure == "context_full" or state.last is LastStep.NO_ROOM:
-        return _within_limits(state, LadderDecision(LadderRung.FULL_CONTEXT, _no_room(state)))
+        return _within_limits(state, LadderDecision(LadderRung.FULL_CONTEXT, _on_full_context(state)))
     if state.failure:
         move = LadderDecision(LadderRung.FAILED_REQUEST, _after_failure(state))
     else:
-        move = LadderDecision(LadderRung.LAST_RESPONSE, _by_shape(state))
-    return _within_limits(state, _request(state, move, move.action) if isinstance(move.action, SendRequest) else move)
+        move = LadderDecision(LadderRung.LAST_RESPONSE, _after_response(state))
+    return _within_limits(
+        state, _check_request(state, move, move.action) if isinstance(move.action, SendRequest) else move
+    )
 
 
 def _control_flow(state: LadderState) -> LadderDecision | None:
@@ -185,11 +187,13 @@ def _within_limits(state: LadderState, move: LadderDecision) -> LadderDecision:
     return LadderDecision(LadderRung.SPENDING_LIMIT, SendClosingRequest(kind))
 
 
-def _no_room(state: LadderState) -> Action:
+def _on_full_context(state: LadderState) -> Action:
     if not state.compacted:
         return CompactContext()
-    said = state.failure_message.removesuffix(f" {COMPACT}")
-    return EndTurn("failed", f"{_NO_HELP} {said}" if said else _STILL_FULL)
+    failure_message = state.failure_message.removesuffix(f" {COMPACT}")
+    return EndTurn(
+        "failed", f"{_COMPACTION_FAILED_PREFIX} {failure_message}" if failure_message else _STILL_FULL_MESSAGE
+    )
 
 
 def _after_closing(state: LadderState) -> EndTurn:
@@ -201,7 +205,7 @@ def _after_closing(state: LadderState) -> EndTurn:
     if not state.failure and state.last in (LastStep.CALLS, LastStep.CUT_CALLS, LastStep.RESULTS):
         return EndTurn("refused", "The model called tools although it was told to stop; they did not run.", limit)
     if state.unread:
-        return EndTurn("refused", message or _UNREAD.format(unread=state.unread))
+        return EndTurn("refused", message or _UNREAD_MESSAGE.format(unread=state.unread))
     if state.gate_closed:
         return EndTurn("staged", message)
     if failed:
@@ -217,7 +221,7 @@ def _after_failure(state: LadderState) -> Action:
     return EndTurn("failed", state.failure_message)
 
 
-def _by_shape(state: LadderState) -> Action:
+def _after_response(state: LadderState) -> Action:
     action: Action = SendRequest()
     match state.last:
         case LastStep.CALLS:
@@ -229,16 +233,16 @@ def _by_shape(state: LadderState) -> Action:
         case LastStep.CUT_CALLS | LastStep.CUT_TEXT if state.truncated_nudges < NUDGES:
             action = SendRequest(InterventionKind.TRUNCATED)
         case LastStep.CUT_CALLS | LastStep.CUT_TEXT:
-            said = _BROKEN_OFF_AGAIN if state.finish_reason in (None, "error") else _CUT_AGAIN
-            action = EndTurn("answer" if state.last is LastStep.CUT_TEXT else "failed", said)
+            message = _BROKEN_OFF_TWICE_MESSAGE if state.finish_reason in (None, "error") else _CUT_TWICE_MESSAGE
+            action = EndTurn("answer" if state.last is LastStep.CUT_TEXT else "failed", message)
         case LastStep.EMPTY | LastStep.REASONING_ONLY if state.empty_nudges < NUDGES:
             action = SendRequest(InterventionKind.EMPTY_RESPONSE)
         case LastStep.EMPTY | LastStep.REASONING_ONLY:
-            action = EndTurn("failed", _EMPTY_AGAIN)
+            action = EndTurn("failed", _EMPTY_TWICE_MESSAGE)
     return action
 
 
-def _request(state: LadderState, move: LadderDecision, request: SendRequest) -> LadderDecision:
+def _check_request(state: LadderState, move: LadderDecision, request: SendRequest) -> LadderDecision:
     """Return `move`, or another decision if the step limit, missing progress or a full context forbids a request."""
     if state.steps >= state.step_limit:
         return LadderDecision(LadderRung.STEP_LIMIT, SendClosingRequest(InterventionKind.STEP_LIMIT))
@@ -253,9 +257,11 @@ def _request(state: LadderState, move: LadderDecision, request: SendRequest) -> 
     return move
 
 
-_NO_HELP = "Making room did not help; start a new session."
-_STILL_FULL = "The context is full, and making room did not help. Start a new session."
-_CUT_AGAIN = "The response was cut off twice. Raise the output limit, or ask for less at a time."
-_BROKEN_OFF_AGAIN = "The response broke off twice: the server or the connection ended it before the model did."
-_UNREAD = "The model was stopped: {unread:,} lines wait for you to read."
-_EMPTY_AGAIN = "The model returned an empty response twice. Send a message to go on."
+_COMPACTION_FAILED_PREFIX = "Making room did not help; start a new session."
+_STILL_FULL_MESSAGE = "The context is full, and making room did not help. Start a new session."
+_CUT_TWICE_MESSAGE = "The response was cut off twice. Raise the output limit, or ask for less at a time."
+_BROKEN_OFF_TWICE_MESSAGE = (
+    "The response broke off twice: the server or the connection ended it before the model did."
+)
+_UNREAD_MESSAGE = "The model was stopped: {unread:,} lines wait for you to read."
+_EMPTY_TWICE_MESSAGE = "The model returned an empty response twice. Send a message to go on."

@@ -29,11 +29,11 @@ from app.text.quantities import format_duration
 
 NEAR = 0.8
 """The share of a limit from which the user and the model are warned."""
-_CLOSING_INPUT = 300
+_CLOSING_INPUT_TOKENS = 300
 """Estimated tokens of the closing instruction."""
-_CLOSING_OUTPUT = 1_000
+_CLOSING_OUTPUT_TOKENS = 1_000
 """Tokens reserved for the response to the closing request."""
-_LEAST_OUTPUT = 500
+_MIN_OUTPUT_TOKENS = 500
 """Minimum number of output tokens that must be affordable for a request to be sent."""
 _BYTES_PER_TOKEN = 3
 """For a response that is being received; lower than usual to avoid underestimating its cost."""
@@ -79,7 +79,7 @@ def format_cost(dollars: float) -> str:
     return f"${dollars:.2f}" if dollars >= 0.1 or not dollars else f"${dollars:.2g}"
 
 
-_IN_A_TURN = (LadderMove, RequestSent, RequestFailed, AssistantMessage, ToolStarted, ToolResult, TurnEnded)
+_TURN_EVENTS = (LadderMove, RequestSent, RequestFailed, AssistantMessage, ToolStarted, ToolResult, TurnEnded)
 """Events that only a running turn writes; other events may come days after a crash that left a turn without end."""
 
 
@@ -94,12 +94,12 @@ class UsageMeter:
         self._cost = 0.0
         self._unpriced = TokenUsage()
         """Tokens of responses whose cost was not recorded."""
-        self._estimate = 0
+        self._estimated_tokens = 0
         """Estimated tokens of the last request."""
-        self._unanswered = False
+        self._has_open_request = False
         """The last request has neither a response nor an error in the log yet."""
-        self._worked = 0.0
-        self._latest: float | None = None
+        self._worked_seconds = 0.0
+        self._latest_event_time: float | None = None
         """Time of the latest event of the running turn; None if no turn runs."""
         self.announced: set[str] = set()
         """Keys (`LimitUse.key`) of the limits that were warned about."""
@@ -107,8 +107,8 @@ class UsageMeter:
     @property
     def seconds(self) -> float:
         """Return the working time of all turns, including the running one."""
-        running = self._clock() - self._latest if self._latest is not None else 0.0
-        return self._worked + max(0.0, running)
+        running = self._clock() - self._latest_event_time if self._latest_event_time is not None else 0.0
+        return self._worked_seconds + max(0.0, running)
 
     def cost(self, price: PriceTable) -> float:
         """Return the cost of all requests in US dollars; `price` applies to tokens without a recorded cost."""
@@ -119,45 +119,45 @@ class UsageMeter:
         self._count_time(event)
         match event:
             case RequestSent():
-                self._settle()
-                self._estimate, self._unanswered = event.estimated_tokens, True
+                self._count_unanswered_request()
+                self._estimated_tokens, self._has_open_request = event.estimated_tokens, True
             case RequestFailed():
-                self._unanswered = False
+                self._has_open_request = False
             case AssistantMessage():
-                self._unanswered = False
-                self._add(event.usage or self._estimated(event))
+                self._has_open_request = False
+                self._add_usage(event.usage or self._estimate_usage(event))
             case Compacted() | SideAnswer():
-                self._add(event.usage)
+                self._add_usage(event.usage)
             case TurnEnded():
-                self._settle()
+                self._count_unanswered_request()
             case Intervention(kind=InterventionKind.LIMIT_NEAR):
                 self.announced.add(event.limit)
 
     def _count_time(self, event: Event) -> None:
         if isinstance(event, TurnStarted):
-            self._latest = event.time
+            self._latest_event_time = event.time
             self.announced = {key for key in self.announced if not key.startswith("steps")}
-        elif self._latest is not None and isinstance(event, _IN_A_TURN):
-            self._worked += max(0.0, event.time - self._latest)
-            self._latest = max(event.time, self._latest)
+        elif self._latest_event_time is not None and isinstance(event, _TURN_EVENTS):
+            self._worked_seconds += max(0.0, event.time - self._latest_event_time)
+            self._latest_event_time = max(event.time, self._latest_event_time)
             if isinstance(event, ToolResult):
-                self._worked = max(0.0, self._worked - event.waited)
+                self._worked_seconds = max(0.0, self._worked_seconds - event.waited)
             elif isinstance(event, TurnEnded):
-                self._latest = None
+                self._latest_event_time = None
 
-    def _settle(self) -> None:
+    def _count_unanswered_request(self) -> None:
         """Count the input of a request that ended without a recorded response or error."""
-        if self._unanswered:
-            self._unanswered = False
-            self._add(TokenUsage(prompt_tokens=self._estimate))
+        if self._has_open_request:
+            self._has_open_request = False
+            self._add_usage(TokenUsage(prompt_tokens=self._estimated_tokens))
 
-    def _estimated(self, message: AssistantMessage) -> TokenUsage:
-        calls = sum(len(call.raw_arguments or str(call.arguments)) for call in message.calls)
-        written = estimate_text_tokens(message.text + message.reasoning)
-        written += (calls + message.unfinished_calls) // _BYTES_PER_TOKEN
-        return TokenUsage(prompt_tokens=self._estimate, completion_tokens=written)
+    def _estimate_usage(self, message: AssistantMessage) -> TokenUsage:
+        call_characters = sum(len(call.raw_arguments or str(call.arguments)) for call in message.calls)
+        output_tokens = estimate_text_tokens(message.text + message.reasoning)
+        output_tokens += (call_characters + message.unfinished_calls) // _BYTES_PER_TOKEN
+        return TokenUsage(prompt_tokens=self._estimated_tokens, completion_tokens=output_tokens)
 
-    def _add(self, usage: TokenUsage | None) -> None:
+    def _add_usage(self, usage: TokenUsage | None) -> None:
         if usage is None:
             return
         if usage.cost is not None:
@@ -206,7 +206,9 @@ class TurnBudget:
         if self._price is None:
             return ReachedLimit("cost", NO_PRICE.format(model=self._model))
         spent = self._usage.cost(self._price)
-        needed = self._closing_cost + (self._price_of(self._context_tokens(), _LEAST_OUTPUT) if before_request else 0)
+        needed = self._closing_cost + (
+            self._price_of(self._context_tokens(), _MIN_OUTPUT_TOKENS) if before_request else 0
+        )
         if spent + needed <= limits.max_cost:
             return None
         return ReachedLimit(
@@ -219,15 +221,15 @@ class TurnBudget:
     def measure_use(self, steps: int, step_limit: int) -> list[LimitUse]:
         """Return the used part of each limit; `steps` are those of the running turn."""
         limits = self._limits
-        words = f"{steps} of the {step_limit} steps of this turn"
-        uses = [LimitUse("steps", steps / step_limit, words, f"steps {step_limit}")]
+        description = f"{steps} of the {step_limit} steps of this turn"
+        uses = [LimitUse("steps", steps / step_limit, description, f"steps {step_limit}")]
         if (seconds := limits.max_seconds) is not None:
-            words = f"{format_duration(self._usage.seconds)} of the time limit of {format_duration(seconds)}"
-            uses.append(LimitUse("time", self._usage.seconds / seconds, words, f"time {seconds:g}"))
+            description = f"{format_duration(self._usage.seconds)} of the time limit of {format_duration(seconds)}"
+            uses.append(LimitUse("time", self._usage.seconds / seconds, description, f"time {seconds:g}"))
         if (dollars := limits.max_cost) is not None and self._price is not None:
             spent = self._usage.cost(self._price)
-            words = f"{format_cost(spent)} of the cost limit of {format_cost(dollars)}"
-            uses.append(LimitUse("cost", spent / dollars, words, f"cost {dollars:g}"))
+            description = f"{format_cost(spent)} of the cost limit of {format_cost(dollars)}"
+            uses.append(LimitUse("cost", spent / dollars, description, f"cost {dollars:g}"))
         return uses
 
     def find_newly_near_limits(self, steps: int, step_limit: int) -> list[LimitUse]:
@@ -245,10 +247,10 @@ class TurnBudget:
         if limit is None:
             await asyncio.Event().wait()
             return
-        left = limit - self._usage.seconds
-        while left > 0:
-            await asyncio.sleep(left)
-            left = limit - self._usage.seconds + waited()
+        remaining = limit - self._usage.seconds
+        while remaining > 0:
+            await asyncio.sleep(remaining)
+            remaining = limit - self._usage.seconds + waited()
 
     def allows_output(self, size: int) -> bool:
         """Return whether a response of this many bytes leaves enough for the closing request."""
@@ -262,8 +264,10 @@ class TurnBudget:
 
     @property
     def _closing_cost(self) -> float:
-        return self._price_of(self._context_tokens() + _CLOSING_INPUT, _CLOSING_OUTPUT)
+        return self._price_of(self._context_tokens() + _CLOSING_INPUT_TOKENS, _CLOSING_OUTPUT_TOKENS)
 
-    def _price_of(self, read: int, written: int) -> float:
+    def _price_of(self, input_tokens: int, output_tokens: int) -> float:
         assert self._price is not None, "asked for with a price"
-        return add_cost(TokenUsage(prompt_tokens=read, completion_tokens=written), self._price).cost or 0.0
+        return (
+            add_cost(TokenUsage(prompt_tokens=input_tokens, completion_tokens=output_tokens), self._price).cost or 0.0
+        )

@@ -37,19 +37,19 @@ class GrantedPermissions:
 
     def __init__(self, store: AllowedFormStore | None = None) -> None:
         self._store = store
-        self._same: set[PermissionRequest] = set()
+        self._allowed_requests: set[PermissionRequest] = set()
         self._forms: list[Form] = []
 
     async def describe_earlier_permission(self, permission_request: PermissionRequest) -> str:
         """Return a description of the earlier permission that covers the request; empty if the user must be asked."""
         if permission_request.kind in ("changes", "ignored"):
             return ""
-        if permission_request in self._same:
+        if permission_request in self._allowed_requests:
             return "this session"
         if form := next((form for form in self._forms if _covers(form, permission_request)), None):
             return f"{form} in this session"
-        kept = await asyncio.to_thread(self._kept)
-        form = next((form for form in kept if _covers(form, permission_request)), None)
+        project_forms = await asyncio.to_thread(self._load_project_forms)
+        form = next((form for form in project_forms if _covers(form, permission_request)), None)
         return f"{form} in this project" if form else ""
 
     async def remember_answer(self, permission_request: PermissionRequest, answer: PermissionAnswer) -> None:
@@ -57,14 +57,14 @@ class GrantedPermissions:
         if not answer.allowed or answer.duration is PermissionDuration.ONCE:
             return
         if answer.form is None:
-            self._same.add(permission_request)
+            self._allowed_requests.add(permission_request)
             return
         # Also for a permanent permission: it holds in this session even if the store fails.
         self._forms.append(answer.form)
         if answer.duration is PermissionDuration.PROJECT and self._store is not None:
             await asyncio.to_thread(self._store.add, answer.form.dump())
 
-    def _kept(self) -> list[Form]:
+    def _load_project_forms(self) -> list[Form]:
         return [load_form(text) for text in self._store.forms()] if self._store is not None else []
 
 
@@ -74,12 +74,12 @@ def _covers(form: Form, permission_request: PermissionRequest) -> bool:
     return form == permission_request.form
 
 
-_LONGEST_SUBJECT = 200
+_MAX_SUBJECT_CHARACTERS = 200
 """Characters of the denied subject in the event; the call has the full text."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Open:
+class _OpenRequest:
     call: str
     permission_request: PermissionRequest
     answer: asyncio.Future[PermissionAnswer]
@@ -90,15 +90,15 @@ class PermissionRequests:
 
     def __init__(self, publish: Callable[[Update], None], granted: GrantedPermissions, log: EventLog) -> None:
         self._publish = publish
-        self._allowances = granted
+        self._granted = granted
         self._log = log
         self._numbers = itertools.count(1)
-        self._open: dict[str, _Open] = {}
+        self._open_requests: dict[str, _OpenRequest] = {}
 
     @property
     def open_requests(self) -> dict[str, PermissionRequest]:
         """Return the open requests by key, oldest first."""
-        return {key: waiting.permission_request for key, waiting in self._open.items()}
+        return {key: waiting.permission_request for key, waiting in self._open_requests.items()}
 
     async def ask(self, call: str, permission_request: PermissionRequest) -> PermissionAnswer:
         """Wait for the user's answer, unless an earlier permission covers the request.
@@ -106,30 +106,30 @@ class PermissionRequests:
         Raises:
             Interrupted: the turn ended before the user answered.
         """
-        if before := await self._covered(permission_request):
-            return PermissionAnswer(allowed=True, unasked=before)
+        if earlier_permission := await self._describe_earlier_permission(permission_request):
+            return PermissionAnswer(allowed=True, unasked=earlier_permission)
         key = f"confirm-{next(self._numbers)}"
         future: asyncio.Future[PermissionAnswer] = asyncio.get_running_loop().create_future()
-        self._open[key] = _Open(call, permission_request, future)
+        self._open_requests[key] = _OpenRequest(call, permission_request, future)
         self._publish(PermissionRequested(key, call, permission_request))
         try:
             answer = await future
         finally:
-            del self._open[key]
+            del self._open_requests[key]
             self._publish(PermissionResolved(key, call))
         if not answer.allowed:
             # Store the user's feedback before the tool continues.
             await self._log.append()
         try:
-            await self._allowances.remember_answer(permission_request, answer)
+            await self._granted.remember_answer(permission_request, answer)
         except Exception as error:
             # The store failed; the permission still holds for this session.
             self._publish(SessionFailed(f"Allowed in this session; it could not be kept for the project: {error}"))
         return answer
 
-    async def _covered(self, permission_request: PermissionRequest) -> str:
+    async def _describe_earlier_permission(self, permission_request: PermissionRequest) -> str:
         try:
-            return await self._allowances.describe_earlier_permission(permission_request)
+            return await self._granted.describe_earlier_permission(permission_request)
         except Exception as error:
             self._publish(
                 SessionFailed(f"What is allowed in this project could not be read, so you are asked: {error}")
@@ -138,22 +138,22 @@ class PermissionRequests:
 
     def answer(self, key: str, answer: PermissionAnswer) -> None:
         """Resolve a request with the user's answer; ignore a request that is no longer open."""
-        if (waiting := self._open.get(key)) and not waiting.answer.done():
+        if (waiting := self._open_requests.get(key)) and not waiting.answer.done():
             if not answer.allowed and answer.feedback.strip():
-                self._log.append_deferred(_denied(waiting, answer.feedback))
+                self._log.append_deferred(_denial_event(waiting, answer.feedback))
             waiting.answer.set_result(replace(answer, feedback=""))
 
     def withdraw_all(self) -> None:
         """Withdraw all open requests because the turn ended; `ask` raises `Interrupted`."""
-        for waiting in self._open.values():
+        for waiting in self._open_requests.values():
             if not waiting.answer.done():
                 waiting.answer.set_exception(Interrupted())
 
 
-def _denied(waiting: _Open, feedback: str) -> CallDenied:
-    asked = waiting.permission_request
+def _denial_event(waiting: _OpenRequest, feedback: str) -> CallDenied:
+    permission_request = waiting.permission_request
     # The first line of the detail names the command, its changes or the server's tool.
-    subject = asked.detail.removeprefix("$ ").strip().partition("\n")[0]
-    if len(subject) > _LONGEST_SUBJECT:
-        subject = f"{subject[:_LONGEST_SUBJECT]}…"
-    return CallDenied(call=waiting.call, asked=asked.kind, subject=subject, feedback=feedback)
+    subject = permission_request.detail.removeprefix("$ ").strip().partition("\n")[0]
+    if len(subject) > _MAX_SUBJECT_CHARACTERS:
+        subject = f"{subject[:_MAX_SUBJECT_CHARACTERS]}…"
+    return CallDenied(call=waiting.call, asked=permission_request.kind, subject=subject, feedback=feedback)

@@ -9,16 +9,16 @@ from app.concurrency import iterate_cooperatively
 from app.conversation.events import Answer, AssistantMessage, Event, ProposalStaged, ToolCall, ToolResult, UserMessage
 from app.proposals.risk.read_reasons import FileReads, ReadHistory
 
-_SHOWS_NOTHING = ("list_files", "ask_user", "write_todos", "read_skill", "find_tools")
+_TOOLS_WITHOUT_CONTENT = ("list_files", "ask_user", "write_todos", "read_skill", "find_tools")
 """Tools whose arguments or results may name a file without showing its content."""
-_EDITS = ("edit_file", "write_file", "apply_patch", "delete_file", "rename_file")
-_NAME = re.compile(r"(?:\\b|def |class )?([A-Za-z_]\w{3,})(?:\\b|\\?\()?")
+_EDIT_TOOLS = ("edit_file", "write_file", "apply_patch", "delete_file", "rename_file")
+_NAME_PATTERN = re.compile(r"(?:\\b|def |class )?([A-Za-z_]\w{3,})(?:\\b|\\?\()?")
 """A search pattern for a single name."""
-_NUMBER = re.compile(r"^\d+\t")
+_LINE_NUMBER = re.compile(r"^\d+\t")
 
 
 @dataclass(slots=True)
-class _Seen:
+class _FileSeen:
     """What the log shows about one file, up to an event."""
 
     versions: set[str] = field(default_factory=set)
@@ -41,7 +41,7 @@ def find_read_history(events: Sequence[Event], message: AssistantMessage, paths:
         message: The response with the edit calls.
         paths: The edited files.
     """
-    seen = {path: _Seen() for path in paths}
+    seen = {path: _FileSeen() for path in paths}
     calls: dict[str, ToolCall] = {}
     read: set[str] = set()
     searches: dict[str, tuple[str, ...]] = {}
@@ -59,23 +59,27 @@ def find_read_history(events: Sequence[Event], message: AssistantMessage, paths:
             case AssistantMessage():
                 calls |= {call.uid: call for call in event.calls}
                 for call in event.calls:
-                    _take_arguments(call, seen)
+                    _record_arguments(call, seen)
             case ProposalStaged():
                 for path in seen.keys() & event.versions.keys():
                     seen[path].versions.add(event.versions[path])
             case ToolResult() if event.call in calls:
                 read |= event.reads.keys()
-                _take_result(event, calls[event.call], seen, searches)
+                _record_result(event, calls[event.call], seen, searches)
             case _:
                 pass
-    edits = [text for call in message.calls if call.name in _EDITS for text in _texts(call.arguments)]
+    edits = [text for call in message.calls if call.name in _EDIT_TOOLS for text in _string_values(call.arguments)]
     return ReadHistory(
         request,
         {
             path: FileReads(
-                frozenset(one.versions), tuple(one.pages), frozenset(one.texts), frozenset(one.written), one.is_known
+                frozenset(file_seen.versions),
+                tuple(file_seen.pages),
+                frozenset(file_seen.texts),
+                frozenset(file_seen.written),
+                file_seen.is_known,
             )
-            for path, one in seen.items()
+            for path, file_seen in seen.items()
         },
         frozenset(read),
         searches,
@@ -95,11 +99,11 @@ def find_reads_of_proposal(events: Sequence[Event], proposal: str, paths: Collec
     return None
 
 
-def _take_arguments(call: ToolCall, seen: dict[str, _Seen]) -> None:
+def _record_arguments(call: ToolCall, seen: dict[str, _FileSeen]) -> None:
     """Note the files that a call names, and the lines that an edit writes to them."""
-    if call.name in (*_SHOWS_NOTHING, "read_file", "search_text"):
+    if call.name in (*_TOOLS_WITHOUT_CONTENT, "read_file", "search_text"):
         return
-    texts = list(_texts(call.arguments))
+    texts = list(_string_values(call.arguments))
     for path, one in seen.items():
         name = path.rpartition("/")[2]
         if any(name in text for text in texts):
@@ -109,15 +113,15 @@ def _take_arguments(call: ToolCall, seen: dict[str, _Seen]) -> None:
             one.written.update(line for line in lines if line)
 
 
-def _take_result(
-    result: ToolResult, call: ToolCall, seen: dict[str, _Seen], searches: dict[str, tuple[str, ...]]
+def _record_result(
+    result: ToolResult, call: ToolCall, seen: dict[str, _FileSeen], searches: dict[str, tuple[str, ...]]
 ) -> None:
     for path in seen.keys() & result.reads.keys():
         page = (result.reads[path], result.summary)
         if page not in seen[path].pages:
             seen[path].versions.add(page[0])
             seen[path].pages.append(page)
-            seen[path].add_lines(_NUMBER.sub("", line) for line in result.text.splitlines())
+            seen[path].add_lines(_LINE_NUMBER.sub("", line) for line in result.text.splitlines())
     if call.name == "search_text":
         found: dict[str, list[str]] = {}
         lines: list[str] = []
@@ -128,20 +132,20 @@ def _take_result(
                 lines = found.setdefault(line, [])
         for path in seen.keys() & found.keys():
             seen[path].add_lines(found[path])
-        name = _NAME.fullmatch(str((call.arguments or {}).get("pattern", "")))
+        name = _NAME_PATTERN.fullmatch(str((call.arguments or {}).get("pattern", "")))
         if name is not None and any(found.values()):
             searches[name[1]] = tuple(path for path, matches in found.items() if matches)
-    elif call.name not in (*_SHOWS_NOTHING, "read_file"):
-        texts = list(_texts(call.arguments))
+    elif call.name not in (*_TOOLS_WITHOUT_CONTENT, "read_file"):
+        texts = list(_string_values(call.arguments))
         for path, one in seen.items():
             if any(path.rpartition("/")[2] in text for text in texts):
                 one.add_lines(result.text.splitlines())
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _string_values(value: Any) -> Iterator[str]:
     """Yield all strings in (nested) arguments."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):
         for each in value.values() if isinstance(value, dict) else value:
-            yield from _texts(each)
+            yield from _string_values(each)

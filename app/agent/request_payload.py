@@ -27,12 +27,12 @@ class NextRequestImagesFold:
     """
 
     def __init__(self, read: Callable[[str], bytes] | None) -> None:
-        self._read = read
+        self._read_image = read
         self._images: dict[int, Sequence[Image]] = {}
         """Images that payloads may still contain, by event id."""
-        self._of_tools: set[int] = set()
+        self._tool_event_ids: set[int] = set()
         """Ids of the events in `_images` that are tool results."""
-        self._encoded: dict[str, str] = {}
+        self._base64_by_hash: dict[str, str] = {}
 
     def apply(self, event: Event) -> None:
         """Update the state from the next event."""
@@ -40,7 +40,7 @@ class NextRequestImagesFold:
             case UserMessage() | Answer() | ProposalDecided() | ToolResult() if event.images:
                 self._images[event.id] = event.images
                 if isinstance(event, ToolResult):
-                    self._of_tools.add(event.id)
+                    self._tool_event_ids.add(event.id)
             case Pruned():
                 for number in event.images:
                     self._images.pop(number, None)
@@ -53,27 +53,27 @@ class NextRequestImagesFold:
             image
             for number, images in reversed(self._images.items())
             for image in reversed(images)
-            if not image_unsent_reason(image, profile, of_tool=number in self._of_tools)
+            if not image_unsent_reason(image, profile, of_tool=number in self._tool_event_ids)
         ]
         excess = set(positions_over_limit(newest_first))
-        wanted = {image.sha256 for place, image in enumerate(newest_first) if place not in excess}
-        missing = wanted - self._encoded.keys()
-        kept = {name: data for name, data in self._encoded.items() if name in wanted}
+        wanted = {image.sha256 for position, image in enumerate(newest_first) if position not in excess}
+        missing = wanted - self._base64_by_hash.keys()
+        encoded = {name: data for name, data in self._base64_by_hash.items() if name in wanted}
         if missing:
-            kept |= await asyncio.to_thread(self._load, missing)
-        self._encoded = kept
-        return kept
+            encoded |= await asyncio.to_thread(self._read_and_encode, missing)
+        self._base64_by_hash = encoded
+        return encoded
 
-    def _load(self, names: set[str]) -> dict[str, str]:
-        found: dict[str, str] = {}
+    def _read_and_encode(self, names: set[str]) -> dict[str, str]:
+        encoded: dict[str, str] = {}
         for name in sorted(names):
             try:
-                data = self._read(name) if self._read is not None else None
+                data = self._read_image(name) if self._read_image is not None else None
             except KeyError:
                 data = None
             if data is not None:
-                found[name] = base64.b64encode(data).decode("ascii")
-        return found
+                encoded[name] = base64.b64encode(data).decode("ascii")
+        return encoded
 
 
 def unseen_images_notice(images: Sequence[Image], model: str) -> Notice:
@@ -91,21 +91,21 @@ class PreparedRequest:
     """
 
     def __init__(self, make: Callable[[Profile], Payload], model: str, sent: Callable[[SentRequest], None]) -> None:
-        self._make = make
+        self._build_payload = make
         self._model = model
-        self._sent = sent
-        self._made: tuple[Profile, Payload] | None = None
+        self._on_sent = sent
+        self._cached: tuple[Profile, Payload] | None = None
 
     def payload(self, profile: Profile) -> Payload:
         """Return the payload for a profile."""
-        if self._made is None or self._made[0] != profile:
-            self._made = profile, self._make(profile)
-        return self._made[1]
+        if self._cached is None or self._cached[0] != profile:
+            self._cached = profile, self._build_payload(profile)
+        return self._cached[1]
 
     def build_for_sending(self, profile: Profile) -> Payload:
         """Return the payload for a profile and report it to `sent`."""
         payload = self.payload(profile)
-        self._sent(SentRequest(self._model, profile, payload))
+        self._on_sent(SentRequest(self._model, profile, payload))
         return payload
 
 
@@ -131,7 +131,7 @@ class RequestFactory:
 
     def prepare(self, make: Callable[[Profile], Payload], model: str) -> PreparedRequest:
         """Return the request whose payload `make` builds for a profile; `make` is pure and runs on a thread."""
-        return PreparedRequest(make, model, self._keep)
+        return PreparedRequest(make, model, self._remember_request)
 
-    def _keep(self, request: SentRequest) -> None:
+    def _remember_request(self, request: SentRequest) -> None:
         self.last_sent = request

@@ -68,7 +68,7 @@ class PublishingFold:
         self._gate = gate
         self._queue = queue
         self._publish = publish
-        self._shown = gate.is_closed
+        self._published_closed = gate.is_closed
 
     def apply(self, event: Event) -> None:
         self._publish(EventRecorded(event))
@@ -78,8 +78,8 @@ class PublishingFold:
 
     def publish_gate_change(self) -> None:
         """Publish `GateChanged` if the gate has opened or closed since the last call."""
-        if self._gate.is_closed != self._shown:
-            self._shown = self._gate.is_closed
+        if self._gate.is_closed != self._published_closed:
+            self._published_closed = self._gate.is_closed
             self._publish(GateChanged(self._gate.is_closed))
 
 
@@ -128,19 +128,24 @@ class Session(DecisionService):
         )
         briefing = TurnBriefing(self.log, ports.service, session_id, self.pending, lambda: self.settings.plan)
         self._turns = TurnRunner(
-            self.log, ports.claim, self._make_turn, briefing.compose_interventions, self._publish, self._owned
+            self.log,
+            ports.claim,
+            self._make_turn,
+            briefing.compose_interventions,
+            self._publish,
+            self._reset_after_claim,
         )
         self._publisher = self.log.attach_from_now(PublishingFold(self.gate, lambda: self.queue, self._publish))
         self.phase = SessionPhase.IDLE
         if ports.claim.is_held:
-            self._owned()
+            self._reset_after_claim()
         self.aside = SideQuestionService(
             self.log,
             session_id,
             lambda: self.ports,
             self.requests,
             self.context.project,
-            self._unfinished,
+            self._find_unfinished_response,
             self._publish,
         )
         """Questions of the user outside the conversation."""
@@ -186,12 +191,12 @@ class Session(DecisionService):
             command: the user's custom command that produced the message.
         """
         await self._turns.send_message(text, command, images)
-        await self._tell_of_unseen(images)
+        await self._notify_unseen_images(images)
 
     async def answer(self, text: str, call: str = "", images: Sequence[Image] = ()) -> None:
         """Answer the open question (or the one of this call); the text becomes the result of that call."""
         await self._turns.answer(text, call, images)
-        await self._tell_of_unseen(images)
+        await self._notify_unseen_images(images)
 
     async def resume(self) -> None:
         """Let the model continue without a message, after the running turn; an open question must be answered first.
@@ -267,7 +272,7 @@ class Session(DecisionService):
     async def rebase_after_disk_change(self, paths: Collection[str]) -> tuple[Proposal, ...]:
         """Rebase pending proposals onto files that changed on disk; return the changed proposals."""
         changed = await asyncio.to_thread(self.ports.service.rebase_pending, paths)
-        await self._tell_changed(changed)
+        await self._record_changed_proposals(changed)
         return tuple(changed)
 
     async def notify_user(self, notice: Notice) -> None:
@@ -300,12 +305,12 @@ class Session(DecisionService):
             self._publish,
         )
 
-    def _unfinished(self) -> AssistantMessage | None:
+    def _find_unfinished_response(self) -> AssistantMessage | None:
         """Return the response of the running turn that has calls without a result."""
         state = self._turns.state
         return state.last_message if self.is_busy and state.unfinished_calls else None
 
-    def _owned(self) -> None:
+    def _reset_after_claim(self) -> None:
         # A crash may have left a turn without its end event; no turn runs now.
         self.gate.end_turn()
         self._publish(PhaseChanged(SessionPhase.ASKING if self.question else SessionPhase.IDLE))
@@ -316,14 +321,14 @@ class Session(DecisionService):
     async def _record_decision(self, result: DecisionResult, event: ProposalDecided) -> None:
         """Record a decision that was carried out; raises NotRecorded."""
         try:
-            await self._record(session_id_of_proposal(result.proposal, self.id), event)
+            await self._record_for_session(session_id_of_proposal(result.proposal, self.id), event)
         except Exception as error:
             raise unrecorded_decision_error(result, error) from error
         finally:
             self._publish(ProposalsChanged((result.proposal.id, *(other.id for other in result.changed))))
-        await self._tell_changed(result.changed)
+        await self._record_changed_proposals(result.changed)
 
-    async def _record(self, owner: str, event: ProposalDecided) -> None:
+    async def _record_for_session(self, owner: str, event: ProposalDecided) -> None:
         """Record a decision in the session that made the proposal, even if another process has that session open.
 
         A fork has the proposals of the original in its log: then the decision is recorded here, for this model. The
@@ -335,21 +340,21 @@ class Session(DecisionService):
                 await self.log.append(delivery_notice(event, other))
                 return
         await self._turns.record_decision(event, speaks=has_feedback(event))
-        await self._tell_of_unseen(event.images)
+        await self._notify_unseen_images(event.images)
 
-    async def _tell_changed(self, changed: Sequence[Proposal]) -> None:
+    async def _record_changed_proposals(self, changed: Sequence[Proposal]) -> None:
         for owner, events in changed_proposal_events_by_session(changed, self.id).items():
             if owner == self.id or await self.ports.others.record(owner, events) is None:
                 await self.log.append(*events)
         if changed:
-            self._publish(ProposalsChanged(tuple(one.id for one in changed)))
+            self._publish(ProposalsChanged(tuple(proposal.id for proposal in changed)))
 
-    async def _tell_commit(self, text: str, *, failed: bool) -> None:
+    async def _notify_commit(self, text: str, *, failed: bool) -> None:
         await self.notify_user(Notice(text=text, level="warning" if failed else "info"))
 
     # Notices
 
-    async def _tell_of_unseen(self, images: Sequence[Image]) -> None:
+    async def _notify_unseen_images(self, images: Sequence[Image]) -> None:
         """Show the user a notice if the model does not accept the attached images."""
         if images and not self.ports.model.profile.accepts_images:
             await self.notify_user(unseen_images_notice(images, self.ports.model.endpoint.model))

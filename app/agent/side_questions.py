@@ -70,14 +70,14 @@ def format_surroundings(diff: FileDiff, hunk: Hunk | None, lines: int, character
         characters: Maximum number of characters in total; the lines nearest to the hunk come first.
     """
     text = diff.new or diff.old
-    start, end = _place(diff, hunk)
-    room = characters
+    start, end = _hunk_range(diff, hunk)
+    characters_left = characters
     first, last = start, start
     above, below = min(lines, start), min(lines + end - start, len(text) - start)
     for step in range(max(above, below)):
-        if step < below and (room := room - _cost(text[start + step])) >= 0:
+        if step < below and (characters_left := characters_left - _line_cost(text[start + step])) >= 0:
             last = start + step + 1
-        if step < above and (room := room - _cost(text[start - step - 1])) >= 0:
+        if step < above and (characters_left := characters_left - _line_cost(text[start - step - 1])) >= 0:
             first = start - step - 1
     width = len(str(last))
     return "\n".join(f"{number + 1:>{width}}  {text[number]}" for number in range(first, last))
@@ -92,7 +92,7 @@ def clip_middle(text: str, characters: int) -> str:
     return f"{text[:head]}\n[… {left_out} characters left out …]\n{text[len(text) - tail :]}"
 
 
-def _place(diff: FileDiff, hunk: Hunk | None) -> tuple[int, int]:
+def _hunk_range(diff: FileDiff, hunk: Hunk | None) -> tuple[int, int]:
     """Return the first line of a hunk and the line after it (0-based) in the text that is shown."""
     if hunk is None:
         return 0, 0
@@ -102,7 +102,7 @@ def _place(diff: FileDiff, hunk: Hunk | None) -> tuple[int, int]:
     return min(hunk.new_start, len(diff.new)), min(hunk.new_start + count, len(diff.new))
 
 
-def _cost(line: str) -> int:
+def _line_cost(line: str) -> int:
     return len(line) + 8
 
 
@@ -127,39 +127,46 @@ class SideQuestionRequest:
         """Return the payload; `tight` makes it as small as possible, for a server that reported a full context."""
         window = profile.context_window
         if not tight:
-            for aside in self._asides():
+            for aside in self._inputs_by_size():
                 payload = self.project(self.events, profile, replace(self.inputs, side_request=aside))
                 if not is_nearly_full(self.meter.count_tokens(payload), window):
                     return payload
-        events = self._shortened(profile)
-        for aside in [] if tight else self._asides():
+        events = self._events_without_oldest(profile)
+        for aside in [] if tight else self._inputs_by_size():
             payload = self._project(events, profile, aside)
             if not is_nearly_full(self.meter.count_tokens(payload), window):
                 return payload
-        return self._project(events, profile, self._least)
+        return self._project(events, profile, self._smallest_inputs)
 
-    def _asides(self) -> list[SideRequestInputs]:
+    def _inputs_by_size(self) -> list[SideRequestInputs]:
         """Return the inputs to try, from the most context to the least."""
-        return [*(SideRequestInputs(brief, self.question, self.earlier) for brief in self.contexts), self._least]
+        return [
+            *(SideRequestInputs(brief, self.question, self.earlier) for brief in self.contexts),
+            self._smallest_inputs,
+        ]
 
     @property
-    def _least(self) -> SideRequestInputs:
+    def _smallest_inputs(self) -> SideRequestInputs:
         return SideRequestInputs(self.contexts[-1], self.question)
 
     def _project(self, events: Sequence[Event], profile: Profile, aside: SideRequestInputs) -> Payload:
         return project(events, profile, replace(self.inputs, side_request=aside))
 
-    def _shortened(self, profile: Profile) -> Sequence[Event]:
+    def _events_without_oldest(self, profile: Profile) -> Sequence[Event]:
         """Return the log with its oldest part left out, like a compaction without a summary."""
         events = list(self.events)
-        used = self.meter.count_tokens(self.project(events, profile, replace(self.inputs, side_request=self._least)))
+        used = self.meter.count_tokens(
+            self.project(events, profile, replace(self.inputs, side_request=self._smallest_inputs))
+        )
         budget = make_context_budget(used, profile.context_window, forced=True, factor=self.meter.factor)
         while budget is not None and (step := plan_compaction(events, budget, summarise=False)) is not None:
             if isinstance(step, PruneStep):
                 events.append(Pruned(results=step.results, images=step.images))
             else:
                 events.append(Compacted(upto=step.upto, summary="", method="truncation"))
-            budget = replace(budget, used=self.meter.count_tokens(self._project(events, profile, self._least)))
+            budget = replace(
+                budget, used=self.meter.count_tokens(self._project(events, profile, self._smallest_inputs))
+            )
         return events
 
 
@@ -170,8 +177,8 @@ _INSTRUCTION = (
     "another edit. Where you do not know, say so, and name what one would have to look at. Afterwards the "
     "conversation goes on as if this had not been asked."
 )
-_FILES_NAMED = 20
-_SIZES = ((400, 16_000), (80, 8_000), (20, 3_000), (5, 1_000), (0, 600))
+_MAX_FILES_NAMED = 20
+_CONTEXT_SIZES = ((400, 16_000), (80, 8_000), (20, 3_000), (5, 1_000), (0, 600))
 """Surrounding lines on each side, and characters of them and of the hunk, from the longest context to the least."""
 
 
@@ -194,8 +201,8 @@ def make_question_contexts(
     subject: SideQuestionSubject, question: SideQuestion, earlier: Sequence[SideExchange]
 ) -> Iterator[str]:
     """Yield the context texts for a question, from the longest to one that fits nearly every context window."""
-    for lines, characters in _SIZES:
-        parts = [_INSTRUCTION, _change(subject), _hunk(subject, question, characters)]
+    for lines, characters in _CONTEXT_SIZES:
+        parts = [_INSTRUCTION, _describe_change(subject), _describe_hunk(subject, question, characters)]
         picked = [*((one.question.picked, one.question.text) for one in earlier), (question.picked, question.text)]
         parts += [
             f"For “{clip_middle(' '.join(text.split()), 200)}” the user picked these lines:\n"
@@ -203,24 +210,24 @@ def make_question_contexts(
             for rows, text in picked
             if rows
         ]
-        if lines and (around := format_surroundings(subject.diff, subject.hunk, lines, characters)):
+        if lines and (surroundings := format_surroundings(subject.diff, subject.hunk, lines, characters)):
             state = "with the proposal in it" if subject.diff.new else "which the proposal deletes"
-            around = _fenced(around, characters * 2)
-            parts.append(f"{subject.diff.change.path}, {state}, with its line numbers:\n{around}")
+            surroundings = _fenced(surroundings, characters * 2)
+            parts.append(f"{subject.diff.change.path}, {state}, with its line numbers:\n{surroundings}")
         yield "\n\n".join(parts)
 
 
-def _change(subject: SideQuestionSubject) -> str:
+def _describe_change(subject: SideQuestionSubject) -> str:
     proposal = subject.proposal
     stats = [file.stat for file in proposal.files]
-    more = f" and {len(stats) - _FILES_NAMED} more files" if len(stats) > _FILES_NAMED else ""
+    more_files = f" and {len(stats) - _MAX_FILES_NAMED} more files" if len(stats) > _MAX_FILES_NAMED else ""
     return (
         f"It is about proposal {proposal.id} ({proposal.origin.description}): {proposal.summary or 'no summary'}. "
-        f"{_standing(proposal)} Its files: {format_file_stats(stats[:_FILES_NAMED])}{more}."
+        f"{_describe_state(proposal)} Its files: {format_file_stats(stats[:_MAX_FILES_NAMED])}{more_files}."
     )
 
 
-def _standing(proposal: Proposal) -> str:
+def _describe_state(proposal: Proposal) -> str:
     match proposal.state:
         case _ if proposal.state.is_pending and proposal.on_disk:
             return "It is on disk already and awaits the user's decision."
@@ -234,7 +241,7 @@ def _standing(proposal: Proposal) -> str:
             return f"It is {proposal.state.replace('_', ' ')}; it is not on disk."
 
 
-def _hunk(subject: SideQuestionSubject, question: SideQuestion, characters: int) -> str:
+def _describe_hunk(subject: SideQuestionSubject, question: SideQuestion, characters: int) -> str:
     change = subject.diff.change
     if subject.hunk is None and question.hunk:
         return f"The question is about a hunk in {change.path} that was cut or edited since: it is no more as it was."
@@ -256,13 +263,13 @@ def _fenced(text: str, characters: int) -> str:
 
 
 AGAIN = "Ask again to try once more."
-_CALLED = "The model called a tool instead of answering; nothing was run. Ask again in other words."
-_EMPTY = f"The model answered with nothing. {AGAIN}"
-_IGNORED = "It also called a tool, which was not run."
+_CALLED_TOOL_NOTE = "The model called a tool instead of answering; nothing was run. Ask again in other words."
+_EMPTY_NOTE = f"The model answered with nothing. {AGAIN}"
+_IGNORED_CALL_NOTE = "It also called a tool, which was not run."
 
 
 @dataclass(slots=True)
-class _Asked:
+class _OpenQuestion:
     """A question that was sent and waits for its answer."""
 
     interrupter: Interrupter = field(default_factory=Interrupter)
@@ -292,19 +299,19 @@ class SideQuestionService:
         self._log = log
         self._session_id = session_id
         self._ports = ports
-        self._unfinished = unfinished
+        self._find_unfinished_response = unfinished
         self._publish = publish
         self._requests = requests
         self._project = project
         self._meter = log.attach(TokenMeter())
-        self._out: dict[str, _Asked] = {}
-        self._places: dict[str, ThreadAnchor] = {}
+        self._open_questions: dict[str, _OpenQuestion] = {}
+        self._open_threads: dict[str, ThreadAnchor] = {}
         """Threads of the open questions, by question id."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     def is_answer_awaited(self, place: ThreadAnchor) -> bool:
         """Return whether an answer is awaited in this thread."""
-        return place in self._places.values()
+        return place in self._open_threads.values()
 
     async def ask(self, place: ThreadAnchor, text: str, picked: str = "") -> str:
         """Record a question and start sending it; return its id at once. The answer is published.
@@ -315,31 +322,31 @@ class SideQuestionService:
         uid = uuid.uuid4().hex[:12]
         if self.is_answer_awaited(place):
             raise ProposalError("The answer before it is still being written; Escape stops it.")
-        self._places[uid] = place
+        self._open_threads[uid] = place
         try:
-            subject, thread = await asyncio.to_thread(self._look, place)
+            subject, thread = await asyncio.to_thread(self._load_subject, place)
             hunk = subject.hunk
-            asked = SideQuestion(
+            side_question = SideQuestion(
                 uid=uid,
                 **place._asdict(),
                 number=hunk.number if hunk is not None else 0,
                 picked=picked,
                 text=text.strip(),
             )
-            await self._log.append(asked)
+            await self._log.append(side_question)
         except BaseException:
-            del self._places[uid]
+            del self._open_threads[uid]
             raise
-        task = asyncio.create_task(self._answer(asked, subject, thread), name="side question")
+        task = asyncio.create_task(self._answer(side_question, subject, thread), name="side question")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return uid
 
     def stop(self, question: str) -> bool:
         """Stop the answer to a question; return whether the question was open."""
-        if question not in self._places:
+        if question not in self._open_threads:
             return False
-        self._out.setdefault(question, _Asked()).interrupter.stop()
+        self._open_questions.setdefault(question, _OpenQuestion()).interrupter.stop()
         return True
 
     async def wait_until_idle(self) -> None:
@@ -349,13 +356,13 @@ class SideQuestionService:
 
     async def close(self) -> None:
         """Stop all open questions and wait until their events are stored."""
-        for question in tuple(self._places):
+        for question in tuple(self._open_threads):
             self.stop(question)
         await self.wait_until_idle()
 
     # Subject
 
-    def _look(self, place: ThreadAnchor) -> tuple[SideQuestionSubject, tuple[SideExchange, ...]]:
+    def _load_subject(self, place: ThreadAnchor) -> tuple[SideQuestionSubject, tuple[SideExchange, ...]]:
         """Return the current state of the subject and the earlier exchanges of its thread; call it on a thread.
 
         Raises:
@@ -371,8 +378,8 @@ class SideQuestionService:
             _refuse_secret(ports.workspace, diff.change.old_path, diff.old)
             _refuse_secret(ports.workspace, diff.change.path, (*diff.old, *diff.new))
         hunk = next((one for one in diff.change.hunks if one.id == place.hunk), None)
-        before = collect_side_exchanges([*ports.side_questions(place.proposal), *self._log.events])
-        thread = tuple(one for one in before if one.question.place == place and one.answer_text)
+        earlier = collect_side_exchanges([*ports.side_questions(place.proposal), *self._log.events])
+        thread = tuple(one for one in earlier if one.question.place == place and one.answer_text)
         return SideQuestionSubject(proposal, diff, hunk), thread
 
     # Answer
@@ -380,21 +387,21 @@ class SideQuestionService:
     async def _answer(
         self, question: SideQuestion, subject: SideQuestionSubject, thread: tuple[SideExchange, ...]
     ) -> None:
-        asked = self._out.setdefault(question.uid, _Asked())
+        open_question = self._open_questions.setdefault(question.uid, _OpenQuestion())
         try:
             inputs = await self._requests.payload_inputs(self._ports().model)
-            told = await asyncio.to_thread(lambda: tuple(make_question_contexts(subject, question, thread)))
-            unfinished = self._unfinished()
+            contexts = await asyncio.to_thread(lambda: tuple(make_question_contexts(subject, question, thread)))
+            unfinished = self._find_unfinished_response()
             request = SideQuestionRequest(
                 tuple(event for event in self._log.events_with_audience() if event is not unfinished),
                 inputs,
                 self._project,
                 self._meter,
-                told,
+                contexts,
                 question.text,
-                tuple((one.question.text, one.answer_text) for one in thread),
+                tuple((exchange.question.text, exchange.answer_text) for exchange in thread),
             )
-            answer = await self._outcome(question, request, asked)
+            answer = await self._request_answer(question, request, open_question)
             await self._log.append(answer)
         except Exception as error:
             self._publish(SideAnswerDiscarded(question.uid, over=True))
@@ -402,45 +409,51 @@ class SideQuestionService:
                 SessionFailed(f"The answer to your question about {question.subject} could not be kept: {error}")
             )
         finally:
-            del self._out[question.uid], self._places[question.uid]
+            del self._open_questions[question.uid], self._open_threads[question.uid]
 
-    async def _outcome(self, question: SideQuestion, request: SideQuestionRequest, asked: _Asked) -> SideAnswer:
+    async def _request_answer(
+        self, question: SideQuestion, request: SideQuestionRequest, open_question: _OpenQuestion
+    ) -> SideAnswer:
         """Send the question and return the answer; on a full context, retry once with the smallest payload."""
         model = self._ports().model
         try:
-            async with model.open_isolated_client() as apart:
+            async with model.open_isolated_client() as isolated_model:
                 try:
-                    await asked.interrupter.wait_for(self._receive(question, request, asked, apart))
+                    await open_question.interrupter.wait_for(
+                        self._receive(question, request, open_question, isolated_model)
+                    )
                 except RequestError as error:
                     if error.kind is not FailureKind.CONTEXT_FULL:
                         raise
-                    self._void(question, asked)
-                    await asked.interrupter.wait_for(self._receive(question, request, asked, apart, tight=True))
+                    self._discard_text(question, open_question)
+                    await open_question.interrupter.wait_for(
+                        self._receive(question, request, open_question, isolated_model, tight=True)
+                    )
         except Interrupted:
-            return self._as_answer(question, asked, "interrupted")
+            return self._make_side_answer(question, open_question, "interrupted")
         except RequestError as error:
             if error.kind is FailureKind.TOOL_USE_FAILED:
-                asked.notes.append(_CALLED)
+                open_question.notes.append(_CALLED_TOOL_NOTE)
             else:
-                asked.notes.append(f"{error.message.removesuffix(' Try again.')} {AGAIN}")
+                open_question.notes.append(f"{error.message.removesuffix(' Try again.')} {AGAIN}")
             usage = error.partial.usage if error.partial is not None else None
-            return self._as_answer(question, asked, "failed", usage)
-        completed = asked.completed
+            return self._make_side_answer(question, open_question, "failed", usage)
+        completed = open_question.completed
         assert completed is not None, "a stream ends with ResponseCompleted or raises"
         if completed.calls:
-            asked.notes.append(_IGNORED if completed.text.strip() else _CALLED)
+            open_question.notes.append(_IGNORED_CALL_NOTE if completed.text.strip() else _CALLED_TOOL_NOTE)
         elif not completed.text.strip():
-            asked.notes.append(_EMPTY)
+            open_question.notes.append(_EMPTY_NOTE)
         state = "truncated" if completed.truncated and completed.text.strip() else "complete"
-        return self._as_answer(
-            question, asked, state if completed.text.strip() else "failed", completed.usage, completed.text
+        return self._make_side_answer(
+            question, open_question, state if completed.text.strip() else "failed", completed.usage, completed.text
         )
 
     async def _receive(
         self,
         question: SideQuestion,
         request: SideQuestionRequest,
-        asked: _Asked,
+        open_question: _OpenQuestion,
         model: ModelPort,
         *,
         tight: bool = False,
@@ -450,23 +463,23 @@ class SideQuestionService:
         async for update in model.stream(prepared.build_for_sending, closing=True):
             match update:
                 case TextDelta(text=text):
-                    asked.text.append(text)
+                    open_question.text.append(text)
                     self._publish(SideAnswerStreamed(question.uid, text))
                 case AttemptDiscarded():
-                    self._void(question, asked)
+                    self._discard_text(question, open_question)
                 case ProfileCorrected(notice=notice):
-                    asked.notes.append(notice)
+                    open_question.notes.append(notice)
                 case ResponseCompleted():
-                    asked.completed = update
+                    open_question.completed = update
 
-    def _void(self, question: SideQuestion, asked: _Asked) -> None:
-        asked.text.clear()
+    def _discard_text(self, question: SideQuestion, open_question: _OpenQuestion) -> None:
+        open_question.text.clear()
         self._publish(SideAnswerDiscarded(question.uid))
 
-    def _as_answer(
+    def _make_side_answer(
         self,
         question: SideQuestion,
-        asked: _Asked,
+        open_question: _OpenQuestion,
         state: str,
         usage: TokenUsage | None = None,
         text: str | None = None,
@@ -475,12 +488,12 @@ class SideQuestionService:
             {
                 "question": question.uid,
                 "proposal": question.proposal,
-                "text": "".join(asked.text) if text is None else text,
+                "text": "".join(open_question.text) if text is None else text,
                 "state": state,
-                "note": " ".join(asked.notes),
+                "note": " ".join(open_question.notes),
                 "usage": usage,
                 "model": self._ports().model.endpoint.model,
-                "duration": time.monotonic() - asked.started,
+                "duration": time.monotonic() - open_question.started,
             }
         )
 

@@ -35,7 +35,7 @@ from app.conversation.events import (
     TurnStarted,
 )
 
-_LONGEST = 40
+_MAX_NAME_CHARACTERS = 40
 """Maximum number of characters of a finish reason (chosen by the server) or a tool name (chosen by the model)."""
 
 
@@ -43,20 +43,26 @@ def make_move_record(state: LadderState, move: LadderDecision) -> LadderMove:
     """Return the log record of a move; it is written together with the events that follow from the move."""
     match move.action:
         case EndTurn(stopped=stopped):
-            what = f"stop: {stopped}"
+            move_text = f"stop: {stopped}"
         case WaitForUser():
-            what = "wait for the user"
+            move_text = "wait for the user"
         case SendClosingRequest(kind=kind):
-            what = f"closing request: {kind}"
+            move_text = f"closing request: {kind}"
         case CompactContext():
-            what = "make room"
+            move_text = "make room"
         case RunCalls():
-            what = "run calls"
+            move_text = "run calls"
         case SendRequest(nudge=nudge):
-            what = f"request: {nudge}" if nudge else "request"
-    given = {field.name: getattr(state, field.name) for field in fields(state) if not field.name.endswith("_message")}
-    facts = {name: value[:_LONGEST] if isinstance(value, str) else value for name, value in given.items() if value}
-    return LadderMove(rung=move.rung, move=what, facts=facts)
+            move_text = f"request: {nudge}" if nudge else "request"
+    state_values = {
+        field.name: getattr(state, field.name) for field in fields(state) if not field.name.endswith("_message")
+    }
+    facts = {
+        name: value[:_MAX_NAME_CHARACTERS] if isinstance(value, str) else value
+        for name, value in state_values.items()
+        if value
+    }
+    return LadderMove(rung=move.rung, move=move_text, facts=facts)
 
 
 class TraceFile:
@@ -66,17 +72,17 @@ class TraceFile:
         self._file = path.open("a", encoding="utf-8", buffering=1)
         self._names: dict[str, str] = {}
         """Names of the called tools by call uid."""
-        self._sent = 0.0
-        self._streaming = False
+        self._sent_at = 0.0
+        self._first_piece_seen = False
 
     def __call__(self, update: Update) -> None:
         """Write a line for an update that is traced."""
         match update:
             case EventRecorded(event=RequestSent()):
-                self._sent, self._streaming = time.monotonic(), False
-            case PhaseChanged(phase=SessionPhase.STREAMING) if not self._streaming:
-                self._streaming = True
-                self._write("first_piece", time.time(), {"after": round(time.monotonic() - self._sent, 3)})
+                self._sent_at, self._first_piece_seen = time.monotonic(), False
+            case PhaseChanged(phase=SessionPhase.STREAMING) if not self._first_piece_seen:
+                self._first_piece_seen = True
+                self._write("first_piece", time.time(), {"after": round(time.monotonic() - self._sent_at, 3)})
             case PhaseChanged(phase=SessionPhase.RETRYING, until=until):
                 self._write("retry", time.time(), {"in": round(max(0.0, until - time.monotonic()), 3)})
             case TemplateCheckFinished():
@@ -95,10 +101,10 @@ class TraceFile:
             case LadderMove():
                 return {"rung": event.rung, "move": event.move, "facts": event.facts}
             case AssistantMessage():
-                self._names = {call.uid: call.name[:_LONGEST] for call in event.calls}
+                self._names = {call.uid: call.name[:_MAX_NAME_CHARACTERS] for call in event.calls}
                 return {
                     "state": event.state,
-                    "finish_reason": (event.finish_reason or "")[:_LONGEST],
+                    "finish_reason": (event.finish_reason or "")[:_MAX_NAME_CHARACTERS],
                     "calls": list(self._names.values()),
                     "duration": round(event.duration, 3),
                     "usage": event.usage and event.usage.model_dump(exclude_defaults=True),
@@ -108,7 +114,7 @@ class TraceFile:
             case ToolResult(call=call):
                 timing = {"duration": round(event.duration, 3), "waited": round(event.waited, 3)}
                 return {"call": call, "tool": self._names.get(call, ""), "outcome": event.outcome, **timing}
-        if (names := _KEPT.get(type(event))) is None:
+        if (names := _TRACED_FIELDS.get(type(event))) is None:
             return None
         return {name: getattr(event, name) for name in names}
 
@@ -118,7 +124,7 @@ class TraceFile:
             self._file.write(json.dumps({"time": round(at, 3), "type": kind, **facts}) + "\n")
 
 
-_KEPT: dict[type[Event], tuple[str, ...]] = {
+_TRACED_FIELDS: dict[type[Event], tuple[str, ...]] = {
     RequestSent: ("closing", "messages", "estimated_tokens"),
     RequestFailed: ("kind",),
     TurnStarted: ("cause",),

@@ -72,17 +72,17 @@ from app.llm.values.requests_and_updates import (
     TextDelta,
 )
 
-_STALLED = 2.0
+_STALL_SECONDS = 2.0
 """Seconds without data after which a closing request is cut off if the user has sent the next message."""
-_NOTICED = 0.3
+_NOTICE_DELAY_SECONDS = 0.3
 """Seconds after which the user is shown what the turn waits for before its first request."""
-_REFUSED_THERE = "The model called a tool although it was told to stop; the server refused the call."
+_REFUSED_BY_SERVER = "The model called a tool although it was told to stop; the server refused the call."
 
 Cause = Literal["message", "feedback", "answer", "continue"]
 
 
 @dataclass(slots=True)
-class _Received:
+class _PartialResponse:
     """The part of a response received so far."""
 
     text: list[str] = field(default_factory=list)
@@ -134,16 +134,16 @@ class Turn:
         self._settings = settings
         self._interrupter = interrupter
         self._publish = publish
-        self._told_unavailable: set[str] = set()
+        self._announced_unavailable: set[str] = set()
         """Notes about unavailable tools that the model got in this turn."""
-        self._room_made = False
+        self._compaction_tried = False
         """Compaction was tried since the last good response, successfully or not."""
-        self._first_tokens = 0
+        self._first_request_tokens = 0
         """Tokens of the turn's first request; 0 without a cost limit."""
 
     async def run(self) -> None:
         """Carry out the ladder's decisions until it stops the turn."""
-        await self._renew_tools()
+        await self._reload_tools()
         budget = await self._make_budget()
         while True:
             # Tool calls cost nothing: they may run if the closing request is still affordable after them.
@@ -154,7 +154,7 @@ class Turn:
                 step_limit=self._settings().max_steps,
                 aborted=self._interrupter.is_stopped,
                 room_needed=is_nearly_full(self._context.used_tokens, self._model.profile.context_window),
-                compaction_tried=self._room_made,
+                compaction_tried=self._compaction_tried,
                 limit=reached,
             )
             move = decide(state)
@@ -167,20 +167,20 @@ class Turn:
                     await self._end("question", "")
                     return
                 case SendClosingRequest(kind=kind):
-                    await self._close(kind)
+                    await self._send_closing_request(kind)
                 case CompactContext():
                     await self._make_room()
                 case RunCalls():
                     await self._run_calls(budget)
                 case SendRequest(nudge=kind):
                     if kind is not None:
-                        cut = self._state.last is LastStep.CUT_CALLS
+                        calls_cut = self._state.last is LastStep.CUT_CALLS
                         await self._log.append(
-                            interventions.nudge_instruction(kind, calls=cut, progress=self._progress)
+                            interventions.nudge_instruction(kind, calls=calls_cut, progress=self._turn_progress)
                         )
-                    if notes := [*self._unavailable(), *self._nearly_used(budget)]:
+                    if notes := [*self._unavailable_tool_events(), *self._limit_warnings(budget)]:
                         await self._log.append(*notes)
-                    await self._request(budget)
+                    await self._send_request(budget)
 
     async def _make_budget(self) -> TurnBudget:
         """Return the budget of the turn; with a cost limit, look up the price of the model."""
@@ -189,7 +189,7 @@ class Turn:
             with contextlib.suppress(Interrupted):
                 price = await self._interrupter.wait_for(self._model.find_price())
             inputs, events = await self._requests.payload_inputs(self._model), self._log.events_with_audience()
-            self._first_tokens = await asyncio.to_thread(
+            self._first_request_tokens = await asyncio.to_thread(
                 lambda: self._context.count_tokens(self._context.project(events, self._model.profile, inputs))
             )
         return TurnBudget(
@@ -197,10 +197,10 @@ class Turn:
             limits,
             self._model.endpoint.model,
             price,
-            lambda: self._context.used_tokens if self._state.steps else self._first_tokens,
+            lambda: self._context.used_tokens if self._state.steps else self._first_request_tokens,
         )
 
-    def _nearly_used(self, budget: TurnBudget) -> list[Event]:
+    def _limit_warnings(self, budget: TurnBudget) -> list[Event]:
         """Return the events that warn the user and the model about limits that are nearly used up."""
         uses = budget.find_newly_near_limits(self._state.steps, self._settings().max_steps)
         return [
@@ -209,26 +209,26 @@ class Turn:
             for event in (Notice(text=f"Nearly at a limit: {use.description}."), interventions.limit_near_note(use))
         ]
 
-    async def _renew_tools(self) -> None:
+    async def _reload_tools(self) -> None:
         """Load the tools that are available now; they do not change until the end of the turn."""
 
-        def tell() -> None:
+        def publish_waiting() -> None:
             self._publish(PhaseChanged(SessionPhase.WAITING, self._tools.startup_wait_label or "MCP servers"))
 
-        told = asyncio.get_running_loop().call_later(_NOTICED, tell)
+        notice_timer = asyncio.get_running_loop().call_later(_NOTICE_DELAY_SECONDS, publish_waiting)
         try:
             with contextlib.suppress(Interrupted):
                 await self._interrupter.wait_for(self._tools.reload(self._model.profile.context_window))
         finally:
-            told.cancel()
+            notice_timer.cancel()
 
-    def _unavailable(self, *, ends: bool = False) -> list[Event]:
+    def _unavailable_tool_events(self, *, ends: bool = False) -> list[Event]:
         """Return the events about unavailable tools: one for the user, and one for the model in each turn."""
         events: list[Event] = [Notice(text=line, level="warning") for line in self._tools.new_notices()]
-        sentences = [] if ends else [each.instruction for each in self._tools.unavailable if each.instruction]
-        new = [sentence for sentence in sentences if sentence not in self._told_unavailable]
-        self._told_unavailable.update(new)
-        return [*events, interventions.unavailable_tools_note(new)] if new else events
+        sentences = [] if ends else [tool.instruction for tool in self._tools.unavailable if tool.instruction]
+        new_sentences = [sentence for sentence in sentences if sentence not in self._announced_unavailable]
+        self._announced_unavailable.update(new_sentences)
+        return [*events, interventions.unavailable_tools_note(new_sentences)] if new_sentences else events
 
     async def compact(self) -> None:
         """Compact the context at the user's request."""
@@ -236,7 +236,7 @@ class Turn:
             await self._log.append(Notice(text="There is nothing to compact: the context is small already."))
 
     @property
-    def _progress(self) -> interventions.TurnProgress:
+    def _turn_progress(self) -> interventions.TurnProgress:
         return self._state.progress(self._settings().max_steps)
 
     async def _end(
@@ -253,47 +253,49 @@ class Turn:
             if stopped == "aborted" and call.uid not in self._state.open_questions
         ]
         ended = TurnEnded(stopped=stopped, message=message, limit=limit)
-        await self._log.append(*aborted, *self._unavailable(ends=True), ended)
+        await self._log.append(*aborted, *self._unavailable_tool_events(ends=True), ended)
 
     async def _run_calls(self, budget: TurnBudget) -> None:
         message = self._state.last_message
         assert message is not None, "calls come with a response"
         await self._executor.run_calls(message, self._interrupter, self._gate, budget)
 
-    async def _close(self, kind: InterventionKind) -> None:
+    async def _send_closing_request(self, kind: InterventionKind) -> None:
         """Send the closing request, which allows no tool calls, and refuse the calls in the response."""
         gate = self._gate
         await self._log.append(
             interventions.closing_instruction(
-                kind, gate.staged_proposals, gate.staged_paths, self._progress, gate.unread
+                kind, gate.staged_proposals, gate.staged_paths, self._turn_progress, gate.unread
             )
         )
-        await self._request(None)
+        await self._send_request(None)
         if calls := self._state.unfinished_calls:
             await self._executor.refuse_calls(calls)
 
     async def _make_room(self, *, by_hand: bool = False) -> bool:
         self._publish(PhaseChanged(SessionPhase.COMPACTING))
         forced = by_hand or bool(self._state.failure) or self._state.last is LastStep.NO_ROOM
-        self._room_made = True
+        self._compaction_tried = True
         inputs = await self._requests.payload_inputs(self._model)
         with contextlib.suppress(Interrupted):
             return await self._context.make_room(self._model, inputs, self._interrupter, forced=forced)
         return False
 
-    async def _request(self, budget: TurnBudget | None) -> None:
+    async def _send_request(self, budget: TurnBudget | None) -> None:
         """Send one request and record its outcome; without a budget, send the closing request."""
         closing = budget is None
-        request = await self._sent_request(closing=closing)
+        request = await self._record_request(closing=closing)
         self._publish(PhaseChanged(SessionPhase.REQUESTING))
-        received = _Received()
+        received = _PartialResponse()
         started = time.monotonic()
         try:
-            until = budget.wait_for_time_limit if budget is not None else lambda: self._stalled(received)
+            until = budget.wait_for_time_limit if budget is not None else lambda: self._wait_for_stall(received)
             await self._interrupter.wait_for(self._receive(request.build_for_sending, received, budget), until=until)
         except Interrupted:
             cut = not closing and not self._interrupter.is_stopped
-            await self._record(self._partial("truncated" if cut else "interrupted", received, started), received)
+            await self._record_message(
+                self._partial_message("truncated" if cut else "interrupted", received, started), received
+            )
         except RequestError as error:
             if not closing and error.partial is not None and self._executor.has_question(error.partial.calls):
                 received.completed = error.partial
@@ -304,22 +306,22 @@ class Turn:
             await self._record_response(received, started, closing=closing)
 
     async def _record_failure(
-        self, error: RequestError, received: _Received, started: float, *, closing: bool
+        self, error: RequestError, received: _PartialResponse, started: float, *, closing: bool
     ) -> None:
-        partial = self._partial("truncated", received, started)
+        partial = self._partial_message("truncated", received, started)
         failed: Event = RequestFailed(kind=error.kind, message=str(error))
         if closing and error.kind is FailureKind.TOOL_USE_FAILED:
             # Expected in a closing request: the endpoint refused the call before the executor did.
-            failed = Notice(text=_REFUSED_THERE)
+            failed = Notice(text=_REFUSED_BY_SERVER)
         await self._log.append(*received.records, *((partial,) if partial else ()), failed)
 
-    async def _record_response(self, received: _Received, started: float, *, closing: bool) -> None:
-        message = self._response(received, started)
+    async def _record_response(self, received: _PartialResponse, started: float, *, closing: bool) -> None:
+        message = self._complete_message(received, started)
         # The calls of a closing response are refused, whether they are truncated or not.
         cut = message.calls if message.state == "truncated" and not closing else ()
-        await self._record(message, received, *self._executor.truncated_call_results(cut))
+        await self._record_message(message, received, *self._executor.truncated_call_results(cut))
 
-    async def _sent_request(self, *, closing: bool) -> PreparedRequest:
+    async def _record_request(self, *, closing: bool) -> PreparedRequest:
         """Record the next request as sent and return it; its payload has all events before that record."""
         inputs = await self._requests.payload_inputs(self._model, closing=closing)
         events = self._log.events_with_audience()
@@ -329,16 +331,16 @@ class Turn:
         tokens = await asyncio.to_thread(self._context.count_tokens, payload)
         record = RequestSent(closing=closing, messages=len(payload.messages), estimated_tokens=tokens)
         (sent,) = await self._log.append(record)
-        before = self._log.events_with_audience(before=sent.id)
-        if len(before) > len(events):
+        events_before = self._log.events_with_audience(before=sent.id)
+        if len(events_before) > len(events):
             # The user has decided on a proposal while the record was written, here or in another process.
             request = self._requests.prepare(
-                lambda profile: self._context.project(before, profile, inputs), inputs.model
+                lambda profile: self._context.project(events_before, profile, inputs), inputs.model
             )
         return request
 
     async def _receive(
-        self, build: Callable[[Profile], Payload], received: _Received, budget: TurnBudget | None
+        self, build: Callable[[Profile], Payload], received: _PartialResponse, budget: TurnBudget | None
     ) -> None:
         """Receive the response and publish its updates. Write no event: this may be cancelled at any point.
 
@@ -347,10 +349,10 @@ class Turn:
         """
         closing = budget is None
         async with contextlib.aclosing(self._model.stream(build, closing=closing)) as updates:
-            await self._take(updates, received, budget)
+            await self._handle_updates(updates, received, budget)
 
-    async def _take(
-        self, updates: AsyncIterator[StreamUpdate], received: _Received, budget: TurnBudget | None
+    async def _handle_updates(
+        self, updates: AsyncIterator[StreamUpdate], received: _PartialResponse, budget: TurnBudget | None
     ) -> None:
         streaming, closing = False, budget is None
         async for update in updates:
@@ -381,7 +383,7 @@ class Turn:
                     )
                     return
                 case AttemptDiscarded():
-                    self._discard(update, received)
+                    self._discard_attempt(update, received)
                 case ChatTemplateChecked():
                     self._publish(TemplateCheckFinished(update.server, update.placement or ""))
                 case ProfileCorrected():
@@ -392,20 +394,20 @@ class Turn:
             if budget is not None and not budget.allows_output(received.size + sum(received.calls.values())):
                 raise Interrupted
 
-    async def _stalled(self, received: _Received) -> None:
+    async def _wait_for_stall(self, received: _PartialResponse) -> None:
         """Return once the user has sent the next message and the closing response has stalled.
 
         The proposal is already on screen, so the user's message is more important than the rest of the response.
         """
         await self._interrupter.spoken.wait()
         while True:
-            silent = time.monotonic() - received.latest
-            if silent >= _STALLED:
+            silent_seconds = time.monotonic() - received.latest
+            if silent_seconds >= _STALL_SECONDS:
                 return
-            await asyncio.sleep(_STALLED - silent)
+            await asyncio.sleep(_STALL_SECONDS - silent_seconds)
 
-    def _discard(self, update: AttemptDiscarded, received: _Received) -> None:
-        received.records.append(self._message("discarded", "".join(received.text), ""))
+    def _discard_attempt(self, update: AttemptDiscarded, received: _PartialResponse) -> None:
+        received.records.append(self._make_message("discarded", "".join(received.text), ""))
         received.text.clear()
         received.reasoning.clear()
         # The provider bills them.
@@ -413,21 +415,21 @@ class Turn:
         received.calls.clear()
         self._publish(StreamDiscarded(update.reason))
 
-    def _partial(
-        self, state: Literal["interrupted", "truncated"], received: _Received, started: float
+    def _partial_message(
+        self, state: Literal["interrupted", "truncated"], received: _PartialResponse, started: float
     ) -> AssistantMessage | None:
         """Return the received part of an unfinished response; None if nothing was received."""
         text, reasoning = "".join(received.text), "".join(received.reasoning)
         calls = sum(received.calls.values()) if state == "truncated" else 0
         if not text and not reasoning and not calls:
             return None
-        message = self._message(state, text, reasoning)
+        message = self._make_message(state, text, reasoning)
         return message.model_copy(update={"duration": time.monotonic() - started, "unfinished_calls": calls})
 
-    def _response(self, received: _Received, started: float) -> AssistantMessage:
+    def _complete_message(self, received: _PartialResponse, started: float) -> AssistantMessage:
         completed = received.completed
         assert completed is not None, "a stream ends with ResponseCompleted or raises"
-        number = self._state.responses + sum(isinstance(one, AssistantMessage) for one in received.records) + 1
+        number = self._state.responses + sum(isinstance(record, AssistantMessage) for record in received.records) + 1
         calls = tuple(
             ToolCall(uid=f"c{number}.{position}", **dict(call)) for position, call in enumerate(completed.calls)
         )
@@ -445,7 +447,7 @@ class Turn:
             duration=time.monotonic() - started,
         )
 
-    def _message(
+    def _make_message(
         self, state: Literal["interrupted", "truncated", "discarded"], text: str, reasoning: str
     ) -> AssistantMessage:
         endpoint = self._model.endpoint
@@ -453,6 +455,8 @@ class Turn:
             text=text, reasoning=reasoning, state=state, endpoint=endpoint.base_url, model=endpoint.model
         )
 
-    async def _record(self, message: AssistantMessage | None, received: _Received, *more: Event) -> None:
+    async def _record_message(
+        self, message: AssistantMessage | None, received: _PartialResponse, *more: Event
+    ) -> None:
         await self._log.append(*received.records, *((message,) if message else ()), *more)
-        self._room_made = self._room_made and message is None
+        self._compaction_tried = self._compaction_tried and message is None

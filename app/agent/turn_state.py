@@ -30,15 +30,15 @@ from app.conversation.events import (
     UserMessage,
 )
 
-_FRUITLESS = frozenset(
+_FRUITLESS_OUTCOMES = frozenset(
     {CallOutcome.ERROR, CallOutcome.INVALID, CallOutcome.REFUSED, CallOutcome.REJECTED, CallOutcome.ABORTED}
 )
-_LIMITS: dict[InterventionKind, LimitName] = {
+_LIMIT_NAMES: dict[InterventionKind, LimitName] = {
     InterventionKind.COST_LIMIT: "cost",
     InterventionKind.TIME_LIMIT: "time",
     InterventionKind.STEP_LIMIT: "steps",
 }
-_LONGEST_CALL = 160
+_MAX_CALL_CHARACTERS = 160
 """Maximum number of characters of a call in a message to the model."""
 _CUT_REASONS = frozenset({"length", "model_context_window_exceeded"})
 
@@ -85,9 +85,9 @@ class TurnState:
         """The context was compacted since the last good response."""
         self.repeats = 0
         """Calls equal to the most repeated call of the last step, in this turn since the last staged edit."""
-        self._repeated = ""
+        self._repeated_call = ""
         """The call that `repeats` counts."""
-        self._effect = (0, "")
+        self._last_effect = (0, "")
         """The last step with a successful call that had not succeeded before, and that call."""
         self.fruitless_steps = 0
         """Number of latest consecutive steps in which no call succeeded."""
@@ -95,11 +95,11 @@ class TurnState:
         """Interventions of this turn by kind; a good response resets some of them."""
         self.last_message: AssistantMessage | None = None
         self._open_calls: set[str] = set()
-        self._fruitful = False
-        self._made: Counter[str] = Counter()
+        self._step_fruitful = False
+        self._call_counts: Counter[str] = Counter()
         self._signatures: dict[str, str] = {}
         """Signatures of the last response's calls, by call uid."""
-        self._succeeded: set[str] = set()
+        self._succeeded_calls: set[str] = set()
 
     @property
     def question(self) -> Question | None:
@@ -115,14 +115,14 @@ class TurnState:
 
     def progress(self, step_limit: int) -> TurnProgress:
         """Return the progress of the turn for messages to the model."""
-        step, effect = self._effect
+        step, effect = self._last_effect
         return TurnProgress(
             self.steps,
             step_limit,
-            _shortened(self._repeated),
+            _shorten_call(self._repeated_call),
             self.repeats,
             self.fruitless_steps,
-            _shortened(effect),
+            _shorten_call(effect),
             step,
         )
 
@@ -142,11 +142,11 @@ class TurnState:
                 self.open_questions[event.call] = event
             case Answer():
                 self.open_questions.pop(event.call, None)
-                self._finished(event.call, fruitful=True)
+                self._finish_call(event.call, fruitful=True)
             case ToolResult():
-                self._finished(event.call, fruitful=event.outcome not in _FRUITLESS)
+                self._finish_call(event.call, fruitful=event.outcome not in _FRUITLESS_OUTCOMES)
             case AssistantMessage():
-                self._response(event)
+                self._apply_response(event)
             case _:
                 self._apply_rare(event)
 
@@ -164,19 +164,19 @@ class TurnState:
                 self.failure, self.failure_message = event.kind, event.message
             case Intervention():
                 self.nudges[event.kind] += 1
-                self.closed_by = _LIMITS.get(event.kind, self.closed_by)
+                self.closed_by = _LIMIT_NAMES.get(event.kind, self.closed_by)
             case ProposalStaged():
-                self._made.clear()
+                self._call_counts.clear()
                 self.nudges.pop(InterventionKind.NO_PROGRESS, None)
             case Compacted() | Pruned():
-                self._made.clear()
+                self._call_counts.clear()
                 self.compacted = True
                 if self.failure == "context_full":
                     self.failure = self.failure_message = ""
                 if self.last is LastStep.NO_ROOM:
                     self.last = LastStep.USER
 
-    def _response(self, message: AssistantMessage) -> None:
+    def _apply_response(self, message: AssistantMessage) -> None:
         self.responses += 1
         if message.state == "discarded":
             return
@@ -184,30 +184,30 @@ class TurnState:
         self.finish_reason = message.finish_reason
         self.last_message = message
         self._open_calls = {call.uid for call in message.calls} if message.state != "interrupted" else set()
-        self._fruitful = False
+        self._step_fruitful = False
         if self.last is not LastStep.NO_ROOM:
             self.compacted = False
         if self.last in (LastStep.CALLS, LastStep.TEXT):
             self.nudges.pop(InterventionKind.TRUNCATED, None)
             self.nudges.pop(InterventionKind.EMPTY_RESPONSE, None)
-        self._signatures = {call.uid: _signature(call.name, call.arguments) for call in message.calls}
-        self._made.update(self._signatures.values())
-        self._repeated = max(self._signatures.values(), key=self._made.__getitem__, default="")
-        self.repeats = self._made[self._repeated]
+        self._signatures = {call.uid: _call_signature(call.name, call.arguments) for call in message.calls}
+        self._call_counts.update(self._signatures.values())
+        self._repeated_call = max(self._signatures.values(), key=self._call_counts.__getitem__, default="")
+        self.repeats = self._call_counts[self._repeated_call]
 
-    def _finished(self, call: str, *, fruitful: bool) -> None:
+    def _finish_call(self, call: str, *, fruitful: bool) -> None:
         if call not in self._open_calls:
             return
         self._open_calls.discard(call)
-        self._fruitful = self._fruitful or fruitful
+        self._step_fruitful = self._step_fruitful or fruitful
         signature = self._signatures.get(call, "")
-        if fruitful and signature not in self._succeeded:
-            self._succeeded.add(signature)
-            self._effect = (self.steps, signature)
+        if fruitful and signature not in self._succeeded_calls:
+            self._succeeded_calls.add(signature)
+            self._last_effect = (self.steps, signature)
         if not self._open_calls:
             if self.last is LastStep.CALLS:
                 self.last = LastStep.RESULTS
-            self.fruitless_steps = 0 if self._fruitful else self.fruitless_steps + 1
+            self.fruitless_steps = 0 if self._step_fruitful else self.fruitless_steps + 1
 
 
 def open_question(events: Iterable[Event]) -> Question | None:
@@ -260,9 +260,9 @@ def make_ladder_state(
     )
 
 
-def _shortened(signature: str) -> str:
-    return signature if len(signature) <= _LONGEST_CALL else f"{signature[:_LONGEST_CALL]}…"
+def _shorten_call(signature: str) -> str:
+    return signature if len(signature) <= _MAX_CALL_CHARACTERS else f"{signature[:_MAX_CALL_CHARACTERS]}…"
 
 
-def _signature(name: str, arguments: Mapping[str, object] | None) -> str:
+def _call_signature(name: str, arguments: Mapping[str, object] | None) -> str:
     return f"{name} {json.dumps(arguments, sort_keys=True, default=str)}"

@@ -185,25 +185,25 @@ SideUpdate = EventRecorded | SideAnswerStreamed | SideAnswerDiscarded
 
 def merge_updates(updates: Iterable[Update]) -> list[Update]:
     """Merge neighbouring updates of the same stream into one."""
-    together: list[Update] = []
-    for _, group in groupby(updates, _stream):
+    merged: list[Update] = []
+    for _, group in groupby(updates, _stream_key):
         pieces = list(group)
         match pieces[-1]:
             case TextStreamed() if len(pieces) > 1:
-                together.append(TextStreamed(_text(pieces)))
+                merged.append(TextStreamed(_join_text(pieces)))
             case ReasoningStreamed() if len(pieces) > 1:
-                together.append(ReasoningStreamed(_text(pieces)))
+                merged.append(ReasoningStreamed(_join_text(pieces)))
             case SideAnswerStreamed(question=question) if len(pieces) > 1:
-                together.append(SideAnswerStreamed(question, _text(pieces)))
+                merged.append(SideAnswerStreamed(question, _join_text(pieces)))
             case CommandOutput(call=call) if len(pieces) > 1:
-                together.append(CommandOutput(call, _text(pieces)))
+                merged.append(CommandOutput(call, _join_text(pieces)))
             case last:
                 # Each CallStreamed has the total of characters, so the last one is enough.
-                together.append(last)
-    return together
+                merged.append(last)
+    return merged
 
 
-def _stream(update: Update) -> Hashable:
+def _stream_key(update: Update) -> Hashable:
     """Return the key of the stream that an update continues; a unique key for any other update."""
     match update:
         case TextStreamed() | ReasoningStreamed():
@@ -215,6 +215,6 @@ def _stream(update: Update) -> Hashable:
     return id(update)
 
 
-def _text(pieces: Iterable[Update]) -> str:
-    streamed = (TextStreamed, ReasoningStreamed, CommandOutput, SideAnswerStreamed)
-    return "".join([one.text for one in pieces if isinstance(one, streamed)])
+def _join_text(pieces: Iterable[Update]) -> str:
+    text_updates = (TextStreamed, ReasoningStreamed, CommandOutput, SideAnswerStreamed)
+    return "".join([update.text for update in pieces if isinstance(update, text_updates)])

@@ -254,7 +254,7 @@ class SessionlessDecisions(DecisionService):
         finally:
             self._publish_changed((result.proposal.id, *(other.id for other in result.changed)))
 
-    async def _tell_commit(self, text: str, *, failed: bool) -> None:
+    async def _notify_commit(self, text: str, *, failed: bool) -> None:
         if failed:
             self._notify(text)
 

@@ -122,7 +122,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     endless = Timeouts(closing=600, first=600, idle=600)
     monkeypatch.setattr(bench_module, "TIMEOUTS", endless)
     monkeypatch.setattr(Timeouts, "for_endpoint", lambda endpoint: endless)
-    monkeypatch.setattr("app.agent.turn._STALLED", 0.2)
+    monkeypatch.setattr("app.agent.turn._STALL_SECONDS", 0.2)
 
 
 async def say(on: Bench) -> None:
@@ -191,7 +191,7 @@ async def test_feedback_does_not_cut_its_turns_closing_words(server: WireServer,
 
 
 async def test_slow_closing_is_heard(server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.agent.turn._STALLED", MAX_WAIT_SECONDS)
+    monkeypatch.setattr("app.agent.turn._STALL_SECONDS", MAX_WAIT_SECONDS)
     server.turn(calls=[edit()])
     slowly = (b": wait\n\n", BREAK) * 60
     server.script(
