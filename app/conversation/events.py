@@ -56,10 +56,10 @@ class EventBase(EventValue):
     @property
     def sender_and_receiver(self) -> str:
         """Return sender and receiver for the user, e.g. `signoff → model`."""
-        return f"{_NAMES.get(self.source, self.source)} → {_NAMES.get(self.audience, self.audience)}"
+        return f"{_PARTY_NAMES.get(self.source, self.source)} → {_PARTY_NAMES.get(self.audience, self.audience)}"
 
 
-_NAMES = {EventSource.PROGRAM: "signoff", Audience.USER: "you", Audience.BOTH: "model"}
+_PARTY_NAMES = {EventSource.PROGRAM: "signoff", Audience.USER: "you", Audience.BOTH: "model"}
 
 
 class ThreadAnchor(NamedTuple):
@@ -134,28 +134,28 @@ class SideExchange:
 
 def find_side_thread(events: Iterable[EventBase], number: int) -> ThreadAnchor | None:
     """Return the thread of the side question or answer with this id; None for other events."""
-    places: dict[str, ThreadAnchor] = {}
+    threads: dict[str, ThreadAnchor] = {}
     for event in events:
         match event:
             case SideQuestion():
-                places[event.uid] = event.place
+                threads[event.uid] = event.place
                 if event.id == number:
                     return event.place
             case SideAnswer() if event.id == number:
-                return places.get(event.question)
+                return threads.get(event.question)
     return None
 
 
 def collect_side_exchanges(events: Iterable[EventBase]) -> tuple[SideExchange, ...]:
     """Return the side questions with their answers, in the order in which they were asked."""
-    asked: dict[str, SideExchange] = {}
+    exchanges: dict[str, SideExchange] = {}
     for event in events:
         match event:
-            case SideQuestion() if event.uid not in asked:
-                asked[event.uid] = SideExchange(event)
-            case SideAnswer() if event.question in asked and asked[event.question].answer is None:
-                asked[event.question] = SideExchange(asked[event.question].question, event)
-    return tuple(asked.values())
+            case SideQuestion() if event.uid not in exchanges:
+                exchanges[event.uid] = SideExchange(event)
+            case SideAnswer() if event.question in exchanges and exchanges[event.question].answer is None:
+                exchanges[event.question] = SideExchange(exchanges[event.question].question, event)
+    return tuple(exchanges.values())
 
 
 class CommandInvocation(EventValue):

@@ -46,10 +46,10 @@ class EventLog:
     def __init__(self, sink: EventSink, events: Iterable[Event] = ()) -> None:
         self._sink = sink
         self._events: list[Event] = _without_old_moves(events)
-        self._addressed = [event for event in self._events if event.audience is not Audience.NOBODY]
+        self._with_audience = [event for event in self._events if event.audience is not Audience.NOBODY]
         self._folds: list[Fold] = []
         self._deferred: list[Event] = []
-        self._appending = asyncio.Lock()
+        self._append_lock = asyncio.Lock()
 
     @property
     def events(self) -> Sequence[Event]:
@@ -62,8 +62,8 @@ class EventLog:
     def events_with_audience(self, *, before: int | None = None) -> tuple[Event, ...]:
         """Return the events that the user or the model may read, with an id below `before` if given."""
         if before is None:
-            return tuple(self._addressed)
-        return tuple(self._addressed[: bisect_left(self._addressed, before, key=_position)])
+            return tuple(self._with_audience)
+        return tuple(self._with_audience[: bisect_left(self._with_audience, before, key=_event_id)])
 
     def attach(self, fold: FoldT) -> FoldT:
         """Apply all events so far to `fold`, and every later one when it is stored; return `fold`."""
@@ -83,7 +83,7 @@ class EventLog:
 
     def append_deferred(self, event: Event) -> None:
         """Store `event` with the next batch, before it in the same transaction; its time is the current time."""
-        self._deferred.append(_writable(event).model_copy(update={"time": time.time()}))
+        self._deferred.append(_with_encodable_text(event).model_copy(update={"time": time.time()}))
 
     async def append(self, *events: Event) -> tuple[Event, ...]:
         """Store deferred events and this batch in one transaction; return the stored batch.
@@ -93,8 +93,8 @@ class EventLog:
         """
         if not events and not self._deferred:
             return ()
-        batch = tuple(_writable(event) for event in events)
-        async with self._appending:
+        batch = tuple(_with_encodable_text(event) for event in events)
+        async with self._append_lock:
             deferred, self._deferred = self._deferred, []
             try:
                 stored = tuple(await self._sink.append((*deferred, *batch), self.last_id))
@@ -111,15 +111,15 @@ class EventLog:
     def add_stored(self, foreign: Iterable[Event]) -> tuple[Event, ...]:
         """Add events that are in the store; return the new ones in the order of their ids."""
         fresh: list[Event] = []
-        for event in sorted(foreign, key=_position):
-            if event.id and self._holds(event.id):
+        for event in sorted(foreign, key=_event_id):
+            if event.id and self._contains(event.id):
                 continue
             if event.id < self.last_id:
-                insort(self._events, event, key=_position)
+                insort(self._events, event, key=_event_id)
             else:
                 self._events.append(event)
             if event.audience is not Audience.NOBODY:
-                insort(self._addressed, event, key=_position)
+                insort(self._with_audience, event, key=_event_id)
             fresh.append(event)
             for fold in self._folds:
                 fold.apply(event)
@@ -136,8 +136,8 @@ class EventLog:
                 self._events[at:] = _without_old_moves(self._events[at:])
                 return
 
-    def _holds(self, number: int) -> bool:
-        at = bisect_left(self._events, number, key=_position)
+    def _contains(self, number: int) -> bool:
+        at = bisect_left(self._events, number, key=_event_id)
         return at < len(self._events) and self._events[at].id == number
 
 
@@ -149,17 +149,17 @@ def skip_to_first_turn(events: Sequence[Event]) -> Sequence[Event]:
 
 def _without_old_moves(events: Iterable[Event]) -> list[Event]:
     """Return the events without those with audience NOBODY, except in the last turn."""
-    kept = list(events)
-    last = next((at for at in range(len(kept) - 1, -1, -1) if isinstance(kept[at], TurnStarted)), 0)
-    kept[:last] = [event for event in kept[:last] if event.audience is not Audience.NOBODY]
-    return kept
+    remaining = list(events)
+    last = next((at for at in range(len(remaining) - 1, -1, -1) if isinstance(remaining[at], TurnStarted)), 0)
+    remaining[:last] = [event for event in remaining[:last] if event.audience is not Audience.NOBODY]
+    return remaining
 
 
-def _position(event: Event) -> int:
+def _event_id(event: Event) -> int:
     return event.id
 
 
-def _writable(event: Event) -> Event:
+def _with_encodable_text(event: Event) -> Event:
     """Return the event with characters replaced that UTF-8 cannot encode: a model may send a lone surrogate."""
     try:
         event.model_dump_json()

@@ -26,7 +26,7 @@ from app.conversation.events import (
 from app.conversation.proposal_reports import format_call_denial, format_decision_facts, format_feedback
 from app.images.image import Image, quote_names
 
-_STATES = {"interrupted": " (interrupted)", "truncated": " (cut off)", "discarded": " (discarded attempt)"}
+_STATE_NOTES = {"interrupted": " (interrupted)", "truncated": " (cut off)", "discarded": " (discarded attempt)"}
 
 
 def export_markdown(title: str, model: str, events: Sequence[Event], diffs: Mapping[str, str]) -> str:
@@ -38,37 +38,37 @@ def export_markdown(title: str, model: str, events: Sequence[Event], diffs: Mapp
     calls = {call.uid: call for event in events if isinstance(event, AssistantMessage) for call in event.calls}
     parts = [f"# {title or 'Session'}", f"Model: {model or 'unknown'}. All times are local."]
     for event in events:
-        if text := _part(event, calls, diffs):
+        if text := _format_event(event, calls, diffs):
             parts.append(text)
     return "\n\n".join(parts) + "\n"
 
 
-def _part(event: Event, calls: Mapping[str, ToolCall], diffs: Mapping[str, str]) -> str:
+def _format_event(event: Event, calls: Mapping[str, ToolCall], diffs: Mapping[str, str]) -> str:
     when = datetime.fromtimestamp(event.time).strftime("%Y-%m-%d %H:%M:%S")
     match event:
         case UserMessage():
-            called = f"`{event.command.typed}`\n\n" if event.command else ""
-            return f"## You, {when}\n\n{called}{event.text}{_images(event.images)}"
+            command_line = f"`{event.command.typed}`\n\n" if event.command else ""
+            return f"## You, {when}\n\n{command_line}{event.text}{_format_images(event.images)}"
         case Answer():
-            return f"## You answered, {when}\n\n{event.text}{_images(event.images)}"
+            return f"## You answered, {when}\n\n{event.text}{_format_images(event.images)}"
         case AssistantMessage() if event.text.strip():
-            return f"## {event.model or 'Model'}{_STATES.get(event.state, '')}, {when}\n\n{event.text}"
+            return f"## {event.model or 'Model'}{_STATE_NOTES.get(event.state, '')}, {when}\n\n{event.text}"
         case ToolResult():
             call = calls.get(event.call)
-            called = " ".join(filter(None, (call.name if call else "call", _target(call))))
-            came_to = f"- {called}: {event.outcome}, {event.summary}"
-            return f"{came_to}{_images(event.images)}"
+            command_line = " ".join(filter(None, (call.name if call else "call", _describe_target(call))))
+            result_line = f"- {command_line}: {event.outcome}, {event.summary}"
+            return f"{result_line}{_format_images(event.images)}"
         case ProposalStaged():
-            return _staged(event, diffs.get(event.proposal, ""), when)
+            return _format_proposal(event, diffs.get(event.proposal, ""), when)
         case ProposalDecided() | CallDenied():
-            return _decided(event, when)
+            return _format_decision(event, when)
         case Intervention():
             return f"> {event.sender_and_receiver} ({event.kind.replace('_', ' ')}): {' '.join(event.text.split())}"
         case _:
-            return _rare(event, when)
+            return _format_other_event(event, when)
 
 
-def _images(images: Sequence[Image]) -> str:
+def _format_images(images: Sequence[Image]) -> str:
     """Return a line for each image with its description and SHA-256."""
     lines = [
         f"- image {quote_names([one])}: {one.size_label}, {one.media_type}, SHA-256 {one.sha256}" for one in images
@@ -76,7 +76,7 @@ def _images(images: Sequence[Image]) -> str:
     return "\n\n" + "\n".join(lines) if lines else ""
 
 
-def _rare(event: Event, when: str) -> str:
+def _format_other_event(event: Event, when: str) -> str:
     match event:
         case Question():
             options = "".join(f"\n{number}. {option}" for number, option in enumerate(event.options, 1))
@@ -93,25 +93,25 @@ def _rare(event: Event, when: str) -> str:
             picked = f"{make_code_block(event.picked, 'diff')}\n\n" if event.picked else ""
             return f"## You asked aside about {event.subject}, {when}\n\n{picked}{event.text}"
         case SideAnswer():
-            head = f"## {event.model or 'Model'}, aside{_STATES.get(event.state, '')}, {when}"
+            head = f"## {event.model or 'Model'}, aside{_STATE_NOTES.get(event.state, '')}, {when}"
             return "\n\n".join(filter(None, (head, event.text, event.note and f"> {event.note}")))
         case _:
             return ""
 
 
-def _decided(event: ProposalDecided | CallDenied, when: str) -> str:
+def _format_decision(event: ProposalDecided | CallDenied, when: str) -> str:
     if isinstance(event, CallDenied):
         return f"## You denied a call, {when}\n\n{format_call_denial(event)}\n\n{quote_text(event.feedback)}"
-    words = format_feedback(event)
-    said = f"\n\n{quote_text(words)}" if words else ""
+    feedback = format_feedback(event)
+    quoted_feedback = f"\n\n{quote_text(feedback)}" if feedback else ""
     head = f"## You decided on {event.proposal}: {event.decision.replace('_', ' ')}, {when}"
-    return f"{head}\n\n{format_decision_facts(event)}{said}{_images(event.images)}"
+    return f"{head}\n\n{format_decision_facts(event)}{quoted_feedback}{_format_images(event.images)}"
 
 
-def _staged(event: ProposalStaged, diff: str, when: str) -> str:
+def _format_proposal(event: ProposalStaged, diff: str, when: str) -> str:
     files = ", ".join(f"`{file.path}` (+{file.added} -{file.removed})" for file in event.files)
-    by = f"From {event.origin.description}: " if event.origin else ""
-    head = f"## Proposal {event.proposal}: {event.summary}, {when}\n\n{by}{files}"
+    author = f"From {event.origin.description}: " if event.origin else ""
+    head = f"## Proposal {event.proposal}: {event.summary}, {when}\n\n{author}{files}"
     return f"{head}\n\n{make_code_block(diff, 'diff')}" if diff else head
 
 
@@ -131,7 +131,7 @@ def quote_text(text: str) -> str:
     return "\n".join(f"> {line}".rstrip() for line in text.splitlines())
 
 
-def _target(call: ToolCall | None) -> str:
+def _describe_target(call: ToolCall | None) -> str:
     for key in ("path", "command", "pattern", "question"):
         value = (call.arguments or {}).get(key) if call else None
         if isinstance(value, str):

@@ -23,13 +23,13 @@ def format_decision_facts(decided: ProposalDecided) -> str:
 
 def format_call_denial(denied: CallDenied) -> str:
     """Return the fact of a denied call, for a system message before the user's feedback."""
-    return _CALLS_DENIED[denied.asked].format(subject=denied.subject)
+    return _CALL_DENIAL_TEXTS[denied.asked].format(subject=denied.subject)
 
 
 def format_feedback(decided: ProposalDecided) -> str:
     """Return the user's feedback and line comments in full, as a user message; empty if there are none."""
     parts = [decided.feedback] if decided.feedback.strip() else []
-    parts += [_comment(comment) for comment in decided.comments]
+    parts += [_format_comment(comment) for comment in decided.comments]
     return "\n\n".join(parts)
 
 
@@ -49,15 +49,17 @@ _HEADLINES = {
     "nothing of it is on disk",
     DecisionKind.EDITED: "The user changed the proposed text of {id} by hand. It awaits approval in the new form",
 }
-_CALLS_DENIED = {
+_CALL_DENIAL_TEXTS = {
     "command": "The user did not allow the command `{subject}`. It did not run.",
     "server": "The user did not allow the call of {subject}. It did not run.",
     "secret": "The user did not let you see {subject}.",
     "changes": "The user had the changes of `{subject}` thrown away. Nothing was staged.",
     "ignored": "The user had what `{subject}` wrote of what git ignores thrown away.",
 }
-_HUNKS_DENIED = "The user denied hunks of proposal {id}. They were not written"
-_HUNKS_REOPENED = "The user took back the denial of hunks of proposal {id}. They await the user's decision again"
+_HUNKS_DENIED_HEADLINE = "The user denied hunks of proposal {id}. They were not written"
+_HUNKS_REOPENED_HEADLINE = (
+    "The user took back the denial of hunks of proposal {id}. They await the user's decision again"
+)
 
 
 _ON_DISK_HEADLINES = {
@@ -71,14 +73,14 @@ _ON_DISK_HEADLINES = {
 
 
 def _headline(decided: ProposalDecided) -> str:
-    if decided.on_disk and (said := _ON_DISK_HEADLINES.get(decided.decision)):
+    if decided.on_disk and (template := _ON_DISK_HEADLINES.get(decided.decision)):
         files = f": {format_file_stats(decided.files)}" if decided.files else ""
-        return f"{said.replace('{id}', decided.proposal)}{files}."
+        return f"{template.replace('{id}', decided.proposal)}{files}."
     headline = _HEADLINES[decided.decision]
     if decided.decision is DecisionKind.DENIED and decided.hunks:
-        headline = _HUNKS_DENIED
+        headline = _HUNKS_DENIED_HEADLINE
     if decided.decision is DecisionKind.REOPENED and decided.hunks:
-        headline = _HUNKS_REOPENED
+        headline = _HUNKS_REOPENED_HEADLINE
     files = f": {format_file_stats(decided.files)}" if decided.files else ""
     return f"{headline.replace('{id}', decided.proposal)}{files}."
 
@@ -102,7 +104,7 @@ def format_hunk_outcomes(hunks: Sequence[HunkOutcome], *, on_disk: bool = False)
     return lines
 
 
-def _comment(comment: LineComment) -> str:
+def _format_comment(comment: LineComment) -> str:
     side = " (before the change)" if comment.side == "old" else ""
     fence = "```"
     while fence in comment.quote:
@@ -111,7 +113,7 @@ def _comment(comment: LineComment) -> str:
     return f"{comment.path}:{comment.line}{side}{quote}\n{comment.text}"
 
 
-_OVER = frozenset({"applied", "denied", "superseded", "undone", "failed"})
+_FINAL_STATES = frozenset({"applied", "denied", "superseded", "undone", "failed"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,10 +141,10 @@ class PendingProposals:
     """Fold over the pending proposals, oldest first, and the denials since the last approval."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str, PendingProposal] = {}
+        self._pending: dict[str, PendingProposal] = {}
         self._denied: dict[str, PendingProposal] = {}
         """Denied proposals as they were before the denial."""
-        self._row: frozenset[str] = frozenset()
+        self._denied_in_row: frozenset[str] = frozenset()
         """Ids of the proposals denied since the user's last approval."""
         self.proposed: set[str] = set()
         """Ids of all proposals that this log records as staged."""
@@ -150,22 +152,22 @@ class PendingProposals:
     @property
     def denials_in_row(self) -> int:
         """Return how many whole proposals of the model were denied since the last approval; not those of others."""
-        return len(self._row)
+        return len(self._denied_in_row)
 
     @property
     def pending(self) -> tuple[PendingProposal, ...]:
         """Return the proposals that still wait for a decision."""
-        return tuple(self._waiting.values())
+        return tuple(self._pending.values())
 
     def count_denials_after(self, events: Iterable[Event]) -> int:
         """Return `denials_in_row` as if these events had been applied; this fold does not change."""
-        row = self._row
+        row = self._denied_in_row
         for event in events:
             if isinstance(event, ProposalDecided):
-                row = self._row_after(row, event)
+                row = self._denials_after(row, event)
         return len(row)
 
-    def _row_after(self, row: frozenset[str], decided: ProposalDecided) -> frozenset[str]:
+    def _denials_after(self, row: frozenset[str], decided: ProposalDecided) -> frozenset[str]:
         """Return the proposals denied in a row after this decision."""
         if decided.proposal not in self.proposed:
             return row
@@ -183,28 +185,28 @@ class PendingProposals:
         match event:
             case ProposalStaged():
                 self.proposed.add(event.proposal)
-                self._waiting[event.proposal] = PendingProposal(event.proposal, event.summary, event.files)
-                self._waiting.pop(event.supersedes, None)
+                self._pending[event.proposal] = PendingProposal(event.proposal, event.summary, event.files)
+                self._pending.pop(event.supersedes, None)
             case ProposalDecided():
-                self._decided(event)
-            case ProposalChanged() if event.state in _OVER:
-                self._waiting.pop(event.proposal, None)
+                self._apply_decision(event)
+            case ProposalChanged() if event.state in _FINAL_STATES:
+                self._pending.pop(event.proposal, None)
             case ProposalChanged():
-                if known := self._waiting.get(event.proposal):
-                    self._waiting[event.proposal] = replace(known, state=event.state, reason=event.reason)
+                if proposal := self._pending.get(event.proposal):
+                    self._pending[event.proposal] = replace(proposal, state=event.state, reason=event.reason)
 
-    def _decided(self, decided: ProposalDecided) -> None:
-        self._row = self._row_after(self._row, decided)
+    def _apply_decision(self, decided: ProposalDecided) -> None:
+        self._denied_in_row = self._denials_after(self._denied_in_row, decided)
         match decided.decision:
             case DecisionKind.DENIED if not decided.still_pending:
-                if known := self._waiting.get(decided.proposal):
-                    self._denied[decided.proposal] = known
+                if proposal := self._pending.get(decided.proposal):
+                    self._denied[decided.proposal] = proposal
             case DecisionKind.REOPENED:
-                if known := self._denied.pop(decided.proposal, None):
-                    self._waiting[decided.proposal] = known
+                if proposal := self._denied.pop(decided.proposal, None):
+                    self._pending[decided.proposal] = proposal
                 return
             case DecisionKind.EDITED:
                 return
-        known = self._waiting.pop(decided.proposal, None)
-        if known is not None and decided.still_pending:
-            self._waiting[decided.proposal] = replace(known, partly_decided=True)
+        proposal = self._pending.pop(decided.proposal, None)
+        if proposal is not None and decided.still_pending:
+            self._pending[decided.proposal] = replace(proposal, partly_decided=True)

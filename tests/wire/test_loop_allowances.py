@@ -310,7 +310,7 @@ async def test_a_log_of_before_gives_what_it_gave(server: WireServer, on: Bench)
             return event
         return event.model_copy(update={"text": f"{event.text}\nThe user says:\n{WORDS}"})
 
-    kept: tuple[list[Any], list[Any]] = (on.session.log._events, on.session.log._addressed)
+    kept: tuple[list[Any], list[Any]] = (on.session.log._events, on.session.log._with_audience)
     for events in kept:
         events[:] = [as_before(event) for event in events]
     # As after a start: nothing of an earlier request is kept.

@@ -405,7 +405,7 @@ async def denied_during(on: Bench, kind: type[Event]) -> Session:
             return
         done.append(asyncio.create_task(session.deny("P1", feedback="Not like\nthis")))
         await until(lambda: on.runtime.service.get("P1").state is ProposalState.DENIED)
-        await until(lambda: session.log._appending._waiters, "the decision before the log")
+        await until(lambda: session.log._append_lock._waiters, "the decision before the log")
 
     old = on.session
     ports = replace(old.ports, sink=SlowDisk(old.ports.sink, deny))

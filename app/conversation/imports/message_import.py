@@ -27,7 +27,7 @@ _USER_ROLES = frozenset({"user", "human"})
 _MODEL_ROLES = frozenset({"assistant", "model", "ai"})
 _SYSTEM_ROLES = frozenset({"system", "developer"})
 _RESULT_ROLES = frozenset({"tool", "function"})
-_READ_FIELDS = frozenset({"role", "content", "tool_calls", "function_call", "reasoning_content", "name", "refusal"})
+_KNOWN_FIELDS = frozenset({"role", "content", "tool_calls", "function_call", "reasoning_content", "name", "refusal"})
 
 
 def import_messages(messages: Iterable[Any], *, repairs: Counter[str] | None = None) -> list[Event]:
@@ -39,7 +39,7 @@ def import_messages(messages: Iterable[Any], *, repairs: Counter[str] | None = N
         messages: dicts with a `role`; other entries are skipped.
         repairs: counter to update with the number of repairs by description, e.g. `calls without a result`.
     """
-    reader = _Reader()
+    reader = _MessageConverter()
     for message in messages:
         if isinstance(message, Mapping):
             reader.read(message)
@@ -49,20 +49,20 @@ def import_messages(messages: Iterable[Any], *, repairs: Counter[str] | None = N
     return reader.events
 
 
-class _Reader:
+class _MessageConverter:
     def __init__(self) -> None:
         self.events: list[Event] = []
         self.repairs: Counter[str] = Counter()
         self._next_id = 1
-        self._responses = 0
-        self._begun = False
+        self._response_count = 0
+        self._conversation_started = False
         self._prompts: set[str] = set()
         """Texts of the system messages so far; repeated ones are skipped."""
-        self._open: dict[str, ToolCall] = {}
+        self._open_calls: dict[str, ToolCall] = {}
         """Calls of the last response without a result, by uid, in order."""
         self._by_wire_id: dict[str, list[str]] = {}
         """Uids of the calls in the latest response that used a wire id."""
-        self._answered: set[str] = set()
+        self._answered_uids: set[str] = set()
 
     def read(self, message: Mapping[str, Any]) -> None:
         """Convert the next message."""
@@ -71,32 +71,32 @@ class _Reader:
             return
         text = content_text(message.get("content"))
         if role in _SYSTEM_ROLES:
-            self._system(text)
+            self._add_system_message(text)
         elif role in _USER_ROLES:
-            self._begun = True
+            self._conversation_started = True
             if text.strip():
                 self._add(UserMessage(id=self._next_id, text=text))
         elif role in _MODEL_ROLES:
-            self._begun = True
-            self._response(message, text)
+            self._conversation_started = True
+            self._add_response(message, text)
         elif role in _RESULT_ROLES:
-            self._result(message, text)
+            self._add_result(message, text)
 
     def close_calls(self) -> None:
         """Add a result that says "unknown" to each call without a result."""
-        for uid in self._open:
+        for uid in self._open_calls:
             self.repairs["calls without a result"] += 1
             self._add(ToolResult(id=self._next_id, call=uid, outcome=CallOutcome.ABORTED, text=NO_RESULT))
-        self._open = {}
+        self._open_calls = {}
 
     def _add(self, event: Event) -> None:
         self.events.append(event)
         self._next_id += 1
 
-    def _system(self, text: str) -> None:
+    def _add_system_message(self, text: str) -> None:
         if not text.strip():
             return
-        is_prompt = not self._begun and not self._prompts
+        is_prompt = not self._conversation_started and not self._prompts
         if is_prompt or text in self._prompts:
             self._prompts.add(text)
             self.repairs["old or repeated system prompts"] += 1
@@ -104,18 +104,18 @@ class _Reader:
         self._prompts.add(text)
         self._add(Intervention(id=self._next_id, kind=InterventionKind.FACT, text=text))
 
-    def _response(self, message: Mapping[str, Any], text: str) -> None:
-        number = self._responses
-        self._responses += 1
+    def _add_response(self, message: Mapping[str, Any], text: str) -> None:
+        number = self._response_count
+        self._response_count += 1
         raw_calls = message.get("tool_calls")
         calls = [
-            _call(raw, f"c{number}.{ordinal}")
+            _make_call(raw, f"c{number}.{ordinal}")
             for ordinal, raw in enumerate(raw_calls if isinstance(raw_calls, list) else [])
             if isinstance(raw, Mapping)
         ]
         legacy = message.get("function_call")
         if not calls and isinstance(legacy, Mapping):
-            calls = [_call({"function": legacy}, f"c{number}.0")]
+            calls = [_make_call({"function": legacy}, f"c{number}.0")]
         text = text or content_text(message.get("refusal"))
         reasoning = content_text(message.get("reasoning_content"))
         if not text.strip() and not calls:
@@ -123,41 +123,41 @@ class _Reader:
             return
         self.close_calls()
         self.repairs["calls with arguments that are no JSON object"] += sum(call.arguments is None for call in calls)
-        extras = {key: value for key, value in message.items() if isinstance(key, str) and key not in _READ_FIELDS}
+        extras = {key: value for key, value in message.items() if isinstance(key, str) and key not in _KNOWN_FIELDS}
         self._add(
             AssistantMessage(id=self._next_id, text=text, reasoning=reasoning, calls=tuple(calls), extras=extras)
         )
-        self._open = {call.uid: call for call in calls}
+        self._open_calls = {call.uid: call for call in calls}
         for wire_id in {call.wire_id for call in calls}:
             self._by_wire_id[wire_id] = [call.uid for call in calls if call.wire_id == wire_id]
 
-    def _result(self, message: Mapping[str, Any], text: str) -> None:
-        uid = self._called(message)
+    def _add_result(self, message: Mapping[str, Any], text: str) -> None:
+        uid = self._find_call_uid(message)
         if uid is None:
             self.repairs["results without a call"] += 1
             return
-        self.repairs["second results of a call"] += uid in self._answered
-        self._open.pop(uid, None)
-        self._answered.add(uid)
+        self.repairs["second results of a call"] += uid in self._answered_uids
+        self._open_calls.pop(uid, None)
+        self._answered_uids.add(uid)
         self._add(ToolResult(id=self._next_id, call=uid, outcome=CallOutcome.OK, text=text))
 
-    def _called(self, message: Mapping[str, Any]) -> str | None:
+    def _find_call_uid(self, message: Mapping[str, Any]) -> str | None:
         """Return the uid of a result's call: by wire id, else the first open call of that name, or of any name."""
         wire_id = message.get("tool_call_id")
         if isinstance(wire_id, str) and wire_id:
             uids = self._by_wire_id.get(wire_id)
             if uids is None:
                 return None
-            return next((uid for uid in uids if uid not in self._answered), uids[-1])
+            return next((uid for uid in uids if uid not in self._answered_uids), uids[-1])
         name = message.get("name")
-        same_name = (uid for uid, call in self._open.items() if call.name == name)
-        return next(same_name, None) or next(iter(self._open), None)
+        same_name = (uid for uid, call in self._open_calls.items() if call.name == name)
+        return next(same_name, None) or next(iter(self._open_calls), None)
 
 
-def _call(raw: Mapping[str, Any], uid: str) -> ToolCall:
+def _make_call(raw: Mapping[str, Any], uid: str) -> ToolCall:
     function = raw.get("function")
     function = function if isinstance(function, Mapping) else {}
-    arguments, raw_arguments, invalid = _arguments(function.get("arguments"))
+    arguments, raw_arguments, invalid = _parse_arguments(function.get("arguments"))
     return ToolCall(
         uid=uid,
         wire_id=raw["id"] if isinstance(raw.get("id"), str) else "",
@@ -171,7 +171,7 @@ def _call(raw: Mapping[str, Any], uid: str) -> ToolCall:
     )
 
 
-def _arguments(raw: Any) -> tuple[dict[str, Any] | None, str, str]:
+def _parse_arguments(raw: Any) -> tuple[dict[str, Any] | None, str, str]:
     if isinstance(raw, Mapping):
         return {str(key): value for key, value in raw.items()}, "", ""
     if raw is None or (isinstance(raw, str) and not raw.strip()):
@@ -194,13 +194,13 @@ def content_text(content: Any) -> str:
         case str():
             return replace_surrogates(content)
         case Mapping():
-            return _part(content)
+            return _part_text(content)
         case Sequence() if not isinstance(content, bytes):
-            return "\n".join(text for text in (_part(part) for part in content) if text)
+            return "\n".join(text for text in (_part_text(part) for part in content) if text)
     return str(content)
 
 
-def _part(part: Any) -> str:
+def _part_text(part: Any) -> str:
     if isinstance(part, str):
         return replace_surrogates(part)
     if not isinstance(part, Mapping):

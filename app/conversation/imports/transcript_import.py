@@ -20,51 +20,52 @@ from app.conversation.imports.message_import import content_text, import_message
 from app.conversation.payload.tool_calls import replace_surrogates
 from app.workspace.reading import read_file
 
-_WRAPPED = ("response_item", "session_meta", "turn_context", "event_msg", "compacted")
-_CALLS = ("function_call", "custom_tool_call", "local_shell_call")
-_OUTPUTS = ("function_call_output", "custom_tool_call_output")
+_WRAPPER_TYPES = ("response_item", "session_meta", "turn_context", "event_msg", "compacted")
+_CALL_TYPES = ("function_call", "custom_tool_call", "local_shell_call")
+_OUTPUT_TYPES = ("function_call_output", "custom_tool_call_output")
 _CODEX_PROGRAM_TEXT = re.compile(
     r"<(?:environment_context|user_instructions|turn_aborted|permissions instructions|INSTRUCTIONS|skill"
     r"|subagent_notification|collaboration_mode|model_switch|user_shell_command)\b|# AGENTS\.md instructions for "
 )
-_TAG = re.compile(r"<[A-Za-z_][\w -]*>")
+_OPENING_TAG = re.compile(r"<[A-Za-z_][\w -]*>")
 
 
 def is_codex_transcript(lines: Sequence[Mapping[str, Any]]) -> bool:
     """Return whether these lines are a rollout of Codex."""
     return any(
-        (line.get("type") in _WRAPPED and isinstance(line.get("payload"), dict)) or line.get("type") in _CALLS
+        (line.get("type") in _WRAPPER_TYPES and isinstance(line.get("payload"), dict))
+        or line.get("type") in _CALL_TYPES
         for line in lines
     )
 
 
 def convert_codex_messages(lines: Sequence[Mapping[str, Any]], repairs: Counter[str]) -> list[dict[str, Any]]:
     """Return the messages of a rollout, and count in `repairs` what is left out."""
-    typed = {text.strip() for kind, item in _items(lines) if (text := _codex_typed(kind, item))}
+    typed = {text.strip() for kind, item in _iterate_items(lines) if (text := _codex_user_text(kind, item))}
     messages: list[dict[str, Any]] = []
-    for kind, item in _items(lines):
+    for kind, item in _iterate_items(lines):
         if kind == "thread_rolled_back":
             _roll_back(messages, item.get("num_turns"), repairs)
         elif kind == "message":
             _add_message(messages, item, typed, repairs)
-        elif kind in _CALLS:
-            _response(messages)["tool_calls"].append(_codex_call(kind, item))
-        elif kind in _OUTPUTS:
-            content = _output(item.get("output"))
+        elif kind in _CALL_TYPES:
+            _last_response(messages)["tool_calls"].append(_codex_call(kind, item))
+        elif kind in _OUTPUT_TYPES:
+            content = _output_text(item.get("output"))
             messages.append({"role": "tool", "tool_call_id": item.get("call_id"), "content": content})
     return messages
 
 
-def _items(lines: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Any, Mapping[str, Any]]]:
+def _iterate_items(lines: Sequence[Mapping[str, Any]]) -> Iterator[tuple[Any, Mapping[str, Any]]]:
     """Yield the items and events of the lines with their types."""
     for line in lines:
         payload = line.get("payload")
-        item = payload if line.get("type") in _WRAPPED and isinstance(payload, dict) else line
+        item = payload if line.get("type") in _WRAPPER_TYPES and isinstance(payload, dict) else line
         if line.get("type") != "compacted":
             yield item.get("type"), item
 
 
-def _codex_typed(kind: Any, event: Mapping[str, Any]) -> str:
+def _codex_user_text(kind: Any, event: Mapping[str, Any]) -> str:
     """Return the text that the user typed in an event of Codex, in either of its two formats; empty if none."""
     item = event.get("item")
     if kind == "item_completed" and isinstance(item, dict) and item.get("type") == "UserMessage":
@@ -77,27 +78,27 @@ def _add_message(
 ) -> None:
     text = content_text(item.get("content"))
     if item.get("role") == "assistant":
-        response = _response(messages)
+        response = _last_response(messages)
         if response["tool_calls"]:
             response = _new_response(messages)
         response["content"] = "\n\n".join(filter(None, (response["content"], text)))
         return
     if item.get("role") != "user":
-        repairs[_LEFT_OUT] += 1
+        repairs[_PROGRAM_TEXTS_REPAIR] += 1
         return
     content = item.get("content")
     parts = [content_text([part]) for part in content] if isinstance(content, list) else [text]
-    said = [part for part in parts if part.strip() and not _is_of_program(part.strip(), typed)]
-    repairs[_LEFT_OUT] += len(said) < len(parts)
-    if said:
-        messages.append({"role": "user", "content": "\n".join(said)})
+    user_parts = [part for part in parts if part.strip() and not _is_program_text(part.strip(), typed)]
+    repairs[_PROGRAM_TEXTS_REPAIR] += len(user_parts) < len(parts)
+    if user_parts:
+        messages.append({"role": "user", "content": "\n".join(user_parts)})
 
 
-def _is_of_program(text: str, typed: set[str]) -> bool:
-    return text not in typed and bool(_CODEX_PROGRAM_TEXT.match(text) or (typed and _TAG.match(text)))
+def _is_program_text(text: str, typed: set[str]) -> bool:
+    return text not in typed and bool(_CODEX_PROGRAM_TEXT.match(text) or (typed and _OPENING_TAG.match(text)))
 
 
-def _response(messages: list[dict[str, Any]]) -> dict[str, Any]:
+def _last_response(messages: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the last message if it is a response, else append a new response and return it."""
     if messages and messages[-1]["role"] == "assistant":
         return messages[-1]
@@ -118,7 +119,7 @@ def _codex_call(kind: str, item: Mapping[str, Any]) -> dict[str, Any]:
     return {"id": item.get("call_id"), "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
-def _output(output: Any) -> str:
+def _output_text(output: Any) -> str:
     """Return the text of an output; some releases of Codex wrap it in JSON with metadata."""
     if isinstance(output, str) and output.startswith('{"output":'):
         try:
@@ -139,15 +140,15 @@ def _roll_back(messages: list[dict[str, Any]], turns: Any, repairs: Counter[str]
         del messages[first:]
 
 
-_BY_THE_PROGRAM = ("isMeta", "isSidechain", "isCompactSummary", "isVisibleInTranscriptOnly", "isApiErrorMessage")
-_PROGRAM_TEXT = re.compile(
+_PROGRAM_FLAGS = ("isMeta", "isSidechain", "isCompactSummary", "isVisibleInTranscriptOnly", "isApiErrorMessage")
+_CLAUDE_PROGRAM_TEXT = re.compile(
     r"<(?:local-command-stdout|local-command-stderr|local-command-caveat|bash-stdout|bash-stderr|task-notification"
     r"|system-reminder|user-prompt-submit-hook)\b|\[Request interrupted by user"
     r"|Caveat: The messages below were generated by the user while running local commands"
 )
-_REMINDER, _REMINDER_END = "<system-reminder>", "</system-reminder>"
-_LEFT_OUT = "texts of the other program"
-_IMAGE = "[image]"
+_REMINDER_START, _REMINDER_END = "<system-reminder>", "</system-reminder>"
+_PROGRAM_TEXTS_REPAIR = "texts of the other program"
+_IMAGE_PLACEHOLDER = "[image]"
 
 
 def is_claude_transcript(lines: Sequence[Mapping[str, Any]]) -> bool:
@@ -175,18 +176,18 @@ def convert_claude_messages(lines: Sequence[Mapping[str, Any]], repairs: Counter
     """
     messages: list[dict[str, Any]] = []
     responses: dict[str, dict[str, Any]] = {}
-    for line in _last_branch(lines, repairs):
+    for line in _select_last_branch(lines, repairs):
         message = line.get("message")
         # Lines of other types repeat requests as they were sent.
         if not isinstance(message, dict) or line.get("type", message.get("role")) != message.get("role"):
             continue
-        if any(line.get(mark) is True for mark in _BY_THE_PROGRAM):
-            repairs[_LEFT_OUT] += 1
+        if any(line.get(mark) is True for mark in _PROGRAM_FLAGS):
+            repairs[_PROGRAM_TEXTS_REPAIR] += 1
             continue
         content = message.get("content")
         blocks = content if isinstance(content, list) else [content]
         if message.get("role") == "user":
-            said = [*_said(blocks, messages, repairs)]
+            said = [*_iterate_user_texts(blocks, messages, repairs)]
             if said:
                 # Later lines with the same message id belong to a new response.
                 responses.clear()
@@ -205,32 +206,40 @@ def convert_claude_messages(lines: Sequence[Mapping[str, Any]], repairs: Counter
     return messages
 
 
-def _last_branch(lines: Sequence[Mapping[str, Any]], repairs: Counter[str]) -> list[Mapping[str, Any]]:
+def _select_last_branch(lines: Sequence[Mapping[str, Any]], repairs: Counter[str]) -> list[Mapping[str, Any]]:
     """Return the lines without abandoned branches; each line names its parent line."""
-    at = {line["uuid"]: number for number, line in enumerate(lines) if isinstance(line.get("uuid"), str)}
-    spoken = [number for number, line in enumerate(lines) if _is_spoken(line) and isinstance(line.get("uuid"), str)]
-    if not spoken:
+    positions = {line["uuid"]: number for number, line in enumerate(lines) if isinstance(line.get("uuid"), str)}
+    message_lines = [
+        number for number, line in enumerate(lines) if _is_message_line(line) and isinstance(line.get("uuid"), str)
+    ]
+    if not message_lines:
         return list(lines)
     path: set[int] = set()
-    number: int | None = spoken[-1]
+    number: int | None = message_lines[-1]
     while number is not None and number not in path:
         path.add(number)
         parent = lines[number].get("parentUuid") or lines[number].get("logicalParentUuid")
-        number = at.get(parent) if isinstance(parent, str) else None
+        number = positions.get(parent) if isinstance(parent, str) else None
     first = min(path)
-    named = {_message_id(lines[number]) for number in path} - {""}
+    response_ids = {_message_id(lines[number]) for number in path} - {""}
     kept: list[Mapping[str, Any]] = []
     for number, line in enumerate(lines):
         # Parallel calls and their results also fork the chain: keep them (results without a call are dropped later).
-        beside = _message_id(line) in named or has_anthropic_blocks(line.get("message") or {})
-        if number < first or number in path or beside or not _is_spoken(line) or "uuid" not in line:
+        belongs_to_response = _message_id(line) in response_ids or has_anthropic_blocks(line.get("message") or {})
+        if (
+            number < first
+            or number in path
+            or belongs_to_response
+            or not _is_message_line(line)
+            or "uuid" not in line
+        ):
             kept.append(line)
         else:
             repairs["messages that the user went back from"] += 1
     return kept
 
 
-def _is_spoken(line: Mapping[str, Any]) -> bool:
+def _is_message_line(line: Mapping[str, Any]) -> bool:
     is_message = line.get("type") in ("user", "assistant") and isinstance(line.get("message"), dict)
     return is_message and line.get("isSidechain") is not True
 
@@ -241,7 +250,9 @@ def _message_id(line: Mapping[str, Any]) -> str:
     return name if isinstance(name, str) else ""
 
 
-def _said(blocks: Sequence[Any], messages: list[dict[str, Any]], repairs: Counter[str]) -> Iterator[str]:
+def _iterate_user_texts(
+    blocks: Sequence[Any], messages: list[dict[str, Any]], repairs: Counter[str]
+) -> Iterator[str]:
     """Yield the user's texts in a line; append the tool results in it to `messages`."""
     for block in blocks:
         if isinstance(block, dict) and block.get("type") == "tool_result":
@@ -254,41 +265,41 @@ def _said(blocks: Sequence[Any], messages: list[dict[str, Any]], repairs: Counte
             )
         elif isinstance(block, dict) and block.get("type") == "image":
             repairs["images"] += 1
-            yield _IMAGE
+            yield _IMAGE_PLACEHOLDER
         else:
             text = content_text(block if isinstance(block, str) else [block]).strip()
-            if words := _typed(text, repairs):
-                yield words
+            if typed_text := _typed_part(text, repairs):
+                yield typed_text
 
 
-def _typed(text: str, repairs: Counter[str]) -> str:
+def _typed_part(text: str, repairs: Counter[str]) -> str:
     """Return the part of a text that the user typed; the other program may have generated or extended the text."""
-    if command := _between(text, "command-name"):
-        return f"{command} {_between(text, 'command-args')}".strip()
+    if command := _element_content(text, "command-name"):
+        return f"{command} {_element_content(text, 'command-args')}".strip()
     if text.startswith("<bash-input>"):
-        return f"! {_between(text, 'bash-input')}"
-    words = _without_reminders(text)
-    if words != text or _PROGRAM_TEXT.match(words):
-        repairs[_LEFT_OUT] += 1
-    return "" if _PROGRAM_TEXT.match(words) else words
+        return f"! {_element_content(text, 'bash-input')}"
+    typed_text = _without_reminders(text)
+    if typed_text != text or _CLAUDE_PROGRAM_TEXT.match(typed_text):
+        repairs[_PROGRAM_TEXTS_REPAIR] += 1
+    return "" if _CLAUDE_PROGRAM_TEXT.match(typed_text) else typed_text
 
 
 def _without_reminders(text: str) -> str:
     parts: list[str] = []
-    at = 0
-    while (start := text.find(_REMINDER, at)) >= 0 and (end := text.find(_REMINDER_END, start)) >= 0:
-        parts.append(text[at:start])
-        at = end + len(_REMINDER_END)
-    return "".join((*parts, text[at:])).strip()
+    position = 0
+    while (start := text.find(_REMINDER_START, position)) >= 0 and (end := text.find(_REMINDER_END, start)) >= 0:
+        parts.append(text[position:start])
+        position = end + len(_REMINDER_END)
+    return "".join((*parts, text[position:])).strip()
 
 
-def _between(text: str, tag: str) -> str:
+def _element_content(text: str, tag: str) -> str:
     """Return the content of the element `tag` if the text starts with an element; else an empty string."""
     if not text.startswith("<"):
         return ""
-    _, found, rest = text.partition(f"<{tag}>")
-    inside, closed, _ = rest.partition(f"</{tag}>")
-    return inside.strip() if found and closed else ""
+    _, opening, rest = text.partition(f"<{tag}>")
+    content, closing, _ = rest.partition(f"</{tag}>")
+    return content.strip() if opening and closing else ""
 
 
 def _add_blocks(response: dict[str, Any], blocks: Sequence[Any]) -> None:
@@ -299,12 +310,14 @@ def _add_blocks(response: dict[str, Any], blocks: Sequence[Any]) -> None:
             function = {"name": block.get("name"), "arguments": block.get("input")}
             response["tool_calls"].append({"id": block.get("id"), "type": "function", "function": function})
         elif kind == "thinking":
-            _join(response, "reasoning_content", content_text(block.get("thinking")))
+            _append_text(response, "reasoning_content", content_text(block.get("thinking")))
         elif kind != "redacted_thinking":
-            _join(response, "content", content_text(block) if isinstance(block, str) else content_text([block]))
+            _append_text(
+                response, "content", content_text(block) if isinstance(block, str) else content_text([block])
+            )
 
 
-def _join(response: dict[str, Any], field: str, text: str) -> None:
+def _append_text(response: dict[str, Any], field: str, text: str) -> None:
     response[field] = "\n\n".join(filter(None, (response[field], text)))
 
 
@@ -313,18 +326,27 @@ MAX_TRANSCRIPT_BYTES = 128 * 1024 * 1024
 MAX_DOCUMENT_BYTES = 16 * 1024 * 1024
 """Largest line, or file that is one JSON document."""
 _MAX_MESSAGES = 100_000
-_MAX_TEXT = 32_000_000
+_MAX_TEXT_CHARACTERS = 32_000_000
 """Maximum number of imported characters."""
-_LONGEST_RESULT = 100_000
+_MAX_RESULT_CHARACTERS = 100_000
 """Maximum number of characters of a tool result."""
-_DEEPEST = 32
+_MAX_DEPTH = 32
 """Maximum number of levels of nesting; deeper values are replaced by null."""
 _MAX_VALUES = 5_000_000
 """Maximum number of JSON values in all lines."""
 _MAX_CONTAINERS = 1_000_000
 """Maximum number of brackets and braces in a line."""
-_READ = ("role", "content", "tool_calls", "function_call", "reasoning_content", "name", "refusal", "tool_call_id")
-_UNKNOWN = (
+_IMPORTED_FIELDS = (
+    "role",
+    "content",
+    "tool_calls",
+    "function_call",
+    "reasoning_content",
+    "name",
+    "refusal",
+    "tool_call_id",
+)
+_UNKNOWN_FORMAT = (
     "is no transcript that signoff reads: a session of Claude Code or a rollout of Codex (JSONL), or JSON with a "
     "list of messages"
 )
@@ -361,16 +383,18 @@ def read_transcript(path: Path) -> ImportedTranscript:
     except ValueError as error:
         raise TranscriptError(f"Cannot read {path}: {error}.") from error
     repairs: Counter[str] = Counter()
-    program, messages = _File(path, data, repairs).messages()
-    events = import_messages(_bounded(path, messages, repairs), repairs=repairs)
+    program, messages = _TranscriptFile(path, data, repairs).messages()
+    events = import_messages(_limit_messages(path, messages, repairs), repairs=repairs)
     if not any(isinstance(event, UserMessage | AssistantMessage) for event in events):
-        left_out = "".join(f"; left out: {what} ({count:,})" for what, count in repairs.items() if "MB" in what)
-        raise TranscriptError(f"{path} {_UNKNOWN}{left_out}.")
-    counted = {what: number for what, number in sorted(repairs.items()) if number}
-    return ImportedTranscript(program, [event.model_copy(update={"id": 0}) for event in events], counted)
+        left_out = "".join(
+            f"; left out: {description} ({count:,})" for description, count in repairs.items() if "MB" in description
+        )
+        raise TranscriptError(f"{path} {_UNKNOWN_FORMAT}{left_out}.")
+    nonzero_repairs = {description: number for description, number in sorted(repairs.items()) if number}
+    return ImportedTranscript(program, [event.model_copy(update={"id": 0}) for event in events], nonzero_repairs)
 
 
-class _File:
+class _TranscriptFile:
     """Reads the bytes of a file as JSON values.
 
     Args:
@@ -381,11 +405,11 @@ class _File:
         self._path = path
         self._data = data
         self._repairs = repairs
-        self._left = _MAX_VALUES
+        self._values_left = _MAX_VALUES
 
     def messages(self) -> tuple[str, list[dict[str, Any]]]:
         """Return the name of the program and its messages in OpenAI's format."""
-        lines = self._values()
+        lines = self._read_values()
         mappings = [line for line in lines if isinstance(line, dict)]
         if is_codex_transcript(mappings):
             return "Codex", convert_codex_messages(mappings, self._repairs)
@@ -395,27 +419,29 @@ class _File:
             raise TranscriptError(
                 f"{self._path} holds several conversations, one a line: give a file with one of them."
             )
-        listed = lines
+        entries = lines
         if len(lines) == 1:
             holder = lines[0].get("messages") if isinstance(lines[0], dict) else lines[0]
-            listed = holder if isinstance(holder, list) else lines
-        found = [message for message in listed if isinstance(message, dict) and isinstance(message.get("role"), str)]
-        self._repairs["entries that are no messages"] += len(listed) - len(found)
-        if any(map(has_anthropic_blocks, found)):
-            wrapped = [{"message": message} for message in found]
+            entries = holder if isinstance(holder, list) else lines
+        messages = [
+            message for message in entries if isinstance(message, dict) and isinstance(message.get("role"), str)
+        ]
+        self._repairs["entries that are no messages"] += len(entries) - len(messages)
+        if any(map(has_anthropic_blocks, messages)):
+            wrapped = [{"message": message} for message in messages]
             return "Anthropic messages", convert_claude_messages(wrapped, self._repairs)
-        return "OpenAI messages", found
+        return "OpenAI messages", messages
 
-    def _values(self) -> list[Any]:
+    def _read_values(self) -> list[Any]:
         """Return the file's single JSON document, or else the values of its lines."""
-        if len(self._data) <= MAX_DOCUMENT_BYTES and (document := self._parsed(self._data)) is not None:
+        if len(self._data) <= MAX_DOCUMENT_BYTES and (document := self._parse(self._data)) is not None:
             return [document]
         if self._data.lstrip()[:1] == b"[":
             size = f"{MAX_DOCUMENT_BYTES // 1024**2} MB"
             raise TranscriptError(f"{self._path} is one JSON document that is damaged or larger than {size}.")
-        return list(self._lines())
+        return list(self._iterate_line_values())
 
-    def _lines(self) -> Iterator[Any]:
+    def _iterate_line_values(self) -> Iterator[Any]:
         start = 0
         while start < len(self._data):
             end = self._data.find(b"\n", start)
@@ -423,14 +449,14 @@ class _File:
             if end - start > MAX_DOCUMENT_BYTES:
                 self._repairs[f"lines of more than {MAX_DOCUMENT_BYTES // 1024**2} MB"] += 1
             elif line := self._data[start:end].strip():
-                value = self._parsed(line)
+                value = self._parse(line)
                 if value is None:
                     self._repairs["lines that are no JSON"] += 1
                 else:
                     yield value
             start = end + 1
 
-    def _parsed(self, data: bytes) -> Any:
+    def _parse(self, data: bytes) -> Any:
         """Return the cleaned JSON value; None if it is invalid."""
         if data.count(b"{") + data.count(b"[") > _MAX_CONTAINERS:
             # Parsed containers take far more memory than their bytes here.
@@ -443,12 +469,12 @@ class _File:
             # Claude Code stores the result of a call a second time for its screen.
             value.pop("toolUseResult", None)
         self._repairs["lines that are no UTF-8"] += _is_damaged(data)
-        return self._plain(value, 0)
+        return self._clean(value, 0)
 
-    def _plain(self, value: Any, depth: int) -> Any:
-        """Return the value without lone surrogates, infinite numbers and levels deeper than `_DEEPEST`."""
-        self._left -= 1
-        if self._left < 0:
+    def _clean(self, value: Any, depth: int) -> Any:
+        """Return the value without lone surrogates, infinite numbers and levels deeper than `_MAX_DEPTH`."""
+        self._values_left -= 1
+        if self._values_left < 0:
             raise TranscriptError(f"{self._path} holds more than {_MAX_VALUES:,} JSON values.")
         match value:
             case str():
@@ -457,12 +483,12 @@ class _File:
                 return value if math.isfinite(value) else str(value)
             case int() | None:
                 return value
-            case dict() | list() if depth >= _DEEPEST:
+            case dict() | list() if depth >= _MAX_DEPTH:
                 self._repairs["values that were nested too deeply"] += 1
                 return None
             case dict():
-                return {replace_surrogates(key): self._plain(item, depth + 1) for key, item in value.items()}
-        return [self._plain(item, depth + 1) for item in value]
+                return {replace_surrogates(key): self._clean(item, depth + 1) for key, item in value.items()}
+        return [self._clean(item, depth + 1) for item in value]
 
 
 def _is_damaged(data: bytes) -> bool:
@@ -473,24 +499,30 @@ def _is_damaged(data: bytes) -> bool:
     return False
 
 
-def _bounded(path: Path, messages: list[dict[str, Any]], repairs: Counter[str]) -> Iterator[dict[str, Any]]:
+def _limit_messages(path: Path, messages: list[dict[str, Any]], repairs: Counter[str]) -> Iterator[dict[str, Any]]:
     """Yield the messages with the fields that are imported; raise TranscriptError if they exceed a limit."""
     if len(messages) > _MAX_MESSAGES:
         raise TranscriptError(f"{path} holds more than {_MAX_MESSAGES:,} messages.")
-    left = _MAX_TEXT
+    characters_left = _MAX_TEXT_CHARACTERS
     for message in messages:
-        kept = {name: message[name] for name in _READ if name in message}
-        content = kept.get("content")
-        if message["role"] in ("tool", "function") and isinstance(content, str) and len(content) > _LONGEST_RESULT:
-            kept["content"] = f"{content[:_LONGEST_RESULT]}\n[… {len(content) - _LONGEST_RESULT:,} characters more]"
+        imported = {name: message[name] for name in _IMPORTED_FIELDS if name in message}
+        content = imported.get("content")
+        if (
+            message["role"] in ("tool", "function")
+            and isinstance(content, str)
+            and len(content) > _MAX_RESULT_CHARACTERS
+        ):
+            imported["content"] = (
+                f"{content[:_MAX_RESULT_CHARACTERS]}\n[… {len(content) - _MAX_RESULT_CHARACTERS:,} characters more]"
+            )
             repairs["tool results that were cut"] += 1
-        if isinstance(calls := kept.get("tool_calls"), list):
-            kept["tool_calls"] = [_call(call) for call in calls if isinstance(call, Mapping)]
-        left -= len(json.dumps(kept, ensure_ascii=False))
-        if left < 0:
-            raise TranscriptError(f"{path} holds more than {_MAX_TEXT:,} characters of conversation.")
-        yield kept
+        if isinstance(calls := imported.get("tool_calls"), list):
+            imported["tool_calls"] = [_trim_call(call) for call in calls if isinstance(call, Mapping)]
+        characters_left -= len(json.dumps(imported, ensure_ascii=False))
+        if characters_left < 0:
+            raise TranscriptError(f"{path} holds more than {_MAX_TEXT_CHARACTERS:,} characters of conversation.")
+        yield imported
 
 
-def _call(call: Mapping[str, Any]) -> dict[str, Any]:
+def _trim_call(call: Mapping[str, Any]) -> dict[str, Any]:
     return {name: call[name] for name in ("id", "type", "function") if name in call}

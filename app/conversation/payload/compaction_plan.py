@@ -42,39 +42,43 @@ from app.llm.wires.wire import IMAGE_PARTS
 
 _CLAUDE_SIDE, _CLAUDE_PATCH, _CLAUDE_MAX_PATCHES = 2_576, 28, 4_784
 """Largest Claude models: the image is scaled to a longest side and counted in patches, up to a maximum of tokens."""
-_GPT_PATCH, _GPT_PATCHES, _GPT_FACTOR = 32, 1_536, 1.62
+_GPT_PATCH, _GPT_MAX_PATCHES, _GPT_FACTOR = 32, 1_536, 1.62
 """Later GPT models: patch size, most patches, and tokens per patch in the smaller models."""
-_TILE, _TILES_FIT, _TILES_SHORT, _TILES_BASE, _TILES_EACH = 512, 2_048, 768, 85, 170
+_TILE_SIDE, _TILES_MAX_SIDE, _TILES_SHORT_SIDE, _BASE_TOKENS, _TOKENS_PER_TILE = 512, 2_048, 768, 85, 170
 """GPT-4o: the image is scaled to fit a square, then to a short side, and counted in tiles."""
 
 
 def estimate_image_tokens(width: int, height: int) -> int:
     """Return the tokens of an image of this size in pixels: the largest count among common models."""
-    return max(_claude(width, height), _gpt_patches(width, height), _gpt_tiles(width, height))
+    return max(
+        _count_claude_tokens(width, height),
+        _count_gpt_patch_tokens(width, height),
+        _count_gpt_tile_tokens(width, height),
+    )
 
 
-def _claude(width: int, height: int) -> int:
+def _count_claude_tokens(width: int, height: int) -> int:
     scale = min(1.0, _CLAUDE_SIDE / max(width, height))
     return min(_CLAUDE_MAX_PATCHES, ceil(width * scale / _CLAUDE_PATCH) * ceil(height * scale / _CLAUDE_PATCH))
 
 
-def _gpt_patches(width: int, height: int) -> int:
-    return ceil(min(_GPT_PATCHES, ceil(width / _GPT_PATCH) * ceil(height / _GPT_PATCH)) * _GPT_FACTOR)
+def _count_gpt_patch_tokens(width: int, height: int) -> int:
+    return ceil(min(_GPT_MAX_PATCHES, ceil(width / _GPT_PATCH) * ceil(height / _GPT_PATCH)) * _GPT_FACTOR)
 
 
-def _gpt_tiles(width: int, height: int) -> int:
-    scale = min(1.0, _TILES_FIT / max(width, height))
-    scale = min(scale, _TILES_SHORT / min(width, height))
-    return _TILES_BASE + _TILES_EACH * ceil(width * scale / _TILE) * ceil(height * scale / _TILE)
+def _count_gpt_tile_tokens(width: int, height: int) -> int:
+    scale = min(1.0, _TILES_MAX_SIDE / max(width, height))
+    scale = min(scale, _TILES_SHORT_SIDE / min(width, height))
+    return _BASE_TOKENS + _TOKENS_PER_TILE * ceil(width * scale / _TILE_SIDE) * ceil(height * scale / _TILE_SIDE)
 
 
 BYTES_PER_TOKEN = 3.6
 """Average for text and code in UTF-8 over common vocabularies; the meter calibrates it per model."""
 MESSAGE_TOKENS = 4
 """Tokens that the chat template adds to a message."""
-_SMALLEST_FACTOR = 0.5
+_MIN_FACTOR = 0.5
 """Least calibration factor: a server that silently cuts the start of a long prompt reports too few tokens."""
-_LARGEST_FACTOR = 4.0
+_MAX_FACTOR = 4.0
 
 
 def estimate_text_tokens(text: str) -> int:
@@ -83,7 +87,7 @@ def estimate_text_tokens(text: str) -> int:
     return int(size / BYTES_PER_TOKEN) + 1
 
 
-def _tokens_beside(payload: Payload) -> int:
+def _tokens_without_messages(payload: Payload) -> int:
     """Return the tokens of a payload without its messages, uncalibrated."""
     system = estimate_message_tokens({"content": payload.system}) if payload.system else 0
     images = sum(estimate_image_tokens(image.width, image.height) for image in payload.images)
@@ -104,8 +108,8 @@ def estimate_message_tokens(message: dict[str, Any]) -> int:
 def _without_images(value: Any) -> Any:
     """Return a value of a message without images, including those in tool results."""
     if isinstance(value, list):
-        kept = [part for part in value if not (isinstance(part, dict) and part.get("type") in IMAGE_PARTS)]
-        return [_without_images(part) for part in kept]
+        parts = [part for part in value if not (isinstance(part, dict) and part.get("type") in IMAGE_PARTS)]
+        return [_without_images(part) for part in parts]
     if isinstance(value, dict) and isinstance(value.get("content"), list):
         return {**value, "content": _without_images(value["content"])}
     return value
@@ -122,7 +126,7 @@ class TokenMeter:
         """Server's count divided by uncalibrated estimate, from the last response with a count."""
         self._estimated = 0.0
         """Uncalibrated estimate of the last request sent."""
-        self._counted: tuple[list[dict[str, Any]], list[int]] = [], [0]
+        self._counted_messages_and_sums: tuple[list[dict[str, Any]], list[int]] = [], [0]
         """Messages of the previous payload except the first (the system prompt, which is a new object each time), and
         the running sums of their tokens. Replaced as a whole, so that any thread may count."""
 
@@ -132,12 +136,14 @@ class TokenMeter:
         The first count of a long payload takes a tenth of a second: call it on a thread.
         """
         first, messages = payload.messages[:1], payload.messages[1:]
-        before, sums = self._counted
-        same = list(map(is_, messages, before))
+        earlier_messages, sums = self._counted_messages_and_sums
+        same = list(map(is_, messages, earlier_messages))
         start = same.index(False) if False in same else len(same)
         sums = [*sums[:start], *accumulate(map(estimate_message_tokens, messages[start:]), initial=sums[start])]
-        self._counted = messages, sums
-        return int((sum(map(estimate_message_tokens, first)) + sums[-1] + _tokens_beside(payload)) * self.factor)
+        self._counted_messages_and_sums = messages, sums
+        return int(
+            (sum(map(estimate_message_tokens, first)) + sums[-1] + _tokens_without_messages(payload)) * self.factor
+        )
 
     def apply(self, event: Event) -> None:
         """Update the state from the next event."""
@@ -147,28 +153,28 @@ class TokenMeter:
             case AssistantMessage() if event.usage is not None and event.usage.prompt_tokens > 0:
                 if self._estimated > 0:
                     ratio = event.usage.prompt_tokens / self._estimated
-                    self.factor = min(max(ratio, _SMALLEST_FACTOR), _LARGEST_FACTOR)
+                    self.factor = min(max(ratio, _MIN_FACTOR), _MAX_FACTOR)
 
 
-_FULL = 0.95
+_FULL_SHARE = 0.95
 """Share of the context window above which the next request is expected to overflow."""
 _ANSWER_TOKENS = 4_096
 """Tokens reserved for the response, if the window is large enough."""
-_TARGET = 0.5
+_TARGET_SHARE = 0.5
 """Share of the window that compaction aims for."""
-_FORCED_TARGET = 0.6
+_FORCED_TARGET_SHARE = 0.6
 """Share of the used tokens that compaction aims for if the server or the user requests it."""
-_TAIL = 0.4
+_TAIL_SHARE = 0.4
 """Share of the target that is reserved for the newest events, which stay unchanged."""
-_LAST_GROUP = 0.8
+_LAST_STEP_SHARE = 0.8
 """Share of the target up to which the very last step stays uncut."""
-_HARD_TAIL = 0.15
-"""`_TAIL` for a cut without a summary."""
-_NEAR_TARGET = 1.25
+_TRUNCATION_TAIL_SHARE = 0.15
+"""`_TAIL_SHARE` for a cut without a summary."""
+_NEAR_TARGET_FACTOR = 1.25
 """If the window is unknown, a payload up to this many times the target is sent without a cut."""
-_WORTHWHILE = 0.1
+_MIN_SAVED_SHARE = 0.1
 """A step must free at least this share of the used tokens."""
-_PRUNABLE_TOKENS = 120
+_MIN_PRUNABLE_TOKENS = 120
 """Smaller results are not pruned."""
 _PLACEHOLDER_TOKENS = 20
 
@@ -221,7 +227,7 @@ def is_nearly_full(used: int, window: int | None) -> bool:
     if window is None:
         return False
     answer = min(_ANSWER_TOKENS, 0.15 * window)
-    return used >= min(_FULL * window, window - answer)
+    return used >= min(_FULL_SHARE * window, window - answer)
 
 
 def make_context_budget(
@@ -234,9 +240,9 @@ def make_context_budget(
     """
     if not forced and not is_nearly_full(used, window):
         return None
-    target = int(_FORCED_TARGET * used)
+    target = int(_FORCED_TARGET_SHARE * used)
     if window is not None:
-        target = min(target, int(_TARGET * window)) if forced else int(_TARGET * window)
+        target = min(target, int(_TARGET_SHARE * window)) if forced else int(_TARGET_SHARE * window)
     return ContextBudget(used, target, window, factor)
 
 
@@ -251,40 +257,40 @@ def plan_compaction(
     """
     if budget.used <= budget.target:
         return None
-    costs = _Costs(events, budget)
-    seen = _last_answer(events)
+    costs = _EventCosts(events, budget)
+    last_response = _last_response_position(events)
     step = (
-        _plan_images(events[costs.start : seen], costs, budget)
+        _plan_images(events[costs.start : last_response], costs, budget)
         or _plan_pruning(events, costs, budget)
-        or _plan_cut(events, costs, budget, _TAIL, summarise=summarise)
+        or _plan_cut(events, costs, budget, _TAIL_SHARE, summarise=summarise)
     )
-    if step is not None or not _still_too_much(budget):
+    if step is not None or not _is_over_window(budget):
         return step
     # Leave out what the model has not seen yet only if the request would be refused.
-    unseen = _plan_images(events[max(seen, costs.start) :], costs, budget)
-    return unseen or _plan_cut(events, costs, budget, _HARD_TAIL, summarise=False)
+    step_on_unseen = _plan_images(events[max(last_response, costs.start) :], costs, budget)
+    return step_on_unseen or _plan_cut(events, costs, budget, _TRUNCATION_TAIL_SHARE, summarise=False)
 
 
 def _plan_cut(
-    events: Sequence[Event], costs: "_Costs", budget: ContextBudget, share: float, *, summarise: bool
+    events: Sequence[Event], costs: "_EventCosts", budget: ContextBudget, share: float, *, summarise: bool
 ) -> SummariseStep | TruncateStep | None:
     """Return a step that keeps the newest events up to this share of the target; None if it is not worthwhile."""
     position = _cut_position(events, costs, int(share * budget.target), budget)
     saved = costs.between(costs.start, position)
-    if position <= costs.start or saved < _WORTHWHILE * budget.used:
+    if position <= costs.start or saved < _MIN_SAVED_SHARE * budget.used:
         return None
     upto = events[position - 1].id
     return SummariseStep(upto, saved) if summarise else TruncateStep(upto, saved)
 
 
-def _still_too_much(budget: ContextBudget) -> bool:
+def _is_over_window(budget: ContextBudget) -> bool:
     """Return whether the server will probably refuse the payload, not only whether it exceeds the target."""
     if budget.window is None:
-        return budget.used > _NEAR_TARGET * budget.target
+        return budget.used > _NEAR_TARGET_FACTOR * budget.target
     return is_nearly_full(budget.used, budget.window)
 
 
-class _Costs:
+class _EventCosts:
     """Running sums of the tokens of each event in a payload."""
 
     def __init__(self, events: Sequence[Event], budget: ContextBudget) -> None:
@@ -341,7 +347,7 @@ def estimate_image_event_tokens(event: Event) -> int:
     return sum(estimate_image_tokens(image.width, image.height) for image in event_images(event))
 
 
-def _plan_images(events: Sequence[Event], costs: _Costs, budget: ContextBudget) -> PruneStep | None:
+def _plan_images(events: Sequence[Event], costs: _EventCosts, budget: ContextBudget) -> PruneStep | None:
     """Return a step that leaves out as many of the oldest images as necessary; None if there are none."""
     chosen: list[int] = []
     saved = 0.0
@@ -354,18 +360,18 @@ def _plan_images(events: Sequence[Event], costs: _Costs, budget: ContextBudget) 
     return PruneStep((), int(saved), tuple(chosen)) if chosen else None
 
 
-def _last_answer(events: Sequence[Event]) -> int:
+def _last_response_position(events: Sequence[Event]) -> int:
     """Return the position of the last response: the model has seen everything before it."""
-    answers = (position for position in range(len(events) - 1, -1, -1) if _is_answer(events[position]))
+    answers = (position for position in range(len(events) - 1, -1, -1) if _is_response(events[position]))
     return next(answers, 0)
 
 
-def _is_answer(event: Event) -> bool:
+def _is_response(event: Event) -> bool:
     return isinstance(event, AssistantMessage) and event.state != "discarded"
 
 
-def _plan_pruning(events: Sequence[Event], costs: _Costs, budget: ContextBudget) -> PruneStep | None:
-    protected = _tail_start(events, costs, int(_TAIL * budget.target))
+def _plan_pruning(events: Sequence[Event], costs: _EventCosts, budget: ContextBudget) -> PruneStep | None:
+    protected = _tail_start(events, costs, int(_TAIL_SHARE * budget.target))
     excess = budget.used - budget.target
     chosen: list[int] = []
     saved = 0.0
@@ -375,36 +381,36 @@ def _plan_pruning(events: Sequence[Event], costs: _Costs, budget: ContextBudget)
         if not isinstance(event, ToolResult) or not event.id or event.id in costs.pruned:
             continue
         tokens = costs.tokens(event)
-        if tokens >= _PRUNABLE_TOKENS:
+        if tokens >= _MIN_PRUNABLE_TOKENS:
             chosen.append(event.id)
             saved += tokens - _PLACEHOLDER_TOKENS
-    if not chosen or saved < min(_WORTHWHILE * budget.used, excess):
+    if not chosen or saved < min(_MIN_SAVED_SHARE * budget.used, excess):
         return None
     return PruneStep(tuple(chosen), int(saved))
 
 
-def _tail_start(events: Sequence[Event], costs: _Costs, tokens: int) -> int:
+def _tail_start(events: Sequence[Event], costs: _EventCosts, tokens: int) -> int:
     """Return where the newest events start: at least the last response with its results, at most about `tokens`."""
     for position in range(len(events) - 1, costs.start - 1, -1):
-        if _begins_something(events[position]) and costs.between(position, len(events)) > tokens:
-            return position if _is_last_response(events, position) else _next_beginning(events, position + 1)
+        if _can_start_tail(events[position]) and costs.between(position, len(events)) > tokens:
+            return position if _is_last_response(events, position) else _next_possible_start(events, position + 1)
     return costs.start
 
 
-def _cut_position(events: Sequence[Event], costs: _Costs, tail_tokens: int, budget: ContextBudget) -> int:
+def _cut_position(events: Sequence[Event], costs: _EventCosts, tail_tokens: int, budget: ContextBudget) -> int:
     """Return where to cut: the earliest position after which at most `tail_tokens` follow.
 
     The last step is kept unless it is too large. A cut never separates a response from its results, and never passes
     a response whose calls still run or whose question waits for the user.
     """
     end = len(events)
-    limit = _first_unfinished(events)
+    limit = _first_unfinished_position(events)
     position = costs.start
     while position < end:
-        if _begins_something(events[position]):
+        if _can_start_tail(events[position]):
             tail = costs.between(position, end)
             last = _is_last_response(events, position)
-            if tail <= tail_tokens or (last and tail <= _LAST_GROUP * budget.target):
+            if tail <= tail_tokens or (last and tail <= _LAST_STEP_SHARE * budget.target):
                 break
         position += 1
     while 0 < position <= end and events[position - 1].id == 0:
@@ -412,7 +418,7 @@ def _cut_position(events: Sequence[Event], costs: _Costs, tail_tokens: int, budg
     return min(position, limit)
 
 
-def _begins_something(event: Event) -> bool:
+def _can_start_tail(event: Event) -> bool:
     match event:
         case UserMessage() | ProposalDecided():
             return True
@@ -421,17 +427,19 @@ def _begins_something(event: Event) -> bool:
     return False
 
 
-def _next_beginning(events: Sequence[Event], position: int) -> int:
-    while position < len(events) and not _begins_something(events[position]):
+def _next_possible_start(events: Sequence[Event], position: int) -> int:
+    while position < len(events) and not _can_start_tail(events[position]):
         position += 1
     return position
 
 
 def _is_last_response(events: Sequence[Event], position: int) -> bool:
-    return isinstance(events[position], AssistantMessage) and _next_beginning(events, position + 1) == len(events)
+    return isinstance(events[position], AssistantMessage) and _next_possible_start(events, position + 1) == len(
+        events
+    )
 
 
-def _first_unfinished(events: Sequence[Event]) -> int:
+def _first_unfinished_position(events: Sequence[Event]) -> int:
     """Return the position of the first response with running calls or an open question; the end if there is none."""
     responses: dict[str, int] = {}
     running: set[str] = set()
@@ -462,9 +470,9 @@ INSTRUCTION = (
     "and the next step. Take over what is still true from an earlier summary. Leave out pleasantries, and do not "
     "invent."
 )
-_RESULT_CHARACTERS = 1_200
-_ARGUMENT_CHARACTERS = 600
-_FIT = 0.7
+_MAX_RESULT_CHARACTERS = 1_200
+_MAX_ARGUMENT_CHARACTERS = 600
+_SUMMARY_REQUEST_SHARE = 0.7
 """Share of the window that the summary request may use."""
 
 
@@ -476,52 +484,52 @@ def make_summary_payload(
     Args:
         inputs: the same as for other requests, with the same tools, which may not be called.
     """
-    covered = [_clipped(event) for event in events if 0 < event.id <= step.upto]
+    covered = [_clip_event(event) for event in events if 0 < event.id <= step.upto]
     # The model's answers describe the images.
-    unseen = Pruned(images=tuple(event.id for event in covered if estimate_image_event_tokens(event)))
-    covered = _fitting(covered, int(_FIT * (budget.window or budget.used) / budget.factor))
+    pruned_images = Pruned(images=tuple(event.id for event in covered if estimate_image_event_tokens(event)))
+    covered = _drop_oldest(covered, int(_SUMMARY_REQUEST_SHARE * (budget.window or budget.used) / budget.factor))
     instruction = Intervention(kind=InterventionKind.FACT, text=INSTRUCTION, scope="request")
-    return project([*covered, unseen, instruction], profile, replace(inputs, closing=True))
+    return project([*covered, pruned_images, instruction], profile, replace(inputs, closing=True))
 
 
-def _fitting(events: list[Event], tokens: int) -> list[Event]:
+def _drop_oldest(events: list[Event], tokens: int) -> list[Event]:
     """Return the events without the oldest ones that do not fit; summarised parts keep their summary."""
-    room = tokens
+    tokens_left = tokens
     for position in range(len(events) - 1, -1, -1):
-        room -= estimate_event_tokens(events[position]) - estimate_image_event_tokens(events[position])
-        if room < 0:
+        tokens_left -= estimate_event_tokens(events[position]) - estimate_image_event_tokens(events[position])
+        if tokens_left < 0:
             cut = max(position, read_omissions(events).cut)
             return [*events, Compacted(upto=events[cut].id, summary="", method="truncation")]
     return events
 
 
-def _clipped(event: Event) -> Event:
+def _clip_event(event: Event) -> Event:
     match event:
         case ToolResult():
-            return event.model_copy(update={"text": _shortened(event.text, _RESULT_CHARACTERS)})
+            return event.model_copy(update={"text": _clip_text(event.text, _MAX_RESULT_CHARACTERS)})
         case AssistantMessage() if event.calls:
-            return event.model_copy(update={"calls": tuple(_clipped_call(call) for call in event.calls)})
+            return event.model_copy(update={"calls": tuple(_clip_call(call) for call in event.calls)})
     return event
 
 
-def _clipped_call(call: ToolCall) -> ToolCall:
+def _clip_call(call: ToolCall) -> ToolCall:
     if call.arguments is None:
         return call
-    return call.model_copy(update={"arguments": {key: _clipped_value(item) for key, item in call.arguments.items()}})
+    return call.model_copy(update={"arguments": {key: _clip_value(item) for key, item in call.arguments.items()}})
 
 
-def _clipped_value(value: Any) -> Any:
+def _clip_value(value: Any) -> Any:
     match value:
         case str():
-            return _shortened(value, _ARGUMENT_CHARACTERS)
+            return _clip_text(value, _MAX_ARGUMENT_CHARACTERS)
         case list():
-            return [_clipped_value(item) for item in value]
+            return [_clip_value(item) for item in value]
         case dict():
-            return {key: _clipped_value(item) for key, item in value.items()}
+            return {key: _clip_value(item) for key, item in value.items()}
     return value
 
 
-def _shortened(text: str, characters: int) -> str:
+def _clip_text(text: str, characters: int) -> str:
     if len(text) <= characters:
         return text
     head, tail = characters * 2 // 3, characters // 3

@@ -44,7 +44,7 @@ from app.conversation.todos import Todo
 from app.images.image import Image, quote_names
 from app.llm.wires.wire import AttachedImage
 
-_LAST_WORDS = frozenset({InterventionKind.STAGED, InterventionKind.UNREAD})
+_CLOSING_KINDS = frozenset({InterventionKind.STAGED, InterventionKind.UNREAD})
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def read_omissions(events: Sequence[Event]) -> HistoryOmissions:
             cut = position
     if compacted is None or cut < 0:
         return HistoryOmissions(pruned=frozenset(pruned), pruned_images=frozenset(images))
-    summary = max(summaries, key=lambda one: one.upto, default=None)
+    summary = max(summaries, key=lambda compaction: compaction.upto, default=None)
     return HistoryOmissions(
         cut=cut,
         summary=summary.summary.strip() if summary else "",
@@ -112,12 +112,12 @@ class KeptUserMessage:
     def select_newest(words: Sequence["KeptUserMessage"], characters: int) -> list["KeptUserMessage"]:
         """Return the newest messages that fit, in order; always the last one, in full."""
         kept: list[KeptUserMessage] = []
-        room = characters
-        for said in reversed(words):
-            room -= len(said.text)
-            if kept and room < 0:
+        characters_left = characters
+        for message in reversed(words):
+            characters_left -= len(message.text)
+            if kept and characters_left < 0:
                 break
-            kept.append(said)
+            kept.append(message)
         kept.reverse()
         return kept
 
@@ -271,24 +271,24 @@ class HistoryReader:
         """An event changes the part that `earlier` describes: the whole log must be read again."""
         self.ids = ids
         self._kept_characters = kept_characters
-        self._marks = marks
+        self._omissions = marks
         self._earlier = earlier or EarlierHistory()
         self._items: list[HistoryItem] = []
-        self._meanwhile: list[HistoryItem] | None = None
+        self._arrived_during_request: list[HistoryItem] | None = None
         """Items that arrived after the request was sent, so it did not contain them; None if no request is open."""
-        self._covered = marks.cut >= 0 and earlier is None
-        self._kept: list[KeptUserMessage] = []
+        self._is_before_cut = marks.cut >= 0 and earlier is None
+        self._cut_messages: list[KeptUserMessage] = []
         self._cut_images: list[Image] = []
-        self._pending = PendingProposals()
-        self._todos: tuple[Todo, ...] = ()
+        self._pending_at_cut = PendingProposals()
+        self._todos_at_cut: tuple[Todo, ...] = ()
         """The to-do list at the cut."""
         self._records: dict[str, CallRecord] = {}
         self._response: ModelResponse | None = None
         """The last response with calls, until its missing results are explained."""
         self._questions: list[CallRecord] = []
         """Questions that the user has not answered or skipped."""
-        self._closing = False
-        self._response_closing = False
+        self._is_closing_sent = False
+        self._response_is_closing = False
         self._request_notes: list[tuple[InterventionKind, str]] = []
         self._turn_notes = list(self._earlier.turn_notes)
         self._changed_notes = [(note, set(files)) for note, files in self._earlier.changed_notes]
@@ -299,7 +299,7 @@ class HistoryReader:
 
         A later event can still change an item; the reader of that event then sets `changed_earlier`.
         """
-        if self._covered or self._meanwhile or self._request_notes or self._closing:
+        if self._is_before_cut or self._arrived_during_request or self._request_notes or self._is_closing_sent:
             return False
         calls = [*self._questions, *(self._response.records if self._response else ())]
         return not any(record.is_open for record in calls)
@@ -311,43 +311,43 @@ class HistoryReader:
 
     def finish_history(self) -> History:
         """Return the history after all events were applied."""
-        self._explain(None)
-        if self._covered:
-            self._end_of_cut()
-        self._request_over()
+        self._explain_missing_results(None)
+        if self._is_before_cut:
+            self._finish_cut()
+        self._close_request()
         # The instruction to return control to the user comes last.
-        ordered = sorted(self._request_notes, key=lambda note: note[0] in _LAST_WORDS)
-        return History(self._items, [text for _, text in ordered], self._marks.pruned)
+        ordered = sorted(self._request_notes, key=lambda note: note[0] in _CLOSING_KINDS)
+        return History(self._items, [text for _, text in ordered], self._omissions.pruned)
 
     def apply(self, position: int, event: Event) -> None:
         """Update the state from the next event."""
-        if self._covered:
-            if position > self._marks.cut:
-                self._end_of_cut()
+        if self._is_before_cut:
+            if position > self._omissions.cut:
+                self._finish_cut()
             else:
-                self._before_cut(event)
+                self._apply_before_cut(event)
         match event:
             case ToolStarted():
-                if record := self._record(event.call):
+                if record := self._find_record(event.call):
                     record.started = True
             case ToolResult():
-                self._result(event)
+                self._apply_result(event)
             case AssistantMessage():
-                self._assistant(event)
+                self._apply_response(event)
             case UserMessage() | Answer() | Question():
-                self._exchange(event)
+                self._apply_exchange(event)
             case Intervention():
-                self._intervention(event)
+                self._apply_intervention(event)
             case ProposalDecided():
-                words = format_feedback(event)
-                self._add(ProgramNote(format_decision_facts(event), introduces=bool(words)))
-                self._words(words, event)
+                feedback = format_feedback(event)
+                self._add_item(ProgramNote(format_decision_facts(event), introduces=bool(feedback)))
+                self._add_user_text(feedback, event)
             case CallDenied():
-                self._denied(event)
+                self._apply_denial(event)
             case TurnStarted() | TurnEnded() | RequestSent():
-                self._boundary(event)
+                self._apply_boundary(event)
 
-    def _record(self, call: str) -> CallRecord | None:
+    def _find_record(self, call: str) -> CallRecord | None:
         record = self._records.get(call)
         self.changed_earlier |= record is None and call in self._earlier.calls
         return record
@@ -355,79 +355,83 @@ class HistoryReader:
     def _withdraw(self, note: ProgramNote) -> None:
         """Remove a note that no longer applies."""
         self.changed_earlier |= any(
-            note is one for one in (*self._earlier.turn_notes, *(each for each, _ in self._earlier.changed_notes))
+            note is earlier_note
+            for earlier_note in (
+                *self._earlier.turn_notes,
+                *(changed_note for changed_note, _ in self._earlier.changed_notes),
+            )
         )
         note.applies = False
 
-    def _before_cut(self, event: Event) -> None:
-        self._pending.apply(event)
+    def _apply_before_cut(self, event: Event) -> None:
+        self._pending_at_cut.apply(event)
         if isinstance(event, ToolResult) and event.todos is not None:
-            self._todos = event.todos
+            self._todos_at_cut = event.todos
 
-    def _add(self, item: HistoryItem) -> None:
-        if self._covered:
+    def _add_item(self, item: HistoryItem) -> None:
+        if self._is_before_cut:
             return
-        if self._meanwhile is None or isinstance(item, ModelResponse):
+        if self._arrived_during_request is None or isinstance(item, ModelResponse):
             self._items.append(item)
         else:
-            self._meanwhile.append(item)
+            self._arrived_during_request.append(item)
 
-    def _request_over(self) -> None:
+    def _close_request(self) -> None:
         """Move items that arrived during a request behind its response, in the order in which the model saw them."""
-        if self._meanwhile is not None:
-            self._items += self._meanwhile
-            self._meanwhile = None
+        if self._arrived_during_request is not None:
+            self._items += self._arrived_during_request
+            self._arrived_during_request = None
 
-    def _words(self, text: str, event: Spoken) -> None:
+    def _add_user_text(self, text: str, event: Spoken) -> None:
         """Add the user's text with the images of its event."""
-        if self._covered:
+        if self._is_before_cut:
             self._cut_images += event.images
             if text.strip():
-                self._kept.append(KeptUserMessage(text))
+                self._cut_messages.append(KeptUserMessage(text))
         elif text.strip() or event.images:
-            self._add(UserHistoryItem(text, event.images, event.id in self._marks.pruned_images))
+            self._add_item(UserHistoryItem(text, event.images, event.id in self._omissions.pruned_images))
 
-    def _denied(self, denied: CallDenied) -> None:
+    def _apply_denial(self, denied: CallDenied) -> None:
         """Add the user's feedback on a denied call; the result of the call says that it was denied."""
-        if self._covered:
-            self._kept.append(KeptUserMessage(denied.feedback, f"(denied: {denied.subject})"))
+        if self._is_before_cut:
+            self._cut_messages.append(KeptUserMessage(denied.feedback, f"(denied: {denied.subject})"))
         else:
-            self._add(ProgramNote(format_call_denial(denied), introduces=True))
-            self._add(UserHistoryItem(denied.feedback, mid_turn=True))
+            self._add_item(ProgramNote(format_call_denial(denied), introduces=True))
+            self._add_item(UserHistoryItem(denied.feedback, mid_turn=True))
 
-    def _assistant(self, message: AssistantMessage) -> None:
+    def _apply_response(self, message: AssistantMessage) -> None:
         if message.state == "discarded":
             return
-        self._explain(None)
+        self._explain_missing_results(None)
         self._request_notes.clear()
         text = message.text.strip()
         if message.state == "interrupted":
             if text:
-                self._add(ModelResponse(message.text, message))
-                if not self._covered:
+                self._add_item(ModelResponse(message.text, message))
+                if not self._is_before_cut:
                     # Before the items that arrived during the request.
                     self._items.append(ProgramNote(INTERRUPTED))
         else:
-            self._complete(message, text)
-        self._request_over()
+            self._add_response(message, text)
+        self._close_request()
 
-    def _complete(self, message: AssistantMessage, text: str) -> None:
+    def _add_response(self, message: AssistantMessage, text: str) -> None:
         records = [CallRecord(call, self.ids.assign_id(call)) for call in message.calls]
         response = ModelResponse(message.text if text else "", message, records)
         self._records.update((record.call.uid, record) for record in records)
         self._response = response if records else None
-        self._response_closing = self._closing
+        self._response_is_closing = self._is_closing_sent
         if text or records:
-            self._add(response)
+            self._add_item(response)
 
-    def _result(self, result: ToolResult) -> None:
-        record = self._record(result.call)
+    def _apply_result(self, result: ToolResult) -> None:
+        record = self._find_record(result.call)
         if record is None:
             return
         record.result = result
         # The placeholder of a pruned text also replaces its images.
-        record.images = () if result.id in self._marks.pruned else result.images
-        record.images_pruned = result.id in self._marks.pruned_images
+        record.images = () if result.id in self._omissions.pruned else result.images
+        record.images_pruned = result.id in self._omissions.pruned_images
         for path in result.reads:
             for note, unread in self._changed_notes:
                 unread.discard(path)
@@ -436,98 +440,98 @@ class HistoryReader:
         if self._changed_notes and result.reads:
             self._changed_notes = [pair for pair in self._changed_notes if pair[1]]
 
-    def _exchange(self, event: UserMessage | Answer | Question) -> None:
+    def _apply_exchange(self, event: UserMessage | Answer | Question) -> None:
         match event:
             case UserMessage():
-                for asked in self._questions:
-                    asked.reason = ANSWERED_OTHERWISE
+                for question_record in self._questions:
+                    question_record.reason = ANSWERED_OTHERWISE
                 self._questions.clear()
-                self._words(event.text, event)
+                self._add_user_text(event.text, event)
             case Question():
-                if record := self._record(event.call):
+                if record := self._find_record(event.call):
                     record.asked = True
                     self._questions.append(record)
             case Answer():
-                self._answer(event)
+                self._apply_answer(event)
 
-    def _answer(self, answer: Answer) -> None:
-        record = self._record(answer.call)
+    def _apply_answer(self, answer: Answer) -> None:
+        record = self._find_record(answer.call)
         if record is None:
-            self._words(answer.text, answer)
+            self._add_user_text(answer.text, answer)
             return
         record.answer = answer.text if record.answer is None else f"{record.answer}\n\n{answer.text}"
-        if self._covered and answer.text.strip():
-            self._kept.append(KeptUserMessage(answer.text, _question_of(record)))
+        if self._is_before_cut and answer.text.strip():
+            self._cut_messages.append(KeptUserMessage(answer.text, _describe_question(record)))
         # On some wires a result can only be text, so the images follow it.
-        self._words("", answer)
+        self._add_user_text("", answer)
 
-    def _intervention(self, event: Intervention) -> None:
+    def _apply_intervention(self, event: Intervention) -> None:
         match event.scope:
             case "request":
                 self._request_notes.append((event.kind, event.text))
             case "turn":
                 note = ProgramNote(event.text)
                 self._turn_notes.append(note)
-                self._add(note)
+                self._add_item(note)
             case "lasting":
                 note = ProgramNote(event.text)
-                self._add(note)
-                if event.files and not self._covered:
+                self._add_item(note)
+                if event.files and not self._is_before_cut:
                     self._changed_notes.append((note, set(event.files)))
 
-    def _boundary(self, event: TurnStarted | TurnEnded | RequestSent) -> None:
-        self._request_over()
+    def _apply_boundary(self, event: TurnStarted | TurnEnded | RequestSent) -> None:
+        self._close_request()
         if isinstance(event, RequestSent):
-            self._closing = self._closing or event.closing
-            self._meanwhile = []
+            self._is_closing_sent = self._is_closing_sent or event.closing
+            self._arrived_during_request = []
             return
-        self._explain(event.stopped if isinstance(event, TurnEnded) else None)
-        self._closing = False
+        self._explain_missing_results(event.stopped if isinstance(event, TurnEnded) else None)
+        self._is_closing_sent = False
         self._request_notes.clear()
         for note in self._turn_notes:
             self._withdraw(note)
         self._turn_notes.clear()
         if isinstance(event, TurnStarted) and event.cause == "continue":
-            self._add(ProgramNote(CONTINUE))
+            self._add_item(ProgramNote(CONTINUE))
 
-    def _explain(self, turn_ended: str | None) -> None:
+    def _explain_missing_results(self, turn_ended: str | None) -> None:
         """Set the reason for each call that has no result."""
         if self._response is None:
             return
         records = self._response.records
-        around = CallInterruption(
+        interruption = CallInterruption(
             truncated=self._response.message.state == "truncated",
-            closing=self._response_closing,
+            closing=self._response_is_closing,
             question=any(record.asked for record in records),
             turn_ended=turn_ended,
         )
         for record in records:
             if record.is_open and not record.reason:
-                record.reason = missing_result_reason(record, around)
+                record.reason = missing_result_reason(record, interruption)
         self._response = None
 
-    def _end_of_cut(self) -> None:
+    def _finish_cut(self) -> None:
         """Insert the summary before all items; called when all events up to the cut were applied."""
-        self._covered = False
+        self._is_before_cut = False
         self._records.clear()
-        kept = KeptUserMessage.select_newest(self._kept, self._kept_characters)
+        kept = KeptUserMessage.select_newest(self._cut_messages, self._kept_characters)
         self._items.append(
             ProgramNote(
                 compacted_history_message(
-                    self._marks.summary,
-                    self._marks.truncated,
-                    self._pending.pending,
-                    self._todos,
+                    self._omissions.summary,
+                    self._omissions.truncated,
+                    self._pending_at_cut.pending,
+                    self._todos_at_cut,
                     bool(kept),
                     self._cut_images,
                 )
             )
         )
-        for words in kept:
-            self._items += [HistoryGap(words.lead), UserHistoryItem(words.text)]
+        for message in kept:
+            self._items += [HistoryGap(message.lead), UserHistoryItem(message.text)]
         self._items += [HistoryGap(OMITTED), *self._turn_notes]
 
 
-def _question_of(record: CallRecord) -> str:
+def _describe_question(record: CallRecord) -> str:
     question = (record.call.arguments or {}).get("question")
     return f"(asked: {question})" if isinstance(question, str) and question.strip() else OMITTED

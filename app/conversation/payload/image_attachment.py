@@ -16,16 +16,16 @@ from app.images.image import Image, image_refusal_reason, positions_over_limit, 
 from app.llm.values.endpoint import Profile
 from app.llm.wires.wire import AttachedImage
 
-_AGAIN = "If you need to see what is missing, ask the user to attach it again."
-_SAY_SO = "Where that matters, say so, instead of guessing what is shown."
-_REASONS = {
-    "pruned": ("to make room in the context", _AGAIN),
-    "many": ("since a request takes only so many images", _AGAIN),
-    "gone": ("since the content is not stored any more", _AGAIN),
-    "refused": ("since the server refused it", _SAY_SO),
-    "large": ("since it is too large for this model", _SAY_SO),
-    "unfit": ("since this protocol has no place for an image in the result of a tool", _SAY_SO),
-    "blind": ("since this model takes no images", _SAY_SO),
+_ATTACH_AGAIN_ADVICE = "If you need to see what is missing, ask the user to attach it again."
+_ADMIT_ADVICE = "Where that matters, say so, instead of guessing what is shown."
+_UNSENT_REASONS = {
+    "pruned": ("to make room in the context", _ATTACH_AGAIN_ADVICE),
+    "many": ("since a request takes only so many images", _ATTACH_AGAIN_ADVICE),
+    "gone": ("since the content is not stored any more", _ATTACH_AGAIN_ADVICE),
+    "refused": ("since the server refused it", _ADMIT_ADVICE),
+    "large": ("since it is too large for this model", _ADMIT_ADVICE),
+    "unfit": ("since this protocol has no place for an image in the result of a tool", _ADMIT_ADVICE),
+    "blind": ("since this model takes no images", _ADMIT_ADVICE),
 }
 """Reasons why an image is not sent, each with the text and the advice for the model."""
 
@@ -49,29 +49,32 @@ def find_unsent_reasons(
     carried: Sequence["HistoryImage"], profile: Profile, contents: Mapping[str, str]
 ) -> list[tuple[Image, str]]:
     """Return the images of a history in order, each with the reason why it is not sent; empty if it is sent."""
-    reasons = [_reason(each, profile, contents) for each in carried]
-    newest_first = [place for place, reason in enumerate(reasons) if not reason][::-1]
-    for place in positions_over_limit(carried[place].image for place in newest_first):
-        reasons[newest_first[place]] = "many"
-    return [(each.image, reason) for each, reason in zip(carried, reasons, strict=True)]
+    reasons = [_unsent_reason(history_image, profile, contents) for history_image in carried]
+    newest_first = [position for position, reason in enumerate(reasons) if not reason][::-1]
+    for position in positions_over_limit(carried[position].image for position in newest_first):
+        reasons[newest_first[position]] = "many"
+    return [(history_image.image, reason) for history_image, reason in zip(carried, reasons, strict=True)]
 
 
 def attach_images(
     items: Sequence[HistoryItem], judged: Sequence[tuple[Image, str]], contents: Mapping[str, str]
 ) -> list[HistoryItem]:
     """Return the items with the images that are sent and notes about the others."""
-    left = iter(judged)
-    written: list[HistoryItem] = []
+    remaining = iter(judged)
+    attached: list[HistoryItem] = []
     for item in items:
         match item:
             case UserHistoryItem() if item.images:
-                written += _shown(item, [next(left) for _ in item.images], contents)
+                attached += _attach_to_user_message(item, [next(remaining) for _ in item.images], contents)
             case ModelResponse() if any(record.images for record in item.records):
-                records = [_with_images(one, [next(left) for _ in one.images], contents) for one in item.records]
-                written.append(replace(item, records=records))
+                records = [
+                    _attach_to_record(call_record, [next(remaining) for _ in call_record.images], contents)
+                    for call_record in item.records
+                ]
+                attached.append(replace(item, records=records))
             case _:
-                written.append(item)
-    return written
+                attached.append(item)
+    return attached
 
 
 class HistoryImage(NamedTuple):
@@ -84,10 +87,10 @@ class HistoryImage(NamedTuple):
 
 def history_images(items: Iterable[HistoryItem]) -> list[HistoryImage]:
     """Return the images of a history, in order."""
-    return [each for item in items for each in _carried(item)]
+    return [history_image for item in items for history_image in _images_of_item(item)]
 
 
-def _carried(item: HistoryItem) -> Iterator[HistoryImage]:
+def _images_of_item(item: HistoryItem) -> Iterator[HistoryImage]:
     match item:
         case UserHistoryItem():
             yield from (HistoryImage(image, item.pruned) for image in item.images)
@@ -96,33 +99,35 @@ def _carried(item: HistoryItem) -> Iterator[HistoryImage]:
                 yield from (HistoryImage(image, record.images_pruned, True) for image in record.images)
 
 
-def _with_images(record: CallRecord, judged: Sequence[tuple[Image, str]], contents: Mapping[str, str]) -> CallRecord:
+def _attach_to_record(
+    record: CallRecord, judged: Sequence[tuple[Image, str]], contents: Mapping[str, str]
+) -> CallRecord:
     """Return a call with the sent images of its result and a text about the others."""
-    said = [
+    notes = [
         f"[Not shown to you, {why}: {quote_names(missing)}.]"
-        for reason, (why, _) in _REASONS.items()
-        if (missing := [image for image, found in judged if found == reason])
+        for reason, (why, _) in _UNSENT_REASONS.items()
+        if (missing := [image for image, unsent_reason in judged if unsent_reason == reason])
     ]
-    return replace(record, attachments=_sent(judged, contents), unshown="\n".join(said))
+    return replace(record, attachments=_make_attachments(judged, contents), unshown="\n".join(notes))
 
 
-def _sent(judged: Sequence[tuple[Image, str]], contents: Mapping[str, str]) -> tuple[AttachedImage, ...]:
+def _make_attachments(judged: Sequence[tuple[Image, str]], contents: Mapping[str, str]) -> tuple[AttachedImage, ...]:
     return tuple(AttachedImage(image.media_type, contents[image.sha256]) for image, reason in judged if not reason)
 
 
-def _shown(
-    words: UserHistoryItem, judged: Sequence[tuple[Image, str]], contents: Mapping[str, str]
+def _attach_to_user_message(
+    message: UserHistoryItem, judged: Sequence[tuple[Image, str]], contents: Mapping[str, str]
 ) -> Iterator[HistoryItem]:
     """Yield the user's message with the sent images, and a note for each reason why others are not sent."""
-    sent = _sent(judged, contents)
-    if words.text.strip() or sent:
-        yield replace(words, attachments=sent)
-    for reason, (why, advice) in _REASONS.items():
-        if missing := [image for image, found in judged if found == reason]:
+    sent = _make_attachments(judged, contents)
+    if message.text.strip() or sent:
+        yield replace(message, attachments=sent)
+    for reason, (why, advice) in _UNSENT_REASONS.items():
+        if missing := [image for image, unsent_reason in judged if unsent_reason == reason]:
             yield ProgramNote(f"Attached by the user but not shown to you, {why}: {quote_names(missing)}. {advice}")
 
 
-def _reason(carried: HistoryImage, profile: Profile, contents: Mapping[str, str]) -> str:
+def _unsent_reason(carried: HistoryImage, profile: Profile, contents: Mapping[str, str]) -> str:
     """Return why an image is not sent; empty if it is sent."""
     if carried.pruned:
         return "pruned"

@@ -65,7 +65,7 @@ NOTES_HEADING = "Notes from the program, oldest first; each was given in the cou
 
 
 @dataclass(slots=True)
-class _UserDraft:
+class _UserMessageDraft:
     """A user message under construction: tagged notes first, then the user's text."""
 
     notes: list[str] = field(default_factory=list)
@@ -101,12 +101,12 @@ class ItemPlacer:
         self._endpoint = endpoint
         self._model = model
         self._pruned = pruned
-        self._written: list[Item] = []
-        self._user: _UserDraft | None = None
+        self._items: list[Item] = []
+        self._user_draft: _UserMessageDraft | None = None
         """The user message at the end, to which more text can be added; None if there is none."""
-        self._waiting: list[str] = []
+        self._waiting_notes: list[str] = []
         """Notes without a place yet, if the profile does not allow them as system messages."""
-        self._folded: list[str] = []
+        self._folded_notes: list[str] = []
         """Notes that are added to the first system message."""
         self._gap = ""
         self._last_role = ""
@@ -117,9 +117,13 @@ class ItemPlacer:
     def fork(self) -> "ItemPlacer":
         """Return a copy that continues independently."""
         copied = copy(self)
-        copied._written, copied._waiting, copied._folded = [*self._written], [*self._waiting], [*self._folded]
-        if draft := self._user:
-            copied._user = _UserDraft([*draft.notes], [*draft.words], [*draft.attachments])
+        copied._items, copied._waiting_notes, copied._folded_notes = (
+            [*self._items],
+            [*self._waiting_notes],
+            [*self._folded_notes],
+        )
+        if draft := self._user_draft:
+            copied._user_draft = _UserMessageDraft([*draft.notes], [*draft.words], [*draft.attachments])
         return copied
 
     def add_items(self, items: Sequence[HistoryItem]) -> None:
@@ -138,18 +142,18 @@ class ItemPlacer:
 
     def pop_finished(self) -> list[Item]:
         """Remove and return the items that no later item changes (all but the last)."""
-        settled, self._written = self._written[:-1], self._written[-1:]
+        settled, self._items = self._items[:-1], self._items[-1:]
         return settled
 
     def pop_rest(self) -> list[Item]:
         """Complete the last message and return all remaining items."""
         self._place_waiting_notes()
-        self._close_user()
-        return self._written
+        self._close_user_draft()
+        return self._items
 
     def first_item(self, system_prompt: str) -> SystemText | None:
         """Return the system prompt with the notes folded into it as the first item; None if it is not needed."""
-        folded = (NOTES_HEADING, *self._folded) if self._folded else ()
+        folded = (NOTES_HEADING, *self._folded_notes) if self._folded_notes else ()
         if self._profile.mid_system == "fold_user" or not (system_prompt or folded):
             return None
         return SystemText(replace_surrogates(system_prompt), tuple(replace_surrogates(text) for text in folded))
@@ -158,12 +162,12 @@ class ItemPlacer:
         """Add a note of the program; `introduces` as in `ProgramNote`."""
         if not text.strip():
             return
-        told = SystemText(replace_surrogates(text), introduces=introduces)
+        system_text = SystemText(replace_surrogates(text), introduces=introduces)
         if self._profile.mid_system == "inline":
-            self._close_user()
-            self._written.append(told)
+            self._close_user_draft()
+            self._items.append(system_text)
         else:
-            self._waiting.append(told.full_text())
+            self._waiting_notes.append(system_text.full_text())
 
     def add_gap(self, text: str) -> None:
         """Add a gap: `text` is inserted if two user messages would be adjacent."""
@@ -172,16 +176,16 @@ class ItemPlacer:
     def add_user_message(self, message: UserHistoryItem) -> None:
         """Add a message of the user with its images."""
         if self._gap and self._last_role == "user":
-            self._assistant_text(self._gap)
+            self._add_assistant_text(self._gap)
         self._gap = ""
         if self._last_role == "tool" and self._profile.bridge_tool_user:
-            self._assistant_text(MID_TURN_BRIDGE if message.mid_turn else BRIDGE)
+            self._add_assistant_text(MID_TURN_BRIDGE if message.mid_turn else BRIDGE)
         if self._profile.mid_system == "fold_first":
-            self._folded += self._waiting
-            self._waiting.clear()
-        draft = self._open_user(merge=self._profile.merge_users)
-        draft.notes += self._waiting
-        self._waiting.clear()
+            self._folded_notes += self._waiting_notes
+            self._waiting_notes.clear()
+        draft = self._open_user_draft(merge=self._profile.merge_users)
+        draft.notes += self._waiting_notes
+        self._waiting_notes.clear()
         draft.attachments += message.attachments
         if message.text.strip():
             draft.words.append(message.text)
@@ -189,69 +193,69 @@ class ItemPlacer:
     def add_response(self, response: ModelResponse) -> None:
         """Add a response of the model with the results of its calls."""
         self._place_waiting_notes()
-        self._begin_with_user()
+        self._ensure_user_first()
         if not response.records:
-            self._assistant_text(response.text, response)
+            self._add_assistant_text(response.text, response)
             return
         if self._profile.single_call_turns:
             for position, record in enumerate(response.records):
-                self._calls(response, [record], response.text if position == 0 else "")
+                self._add_calls(response, [record], response.text if position == 0 else "")
         else:
-            self._calls(response, response.records, response.text)
+            self._add_calls(response, response.records, response.text)
 
     def _place_waiting_notes(self) -> None:
         """Place the waiting notes that no user message follows."""
-        if not self._waiting:
+        if not self._waiting_notes:
             return
         if self._profile.mid_system == "fold_first" and self._last_role != "assistant":
-            self._folded += self._waiting
+            self._folded_notes += self._waiting_notes
         else:
             # Folding would leave two adjacent assistant messages, or the server accepts no system message.
             if self._last_role == "tool" and self._profile.bridge_tool_user:
-                self._assistant_text(BRIDGE)
-            self._open_user(merge=True).notes += self._waiting
-        self._waiting.clear()
+                self._add_assistant_text(BRIDGE)
+            self._open_user_draft(merge=True).notes += self._waiting_notes
+        self._waiting_notes.clear()
 
-    def _begin_with_user(self) -> None:
+    def _ensure_user_first(self) -> None:
         """Insert a user message at the start if the endpoint allows no system messages in the conversation: the
         model's message may not be the first there."""
         if not self._last_role and self._profile.mid_system != "inline":
-            self._open_user(merge=True).notes.append(NO_BEGINNING)
+            self._open_user_draft(merge=True).notes.append(NO_BEGINNING)
 
-    def _open_user(self, *, merge: bool) -> _UserDraft:
-        if self._user is None or not merge:
-            self._close_user()
-            self._user = _UserDraft()
+    def _open_user_draft(self, *, merge: bool) -> _UserMessageDraft:
+        if self._user_draft is None or not merge:
+            self._close_user_draft()
+            self._user_draft = _UserMessageDraft()
             self._last_role = "user"
-        return self._user
+        return self._user_draft
 
-    def _close_user(self) -> None:
-        if self._user is not None:
-            self._written.append(self._user.item())
-            self._user = None
+    def _close_user_draft(self) -> None:
+        if self._user_draft is not None:
+            self._items.append(self._user_draft.item())
+            self._user_draft = None
 
-    def _assistant_text(self, text: str, response: ModelResponse | None = None) -> None:
-        self._close_user()
-        spoken = replace_surrogates(text)
-        match self._written[-1:]:
+    def _add_assistant_text(self, text: str, response: ModelResponse | None = None) -> None:
+        self._close_user_draft()
+        clean_text = replace_surrogates(text)
+        match self._items[-1:]:
             case [ModelTurn(calls=()) as last]:
-                self._written[-1] = ModelTurn(f"{last.text}\n\n{spoken}", echo=last.echo)
+                self._items[-1] = ModelTurn(f"{last.text}\n\n{clean_text}", echo=last.echo)
             case _:
-                self._written.append(ModelTurn(spoken, echo=self._echo(response)))
+                self._items.append(ModelTurn(clean_text, echo=self._make_echo(response)))
         self._last_role = "assistant"
 
-    def _calls(self, response: ModelResponse, records: list[CallRecord], text: str) -> None:
-        self._close_user()
-        spoken = replace_surrogates(text)
-        match self._written[-1:]:
+    def _add_calls(self, response: ModelResponse, records: list[CallRecord], text: str) -> None:
+        self._close_user_draft()
+        clean_text = replace_surrogates(text)
+        match self._items[-1:]:
             case [ModelTurn(calls=()) as last]:
-                spoken = "\n\n".join(part for part in (last.text, spoken) if part)
-                self._written.pop()
-        calls = tuple(self._call(record) for record in records)
-        self._written.append(ModelTurn(spoken, calls, self._echo(response)))
+                clean_text = "\n\n".join(part for part in (last.text, clean_text) if part)
+                self._items.pop()
+        calls = tuple(self._make_call(record) for record in records)
+        self._items.append(ModelTurn(clean_text, calls, self._make_echo(response)))
         self._last_role = "tool"
 
-    def _call(self, record: CallRecord) -> CallWithResult:
+    def _make_call(self, record: CallRecord) -> CallWithResult:
         return CallWithResult(
             id=record.wire_id,
             name=to_valid_tool_name(record.call.name),
@@ -261,7 +265,7 @@ class ItemPlacer:
             extras=record.call.extras,
         )
 
-    def _echo(self, response: ModelResponse | None) -> OpaqueResponseBlocks:
+    def _make_echo(self, response: ModelResponse | None) -> OpaqueResponseBlocks:
         if response is None:
             return OpaqueResponseBlocks()
         message = response.message
@@ -269,7 +273,7 @@ class ItemPlacer:
         return OpaqueResponseBlocks(same, replace_surrogates(message.reasoning), message.extras)
 
 
-_KEPT_CHARACTERS = 24_000
+_MAX_KEPT_CHARACTERS = 24_000
 """Maximum number of characters of user messages from before a compaction that stay verbatim."""
 _KEPT_CHARACTERS_PER_TOKEN = 0.8
 """The same relative to the context window (a fifth of it, at four characters per token)."""
@@ -325,32 +329,34 @@ def project(events: Sequence[Event], profile: Profile, inputs: PayloadInputs) ->
     in the history without tools. If the model calls a tool anyway, the executor refuses the call and the turn ends.
     """
     wire = wire_for(profile)
-    given, profile = profile, wire.adapt_profile(profile)
-    history = read_history(events, WireIds(profile.tool_id), _kept_characters(profile))
+    original_profile, profile = profile, wire.adapt_profile(profile)
+    history = read_history(events, WireIds(profile.tool_id), _max_kept_characters(profile))
     if inputs.side_request is not None:
-        history = _with_aside(history, inputs.side_request)
-    spoken, images = attach_history_images(history.items, profile, inputs.images)
+        history = _append_side_request(history, inputs.side_request)
+    history_items, images = attach_history_images(history.items, profile, inputs.images)
     items = make_request_items(
-        replace(history, items=spoken), inputs.system_prompt, profile, inputs.endpoint, inputs.model
+        replace(history, items=history_items), inputs.system_prompt, profile, inputs.endpoint, inputs.model
     )
-    return _payload(wire.make_messages(items, profile), given, inputs, images)
+    return _make_payload(wire.make_messages(items, profile), original_profile, inputs, images)
 
 
-def _payload(written: WireMessages, profile: Profile, inputs: PayloadInputs, images: tuple[Image, ...]) -> Payload:
-    talks = inputs.closing or inputs.side_request is not None
-    closing = talks and profile.tools_supported and profile.tool_choice_none != "rejected"
+def _make_payload(
+    written: WireMessages, profile: Profile, inputs: PayloadInputs, images: tuple[Image, ...]
+) -> Payload:
+    is_text_only = inputs.closing or inputs.side_request is not None
+    forbids_calls = is_text_only and profile.tools_supported and profile.tool_choice_none != "rejected"
     return Payload(
         messages=written.messages,
         system=written.system,
         tools=filter_accepted_tools(inputs.tools, profile.refused_tools) if profile.tools_supported else [],
-        tool_choice="none" if closing else None,
+        tool_choice="none" if forbids_calls else None,
         options=inputs.options,
         images=images,
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Prefix:
+class _CachedPrefix:
     """The beginning of a log as messages, with all state that the projection of later events needs."""
 
     key: tuple[Any, ...]
@@ -367,7 +373,7 @@ class _Prefix:
 
     def reader(self) -> HistoryReader:
         """Return a new reader for the events after the prefix."""
-        kept = _kept_characters(self.key[0])
+        kept = _max_kept_characters(self.key[0])
         return HistoryReader(self.marks, self.ids.fork(), kept, self.earlier)
 
 
@@ -382,7 +388,7 @@ class CachedProjection:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._prefix: _Prefix | None = None
+        self._prefix: _CachedPrefix | None = None
 
     def project(self, events: Sequence[Event], profile: Profile, inputs: PayloadInputs) -> Payload:
         """Return the payload for a log, like the function `project`."""
@@ -391,17 +397,19 @@ class CachedProjection:
         key = (profile, inputs.endpoint, inputs.model, prompt)
         with self._lock:
             prefix, self._prefix = self._prefix, None
-            goes_on = prefix and prefix.key == key and events[: len(prefix.events)] == prefix.events
-            if prefix and goes_on and (payload := self._continued(prefix, events, inputs)):
+            continues_prefix = prefix and prefix.key == key and events[: len(prefix.events)] == prefix.events
+            if prefix and continues_prefix and (payload := self._project_after_prefix(prefix, events, inputs)):
                 return payload
-            payload = self._continued(_empty_prefix(key, events, prompt), events, inputs)
+            payload = self._project_after_prefix(_empty_prefix(key, events, prompt), events, inputs)
             assert payload is not None, "nothing stands before the first event"
             return payload
 
-    def _continued(self, prefix: _Prefix, events: tuple[Event, ...], inputs: PayloadInputs) -> Payload | None:
+    def _project_after_prefix(
+        self, prefix: _CachedPrefix, events: tuple[Event, ...], inputs: PayloadInputs
+    ) -> Payload | None:
         """Return the payload based on the cached prefix; None if a later event changes the prefix."""
         start = len(prefix.events)
-        if _omitting(events[start:]) != prefix.later:
+        if _find_omission_events(events[start:]) != prefix.later:
             return None
         profile = wire_for(prefix.key[0]).adapt_profile(prefix.key[0])
         reader, settled = prefix.reader(), start
@@ -412,7 +420,7 @@ class CachedProjection:
             reader.apply(position, event)
         history = reader.finish_history()
         if inputs.side_request is not None:
-            history = _with_aside(history, inputs.side_request)
+            history = _append_side_request(history, inputs.side_request)
         carried = prefix.carried + history_images(history.items)
         judged = find_unsent_reasons(carried, profile, inputs.images)
         if reader.changed_earlier or judged[: len(prefix.judged)] != prefix.judged:
@@ -424,28 +432,37 @@ class CachedProjection:
         for item in placer.pop_rest():
             writer.add(item)
         if settled:
-            self._prefix = _longer(prefix, events[:settled], judged, inputs) if settled > start else prefix
+            self._prefix = _extend_prefix(prefix, events[:settled], judged, inputs) if settled > start else prefix
         images = tuple(image for image, reason in judged if not reason)
-        return _payload(writer.finish(placer.first_item(inputs.system_prompt)), prefix.key[0], inputs, images)
+        return _make_payload(writer.finish(placer.first_item(inputs.system_prompt)), prefix.key[0], inputs, images)
 
 
-def _empty_prefix(key: tuple[Any, ...], events: Sequence[Event], prompt: str) -> _Prefix:
+def _empty_prefix(key: tuple[Any, ...], events: Sequence[Event], prompt: str) -> _CachedPrefix:
     wire = wire_for(key[0])
     profile, marks = wire.adapt_profile(key[0]), read_omissions(events)
     placer = ItemPlacer(prompt, profile, key[1], key[2], marks.pruned)
-    return _Prefix(
-        key, (), marks, _omitting(events), None, WireIds(profile.tool_id), [], [], placer, wire.make_writer(profile)
+    return _CachedPrefix(
+        key,
+        (),
+        marks,
+        _find_omission_events(events),
+        None,
+        WireIds(profile.tool_id),
+        [],
+        [],
+        placer,
+        wire.make_writer(profile),
     )
 
 
-def _omitting(events: Sequence[Event]) -> tuple[Event, ...]:
+def _find_omission_events(events: Sequence[Event]) -> tuple[Event, ...]:
     """Return the compactions and prunings among these events."""
     return tuple(event for event in events if isinstance(event, Compacted | Pruned))
 
 
-def _longer(
-    prefix: _Prefix, events: tuple[Event, ...], judged: Sequence[tuple[Image, str]], inputs: PayloadInputs
-) -> _Prefix:
+def _extend_prefix(
+    prefix: _CachedPrefix, events: tuple[Event, ...], judged: Sequence[tuple[Image, str]], inputs: PayloadInputs
+) -> _CachedPrefix:
     """Return the prefix of these events, which are settled; `judged` has their images and possibly later ones."""
     reader = prefix.reader()
     for position in range(len(prefix.events), len(events)):
@@ -456,18 +473,20 @@ def _longer(
     placer.add_items(attach_images(items, judged[len(prefix.judged) : len(carried)], inputs.images))
     for item in placer.pop_finished():
         writer.add(item)
-    kept = list(judged[: len(carried)])
-    later = prefix.later[len(_omitting(events[len(prefix.events) :])) :]
-    return _Prefix(prefix.key, events, prefix.marks, later, earlier, reader.ids, carried, kept, placer, writer)
+    judged_images = list(judged[: len(carried)])
+    later = prefix.later[len(_find_omission_events(events[len(prefix.events) :])) :]
+    return _CachedPrefix(
+        prefix.key, events, prefix.marks, later, earlier, reader.ids, carried, judged_images, placer, writer
+    )
 
 
-def _kept_characters(profile: Profile) -> int:
+def _max_kept_characters(profile: Profile) -> int:
     if profile.context_window is None:
-        return _KEPT_CHARACTERS
-    return min(_KEPT_CHARACTERS, int(profile.context_window * _KEPT_CHARACTERS_PER_TOKEN))
+        return _MAX_KEPT_CHARACTERS
+    return min(_MAX_KEPT_CHARACTERS, int(profile.context_window * _KEPT_CHARACTERS_PER_TOKEN))
 
 
-def _with_aside(history: History, aside: SideRequestInputs) -> History:
+def _append_side_request(history: History, aside: SideRequestInputs) -> History:
     """Return the history with a side question at its end, without the notes for this request."""
     items: list[HistoryItem] = [*history.items, HistoryGap(UNANSWERED_YET), ProgramNote(aside.note)]
     for question, answer in aside.earlier:

@@ -38,33 +38,35 @@ WORDS = "Look at the next file, marked golden thrush."
 def make_render_trials(profile: Profile) -> list[RenderTrial]:
     """Return the conversations in the form that the profile requires."""
     ids = WireIds(profile.tool_id)
-    called = partial(_called, ids)
-    first: list[HistoryItem] = [UserHistoryItem(WORDS), called("", 1)]
+    make_tool_response = partial(_make_tool_response, ids)
+    first: list[HistoryItem] = [UserHistoryItem(WORDS), make_tool_response("", 1)]
     later: list[HistoryItem] = [
         *(
             UserHistoryItem("Hello."),
-            called("", 2),
+            make_tool_response("", 2),
             ProgramNote(EARLIER),
             UserHistoryItem("Go on."),
             ModelResponse("Yes.", AssistantMessage()),
         ),
-        *(ProgramNote(BETWEEN), UserHistoryItem(WORDS), called("I look.", 3)),
+        *(ProgramNote(BETWEEN), UserHistoryItem(WORDS), make_tool_response("I look.", 3)),
     ]
-    more: list[HistoryItem] = [called("", 4, 5)]
+    last_items: list[HistoryItem] = [make_tool_response("", 4, 5)]
     return [
-        _trial(profile, first, PROMPT),
-        _trial(profile, later, PROMPT, EARLIER, BETWEEN),
-        _trial(profile, later + more, PROMPT, EARLIER, BETWEEN),
+        _make_trial(profile, first, PROMPT),
+        _make_trial(profile, later, PROMPT, EARLIER, BETWEEN),
+        _make_trial(profile, later + last_items, PROMPT, EARLIER, BETWEEN),
     ]
 
 
-def _called(ids: WireIds, text: str, *numbers: int) -> ModelResponse:
-    calls = [ToolCall(uid=f"c{at}.0", name="read_file", arguments={"path": f"{at}.txt"}) for at in numbers]
+def _make_tool_response(ids: WireIds, text: str, *numbers: int) -> ModelResponse:
+    calls = [
+        ToolCall(uid=f"c{number}.0", name="read_file", arguments={"path": f"{number}.txt"}) for number in numbers
+    ]
     records = [CallRecord(call, ids.assign_id(call), answer="It is empty.") for call in calls]
     return ModelResponse(text, AssistantMessage(text=text, calls=tuple(calls)), records)
 
 
-def _trial(profile: Profile, items: list[HistoryItem], *marks: str) -> RenderTrial:
+def _make_trial(profile: Profile, items: list[HistoryItem], *marks: str) -> RenderTrial:
     history = History(items, [GATE], frozenset())
     wire = wire_for(profile)
     messages, system = wire.make_messages(make_request_items(history, PROMPT, profile, "", ""), profile)

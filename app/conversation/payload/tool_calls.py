@@ -27,7 +27,7 @@ def dump_arguments(arguments: dict[str, Any] | None) -> str:
     try:
         return replace_surrogates(json.dumps(arguments, ensure_ascii=False, allow_nan=False))
     except (ValueError, TypeError):
-        return replace_surrogates(json.dumps(_plain(arguments, 0), ensure_ascii=False))
+        return replace_surrogates(json.dumps(_to_valid_json(arguments, 0), ensure_ascii=False))
     except RecursionError:
         return "{}"
 
@@ -41,7 +41,7 @@ def replace_surrogates(text: str) -> str:
     return text
 
 
-def _plain(value: Any, depth: int) -> Any:
+def _to_valid_json(value: Any, depth: int) -> Any:
     """Return a value for JSON: NaN and infinities become null, other objects their text, deep levels null."""
     if depth > 50:
         return None
@@ -51,20 +51,20 @@ def _plain(value: Any, depth: int) -> Any:
         case float():
             return value if math.isfinite(value) else None
         case dict():
-            return {str(key): _plain(item, depth + 1) for key, item in value.items()}
+            return {str(key): _to_valid_json(item, depth + 1) for key, item in value.items()}
         case list() | tuple():
-            return [_plain(item, depth + 1) for item in value]
+            return [_to_valid_json(item, depth + 1) for item in value]
     return str(value)
 
 
 _ALPHABET = string.ascii_letters + string.digits
-_REASONABLE = 64
+_MAX_ID_CHARACTERS = 64
 """Longest id for servers without a known limit: many answer longer ids with status 400."""
-_SIGNED = "__thought__"
+_SIGNED_ID_MARK = "__thought__"
 """Part of the ids in which LiteLLM transports Gemini's thought signature; such an id must not be changed."""
-_NINE = re.compile(r"[A-Za-z0-9]{9}")
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_NOT_IN_NAME = re.compile(r"[^A-Za-z0-9_-]")
+_NINE_CHARACTERS = re.compile(r"[A-Za-z0-9]{9}")
+_WORD_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_INVALID_NAME_CHARACTER = re.compile(r"[^A-Za-z0-9_-]")
 
 
 class WireIds:
@@ -75,9 +75,9 @@ class WireIds:
     """
 
     def __init__(self, rule: str) -> None:
-        self._nine = rule == "alnum9"
-        self._word = rule == "word64"
-        self._longest = int(rule[3:]) if rule.startswith("max") else None
+        self._is_alnum9 = rule == "alnum9"
+        self._is_word64 = rule == "word64"
+        self._max_characters = int(rule[3:]) if rule.startswith("max") else None
         self._taken: set[str] = set()
 
     def fork(self) -> "WireIds":
@@ -90,36 +90,36 @@ class WireIds:
         """Return the id for this call; each call is assigned once."""
         chosen = call.wire_id
         attempt = 0
-        while not self._legal(chosen) or chosen in self._taken:
-            chosen = self._derived(call.uid, attempt)
+        while not self._is_legal(chosen) or chosen in self._taken:
+            chosen = self._derive_id(call.uid, attempt)
             attempt += 1
         self._taken.add(chosen)
         return chosen
 
-    def _legal(self, wire_id: str) -> bool:
+    def _is_legal(self, wire_id: str) -> bool:
         if not wire_id.strip() or not wire_id.isprintable():
             return False
-        if self._nine:
+        if self._is_alnum9:
             # The format that Mistral's validators accept.
-            return _NINE.fullmatch(wire_id) is not None
-        if self._word:
-            return _NAME.fullmatch(wire_id) is not None
-        if self._longest is not None:
-            return len(wire_id) <= self._longest
-        return len(wire_id) <= _REASONABLE or _SIGNED in wire_id
+            return _NINE_CHARACTERS.fullmatch(wire_id) is not None
+        if self._is_word64:
+            return _WORD_ID.fullmatch(wire_id) is not None
+        if self._max_characters is not None:
+            return len(wire_id) <= self._max_characters
+        return len(wire_id) <= _MAX_ID_CHARACTERS or _SIGNED_ID_MARK in wire_id
 
-    def _derived(self, uid: str, attempt: int) -> str:
+    def _derive_id(self, uid: str, attempt: int) -> str:
         digest = hashlib.sha256(f"{uid}\0{attempt}".encode("utf-8", "replace")).digest()
-        if self._nine:
+        if self._is_alnum9:
             return "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in digest[:9])
         identity = f"call_{digest[:12].hex()}"
         # Keep the end: all ids start with the same characters.
-        return identity if self._longest is None else identity[-self._longest :]
+        return identity if self._max_characters is None else identity[-self._max_characters :]
 
 
 def to_valid_tool_name(name: str) -> str:
     """Return a tool name that strict servers accept; a model can call any name."""
-    return _NOT_IN_NAME.sub("_", name)[:64] or "unknown"
+    return _INVALID_NAME_CHARACTER.sub("_", name)[:64] or "unknown"
 
 
 ABORTED_BEFORE = "Aborted by the user before it ran; nothing was done."
@@ -138,10 +138,10 @@ EMPTY_ANSWER = "The user gave an empty answer."
 NO_OUTPUT = "(no output)"
 PRUNED = "[This old output was removed to save room. Call the tool again if you need it.]"
 
-_STARTED = {None: ENDED_DURING, "aborted": ABORTED_DURING}
-_NOT_STARTED = {None: ENDED_BEFORE, "aborted": ABORTED_BEFORE}
+_STARTED_REASONS = {None: ENDED_DURING, "aborted": ABORTED_DURING}
+_NOT_STARTED_REASONS = {None: ENDED_BEFORE, "aborted": ABORTED_BEFORE}
 
-_RAW_LIMIT = 2_000
+_MAX_RAW_CHARACTERS = 2_000
 """Maximum number of characters of unparsable arguments that are repeated to the model."""
 
 
@@ -185,7 +185,9 @@ class CallRecord:
         if self.call.arguments is None and self.call.raw_arguments:
             # The history has `{}` as their value, because servers reject invalid JSON.
             raw = self.call.raw_arguments
-            shown = raw if len(raw) <= _RAW_LIMIT else f"{raw[:_RAW_LIMIT]}… ({len(raw)} characters)"
+            shown = (
+                raw if len(raw) <= _MAX_RAW_CHARACTERS else f"{raw[:_MAX_RAW_CHARACTERS]}… ({len(raw)} characters)"
+            )
             text = f"{text}\n\nThe arguments as they arrived:\n{shown}"
         return text if text.strip() else NO_OUTPUT
 
@@ -209,8 +211,8 @@ def missing_result_reason(record: CallRecord, around: CallInterruption) -> str:
     if record.asked:
         return UNANSWERED
     if record.started:
-        return _STARTED.get(around.turn_ended, TURN_OVER_DURING)
-    return _why_not_started(record.call, around)
+        return _STARTED_REASONS.get(around.turn_ended, TURN_OVER_DURING)
+    return _not_started_reason(record.call, around)
 
 
 def malformed_call_reason(call: ReceivedCall) -> str:
@@ -220,7 +222,7 @@ def malformed_call_reason(call: ReceivedCall) -> str:
     return f"Not run: {call.invalid or 'the arguments are not a JSON object'}. Send the call again, whole."
 
 
-def _why_not_started(call: ToolCall, around: CallInterruption) -> str:
+def _not_started_reason(call: ToolCall, around: CallInterruption) -> str:
     if around.truncated:
         return TRUNCATED
     if reason := malformed_call_reason(call):
@@ -229,4 +231,4 @@ def _why_not_started(call: ToolCall, around: CallInterruption) -> str:
         return REFUSED
     if around.question:
         return AFTER_QUESTION
-    return _NOT_STARTED.get(around.turn_ended, TURN_OVER)
+    return _NOT_STARTED_REASONS.get(around.turn_ended, TURN_OVER)

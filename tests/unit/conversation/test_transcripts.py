@@ -144,7 +144,12 @@ def test_damage_in_a_line_is_counted(tmp_path: Path, data: bytes, repairs: dict[
 def test_a_bad_or_huge_file_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: Callable[[], bytes], why: str
 ) -> None:
-    bounds = {"_MAX_VALUES": 50_000, "_MAX_CONTAINERS": 10_000, "_MAX_MESSAGES": 1_000, "_MAX_TEXT": 320_000}
+    bounds = {
+        "_MAX_VALUES": 50_000,
+        "_MAX_CONTAINERS": 10_000,
+        "_MAX_MESSAGES": 1_000,
+        "_MAX_TEXT_CHARACTERS": 320_000,
+    }
     for name, bound in bounds.items():
         monkeypatch.setattr(transcript_import, name, bound)
     (tmp_path / "t.jsonl").write_bytes(made())
