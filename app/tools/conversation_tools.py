@@ -49,10 +49,10 @@ class ReadSkill(Tool):
             raise ToolError(
                 f"There is no skill {arguments.name!r}. The skills are: {', '.join(self._skills.by_name)}."
             )
-        return await asyncio.to_thread(_read, skill, arguments.file or FILE_NAME)
+        return await asyncio.to_thread(_read_skill_file, skill, arguments.file or FILE_NAME)
 
 
-def _read(skill: Skill, file: str) -> ToolOutput:
+def _read_skill_file(skill: Skill, file: str) -> ToolOutput:
     try:
         content = skill.folder.read(file)
         files = skill.folder.list_files() if file == FILE_NAME else []
@@ -66,12 +66,14 @@ def _read(skill: Skill, file: str) -> ToolOutput:
         return ToolOutput(f"{file} is a binary file of {len(content):,} bytes.", f"binary, {len(content):,} bytes")
     text = content.decode(errors="replace")
     head = [f"Skill {skill.name}, in {skill.folder.path}"]
-    if others := [one for one in files if one != FILE_NAME]:
-        head.append(f"Its other files: {', '.join(others)}")
-    left = len(text) - MAX_SKILL_CHARACTERS
-    foot = f"\n[{left:,} more characters not shown]" if left > 0 else ""
-    shown = "\n".join(head)
-    return ToolOutput(f"{shown}\n\n{text[:MAX_SKILL_CHARACTERS]}{foot}", format_count(len(text.splitlines()), "line"))
+    if other_files := [name for name in files if name != FILE_NAME]:
+        head.append(f"Its other files: {', '.join(other_files)}")
+    hidden_characters = len(text) - MAX_SKILL_CHARACTERS
+    foot = f"\n[{hidden_characters:,} more characters not shown]" if hidden_characters > 0 else ""
+    header = "\n".join(head)
+    return ToolOutput(
+        f"{header}\n\n{text[:MAX_SKILL_CHARACTERS]}{foot}", format_count(len(text.splitlines()), "line")
+    )
 
 
 class WriteTodosArguments(ToolArguments):
@@ -99,9 +101,9 @@ class WriteTodos(Tool):
         todos = tuple(arguments.todos)
         if not todos:
             return ToolOutput("The list is empty.", "cleared", todos=todos)
-        now = current_or_next_todo(todos)
+        current = current_or_next_todo(todos)
         summary = f"{count_done(todos)} of {len(todos)} done"
-        return ToolOutput(f"Kept: {summary}.", f"{summary} · {now.content}" if now else summary, todos=todos)
+        return ToolOutput(f"Kept: {summary}.", f"{summary} · {current.content}" if current else summary, todos=todos)
 
 
 class AskUserArguments(ToolArguments):

@@ -25,7 +25,7 @@ LINE_CHARACTERS = 2_000
 """Maximum number of characters of one line; the rest is only counted."""
 
 
-_KEPT_BYTES = 5_000_000
+_MAX_CACHED_BYTES = 5_000_000
 """Maximum number of bytes of a file whose parsed lines are cached until another file is read."""
 
 
@@ -55,7 +55,7 @@ class ReadFile(Tool):
     )
 
     def __init__(self) -> None:
-        self._latest: tuple[str, Document] | None = None
+        self._cached_document: tuple[str, Document] | None = None
 
     async def run(self, arguments: ReadFileArguments, context: ToolContext) -> ToolOutput:
         """Read one page. Raises ToolError, CallRejected."""
@@ -64,20 +64,22 @@ class ReadFile(Tool):
         with os_errors_as_tool_errors(path):
             file = await asyncio.to_thread(context.draft.read, path)
         if file.content is None:
-            raise ToolError(await asyncio.to_thread(_missing, path, context))
-        text, summary = await asyncio.to_thread(self._page, path, file, file.content, arguments)
+            raise ToolError(await asyncio.to_thread(_describe_missing, path, context))
+        text, summary = await asyncio.to_thread(self._read_page, path, file, file.content, arguments)
         return ToolOutput(text, summary, {path: file.version})
 
-    def _page(self, path: str, file: OverlayFile, content: bytes, arguments: ReadFileArguments) -> tuple[str, str]:
-        latest = self._latest
-        document = latest[1] if latest and latest[0] == file.version else Document(content)
-        page = _page(path, file, document, arguments)
-        small = len(content) <= _KEPT_BYTES and not document.is_binary and len(document.lines) <= MAX_LINES
-        self._latest = (file.version, document) if small else None
+    def _read_page(
+        self, path: str, file: OverlayFile, content: bytes, arguments: ReadFileArguments
+    ) -> tuple[str, str]:
+        cached = self._cached_document
+        document = cached[1] if cached and cached[0] == file.version else Document(content)
+        page = _format_page(path, file, document, arguments)
+        small = len(content) <= _MAX_CACHED_BYTES and not document.is_binary and len(document.lines) <= MAX_LINES
+        self._cached_document = (file.version, document) if small else None
         return page
 
 
-def _missing(path: str, context: ToolContext) -> str:
+def _describe_missing(path: str, context: ToolContext) -> str:
     with os_errors_as_tool_errors(path):
         if context.workspace.kind(path) == "folder":
             return f"{path} is a folder. Use list_files to see what is in it."
@@ -88,7 +90,7 @@ def _missing(path: str, context: ToolContext) -> str:
     return f"{path} does not exist." + (f" Similar names: {', '.join(close)}." if close else "")
 
 
-def _page(path: str, file: OverlayFile, document: Document, arguments: ReadFileArguments) -> tuple[str, str]:
+def _format_page(path: str, file: OverlayFile, document: Document, arguments: ReadFileArguments) -> tuple[str, str]:
     """Return the result's text, and one line for the user."""
     head = [f"{path} (version {file.version[:12]}"]
     if document.is_binary:
@@ -97,7 +99,7 @@ def _page(path: str, file: OverlayFile, document: Document, arguments: ReadFileA
     lines = document.line_texts
     total = len(lines)
     head.append(f", {total} line{'' if total == 1 else 's'})")
-    notes = _notes(document, file)
+    notes = _describe_format(document, file)
     if not total:
         return "\n".join(["".join(head), *notes, "The file is empty."]), "empty"
     start = arguments.start_line or 1
@@ -109,7 +111,7 @@ def _page(path: str, file: OverlayFile, document: Document, arguments: ReadFileA
     shown: list[str] = []
     size = 0
     for number in range(start, min(last, total, start + PAGE_LINES - 1) + 1):
-        line = _numbered(number, lines[number - 1])
+        line = _number_line(number, lines[number - 1])
         size += len(line) + 1
         if size > PAGE_CHARACTERS and shown:
             break
@@ -124,7 +126,7 @@ def _page(path: str, file: OverlayFile, document: Document, arguments: ReadFileA
     return "\n".join(["".join(head), *notes, *shown, *foot]), summary
 
 
-def _notes(document: Document, file: OverlayFile) -> list[str]:
+def _describe_format(document: Document, file: OverlayFile) -> list[str]:
     notes = []
     if file.pending:
         notes.append(f"[with the staged edits of {format_ids(file.pending)}, which are not on disk yet]")
@@ -141,10 +143,10 @@ def _notes(document: Document, file: OverlayFile) -> list[str]:
     return notes
 
 
-def _numbered(number: int, line: str) -> str:
+def _number_line(number: int, line: str) -> str:
     if len(line) > LINE_CHARACTERS:
-        left = len(line) - LINE_CHARACTERS
-        return f"{number}\t{line[:LINE_CHARACTERS]}… [{left:,} more characters in this line]"
+        hidden_characters = len(line) - LINE_CHARACTERS
+        return f"{number}\t{line[:LINE_CHARACTERS]}… [{hidden_characters:,} more characters in this line]"
     return f"{number}\t{line}"
 
 

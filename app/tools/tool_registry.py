@@ -78,33 +78,33 @@ class ToolSet:
     """
 
     def __init__(self, tools: Sequence[Tool], source: ToolSource | None = None) -> None:
-        self._standing = tuple(tools)
+        self._fixed_tools = tuple(tools)
         self._source = source
         self._tools = {tool.name: tool for tool in tools}
         if len(self._tools) != len(tools):
             raise ValueError("two tools have the same name")
-        self._listed: list[dict[str, Any]] = []
+        self._source_schemas: list[dict[str, Any]] = []
         """Schemas of the listed additional tools."""
-        self._noticed: set[str] = set()
+        self._last_notices: set[str] = set()
         """Current lines about unavailable tools that the user has seen."""
 
     @property
     def schemas(self) -> list[dict[str, Any]]:
         """Return OpenAI's tool list: the same bytes in each request, for the server's prefix cache."""
-        return [*self._standing_schemas, *self._listed]
+        return [*self._fixed_schemas, *self._source_schemas]
 
     @cached_property
-    def _standing_schemas(self) -> list[dict[str, Any]]:
+    def _fixed_schemas(self) -> list[dict[str, Any]]:
         """Built for the first request, on a thread: a session that is only read needs none."""
-        return [make_tool_schema(tool) for tool in iterate_cooperatively(self._standing)]
+        return [make_tool_schema(tool) for tool in iterate_cooperatively(self._fixed_tools)]
 
     async def reload(self, context_tokens: int | None) -> None:
         """Load the tools for the next turn; `context_tokens` is the size of the model's context, None if unknown."""
         if self._source is None:
             return
-        more = await self._source.offered_tools(context_tokens)
-        self._tools = {tool.name: tool for tool in (*more.unlisted, *more.listed, *self._standing)}
-        self._listed = [make_tool_schema(tool) for tool in more.listed]
+        offered = await self._source.offered_tools(context_tokens)
+        self._tools = {tool.name: tool for tool in (*offered.unlisted, *offered.listed, *self._fixed_tools)}
+        self._source_schemas = [make_tool_schema(tool) for tool in offered.listed]
 
     @property
     def startup_wait_label(self) -> str:
@@ -118,9 +118,9 @@ class ToolSet:
 
     def new_notices(self) -> list[str]:
         """Return the lines about unavailable tools that the user has not seen yet."""
-        lines = [each.notice for each in self.unavailable]
-        new = [line for line in lines if line not in self._noticed]
-        self._noticed = set(lines)
+        lines = [server.notice for server in self.unavailable]
+        new = [line for line in lines if line not in self._last_notices]
+        self._last_notices = set(lines)
         return new
 
     async def find_late_tool(self, name: str, report_wait: Callable[[str], None]) -> Tool | None:

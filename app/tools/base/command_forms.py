@@ -10,12 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 _OPERATORS = frozenset(";&|<>()")
-_RESERVED_WORDS = "! { } [[ ]] if then else elif fi do done case esac while until for select in function time coproc"
-_RESERVED = frozenset(_RESERVED_WORDS.split())
-_PATTERN = frozenset("*?[]~")
+_RESERVED_WORD_LIST = (
+    "! { } [[ ]] if then else elif fi do done case esac while until for select in function time coproc"
+)
+_RESERVED_WORDS = frozenset(_RESERVED_WORD_LIST.split())
+_PATTERN_CHARACTERS = frozenset("*?[]~")
 """Characters of patterns that a shell may replace by file names."""
 _ESCAPED_IN_QUOTES = frozenset('$`"\\')
-_WHY = {
+_CHARACTER_NAMES = {
     "$": "a $",
     "`": "a backquote",
     "{": "a brace",
@@ -45,105 +47,105 @@ def parse_simple_command(text: str) -> tuple[ShellWord, ...]:
     Raises:
         NotSimpleCommand: it is empty, more than one command, or its words depend on the shell.
     """
-    words = tuple(_Reader(text.strip(" \t\n")).words())
+    words = tuple(_WordReader(text.strip(" \t\n")).words())
     if not words:
         raise NotSimpleCommand("nothing")
     first = words[0]
     if "=" in first.text:
         raise NotSimpleCommand("a variable set before the command")
-    if first.text in _RESERVED or not first.literal or first.text.startswith("%"):
+    if first.text in _RESERVED_WORDS or not first.literal or first.text.startswith("%"):
         raise NotSimpleCommand(f"{first.text} where a program should be named")
     return words
 
 
-class _Reader:
+class _WordReader:
     """Splits a command line into words."""
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._at = 0
+        self._position = 0
 
     def words(self) -> list[ShellWord]:
         found = []
-        while self._at < len(self._text):
-            if self._text[self._at] in " \t":
-                self._at += 1
+        while self._position < len(self._text):
+            if self._text[self._position] in " \t":
+                self._position += 1
             else:
-                found.append(self._word())
+                found.append(self._read_word())
         return found
 
-    def _word(self) -> ShellWord:
+    def _read_word(self) -> ShellWord:
         parts: list[str] = []
         literal = True
-        start = self._at
-        while self._at < len(self._text) and (char := self._text[self._at]) not in " \t":
-            self._at += 1
+        start = self._position
+        while self._position < len(self._text) and (char := self._text[self._position]) not in " \t":
+            self._position += 1
             match char:
                 case "'":
-                    parts.append(self._single_quoted())
+                    parts.append(self._read_single_quoted())
                 case '"':
-                    parts.append(self._double_quoted())
+                    parts.append(self._read_double_quoted())
                 case "\\":
-                    parts.append(self._escaped())
+                    parts.append(self._read_escaped())
                 case _:
-                    self._check(char, begins=self._at - 1 == start)
-                    literal = literal and char not in _PATTERN
+                    self._check_unquoted(char, begins=self._position - 1 == start)
+                    literal = literal and char not in _PATTERN_CHARACTERS
                     parts.append(char)
         return ShellWord("".join(parts), literal)
 
-    def _check(self, char: str, *, begins: bool) -> None:
+    def _check_unquoted(self, char: str, *, begins: bool) -> None:
         if char in _OPERATORS:
             raise NotSimpleCommand(f"a {char}")
         if char in "$`{}\n" or (char == "#" and begins):
-            raise NotSimpleCommand(_WHY[char])
+            raise NotSimpleCommand(_CHARACTER_NAMES[char])
         if char.isspace() or not char.isprintable():
             raise NotSimpleCommand("an unusual blank or a control character")
 
-    def _single_quoted(self) -> str:
-        end = self._text.find("'", self._at)
+    def _read_single_quoted(self) -> str:
+        end = self._text.find("'", self._position)
         if end < 0:
             raise NotSimpleCommand("a quote that is not closed")
-        quoted = self._text[self._at : end]
-        self._at = end + 1
-        return self._checked(quoted)
+        quoted = self._text[self._position : end]
+        self._position = end + 1
+        return self._check_printable(quoted)
 
-    def _double_quoted(self) -> str:
+    def _read_double_quoted(self) -> str:
         parts: list[str] = []
-        while self._at < len(self._text):
-            char = self._text[self._at]
-            self._at += 1
+        while self._position < len(self._text):
+            char = self._text[self._position]
+            self._position += 1
             if char == '"':
-                return self._checked("".join(parts))
+                return self._check_printable("".join(parts))
             if char in "$`":
-                raise NotSimpleCommand(_WHY[char])
-            following = self._text[self._at : self._at + 1]
+                raise NotSimpleCommand(_CHARACTER_NAMES[char])
+            following = self._text[self._position : self._position + 1]
             if char == "\\" and following == "\n":
-                raise NotSimpleCommand(_WHY["\n"])
+                raise NotSimpleCommand(_CHARACTER_NAMES["\n"])
             if char == "\\" and following in _ESCAPED_IN_QUOTES and following:
                 char = following
-                self._at += 1
+                self._position += 1
             parts.append(char)
         raise NotSimpleCommand("a quote that is not closed")
 
-    def _escaped(self) -> str:
-        char = self._text[self._at : self._at + 1]
-        self._at += 1
+    def _read_escaped(self) -> str:
+        char = self._text[self._position : self._position + 1]
+        self._position += 1
         if char in ("", "\n"):
-            raise NotSimpleCommand(_WHY["\n"])
-        return self._checked(char)
+            raise NotSimpleCommand(_CHARACTER_NAMES["\n"])
+        return self._check_printable(char)
 
     @staticmethod
-    def _checked(quoted: str) -> str:
+    def _check_printable(quoted: str) -> str:
         if any(not char.isprintable() and char not in "\n\t" for char in quoted):
             raise NotSimpleCommand("a control character")
         return quoted
 
 
-def _named(names: str) -> frozenset[str]:
+def _split_names(names: str) -> frozenset[str]:
     return frozenset(names.split())
 
 
-_ALONE = _named(
+_NEVER_OPEN = _split_names(
     "env sudo doas su xargs eval exec command builtin nohup nice ionice timeout setsid stdbuf watch parallel find fd "
     "time chrt taskset setarch prlimit numactl fakeroot setpriv runuser pkexec capsh systemd-run dbus-run-session "
     "xvfb-run run-parts start-stop-daemon at batch crontab hyperfine valgrind perf rlwrap unbuffer direnv mise asdf "
@@ -153,12 +155,14 @@ _ALONE = _named(
     "killall curl wget nc ncat socat ssh scp sftp rsync ftp telnet"
 )
 """Programs whose arguments can make them run, write, delete or send anything: only exact commands may be allowed."""
-_INTERPRETERS = _named(
+_INTERPRETERS = _split_names(
     "sh bash rbash dash ash zsh ksh mksh csh tcsh fish nu pwsh python pypy ipython node nodejs ts-node tsx deno bun "
     "ruby perl php lua luajit rscript julia guile racket groovy elixir erl ghci scala"
 )
 """Interpreters: a form needs a file or module as first argument, because options can contain code."""
-_ALONE_TOO = frozenset((("git", "bisect"), ("git", "config"), ("git", "filter-branch"), ("git", "submodule")))
+_NEVER_OPEN_SUBCOMMANDS = frozenset(
+    (("git", "bisect"), ("git", "config"), ("git", "filter-branch"), ("git", "submodule"))
+)
 _RUNNERS = frozenset(
     {
         *(("uv", "run"), ("poetry", "run"), ("pdm", "run"), ("hatch", "run"), ("pipenv", "run"), ("rye", "run")),
@@ -168,12 +172,12 @@ _RUNNERS = frozenset(
     }
 )
 """Word pairs that are followed by the name of the program that runs."""
-_WITH_SUBCOMMANDS = _named(
+_HAVE_SUBCOMMANDS = _split_names(
     "git hg jj svn gh glab npm pnpm yarn cargo go uv pip pip3 poetry pdm hatch rye conda docker podman kubectl helm "
     "terraform aws gcloud az systemctl brew apt apt-get dnf rustup dotnet mvn gradle bundle gem mix cmake"
 )
 """Programs whose next word is a subcommand."""
-_RUN_MORE = {
+_OPTIONS_THAT_RUN_PROGRAMS = {
     "git": (
         *("--exec", "--extcmd", "--ext-diff", "--open-files-in-pager", "--output", "--receive-pack", "--upload-pack"),
         *("-O", "-x"),
@@ -200,7 +204,7 @@ class CommandForm:
         count = len(self.words)
         if len(words) < count or (len(words) > count and not self.open):
             return False
-        if self.open and _runs_more(words):
+        if self.open and _has_running_option(words):
             return False
         return all(word.literal and word.text == own for word, own in zip(words, self.words, strict=False))
 
@@ -229,63 +233,63 @@ def allowable_forms(command: str) -> tuple[CommandForm, ...]:
     """
     words = parse_simple_command(command)
     texts = tuple(word.text for word in words)
-    literal = next((at for at, word in enumerate(words) if not word.literal), len(words))
-    least = None if _runs_more(words) else _least(words)
-    wide = [] if least is None else [CommandForm(texts[:count], True) for count in range(least, literal + 1)]
+    literal = next((position for position, word in enumerate(words) if not word.literal), len(words))
+    min_count = None if _has_running_option(words) else _min_word_count(words)
+    wide = [] if min_count is None else [CommandForm(texts[:count], True) for count in range(min_count, literal + 1)]
     exact = [CommandForm(texts, False)] if literal == len(words) else []
     if not wide and not exact:
         raise NotSimpleCommand("names of files that are not told before it runs")
     return (*wide, *exact)
 
 
-def _least(words: tuple[ShellWord, ...]) -> int | None:
+def _min_word_count(words: tuple[ShellWord, ...]) -> int | None:
     """Return the fewest words that a form of a command must have; None if only the exact command may be allowed."""
     texts = [word.text for word in words]
-    program = _program(words[0])
+    program = _program_name(words[0])
     second = texts[1] if len(texts) > 1 else ""
-    if program in _ALONE or (program, second) in _ALONE_TOO:
+    if program in _NEVER_OPEN or (program, second) in _NEVER_OPEN_SUBCOMMANDS:
         return None
     if (program, second) in _RUNNERS:
-        return _behind(words, 2)
+        return _min_word_count_after(words, 2)
     if program in _INTERPRETERS:
         if program in ("python", "pypy") and second == "-m" and len(texts) > 2:
             return 3
-    elif program not in _WITH_SUBCOMMANDS:
+    elif program not in _HAVE_SUBCOMMANDS:
         return 1
     return 2 if second and not second.startswith("-") else None
 
 
-def _program(word: ShellWord) -> str:
+def _program_name(word: ShellWord) -> str:
     """Return the name of a program without its version: `python3.12` and, on macOS, `Python` are `python`."""
     name = word.text.rpartition("/")[2].casefold()
     return name.rstrip("0123456789.-") or name
 
 
-def _runs_more(words: Sequence[ShellWord]) -> bool:
+def _has_running_option(words: Sequence[ShellWord]) -> bool:
     """Return whether an option may make a program run another one or write to a file."""
     return any(
         _is_option(word.text, option)
-        for at, program in enumerate(words)
-        for option in _RUN_MORE.get(_program(program), ())
-        for word in words[at + 1 :]
+        for position, program in enumerate(words)
+        for option in _OPTIONS_THAT_RUN_PROGRAMS.get(_program_name(program), ())
+        for word in words[position + 1 :]
     )
 
 
 def _is_option(word: str, option: str) -> bool:
     """Return whether a word is this option, with or without a value; also abbreviated or combined with others."""
     if option.startswith("--"):
-        said = word.partition("=")[0]
-        return len(said) > 3 and option.startswith(said)
+        option_name = word.partition("=")[0]
+        return len(option_name) > 3 and option.startswith(option_name)
     return word.startswith("-") and not word.startswith("--") and option[1] in word
 
 
-def _behind(words: tuple[ShellWord, ...], count: int) -> int | None:
+def _min_word_count_after(words: tuple[ShellWord, ...], count: int) -> int | None:
     """Return the fewest words of a form for a command that runs the program after `count` words."""
-    rest = words[count:]
-    if not rest or rest[0].text.startswith("-"):
+    later_words = words[count:]
+    if not later_words or later_words[0].text.startswith("-"):
         return None
-    least = _least(rest)
-    return None if least is None else count + least
+    min_count = _min_word_count(later_words)
+    return None if min_count is None else count + min_count
 
 
 @dataclass(frozen=True, slots=True)

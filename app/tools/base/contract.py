@@ -91,7 +91,7 @@ class ToolOutput:
     """Images for the model, if it accepts images; their bytes are stored."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "text", _bounded(escape_surrogates(self.text)))
+        object.__setattr__(self, "text", _limit_length(escape_surrogates(self.text)))
         object.__setattr__(self, "summary", escape_surrogates(self.summary))
 
 
@@ -280,7 +280,7 @@ class Tool(ABC):
         return f"{self.name} {line[:77] + '…' if len(line) > 78 else line}".rstrip()
 
 
-def _bounded(text: str) -> str:
+def _limit_length(text: str) -> str:
     """Return the text, cut if it is too long; a last resort, for example for extremely long file names."""
     if len(text) <= MAX_RESULT_CHARACTERS:
         return text
@@ -298,14 +298,14 @@ def escape_surrogates(text: str) -> str:
 
 Model = TypeVar("Model", bound=BaseModel)
 
-_DROPPED = {"title", "default", "$defs"}
-_ORDER = ("type", "description", "items", "properties", "required", "additionalProperties")
+_DROPPED_KEYS = {"title", "default", "$defs"}
+_KEY_ORDER = ("type", "description", "items", "properties", "required", "additionalProperties")
 
 
 def json_schema(model: type[BaseModel]) -> dict[str, Any]:
     """Return the schema of a tool's arguments: always an object with `properties` and no other names."""
     schema = _schema(model)
-    plain = _plain(schema, schema.get("$defs", {}))
+    plain = _simplify_schema(schema, schema.get("$defs", {}))
     result: dict[str, Any] = {"type": "object", "properties": plain.get("properties", {})}
     if "required" in plain:
         result["required"] = plain["required"]
@@ -313,32 +313,32 @@ def json_schema(model: type[BaseModel]) -> dict[str, Any]:
     return result
 
 
-def _plain(schema: dict[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
+def _simplify_schema(schema: dict[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
     if "$ref" in schema:
         target = definitions[schema["$ref"].rpartition("/")[2]]
-        own = {key: value for key, value in schema.items() if key != "$ref"}
-        return _plain({**target, **own}, definitions)
+        own_keys = {key: value for key, value in schema.items() if key != "$ref"}
+        return _simplify_schema({**target, **own_keys}, definitions)
     if "anyOf" in schema:
         kinds = [kind for kind in schema["anyOf"] if kind.get("type") != "null"]
         if len(kinds) == 1:
-            own = {key: value for key, value in schema.items() if key != "anyOf"}
-            return _plain({**kinds[0], **own}, definitions)
+            own_keys = {key: value for key, value in schema.items() if key != "anyOf"}
+            return _simplify_schema({**kinds[0], **own_keys}, definitions)
     result: dict[str, Any] = {}
-    for key, value in sorted(schema.items(), key=lambda item: _rank(item[0])):
-        if key in _DROPPED or (key == "description" and "properties" in schema):
+    for key, value in sorted(schema.items(), key=lambda item: _key_rank(item[0])):
+        if key in _DROPPED_KEYS or (key == "description" and "properties" in schema):
             continue
         match key:
             case "properties":
-                result[key] = {name: _plain(field, definitions) for name, field in value.items()}
+                result[key] = {name: _simplify_schema(field, definitions) for name, field in value.items()}
             case "items":
-                result[key] = _plain(value, definitions)
+                result[key] = _simplify_schema(value, definitions)
             case _:
                 result[key] = value
     return result
 
 
-def _rank(key: str) -> int:
-    return _ORDER.index(key) if key in _ORDER else len(_ORDER)
+def _key_rank(key: str) -> int:
+    return _KEY_ORDER.index(key) if key in _KEY_ORDER else len(_KEY_ORDER)
 
 
 def parse_arguments(tool: str, model: type[Model], arguments: Mapping[str, Any]) -> Model:
@@ -348,15 +348,21 @@ def parse_arguments(tool: str, model: type[Model], arguments: Mapping[str, Any])
         ToolError: The arguments are wrong; lists each problem on a line, and the arguments of the tool.
     """
     schema = _schema(model)
-    tidy = _tidied(schema, schema.get("$defs", {}), dict(arguments))
+    corrected = _correct_arguments(schema, schema.get("$defs", {}), dict(arguments))
     try:
-        return model.model_validate(tidy)
+        return model.model_validate(corrected)
     except ValidationError as error:
-        known = {name for part in (schema, *schema.get("$defs", {}).values()) for name in part.get("properties", ())}
-        problems = [f"- {_problem(item, known)}" for item in error.errors(include_url=False)[:8]]
-        takes = ", ".join(name if field.is_required() else f"{name}?" for name, field in model.model_fields.items())
+        known_names = {
+            name for part in (schema, *schema.get("$defs", {}).values()) for name in part.get("properties", ())
+        }
+        problems = [f"- {_describe_problem(item, known_names)}" for item in error.errors(include_url=False)[:8]]
+        signature = ", ".join(
+            name if field.is_required() else f"{name}?" for name, field in model.model_fields.items()
+        )
         raise ToolError(
-            f"Nothing ran: the arguments of {tool} are wrong.\n" + "\n".join(problems) + f"\n{tool} takes: {takes}."
+            f"Nothing ran: the arguments of {tool} are wrong.\n"
+            + "\n".join(problems)
+            + f"\n{tool} takes: {signature}."
         ) from error
 
 
@@ -365,16 +371,18 @@ def _schema(model: type[BaseModel]) -> dict[str, Any]:
     return model.model_json_schema()
 
 
-def _tidied(schema: dict[str, Any], definitions: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
+def _correct_arguments(
+    schema: dict[str, Any], definitions: Mapping[str, Any], arguments: Mapping[str, Any]
+) -> dict[str, Any]:
     required = schema.get("required", ())
     return {
-        name: _tidied_value(schema.get("properties", {}).get(name, {}), definitions, value)
+        name: _correct_value(schema.get("properties", {}).get(name, {}), definitions, value)
         for name, value in arguments.items()
         if value is not None or name in required
     }
 
 
-def _tidied_value(field: dict[str, Any], definitions: Mapping[str, Any], value: Any) -> Any:
+def _correct_value(field: dict[str, Any], definitions: Mapping[str, Any], value: Any) -> Any:
     kinds = [kind for kind in field.get("anyOf", [field]) if kind.get("type") != "null"]
     kind = kinds[0] if kinds else {}
     if kind.get("type") in ("integer", "boolean") and isinstance(value, str):
@@ -383,16 +391,18 @@ def _tidied_value(field: dict[str, Any], definitions: Mapping[str, Any], value: 
         return value
     items = kind.get("items", {})
     if isinstance(value, str):
-        value = _from_text(value, wraps_text=items.get("type") == "string")
+        value = _parse_list_text(value, wraps_text=items.get("type") == "string")
     if isinstance(value, dict):
         value = [value]
     if "$ref" in items and isinstance(value, list):
         item_schema = definitions[items["$ref"].rpartition("/")[2]]
-        return [_tidied(item_schema, definitions, item) if isinstance(item, dict) else item for item in value]
+        return [
+            _correct_arguments(item_schema, definitions, item) if isinstance(item, dict) else item for item in value
+        ]
     return value
 
 
-def _from_text(text: str, *, wraps_text: bool) -> Any:
+def _parse_list_text(text: str, *, wraps_text: bool) -> Any:
     """Return the list or object in a JSON text; if strings are expected, return other text as a list of one."""
     try:
         value = json.loads(text)
@@ -403,21 +413,21 @@ def _from_text(text: str, *, wraps_text: bool) -> Any:
     return [text] if wraps_text else text
 
 
-def _problem(item: Any, known: set[str]) -> str:
+def _describe_problem(item: Any, known_names: set[str]) -> str:
     where = ".".join(str(step) for step in item["loc"])
     match item["type"]:
         case "missing":
             return f"{where} is missing"
         case "extra_forbidden":
             name = str(item["loc"][-1])
-            if name in known:
+            if name in known_names:
                 return f"{where} is not an argument here"
-            parts = [part for part in re.split(r"[_-]|(?<=[a-z])(?=[A-Z])", name) if part in known]
-            close = parts[:1] or difflib.get_close_matches(name.lower(), sorted(known), 1, 0.6)
+            parts = [part for part in re.split(r"[_-]|(?<=[a-z])(?=[A-Z])", name) if part in known_names]
+            close = parts[:1] or difflib.get_close_matches(name.lower(), sorted(known_names), 1, 0.6)
             return f"{where} is not an argument" + (f"; did you mean {close[0]}?" if close else "")
         case _:
             if item["type"] == "value_error":
                 return f"{where}: {item['ctx']['error']}"
-            shown = repr(item.get("input"))
+            given_value = repr(item.get("input"))
             message = item["msg"][:1].lower() + item["msg"][1:]
-            return f"{where}: {message}, not {shown if len(shown) <= 80 else shown[:79] + '…'}"
+            return f"{where}: {message}, not {given_value if len(given_value) <= 80 else given_value[:79] + '…'}"

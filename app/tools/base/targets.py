@@ -41,7 +41,7 @@ async def stage_edit(
     if summary and (line := " ".join(summary.split())):
         context.draft.summaries.append(line)
     text = staged_result(context.draft.ensure_proposal_id(), report, context.staging_steps_left)
-    return ToolOutput(text, report.summary or _stat(report))
+    return ToolOutput(text, report.summary or _format_stat(report))
 
 
 @contextmanager
@@ -67,7 +67,7 @@ def staged_result(proposal_id: str, report: EditReport, steps_left: int = 0) -> 
         "status": "staged",
         "proposal": proposal_id,
         "applied": False,
-        "next": _chain(steps_left) if steps_left else _AWAITING_APPROVAL,
+        "next": _next_step_text(steps_left) if steps_left else _AWAITING_APPROVAL,
         "files": [
             {"path": file.path, "op": str(file.op), "added": file.added, "removed": file.removed}
             for file in report.files[:_MAX_LISTED_FILES]
@@ -80,19 +80,19 @@ def staged_result(proposal_id: str, report: EditReport, steps_left: int = 0) -> 
     return json.dumps(result, ensure_ascii=False)
 
 
-def _chain(steps: int) -> str:
+def _next_step_text(steps: int) -> str:
     more = "one more step" if steps == 1 else f"{steps} more steps"
     return (
         f"awaiting approval; go on if the task needs it: {more} of this turn may stage edits; then hand control back"
     )
 
 
-def _stat(report: EditReport) -> str:
+def _format_stat(report: EditReport) -> str:
     first = ", ".join(f"{file.path} +{file.added} -{file.removed}" for file in report.files[:3])
     return first if len(report.files) <= 3 else f"{first} and {len(report.files) - 3} more"
 
 
-_LOOKED_THROUGH = 50_000
+_MAX_COMPARED_FILES = 50_000
 """Maximum number of files of the workspace that are searched for a similar name."""
 
 
@@ -172,11 +172,11 @@ async def ask_if_secret(context: ToolContext, *paths: str) -> None:
 
 def find_secrets_among(workspace: Workspace, draft: DraftEdits, paths: Sequence[str]) -> list[tuple[str, str]]:
     """Return the files that look like secrets, on disk or pending, each with the reason. Raises `ToolError`."""
-    reasons = ((path, _on_disk(workspace, path) or _pending(draft, path)) for path in paths)
+    reasons = ((path, _disk_secret_reason(workspace, path) or _pending_secret_reason(draft, path)) for path in paths)
     return [(path, reason) for path, reason in reasons if reason]
 
 
-def _on_disk(workspace: Workspace, path: str) -> str:
+def _disk_secret_reason(workspace: Workspace, path: str) -> str:
     content: bytes | None = None
     try:
         content = workspace.read(path)
@@ -188,7 +188,7 @@ def _on_disk(workspace: Workspace, path: str) -> str:
     return find_secret_reason(workspace, path, content)
 
 
-def _pending(draft: DraftEdits, path: str) -> str:
+def _pending_secret_reason(draft: DraftEdits, path: str) -> str:
     try:
         return pending_secret_reason(draft.read(path))
     except (OSError, WorkspaceError):
@@ -200,7 +200,7 @@ def suggest_similar_files(workspace: Workspace, path: str, added: set[str]) -> l
     """Return up to five files that the model may have meant instead of a missing one."""
     wanted = PurePosixPath(path).name.casefold()
     by_name: dict[str, list[str]] = {}
-    for known in [*sorted(added), *islice(workspace.walk_files(), _LOOKED_THROUGH)]:
-        by_name.setdefault(PurePosixPath(known).name.casefold(), []).append(known)
+    for file_path in [*sorted(added), *islice(workspace.walk_files(), _MAX_COMPARED_FILES)]:
+        by_name.setdefault(PurePosixPath(file_path).name.casefold(), []).append(file_path)
     names = get_close_matches(wanted, by_name, 3, 0.75)
-    return [known for name in names for known in by_name[name]][:5]
+    return [file_path for name in names for file_path in by_name[name]][:5]

@@ -41,18 +41,18 @@ LIVE_INTERVAL_SECONDS = 0.05
 """Seconds between two updates of live output."""
 MAX_LIVE_CHARACTERS = 16_000
 """Maximum number of characters of one update; the start of a longer one is left out."""
-_LIVE_HELD = 8 * MAX_LIVE_CHARACTERS
+_MAX_WAITING_CHARACTERS = 8 * MAX_LIVE_CHARACTERS
 """Maximum number of characters buffered for the next update, even if the event loop is late."""
 
-_SEQUENCE = re.compile(
+_CONTROL_SEQUENCE = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # CSI
     r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x90-\x9f]*(?:\x07|\x1b\\|\x9c)"  # OSC, DCS, SOS, PM, APC
     r"|\x1b[ -/]*[0-OQ-WYZ\\`-~]"  # two or more characters, without CSI and strings
 )
 """Control sequences of ECMA-48, and xterm's BEL as the end of a string."""
-_C1 = re.compile(r"[\x90\x98\x9b\x9d-\x9f]")
-_UNFINISHED = re.compile(r"(?:\x1b|[\x90\x98\x9b\x9d-\x9f])[^\x07\x9c\n]*\Z")
-_HELD_BACK = 500
+_C1_CONTROL = re.compile(r"[\x90\x98\x9b\x9d-\x9f]")
+_UNFINISHED_SEQUENCE = re.compile(r"(?:\x1b|[\x90\x98\x9b\x9d-\x9f])[^\x07\x9c\n]*\Z")
+_MAX_SEQUENCE_CHARACTERS = 500
 """Maximum number of characters at the end of a piece that are held back as a possible start of a sequence."""
 
 
@@ -61,18 +61,20 @@ class PlainTextDecoder:
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._held = ""
+        self._unfinished = ""
 
     def feed(self, data: bytes, *, final: bool = False) -> str:
         """Return the decoded text; hold back an unfinished sequence at its end."""
-        text = self._held + self._decoder.decode(data, final)
-        self._held = ""
+        text = self._unfinished + self._decoder.decode(data, final)
+        self._unfinished = ""
         # Most output has no sequences, and this check is ten times as fast as the search for them.
-        if "\x1b" not in text and (text.isascii() or not _C1.search(text)):
+        if "\x1b" not in text and (text.isascii() or not _C1_CONTROL.search(text)):
             return text
-        text = _SEQUENCE.sub("", text)
-        if not final and (unfinished := _UNFINISHED.search(text, max(0, len(text) - _HELD_BACK))):
-            self._held = text[unfinished.start() :]
+        text = _CONTROL_SEQUENCE.sub("", text)
+        if not final and (
+            unfinished := _UNFINISHED_SEQUENCE.search(text, max(0, len(text) - _MAX_SEQUENCE_CHARACTERS))
+        ):
+            self._unfinished = text[unfinished.start() :]
             text = text[: unfinished.start()]
         return text
 
@@ -84,39 +86,39 @@ class HeadAndTailBuffer:
         self._head_size = head
         self._tail_size = tail
         self._head: list[str] = []
-        self._in_head = 0
+        self._head_characters = 0
         self._tail: deque[str] = deque()
-        self._in_tail = 0
-        self._left_out = 0
-        self._left_out_lines = 0
+        self._tail_characters = 0
+        self._omitted_characters = 0
+        self._omitted_newlines = 0
         self.lines = 0
         """Number of newlines in the whole text."""
 
     def feed(self, text: str) -> None:
         """Add text."""
         self.lines += text.count("\n")
-        if room := self._head_size - self._in_head:
+        if room := self._head_size - self._head_characters:
             self._head.append(text[:room])
-            self._in_head += len(self._head[-1])
+            self._head_characters += len(self._head[-1])
             text = text[room:]
         self._tail.append(text)
-        self._in_tail += len(text)
-        while self._in_tail > self._tail_size:
-            over = self._in_tail - self._tail_size
+        self._tail_characters += len(text)
+        while self._tail_characters > self._tail_size:
+            excess = self._tail_characters - self._tail_size
             first = self._tail.popleft()
-            gone = first[:over]
-            if len(first) > over:
-                self._tail.appendleft(first[over:])
-            self._in_tail -= len(gone)
-            self._left_out += len(gone)
-            self._left_out_lines += gone.count("\n")
+            removed = first[:excess]
+            if len(first) > excess:
+                self._tail.appendleft(first[excess:])
+            self._tail_characters -= len(removed)
+            self._omitted_characters += len(removed)
+            self._omitted_newlines += removed.count("\n")
 
     def text(self) -> str:
         """Return start and end, with a line between them that says how much is left out."""
         head, tail = "".join(self._head), "".join(self._tail)
-        if not self._left_out:
+        if not self._omitted_characters:
             return remove_overwritten(head + tail)
-        gap = f"\n[{self._left_out:,} characters with {self._left_out_lines:,} newlines left out]\n"
+        gap = f"\n[{self._omitted_characters:,} characters with {self._omitted_newlines:,} newlines left out]\n"
         return remove_overwritten(head) + gap + remove_overwritten(tail)
 
 
@@ -133,7 +135,7 @@ class ThrottledOutput:
         """Add text; it is sent within `LIVE_INTERVAL_SECONDS`."""
         self._waiting.append(text)
         self._characters += len(text)
-        if self._characters > _LIVE_HELD:
+        if self._characters > _MAX_WAITING_CHARACTERS:
             # Keep one character more than is sent: it shows `flush` that something is left out.
             self._waiting = ["".join(self._waiting)[-MAX_LIVE_CHARACTERS - 1 :]]
             self._characters = len(self._waiting[0])
@@ -166,10 +168,10 @@ MAX_CHANGE_BYTES = 250_000_000
 """Maximum number of bytes before and after of all changes of one command, which are in memory at the same time."""
 DISCARDED_LABEL = "thrown away, ignored by git"
 LEFT_ON_DISK_LABEL = "left as it is on disk, ignored by git"
-_KEPT = "the command's version is kept in"
-_TOLD = 10
+_KEPT_IN_FOLDER = "the command's version is kept in"
+_MAX_NAMED_PATHS = 10
 """Maximum number of names in each list for the model."""
-_SHOWN = 200
+_MAX_SHOWN_PATHS = 200
 """Maximum number of names that the question lists."""
 
 
@@ -183,63 +185,67 @@ async def write_back_ignored_and_read_changes(
     Returns:
         The output with notes on these steps, and the changes to stage.
     """
-    found = await run.find_changes()
+    changes_found = await run.find_changes()
     if context.planning:
-        through = (each.path for each in (await run.write_back(found.ignored_paths, dry_run=True)).written)
-        names = (*(each.path for each in found.touched), *through)
-        return _told(output, [format_paths("plan mode: what it changed was thrown away", names)], ""), []
-    through_notes, through_summary = await _write_through(run, context, found.ignored_paths, command)
-    output = _told(output, [], through_summary)
-    notes = through_notes
-    if len(found.touched) > MAX_UNASKED_FILES or found.size > MAX_UNASKED_BYTES:
-        size = f"{len(found.touched):,} changed files ({format_size(found.size)})"
-        answer = await context.confirm(_question(found, size, command))
+        written_paths = (
+            change.path for change in (await run.write_back(changes_found.ignored_paths, dry_run=True)).written
+        )
+        names = (*(change.path for change in changes_found.touched), *written_paths)
+        return _add_notes(output, [format_paths("plan mode: what it changed was thrown away", names)], ""), []
+    ignored_notes, ignored_summary = await _write_back_ignored(run, context, changes_found.ignored_paths, command)
+    output = _add_notes(output, [], ignored_summary)
+    notes = ignored_notes
+    if len(changes_found.touched) > MAX_UNASKED_FILES or changes_found.size > MAX_UNASKED_BYTES:
+        size = f"{len(changes_found.touched):,} changed files ({format_size(changes_found.size)})"
+        answer = await context.confirm(_changes_request(changes_found, size, command))
         if not answer.allowed:
-            who = "nobody could be asked to stage them, so" if answer.unattended else "the user had"
-            notes.append(f"[{who} {size} thrown away; nothing was staged]")
-            notes.append(format_paths("not kept", found.unsupported))
-            return _told(output, notes, f"{size} thrown away"), []
-    changes, left_out = await asyncio.to_thread(read_changes, run, found)
-    notes.append(format_paths("not kept", (*found.unsupported, *left_out)))
-    return _told(output, notes, ""), changes
+            denial = "nobody could be asked to stage them, so" if answer.unattended else "the user had"
+            notes.append(f"[{denial} {size} thrown away; nothing was staged]")
+            notes.append(format_paths("not kept", changes_found.unsupported))
+            return _add_notes(output, notes, f"{size} thrown away"), []
+    changes, left_out = await asyncio.to_thread(read_changes, run, changes_found)
+    notes.append(format_paths("not kept", (*changes_found.unsupported, *left_out)))
+    return _add_notes(output, notes, ""), changes
 
 
-async def _write_through(
+async def _write_back_ignored(
     run: WorkspaceWrites, context: ToolContext, paths: Sequence[str], command: str
 ) -> tuple[list[str], str]:
     """Write the ignored files if the user allows it; return lines for the model and a summary for the user."""
-    if context.hold_ignored and (held := (await run.write_back(paths, dry_run=True)).written):
-        words = [each.summary for each in held]
-        answer = await context.confirm(_ignored_question(words, command))
+    if context.hold_ignored and (held_paths := (await run.write_back(paths, dry_run=True)).written):
+        descriptions = [change.summary for change in held_paths]
+        answer = await context.confirm(_ignored_request(descriptions, command))
         if not answer.allowed:
-            return [_line(DISCARDED_LABEL, words)], f"{DISCARDED_LABEL}: {join_first_with_semicolons(words)}"
+            return [
+                _format_note(DISCARDED_LABEL, descriptions)
+            ], f"{DISCARDED_LABEL}: {join_first_with_semicolons(descriptions)}"
     report = await run.write_back(paths)
     context.draft.ignored.extend(report.written)
-    notes = [_line(IGNORED_FILES_LABEL, [each.summary for each in report.written])]
+    notes = [_format_note(IGNORED_FILES_LABEL, [change.summary for change in report.written])]
     notes += [
         format_paths(f"ignored by git, but not all of it could be written, {why}", paths)
-        for why, paths in _by_reason(report.failed).items()
+        for why, paths in _group_by_reason(report.failed).items()
     ]
-    notes.append(_line(LEFT_ON_DISK_LABEL, [f"{path}: {why}" for path, why in report.skipped.items()]))
+    notes.append(_format_note(LEFT_ON_DISK_LABEL, [f"{path}: {why}" for path, why in report.skipped.items()]))
     if report.kept_folder is not None:
-        notes.append(f"[{_KEPT} {report.kept_folder}, at the same paths]")
+        notes.append(f"[{_KEPT_IN_FOLDER} {report.kept_folder}, at the same paths]")
     summary = (
         describe_ignored_paths(report.written, 3),
         f"{LEFT_ON_DISK_LABEL}: {join_first_with_semicolons(list(report.skipped))}" if report.skipped else "",
-        f"{_KEPT} {report.kept_folder}" if report.kept_folder else "",
+        f"{_KEPT_IN_FOLDER} {report.kept_folder}" if report.kept_folder else "",
     )
     return notes, ", ".join(filter(None, summary))
 
 
-def _line(what: str, words: Sequence[str]) -> str:
-    return f"[{what}: {join_first_with_semicolons(words, _TOLD)}]" if words else ""
+def _format_note(label: str, items: Sequence[str]) -> str:
+    return f"[{label}: {join_first_with_semicolons(items, _MAX_NAMED_PATHS)}]" if items else ""
 
 
-def _by_reason(paths: Mapping[str, str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+def _group_by_reason(paths: Mapping[str, str]) -> dict[str, list[str]]:
+    paths_by_reason: dict[str, list[str]] = {}
     for path, why in paths.items():
-        found.setdefault(why, []).append(path)
-    return found
+        paths_by_reason.setdefault(why, []).append(path)
+    return paths_by_reason
 
 
 async def stage_command_changes(
@@ -260,24 +266,25 @@ async def stage_command_changes(
     Raises:
         ToolError: The changes can't be staged; nothing was staged.
     """
-    report = await _taken(context, changes, recipe)
+    report = await _stage_changes(context, changes, recipe)
     if not context.draft.summaries:
         context.draft.summaries.append(summarize_command(command))
     # The report counts a moved file once.
     files = format_count(len(report.files), "file")
     proposal = context.draft.ensure_proposal_id()
-    told = staged_result(proposal, report, context.staging_steps_left)
-    notes = [f"[{files} changed; the workspace is as it was]", told]
+    staged_text = staged_result(proposal, report, context.staging_steps_left)
+    notes = [f"[{files} changed; the workspace is as it was]", staged_text]
     summary = f"{files} {'put back' if ran_in_place else 'changed'} → {proposal}"
-    return replace(_told(output, notes, summary), staged=True)
+    return replace(_add_notes(output, notes, summary), staged=True)
 
 
-def _question(found: CapturedChanges, size: str, command: str) -> PermissionRequest:
+def _changes_request(captured: CapturedChanges, size: str, command: str) -> PermissionRequest:
     names = [
-        f"{each.path}  {'deleted' if each.is_deleted else format_size(each.size)}" for each in found.touched[:_SHOWN]
+        f"{change.path}  {'deleted' if change.is_deleted else format_size(change.size)}"
+        for change in captured.touched[:_MAX_SHOWN_PATHS]
     ]
-    if len(found.touched) > _SHOWN:
-        names.append(f"and {len(found.touched) - _SHOWN:,} more")
+    if len(captured.touched) > _MAX_SHOWN_PATHS:
+        names.append(f"and {len(captured.touched) - _MAX_SHOWN_PATHS:,} more")
     return PermissionRequest(
         "changes",
         f"Stage {size}?",
@@ -291,17 +298,17 @@ def _question(found: CapturedChanges, size: str, command: str) -> PermissionRequ
     )
 
 
-def _ignored_question(words: Sequence[str], command: str) -> PermissionRequest:
+def _ignored_request(descriptions: Sequence[str], command: str) -> PermissionRequest:
     return PermissionRequest(
         "ignored",
-        f"Write what git ignores? {join_first_with_semicolons(words)}",
-        "\n".join([f"$ {command}", *words]),
+        f"Write what git ignores? {join_first_with_semicolons(descriptions)}",
+        "\n".join([f"$ {command}", *descriptions]),
         ".",
         ("Yes writes it to your files, where you have not changed them meanwhile; no throws it away.",),
     )
 
 
-async def _taken(context: ToolContext, changes: list[PathChange], recipe: CommandRecipe | None) -> EditReport:
+async def _stage_changes(context: ToolContext, changes: list[PathChange], recipe: CommandRecipe | None) -> EditReport:
     work = asyncio.ensure_future(asyncio.to_thread(context.draft.add_changes, changes, recipe))
     with refusals_as_tool_errors():
         try:
@@ -317,23 +324,23 @@ def read_changes(run: WorkspaceWrites, changes: CapturedChanges) -> tuple[list[P
     """Return the changes with their contents, and lines about those that can't be read."""
     readable: list[PathChange] = []
     left_out: list[str] = []
-    room = MAX_CHANGE_BYTES
-    for each in changes.touched:
-        if each.size > room:
-            left_out.append(f"{each.path}: all that was changed is over {format_size(MAX_CHANGE_BYTES)}")
+    bytes_left = MAX_CHANGE_BYTES
+    for touched_path in changes.touched:
+        if touched_path.size > bytes_left:
+            left_out.append(f"{touched_path.path}: all that was changed is over {format_size(MAX_CHANGE_BYTES)}")
             continue
         try:
-            change = run.read_change(each.path, MAX_CHANGED_FILE_BYTES)
-            room -= sum(len(leaf.data) for leaf in (change.before, change.after) if leaf)
+            change = run.read_change(touched_path.path, MAX_CHANGED_FILE_BYTES)
+            bytes_left -= sum(len(leaf.data) for leaf in (change.before, change.after) if leaf)
             readable.append(change)
         except ChangedMeanwhile:
-            left_out.append(f"{each.path}: changed on disk by someone else while the command ran")
+            left_out.append(f"{touched_path.path}: changed on disk by someone else while the command ran")
         except OSError as error:
-            left_out.append(f"{each.path}: {(error.strerror or str(error)).lower()}")
+            left_out.append(f"{touched_path.path}: {(error.strerror or str(error)).lower()}")
     return readable, left_out
 
 
-def _told(output: ToolOutput, notes: list[str], summary: str) -> ToolOutput:
+def _add_notes(output: ToolOutput, notes: list[str], summary: str) -> ToolOutput:
     text = "\n".join(filter(None, (output.text, *notes)))
     return replace(output, text=text, summary=", ".join(filter(None, (output.summary, summary))))
 
@@ -342,8 +349,8 @@ def format_paths(label: str, names: Sequence[str]) -> str:
     """Return a line for the model about these paths; empty if there are none."""
     if not names:
         return ""
-    more = f" and {len(names) - _TOLD:,} more" if len(names) > _TOLD else ""
-    return f"[{label}: {', '.join(names[:_TOLD])}{more}]"
+    more = f" and {len(names) - _MAX_NAMED_PATHS:,} more" if len(names) > _MAX_NAMED_PATHS else ""
+    return f"[{label}: {', '.join(names[:_MAX_NAMED_PATHS])}{more}]"
 
 
 PLATFORM: str = sys.platform
@@ -362,21 +369,21 @@ TERMINALS_NOTE = "[there are no pseudo-terminals for commands here]"
 """Note for the model."""
 
 _GIT_REFUSED = re.compile(r"\.git(?:/[^\n]{0,200})?'?: (?:Read-only file system|Permission denied)")
-_DENIED = re.compile(r"[Pp]ermission denied|EACCES")
+_PERMISSION_DENIED = re.compile(r"[Pp]ermission denied|EACCES")
 _TERMINAL_REFUSED = re.compile(
     r"out of pty devices|(?:pty|ptmx|pseudo-?terminal)\b(?:.|\n){0,300}[Pp]ermission denied"
 )
 _FOLDER_REFUSED = os.strerror(errno.EXDEV)
-_IGNORED = "What git ignores is written at its end; Escape throws that away, too."
-_IGNORED_IN_PLACE = "What git ignores it writes at once, and that is not put back"
-_HOLDS_NOT = 'your setting ignored = "hold" can\'t hold it here'
+_IGNORED_WRITTEN_AT_END = "What git ignores is written at its end; Escape throws that away, too."
+_IGNORED_WRITTEN_AT_ONCE = "What git ignores it writes at once, and that is not put back"
+_CANNOT_HOLD = 'your setting ignored = "hold" can\'t hold it here'
 _NOTHING_OUTSIDE = "Outside the workspace it writes nothing."
 _ABSTRACT_SOCKETS = (
     "This kernel (before Linux 6.12) does not keep it from sockets without a path: it can reach an X11 display."
 )
-_NO_TRUNCATE = 2
+_LANDLOCK_WITHOUT_TRUNCATE = 2
 """The version of Landlock that does not restrict truncate(2)."""
-_PLAN = "Plan mode: what it changes in the workspace is thrown away."
+_PLAN_MODE_NOTE = "Plan mode: what it changes in the workspace is thrown away."
 
 
 def permission_notes(
@@ -390,27 +397,29 @@ def permission_notes(
         planning: Plan mode: the command's changes are discarded.
         hold_ignored: The user wants to be asked before git-ignored files are written.
     """
-    places = ", ".join(permissions.writable)
-    outside = f"Outside the workspace it writes {places}, and nothing else." if places else _NOTHING_OUTSIDE
-    kept = "what it changes will wait as a proposal."
-    at_its_end = "" if planning else f" {_IGNORED}"
+    writable_paths = ", ".join(permissions.writable)
+    outside_note = (
+        f"Outside the workspace it writes {writable_paths}, and nothing else." if writable_paths else _NOTHING_OUTSIDE
+    )
+    waiting_text = "what it changes will wait as a proposal."
+    ignored_note = "" if planning else f" {_IGNORED_WRITTEN_AT_END}"
     no_layer = f"There is no layer over your files, since {probe.why_not}."
     match probe.mode:
         case SandboxMode.OVERLAY:
             notes = [
                 "What it changes in your files will wait as a proposal.",
-                f"{outside}{at_its_end}",
+                f"{outside_note}{ignored_note}",
             ]
         case SandboxMode.IN_PLACE:
             notes = [
-                f"This runs directly on your files; they are put back, and {kept}",
+                f"This runs directly on your files; they are put back, and {waiting_text}",
                 f"{no_layer} While it runs they hold what is staged, and "
                 "nothing can be approved. Change nothing then: that would count as the command's.",
-                outside
+                outside_note
                 if probe.is_confined
                 else "Nothing keeps it from writing outside the workspace, nor from reading signoff's own folders.",
-                f"It can read all else that you can, and it uses your network.{_open_in_place(probe)}",
-                f"{_IGNORED_IN_PLACE}{f': {_HOLDS_NOT}' if hold_ignored else ''}.",
+                f"It can read all else that you can, and it uses your network.{_describe_missing_limits(probe)}",
+                f"{_IGNORED_WRITTEN_AT_ONCE}{f': {_CANNOT_HOLD}' if hold_ignored else ''}.",
             ]
     if permissions.sockets:
         notes.append(f"By your configuration it reaches {', '.join(permissions.sockets)}.")
@@ -418,10 +427,10 @@ def permission_notes(
             notes.append("In place that opens all Unix sockets: it reaches every program that acts for you.")
     if not probe.can_block_abstract_sockets:
         notes.append(_ABSTRACT_SOCKETS)
-    return (_PLAN, *notes[1:]) if planning else tuple(notes)
+    return (_PLAN_MODE_NOTE, *notes[1:]) if planning else tuple(notes)
 
 
-def _open_in_place(probe: ProbeResult) -> str:
+def _describe_missing_limits(probe: ProbeResult) -> str:
     """Return sentences about protections that this platform lacks for a command in place, each after a space."""
     sentences = (
         (
@@ -432,10 +441,13 @@ def _open_in_place(probe: ProbeResult) -> str:
             not (probe.filters_syscalls and probe.is_confined),
             "It can change permissions, owners and times of your files.",
         ),
-        (probe.landlock == _NO_TRUNCATE, "It can cut off your files everywhere (this kernel is before Linux 6.2)."),
+        (
+            probe.landlock == _LANDLOCK_WITHOUT_TRUNCATE,
+            "It can cut off your files everywhere (this kernel is before Linux 6.2).",
+        ),
         (PLATFORM != "linux", "Its memory and processes have no limit, and what it starts may go on after it."),
     )
-    return "".join(f" {sentence}" for holds, sentence in sentences if holds)
+    return "".join(f" {sentence}" for applies, sentence in sentences if applies)
 
 
 def sandbox_failure_notes(output: str, result: "ProcessResult", *, in_place: bool) -> list[str]:
@@ -444,13 +456,13 @@ def sandbox_failure_notes(output: str, result: "ProcessResult", *, in_place: boo
     Args:
         in_place: The command ran directly on the user's files.
     """
-    found = (
+    notes_by_sign = (
         (_GIT_REFUSED.search(output), GIT_NOTE),
         (_FOLDER_REFUSED in output, FOLDER_RENAME_NOTE),
-        (result.code and result.refused_socket and _DENIED.search(output), SOCKETS_NOTE),
+        (result.code and result.refused_socket and _PERMISSION_DENIED.search(output), SOCKETS_NOTE),
         (result.code and in_place and _TERMINAL_REFUSED.search(output), TERMINALS_NOTE),
     )
-    return [note for holds, note in found if holds]
+    return [note for applies, note in notes_by_sign if applies]
 
 
 def describe_sandbox(probe: ProbeResult) -> str:

@@ -104,13 +104,13 @@ class RunCommand(Tool):
         try:
             pending = await asyncio.to_thread(context.draft.pending_files)
             async with sandbox.open_run(pending, keep=True) as run:
-                output, changes = await self._in(run, arguments, folder, context, in_place=in_place)
+                output, changes = await self._execute_in(run, arguments, folder, context, in_place=in_place)
                 if in_place and (pending or changes):
                     output = replace(output, text=f"{IN_PLACE_NOTE}\n{output.text}")
         except OSError as error:
             raise ToolError(f"The command could not be run: {error.strerror or error}.") from error
         if changes:
-            recipe = None if in_place else _recipe(arguments, folder, sandbox.permissions.variables)
+            recipe = None if in_place else _make_recipe(arguments, folder, sandbox.permissions.variables)
             output = await stage_command_changes(
                 context, output, changes, arguments.command, ran_in_place=in_place, recipe=recipe
             )
@@ -118,36 +118,36 @@ class RunCommand(Tool):
             return replace(output, summary=f"{output.summary}, allowed: {answer.unasked}")
         return output
 
-    async def _in(
+    async def _execute_in(
         self, run: SandboxRun, arguments: RunCommandArguments, folder: str, context: ToolContext, *, in_place: bool
     ) -> tuple[ToolOutput, list[PathChange]]:
         limit = arguments.timeout_seconds or DEFAULT_SECONDS
         program = [*command_shell(context.workspace.root), arguments.command]
-        printed = _Printed(context)
+        collector = _OutputCollector(context)
         try:
-            ended = await run.execute(program, folder=folder, seconds=limit, output=printed.take)
+            result = await run.execute(program, folder=folder, seconds=limit, output=collector.take)
         except StartFailed as error:
             raise ToolError(f"The command could not be started: {error}.") from error
         finally:
-            printed.finish()
-        told, summary = printed.told(ended, limit)
-        told = "\n".join([told, *sandbox_failure_notes(told, ended, in_place=in_place)])
-        output = ToolOutput(told, summary, failed=ended.timed_out or ended.code != 0)
+            collector.finish()
+        text, summary = collector.told(result, limit)
+        text = "\n".join([text, *sandbox_failure_notes(text, result, in_place=in_place)])
+        output = ToolOutput(text, summary, failed=result.timed_out or result.code != 0)
         return await write_back_ignored_and_read_changes(run, context, output, arguments.command)
 
 
-class _Printed:
+class _OutputCollector:
     """Output of a command, shown live and returned at its end."""
 
     def __init__(self, context: ToolContext) -> None:
-        self._plain = PlainTextDecoder()
-        self._kept = HeadAndTailBuffer()
+        self._decoder = PlainTextDecoder()
+        self._buffer = HeadAndTailBuffer()
         self._live = ThrottledOutput(context.output)
 
     def take(self, data: bytes, *, final: bool = False) -> None:
         """Add a piece of output."""
-        text = self._plain.feed(data, final=final)
-        self._kept.feed(text)
+        text = self._decoder.feed(data, final=final)
+        self._buffer.feed(text)
         self._live.feed(text)
 
     def finish(self) -> None:
@@ -168,8 +168,8 @@ class _Printed:
             head += f"\n[stopped: {ended.limit}]"
         elif ended.had_running_children and not ended.timed_out:
             head += "\n[processes that it left running were ended]"
-        text = self._kept.text()
-        lines = self._kept.lines
+        text = self._buffer.text()
+        lines = self._buffer.lines
         if lines:
             summary += f", {lines} line{'' if lines == 1 else 's'}"
         return f"{head}\n{text}" if text else f"{head}\n[no output]", summary
@@ -182,7 +182,7 @@ def _check_folder(context: ToolContext, folder: str) -> None:
         raise ToolError(f"{folder} is not a folder on disk." if kind != "missing" else f"{folder} does not exist.")
 
 
-def _recipe(arguments: RunCommandArguments, folder: str, variables: Sequence[str]) -> CommandRecipe:
+def _make_recipe(arguments: RunCommandArguments, folder: str, variables: Sequence[str]) -> CommandRecipe:
     """Return the data to run the command again; called after the sandbox has run, so its modules are loaded."""
     from app.sandbox.environment import environment_digest
 

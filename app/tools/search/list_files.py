@@ -15,7 +15,7 @@ from app.tools.base.targets import os_errors_as_tool_errors, resolve_real_path
 from app.workspace.path_rules import MAX_PATH_CHARACTERS
 from app.workspace.wildmatch import ignore_rule_regex, parse_ignore_rule
 
-_BRACES = re.compile(r"\{([^{}]*)\}")
+_BRACE_GROUP = re.compile(r"\{([^{}]*)\}")
 _MAX_EXPANDED_PATTERNS = 64
 """Maximum number of patterns that a pattern with braces may expand to."""
 
@@ -29,32 +29,34 @@ def compile_path_matcher(pattern: str) -> Callable[[str], bool]:
         ToolError: The pattern is invalid.
     """
     expressions: list[str] = []
-    for single in _without_braces(pattern.strip()):
-        literal = "\\" + single if single.startswith(("!", "#")) else single
+    for alternative in _expand_braces(pattern.strip()):
+        literal = "\\" + alternative if alternative.startswith(("!", "#")) else alternative
         rule = parse_ignore_rule(literal.removeprefix("./"))
         translated = ignore_rule_regex(rule) if rule and len(rule.text) <= MAX_PATH_CHARACTERS else None
         if rule is None or translated is None:
             raise ToolError(f"{pattern!r} is not a usable pattern; write one like *.py or src/**/*.ts.")
-        anywhere = "" if rule.anchored else "(?:.*/)?"
-        below = "/.+" if rule.folders_only else "(?:/.+)?"
-        expressions.append(f"{anywhere}(?:{translated}){below}")
+        any_folder = "" if rule.anchored else "(?:.*/)?"
+        inner_paths = "/.+" if rule.folders_only else "(?:/.+)?"
+        expressions.append(f"{any_folder}(?:{translated}){inner_paths}")
     compiled = re.compile("|".join(expressions), re.DOTALL)
     return lambda path: compiled.fullmatch(path) is not None
 
 
-def _without_braces(pattern: str) -> list[str]:
+def _expand_braces(pattern: str) -> list[str]:
     """Return the expansions of a pattern with `{a,b}`."""
-    done: list[str] = []
-    todo = [pattern]
-    while todo and len(todo) + len(done) <= _MAX_EXPANDED_PATTERNS:
-        single = todo.pop()
-        if found := _BRACES.search(single):
-            todo.extend(single[: found.start()] + choice + single[found.end() :] for choice in found[1].split(","))
+    expanded: list[str] = []
+    remaining = [pattern]
+    while remaining and len(remaining) + len(expanded) <= _MAX_EXPANDED_PATTERNS:
+        single = remaining.pop()
+        if match := _BRACE_GROUP.search(single):
+            remaining.extend(
+                single[: match.start()] + choice + single[match.end() :] for choice in match[1].split(",")
+            )
         else:
-            done.append(single)
-    if todo:
+            expanded.append(single)
+    if remaining:
         raise ToolError(f"{pattern!r} stands for too many patterns; write a simpler one.")
-    return done
+    return expanded
 
 
 Result_co = TypeVar("Result_co", covariant=True)
@@ -78,8 +80,8 @@ def list_overlay_files(
         on_disk = iter(()) if nothing_there else context.workspace.walk_files(folder, is_stopped)
     if not added and folder in removed:
         raise ToolError(f"{folder} does not exist any more: a staged edit deletes or renames it.")
-    there = ((path, False) for path in on_disk if path not in removed and path not in added)
-    return merge(there, ((path, True) for path in sorted(added)))
+    disk_files = ((path, False) for path in on_disk if path not in removed and path not in added)
+    return merge(disk_files, ((path, True) for path in sorted(added)))
 
 
 class StoppableWork(Protocol[Result_co]):
@@ -140,11 +142,11 @@ class ListFiles(Tool):
     async def run(self, arguments: ListFilesArguments, context: ToolContext) -> ToolOutput:
         """List the files. Raises ToolError."""
         folder = resolve_real_path(context.workspace, arguments.path)
-        return await run_with_time_limit(_Listing(folder, arguments.pattern or "", context), LIST_SECONDS)
+        return await run_with_time_limit(_FileListing(folder, arguments.pattern or "", context), LIST_SECONDS)
 
 
 @dataclass(slots=True)
-class _Listing:
+class _FileListing:
     """One listing.
 
     Up to `MAX_LISTED_FILES` paths are kept; if there are more files, only the folders with the number of their files.
@@ -168,36 +170,36 @@ class _Listing:
                 break
             inner = path.removeprefix(prefix)
             if matches is None or matches(inner) or matches(path):
-                self._take(prefix, inner, f"{path}  [staged, not on disk yet]" if added else path)
-        return self._output()
+                self._add_file(prefix, inner, f"{path}  [staged, not on disk yet]" if added else path)
+        return self._make_output()
 
     def stop(self) -> None:
         """Make `run` return with its results so far."""
         self._stopped = True
 
-    def _take(self, prefix: str, inner: str, shown: str) -> None:
+    def _add_file(self, prefix: str, inner: str, line: str) -> None:
         self._files += 1
         if self._files <= MAX_LISTED_FILES:
-            self._shown.append(shown)
+            self._shown.append(line)
         name, slash, _ = inner.partition("/")
         count, _ = self._by_folder.get(f"{prefix}{name}{slash}", (0, ""))
-        self._by_folder[f"{prefix}{name}{slash}"] = (count + 1, shown)
+        self._by_folder[f"{prefix}{name}{slash}"] = (count + 1, line)
 
-    def _output(self) -> ToolOutput:
+    def _make_output(self) -> ToolOutput:
         total = format_count(self._files, "file")
-        stopped = f"[stopped after {LIST_SECONDS:.0f} s, before all files were seen; list one folder]"
-        cut = [stopped] if self._stopped else []
-        if not self._files and not cut:
-            what = f"No file matches {self.pattern!r}" if self.pattern else "There are no files"
-            return ToolOutput(f"{what} in {'the workspace' if self.folder == '.' else self.folder}.", "no files")
-        summary = f"{total}, cut short" if cut else total
+        stopped_note = f"[stopped after {LIST_SECONDS:.0f} s, before all files were seen; list one folder]"
+        notes = [stopped_note] if self._stopped else []
+        if not self._files and not notes:
+            message = f"No file matches {self.pattern!r}" if self.pattern else "There are no files"
+            return ToolOutput(f"{message} in {'the workspace' if self.folder == '.' else self.folder}.", "no files")
+        summary = f"{total}, cut short" if notes else total
         if self._files <= MAX_LISTED_FILES:
-            return ToolOutput("\n".join([*self._shown, *cut]), summary)
+            return ToolOutput("\n".join([*self._shown, *notes]), summary)
         lines = [
             f"{name} ({count:,})" if name.endswith("/") else shown for name, (count, shown) in self._by_folder.items()
         ]
         if len(lines) > MAX_LISTED_FILES:
-            left = len(lines) - MAX_LISTED_FILES
-            lines = [*lines[:MAX_LISTED_FILES], f"[{left:,} more entries not shown]"]
+            hidden_entries = len(lines) - MAX_LISTED_FILES
+            lines = [*lines[:MAX_LISTED_FILES], f"[{hidden_entries:,} more entries not shown]"]
         head = f"[{total}; folders with the number of files in them]"
-        return ToolOutput("\n".join([head, *lines, *cut]), summary)
+        return ToolOutput("\n".join([head, *lines, *notes]), summary)

@@ -22,11 +22,11 @@ def main() -> None:
     try:
         expression = re.compile(question["pattern"], re.IGNORECASE if question["ignore_case"] else 0)
     except (re.error, RecursionError, OverflowError, MemoryError) as error:
-        _answer(str(error) or type(error).__name__)
+        _write_answer(str(error) or type(error).__name__)
         return
-    _answer(None)
+    _write_answer(None)
     for line in sys.stdin:
-        _answer(
+        _write_answer(
             [
                 [file, number, found.start()]
                 for file, rows in enumerate(json.loads(line))
@@ -36,7 +36,7 @@ def main() -> None:
         )
 
 
-def _answer(value: object) -> None:
+def _write_answer(value: object) -> None:
     sys.stdout.write(json.dumps(value) + "\n")
     sys.stdout.flush()
 

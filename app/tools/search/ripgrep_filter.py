@@ -14,13 +14,13 @@ from pathlib import Path
 
 RequiredTexts = frozenset[str]
 
-_PLAIN = re.compile(r"[ -~]+")
-_REPEATED = re.compile(r"(?:[*+?]|\{(?P<least>\d+)(?:,\d*)?\}|\{,\d*\})[?+]?")
+_PRINTABLE_ASCII = re.compile(r"[ -~]+")
+_QUANTIFIER = re.compile(r"(?:[*+?]|\{(?P<least>\d+)(?:,\d*)?\}|\{,\d*\})[?+]?")
 _FLAGS = re.compile(r"\?(?P<flags>[aiLmsux-]+)(?P<end>[:)])")
-_NAMED_BACK = re.compile(r"\?P=\w+\)")
-_OPENS = re.compile(r"\?(?:[:>]|P<\w+>|(?P<aside>=|!|<=|<!|\(\w+\)))")
-_CLASS = re.compile(r"\^?\]?(?:\\.|[^\]\\])*\]")
-_ESCAPE = re.compile(r"x..|u.{4}|U.{8}|N\{[^}]*\}|[0-9]{1,3}|.")
+_NAMED_BACKREFERENCE = re.compile(r"\?P=\w+\)")
+_GROUP_START = re.compile(r"\?(?:[:>]|P<\w+>|(?P<aside>=|!|<=|<!|\(\w+\)))")
+_CHARACTER_CLASS = re.compile(r"\^?\]?(?:\\.|[^\]\\])*\]")
+_ESCAPED_CHARACTER = re.compile(r"x..|u.{4}|U.{8}|N\{[^}]*\}|[0-9]{1,3}|.")
 
 
 def required_texts(pattern: str, *, regex: bool, ignore_case: bool) -> tuple[RequiredTexts, bool]:
@@ -33,111 +33,115 @@ def required_texts(pattern: str, *, regex: bool, ignore_case: bool) -> tuple[Req
         The texts in printable ASCII; empty if they can't be determined.
     """
     if not regex:
-        return _best(_PLAIN.findall(pattern)), ignore_case
-    reader = _Reader(pattern)
+        return _longest_text(_PRINTABLE_ASCII.findall(pattern)), ignore_case
+    reader = _PatternReader(pattern)
     try:
         texts = reader.alternatives()
-    except (_Unknown, RecursionError):
+    except (_UnknownSyntax, RecursionError):
         return frozenset(), ignore_case
     return texts, ignore_case or reader.ignores_case
 
 
-class _Unknown(Exception):
+class _UnknownSyntax(Exception):
     """The expression has an element that the parser does not support."""
 
 
-class _Reader:
+class _PatternReader:
     """Parses an expression from left to right; an element without required literals counts as matching anything."""
 
     def __init__(self, pattern: str) -> None:
         self._pattern = pattern
-        self._at = 0
+        self._position = 0
         self.ignores_case = False
 
     def alternatives(self) -> RequiredTexts:
         """Return literals of which each alternative requires one, up to a `)` or the end; empty if one has none."""
-        found = [self._sequence()]
-        while self._next("|"):
-            found.append(self._sequence())
+        found = [self._read_sequence()]
+        while self._skip_letter("|"):
+            found.append(self._read_sequence())
         return frozenset().union(*found) if all(found) else frozenset()
 
-    def _sequence(self) -> RequiredTexts:
+    def _read_sequence(self) -> RequiredTexts:
         """Return the most selective literals that a concatenation requires."""
         needed: list[RequiredTexts] = []
         text = ""
-        while self._at < len(self._pattern) and self._pattern[self._at] not in "|)":
-            atom = self._atom()
-            repeated = self._take(_REPEATED)
-            least = 1 if repeated is None else self._least(repeated)
-            if isinstance(atom, str) and least:
+        while self._position < len(self._pattern) and self._pattern[self._position] not in "|)":
+            atom = self._read_atom()
+            repeated = self._match_next(_QUANTIFIER)
+            min_repeats = 1 if repeated is None else self._min_repeats(repeated)
+            if isinstance(atom, str) and min_repeats:
                 text += atom
             if not isinstance(atom, str) or repeated is not None:
                 needed.append(frozenset((text,)) if text else frozenset())
                 text = ""
-            if not isinstance(atom, str) and least:
+            if not isinstance(atom, str) and min_repeats:
                 needed.append(atom)
         needed.append(frozenset((text,)) if text else frozenset())
         return max(needed, key=lambda texts: min(map(len, texts), default=0))
 
     @staticmethod
-    def _least(repeated: re.Match[str]) -> int:
+    def _min_repeats(repeated: re.Match[str]) -> int:
         return int(repeated["least"]) if repeated["least"] else int(repeated[0][0] == "+")
 
-    def _atom(self) -> str | RequiredTexts:
+    def _read_atom(self) -> str | RequiredTexts:
         """Return a literal character, or the literals that an atom requires."""
-        letter = self._pattern[self._at]
-        self._at += 1
+        letter = self._pattern[self._position]
+        self._position += 1
         if letter == "\\":
-            escaped = self._take(_ESCAPE)
+            escaped = self._match_next(_ESCAPED_CHARACTER)
             if escaped is None:
-                raise _Unknown
+                raise _UnknownSyntax
             letter = escaped[0]
-            return letter if len(letter) == 1 and _PLAIN.fullmatch(letter) and not letter.isalnum() else frozenset()
+            return (
+                letter
+                if len(letter) == 1 and _PRINTABLE_ASCII.fullmatch(letter) and not letter.isalnum()
+                else frozenset()
+            )
         if letter == "[":
-            if self._take(_CLASS) is None:
-                raise _Unknown
+            if self._match_next(_CHARACTER_CLASS) is None:
+                raise _UnknownSyntax
             return frozenset()
         if letter == "(":
-            return self._group()
-        return letter if _PLAIN.fullmatch(letter) and letter not in ".^$" else frozenset()
+            return self._read_group()
+        return letter if _PRINTABLE_ASCII.fullmatch(letter) and letter not in ".^$" else frozenset()
 
-    def _group(self) -> RequiredTexts:
-        if self._take(_NAMED_BACK):
+    def _read_group(self) -> RequiredTexts:
+        if self._match_next(_NAMED_BACKREFERENCE):
             return frozenset()
-        aside = False
-        if flags := self._take(_FLAGS):
+        is_optional_text = False
+        if flags := self._match_next(_FLAGS):
             if "x" in flags["flags"]:
-                raise _Unknown
+                raise _UnknownSyntax
             self.ignores_case |= "i" in flags["flags"]
             if flags["end"] == ")":
                 return frozenset()
-        elif opened := self._take(_OPENS):
-            aside = opened["aside"] is not None
-        elif self._next("?"):
+        elif group_start := self._match_next(_GROUP_START):
+            is_optional_text = group_start["aside"] is not None
+        elif self._skip_letter("?"):
             # A comment (a following `*` would apply to the atom before it), or an unknown extension.
-            raise _Unknown
+            raise _UnknownSyntax
         texts = self.alternatives()
-        if not self._next(")"):
-            raise _Unknown
-        return frozenset() if aside else texts
+        if not self._skip_letter(")"):
+            raise _UnknownSyntax
+        return frozenset() if is_optional_text else texts
 
-    def _take(self, expression: re.Pattern[str]) -> re.Match[str] | None:
-        match = expression.match(self._pattern, self._at)
+    def _match_next(self, expression: re.Pattern[str]) -> re.Match[str] | None:
+        match = expression.match(self._pattern, self._position)
         if match is not None:
-            self._at = match.end()
+            self._position = match.end()
         return match
 
-    def _next(self, letter: str) -> bool:
-        there = self._pattern.startswith(letter, self._at)
-        self._at += there
-        return there
+    def _skip_letter(self, letter: str) -> bool:
+        is_next = self._pattern.startswith(letter, self._position)
+        self._position += is_next
+        return is_next
 
 
-def _best(texts: list[str]) -> RequiredTexts:
+def _longest_text(texts: list[str]) -> RequiredTexts:
     return frozenset((max(texts, key=len),)) if texts else frozenset()
 
 
-_ARGUMENT_BYTES = 96 * 1024
+_MAX_ARGUMENT_BYTES = 96 * 1024
 """Maximum number of bytes of paths in one call; far below the limit of any system."""
 _OPTIONS = (
     "--no-config",
@@ -152,7 +156,7 @@ _OPTIONS = (
     "--null",
 )
 
-_LETTERS_I = r"[iI\x{130}\x{131}]"
+_VARIANTS_OF_I = r"[iI\x{130}\x{131}]"
 """Characters that Python's re.IGNORECASE equates; ripgrep treats the last two (Turkish) differently."""
 
 
@@ -169,27 +173,27 @@ class RipgrepFilter:
         self._root = root
         self._command = [program, *_OPTIONS, "--ignore-case" if ignore_case else "--case-sensitive"]
         for text in sorted(texts):
-            self._command += ["--regexp", "".join(_letter(each, ignore_case) for each in text)]
+            self._command += ["--regexp", "".join(_letter_expression(each, ignore_case) for each in text)]
         self._command.append("--")
-        self._running: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | None = None
         self._stopped = threading.Event()
 
     def filter_paths(self, paths: Sequence[str]) -> list[str]:
         """Return the paths of files that may match, in the same order; the whole batch if ripgrep fails."""
-        found: list[str] = []
+        matching: list[str] = []
         for batch in _batches(paths):
             if self._stopped.is_set():
                 break
-            found += self._passed(batch)
-        return found
+            matching += self._filter_batch(batch)
+        return matching
 
     def stop(self) -> None:
         """Stop the search and kill ripgrep."""
         self._stopped.set()
-        if self._running is not None:
-            self._running.kill()
+        if self._process is not None:
+            self._process.kill()
 
-    def _passed(self, batch: Sequence[str]) -> Sequence[str]:
+    def _filter_batch(self, batch: Sequence[str]) -> Sequence[str]:
         try:
             with subprocess.Popen(
                 [*self._command, *batch],
@@ -200,7 +204,7 @@ class RipgrepFilter:
                 env={"PATH": os.defpath, "LC_ALL": "C.UTF-8"},
                 start_new_session=True,
             ) as process:
-                self._running = process
+                self._process = process
                 if self._stopped.is_set():
                     # `stop` was called before this process was known to it.
                     process.kill()
@@ -214,10 +218,10 @@ class RipgrepFilter:
         return [path for path in batch if path in matching]
 
 
-def _letter(letter: str, ignore_case: bool) -> str:
+def _letter_expression(letter: str, ignore_case: bool) -> str:
     """Return an expression for one character that every version of ripgrep reads in the same way."""
     if ignore_case and letter in "iI":
-        return _LETTERS_I
+        return _VARIANTS_OF_I
     return letter if letter.isalnum() else f"\\x{ord(letter):02x}"
 
 
@@ -233,7 +237,7 @@ def _batches(paths: Sequence[str]) -> Iterator[Sequence[str]]:
     start = size = 0
     for end, path in enumerate(paths):
         size += len(os.fsencode(path)) + 1
-        if size > _ARGUMENT_BYTES and end > start:
+        if size > _MAX_ARGUMENT_BYTES and end > start:
             yield paths[start:end]
             start, size = end, len(os.fsencode(path)) + 1
     if start < len(paths):

@@ -37,11 +37,11 @@ LineMatch = tuple[int, int, str]
 FindMatch = Callable[[str, int], re.Match[str] | None]
 """Finds the first match in a text at or after an index."""
 
-_SAME_IN_ANY_CASE = {"i": "\u0130\u0131", "k": "\u212a", "s": "\u017f"}
+_CASE_VARIANTS = {"i": "\u0130\u0131", "k": "\u212a", "s": "\u017f"}
 """Non-ASCII letters that match an ASCII letter if case is ignored (see the documentation of re.IGNORECASE)."""
 
 REGEX_WORKER_FILE = Path(__file__).with_name("regex_worker.py")
-_WORKER_SECONDS = 60
+_MAX_WORKER_SECONDS = 60
 """Seconds after which the worker ends by itself; much longer than a search may take."""
 
 
@@ -82,7 +82,7 @@ class LiteralMatcher:
     most_files = 1
 
     def __init__(self, pattern: str, ignore_case: bool) -> None:
-        self.can_match = _filter(pattern, regex=False, ignore_case=ignore_case)
+        self.can_match = _make_content_filter(pattern, regex=False, ignore_case=ignore_case)
         self._search = re.compile(re.escape(pattern), re.IGNORECASE if ignore_case else 0).search
 
     def prepare(self) -> None:
@@ -109,10 +109,10 @@ class RegexMatcher:
         self._pattern = pattern
         self._ignore_case = ignore_case
         self.can_match: Callable[[bytes], bool] = lambda content: True
-        self._required: FindMatch | None = None
+        self._find_required: FindMatch | None = None
         """Finds lines that contain a required literal; None if no literal is known."""
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(REGEX_WORKER_FILE), str(_WORKER_SECONDS)],
+            [sys.executable, "-I", "-S", str(REGEX_WORKER_FILE), str(_MAX_WORKER_SECONDS)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -122,30 +122,34 @@ class RegexMatcher:
 
     def prepare(self) -> None:
         """Compile the expression in the worker; raises ToolError for an invalid one, and MatcherStopped."""
-        error = self._ask({"pattern": self._pattern, "ignore_case": self._ignore_case})
+        error = self._request({"pattern": self._pattern, "ignore_case": self._ignore_case})
         if error is not None:
             raise ToolError(f"{self._pattern!r} is not a regular expression in Python's dialect: {error}.")
-        self.can_match = _filter(self._pattern, regex=True, ignore_case=self._ignore_case)
+        self.can_match = _make_content_filter(self._pattern, regex=True, ignore_case=self._ignore_case)
         texts, ignore_case = required_texts(self._pattern, regex=True, ignore_case=self._ignore_case)
         if texts:
             flags = re.IGNORECASE if ignore_case else 0
-            self._required = re.compile("|".join(map(re.escape, sorted(texts))), flags).search
+            self._find_required = re.compile("|".join(map(re.escape, sorted(texts))), flags).search
 
     def find_hits(self, documents: Sequence[Document]) -> list[list[LineMatch]]:
         """Return the matching lines of each file; raises MatcherStopped."""
-        tried = [self._lines_that_may_match(document) for document in documents]
-        answer = self._ask([[line for _, _, line in lines] for lines in tried]) if any(tried) else []
+        candidate_lines = [self._lines_that_may_match(document) for document in documents]
+        answer = (
+            self._request([[line for _, _, line in lines] for lines in candidate_lines])
+            if any(candidate_lines)
+            else []
+        )
         assert isinstance(answer, list)
-        found: list[list[LineMatch]] = [[] for _ in documents]
+        hits: list[list[LineMatch]] = [[] for _ in documents]
         for file, index, column in answer:
-            number, _, line = tried[file][index]
-            found[file].append((number, column, line))
-        return found
+            number, _, line = candidate_lines[file][index]
+            hits[file].append((number, column, line))
+        return hits
 
     def _lines_that_may_match(self, document: Document) -> list[LineMatch]:
-        if self._required is None:
+        if self._find_required is None:
             return [(number, 0, line) for number, line in enumerate(document.line_texts)]
-        return find_matching_lines(document.text, self._required)
+        return find_matching_lines(document.text, self._find_required)
 
     def stop(self) -> None:
         """Kill the worker."""
@@ -157,7 +161,7 @@ class RegexMatcher:
         with suppress(OSError):
             self._process.communicate()
 
-    def _ask(self, question: object) -> object:
+    def _request(self, question: object) -> object:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
@@ -173,21 +177,21 @@ class RegexMatcher:
 
 def find_matching_lines(text: str, search: FindMatch) -> list[LineMatch]:
     """Return the lines that match; the expression must not match line feeds or empty text."""
-    found: list[LineMatch] = []
-    at = number = 0
-    while match := search(text, at):
-        start = text.rfind("\n", at, match.start()) + 1 or at
+    matches: list[LineMatch] = []
+    position = number = 0
+    while match := search(text, position):
+        start = text.rfind("\n", position, match.start()) + 1 or position
         end = text.find("\n", match.end())
-        number += text.count("\n", at, start)
-        found.append((number, match.start() - start, text[start:end] if end >= 0 else text[start:]))
+        number += text.count("\n", position, start)
+        matches.append((number, match.start() - start, text[start:end] if end >= 0 else text[start:]))
         if end < 0:
             break
-        at = end + 1
+        position = end + 1
         number += 1
-    return found
+    return matches
 
 
-def _filter(pattern: str, *, regex: bool, ignore_case: bool) -> Callable[[bytes], bool]:
+def _make_content_filter(pattern: str, *, regex: bool, ignore_case: bool) -> Callable[[bytes], bool]:
     """Return a predicate on a file's bytes; if it returns False, no line of the file matches."""
     texts, ignore_case = required_texts(pattern, regex=regex, ignore_case=ignore_case)
     if not texts:
@@ -195,18 +199,18 @@ def _filter(pattern: str, *, regex: bool, ignore_case: bool) -> Callable[[bytes]
     if not ignore_case and len(texts) == 1:
         (needed,) = (text.encode() for text in texts)
         return lambda content: needed in content or content.startswith(WIDE_MARKS)
-    pieces = [b"".join(_letter(letter, ignore_case) for letter in text) for text in sorted(texts)]
+    pieces = [b"".join(_letter_expression(letter, ignore_case) for letter in text) for text in sorted(texts)]
     search = re.compile(b"|".join(pieces)).search
     return lambda content: search(content) is not None or content.startswith(WIDE_MARKS)
 
 
-def _letter(letter: str, ignore_case: bool) -> bytes:
+def _letter_expression(letter: str, ignore_case: bool) -> bytes:
     """Return an expression for the UTF-8 of an ASCII letter, and of all letters that `re.IGNORECASE` equates with
     it."""
     if not ignore_case or not letter.isalpha():
         return re.escape(letter).encode()
     lower, upper = letter.lower().encode(), letter.upper().encode()
-    others = "".join(_SAME_IN_ANY_CASE.get(letter.lower(), ()))
+    others = "".join(_CASE_VARIANTS.get(letter.lower(), ()))
     return b"(?:" + b"|".join([b"[" + lower + upper + b"]", *(other.encode() for other in others)]) + b")"
 
 
@@ -269,12 +273,12 @@ class FileSearch:
         try:
             self.matcher.prepare()
             with self.context.workspace.walked_file_reader() as read:
-                for batch in self._batches(read):
+                for batch in self._iterate_batches(read):
                     for file, hits in zip(
                         batch, self.matcher.find_hits([file.document for file in batch]), strict=True
                     ):
                         if hits:
-                            self._take(file, hits)
+                            self._add_hits(file, hits)
         except MatcherStopped:
             pass
         finally:
@@ -289,10 +293,10 @@ class FileSearch:
             self.sieve.stop()
         self.matcher.stop()
 
-    def _candidates(self) -> Iterator[tuple[str, bool]]:
+    def _iterate_candidates(self) -> Iterator[tuple[str, bool]]:
         """Yield the files that may match, sorted, each with whether pending edits change it; lists files lazily."""
         touched = self.context.draft.touched_paths()
-        files = self._open_files()
+        files = self._iterate_searched_paths()
         while not self._stopped and (batch := list(islice(files, BATCH_FILES))):
             on_disk = [path for path in batch if path not in touched]
             if self.sieve is not None and len(on_disk) > MIN_RIPGREP_FILES:
@@ -300,7 +304,7 @@ class FileSearch:
                 batch = [path for path in batch if path in touched or path in passed]
             yield from ((path, path in touched) for path in batch)
 
-    def _open_files(self) -> Iterator[str]:
+    def _iterate_searched_paths(self) -> Iterator[str]:
         """Yield the files to search, without those that look like secrets by their path."""
         prefix = "" if self.under == "." else f"{self.under}/"
         matches = glob_matcher(self.glob) if self.glob else None
@@ -313,15 +317,15 @@ class FileSearch:
             self.findings.files_searched += 1
             yield path
 
-    def _batches(self, read: Callable[[str], WalkedFile]) -> Iterator[list[_SearchedFile]]:
+    def _iterate_batches(self, read: Callable[[str], WalkedFile]) -> Iterator[list[_SearchedFile]]:
         """Yield the files that may have matching lines, in batches.
 
         The first batches are small: if an expression takes too long in one file, the matches in its batch are lost,
         and a batch is at most as large as all batches before it.
         """
         batch: list[_SearchedFile] = []
-        size, most = 0, 1
-        for path, pending in self._candidates():
+        size, max_files = 0, 1
+        for path, pending in self._iterate_candidates():
             if self._stopped:
                 return
             file = self._read_staged(path) if pending else self._read_on_disk(path, read)
@@ -329,9 +333,9 @@ class FileSearch:
                 continue
             batch.append(file)
             size += len(file.document.data)
-            if len(batch) >= most or size >= BATCH_BYTES:
+            if len(batch) >= max_files or size >= BATCH_BYTES:
                 yield batch
-                batch, size, most = [], 0, min(2 * most, self.matcher.most_files)
+                batch, size, max_files = [], 0, min(2 * max_files, self.matcher.most_files)
         if batch:
             yield batch
 
@@ -344,7 +348,7 @@ class FileSearch:
         except (OSError, WorkspaceError):
             self.findings.unreadable.append(path)
             return None
-        return self._searched(path, file.content, file)
+        return self._make_searched_file(path, file.content, file)
 
     def _read_staged(self, path: str) -> _SearchedFile | None:
         """Return a file with the pending edits, unless its content needs the user's permission."""
@@ -356,15 +360,15 @@ class FileSearch:
         if path != self.allowed_secret and pending_secret_reason(file):
             self.findings.secrets.append(path)
             return None
-        return None if file.content is None else self._searched(path, file.content, None)
+        return None if file.content is None else self._make_searched_file(path, file.content, None)
 
-    def _searched(self, path: str, content: bytes, on_disk: WalkedFile | None) -> _SearchedFile | None:
+    def _make_searched_file(self, path: str, content: bytes, on_disk: WalkedFile | None) -> _SearchedFile | None:
         if not self.matcher.can_match(content):
             return None
         document = Document(content)
         return None if document.is_binary else _SearchedFile(path, document, on_disk)
 
-    def _take(self, file: _SearchedFile, hits: Sequence[LineMatch]) -> None:
+    def _add_hits(self, file: _SearchedFile, hits: Sequence[LineMatch]) -> None:
         """Add the matching lines of a file, unless it looks like a secret."""
         path = file.path
         if file.on_disk is None and self._is_link(path):
@@ -372,13 +376,13 @@ class FileSearch:
         if path != self.allowed_secret and self._looks_secret(file):
             self.findings.secrets.append(path)
             return
-        found = self.findings
-        found.files_found += 1
-        found.lines_found += len(hits)
-        if room := MAX_SHOWN_LINES - found.lines_shown:
-            shown = [(number + 1, _clipped(line, column)) for number, column, line in hits[:room]]
-            found.files.append((path, shown))
-            found.lines_shown += len(shown)
+        findings = self.findings
+        findings.files_found += 1
+        findings.lines_found += len(hits)
+        if lines_left := MAX_SHOWN_LINES - findings.lines_shown:
+            shown = [(number + 1, _clip_line(line, column)) for number, column, line in hits[:lines_left]]
+            findings.files.append((path, shown))
+            findings.lines_shown += len(shown)
 
     def _looks_secret(self, file: _SearchedFile) -> bool:
         if file.on_disk is not None:
@@ -393,7 +397,7 @@ class FileSearch:
             return True
 
 
-def _clipped(line: str, column: int) -> str:
+def _clip_line(line: str, column: int) -> str:
     """Return the part of a long line around its match."""
     start = max(0, min(column - MAX_LINE_CHARACTERS // 3, len(line) - MAX_LINE_CHARACTERS))
     end = start + MAX_LINE_CHARACTERS
@@ -402,7 +406,7 @@ def _clipped(line: str, column: int) -> str:
 
 SEARCH_SECONDS = 20.0
 """Time limit; matches found until then are the result."""
-_NAMED = 5
+_MAX_NAMED_PATHS = 5
 """Maximum number of files named in a note."""
 
 
@@ -441,20 +445,22 @@ class SearchText(Tool):
         under = resolve_real_path(context.workspace, arguments.path)
         with os_errors_as_tool_errors(under):
             is_folder = context.workspace.kind(under) == "folder"
-        allowed = ""
+        allowed_secret = ""
         if not is_folder:
             await ask_if_secret(context, under)
-            allowed = under
+            allowed_secret = under
         matcher: Matcher
         if arguments.regex:
             matcher = await asyncio.to_thread(RegexMatcher, arguments.pattern, arguments.ignore_case)
         else:
             matcher = LiteralMatcher(arguments.pattern, arguments.ignore_case)
-        search = FileSearch(context, under, arguments.glob or "", matcher, _sieve(arguments, context), allowed)
-        return _report(arguments.pattern, await run_with_time_limit(search, SEARCH_SECONDS))
+        search = FileSearch(
+            context, under, arguments.glob or "", matcher, _make_ripgrep_filter(arguments, context), allowed_secret
+        )
+        return _format_report(arguments.pattern, await run_with_time_limit(search, SEARCH_SECONDS))
 
 
-def _sieve(arguments: SearchTextArguments, context: ToolContext) -> RipgrepFilter | None:
+def _make_ripgrep_filter(arguments: SearchTextArguments, context: ToolContext) -> RipgrepFilter | None:
     root = context.workspace.root
     program = find_ripgrep(root)
     texts, ignore_case = required_texts(arguments.pattern, regex=arguments.regex, ignore_case=arguments.ignore_case)
@@ -463,31 +469,31 @@ def _sieve(arguments: SearchTextArguments, context: ToolContext) -> RipgrepFilte
     return RipgrepFilter(program, root, texts, ignore_case=ignore_case)
 
 
-def _report(pattern: str, found: SearchMatches) -> ToolOutput:
+def _format_report(pattern: str, result: SearchMatches) -> ToolOutput:
     lines: list[str] = []
-    for path, matches in found.files:
+    for path, matches in result.files:
         lines.append(path)
         lines += [f"  {number}: {text}" for number, text in matches]
     counted = (
-        f"{format_count(found.lines_found, 'matching line')} in {format_count(found.files_found, 'file')}"
-        if found.lines_found
+        f"{format_count(result.lines_found, 'matching line')} in {format_count(result.files_found, 'file')}"
+        if result.lines_found
         else "no matches"
     )
-    if not found.lines_found:
-        lines.append(f"No line matches {pattern!r} in {format_count(found.files_searched, 'file')}.")
-    elif found.lines_shown < found.lines_found:
-        lines.append(f"[{found.lines_shown} of {counted} shown; narrow the search with path, glob or pattern]")
+    if not result.lines_found:
+        lines.append(f"No line matches {pattern!r} in {format_count(result.files_searched, 'file')}.")
+    elif result.lines_shown < result.lines_found:
+        lines.append(f"[{result.lines_shown} of {counted} shown; narrow the search with path, glob or pattern]")
     else:
         lines.append(f"[{counted}]")
-    if found.cut_short:
+    if result.cut_short:
         lines.append(f"[stopped after {SEARCH_SECONDS:.0f} s, before all files were searched; narrow the search]")
-    if found.secrets:
-        lines.append(f"[not searched, since they look like secrets: {_named(found.secrets)}]")
-    if found.unreadable:
-        lines.append(f"[could not be searched: {_named(found.unreadable)}]")
-    return ToolOutput("\n".join(lines), f"{counted}{', cut short' if found.cut_short else ''}")
+    if result.secrets:
+        lines.append(f"[not searched, since they look like secrets: {_format_names(result.secrets)}]")
+    if result.unreadable:
+        lines.append(f"[could not be searched: {_format_names(result.unreadable)}]")
+    return ToolOutput("\n".join(lines), f"{counted}{', cut short' if result.cut_short else ''}")
 
 
-def _named(paths: list[str]) -> str:
-    more = len(paths) - _NAMED
-    return ", ".join(paths[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")
+def _format_names(paths: list[str]) -> str:
+    more = len(paths) - _MAX_NAMED_PATHS
+    return ", ".join(paths[:_MAX_NAMED_PATHS]) + (f" and {more:,} more" if more > 0 else "")

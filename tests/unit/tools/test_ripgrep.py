@@ -76,7 +76,7 @@ def test_ripgrep_gets_no_configuration_or_key(program: Path, root: Path, monkeyp
 
 
 def test_very_many_files_are_asked_about_in_parts(program: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ripgrep_filter, "_ARGUMENT_BYTES", 100)
+    monkeypatch.setattr(ripgrep_filter, "_MAX_ARGUMENT_BYTES", 100)
     paths = [f"folder/file{number}.py" for number in range(20)]
     output = "".join(f"{path}\0" for path in paths[::3]).encode()
     assert sieve(play(program, output, 0), root).filter_paths(paths) == paths[::3]
@@ -87,7 +87,7 @@ def test_very_many_files_are_asked_about_in_parts(program: Path, root: Path, mon
 
 
 def test_a_stop_ends_it_and_pending_parts(program: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ripgrep_filter, "_ARGUMENT_BYTES", 10)
+    monkeypatch.setattr(ripgrep_filter, "_MAX_ARGUMENT_BYTES", 10)
     search = sieve(never_end(program), root)
     asking = threading.Thread(target=search.filter_paths, args=(PATHS,))
     asking.start()
