@@ -97,6 +97,8 @@ class ChatController:
         """Show a session, a new one if `record` is None."""
         host, chat = self.session.host, self.workbench.chat
         self._former_draft = chat.composer.stored_draft if host.session is not None else ""
+        # The message that reports the last change of the draft may arrive later: `/new` would stay in the former one.
+        self.save_draft(self._former_draft)
         self._draft_session_id, self._is_draft_changed = "", False
         session = await host.open(record)
         # Show the last updates of the former session before its transcript is replaced.

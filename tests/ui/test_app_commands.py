@@ -124,6 +124,7 @@ async def test_sessions_are_begun_resumed_and_forked(tmp_path: Path, server: Wir
         )
         run.app.clear_notifications()
         await run.see("first question", "First answer.")
+        assert run.app.workbench.composer.is_empty, "the command that left it is no draft of it"
         await run.command("fork")
         await run.until(lambda: run.app.current_session and run.app.require_session().id != first, "the copy")
         run.app.clear_notifications()
