@@ -1,1 +1,1 @@
-"""MCP servers that signoff is the client of: played by scripts here, hostile ones among them, and real ones."""
+"""MCP servers for the tests of the client: scripted servers, hostile ones among them, and real ones."""

@@ -1,4 +1,4 @@
-"""A server at an address, played on asyncio: what it answers is up to the test, byte by byte."""
+"""A scripted HTTP server on asyncio: the test controls each byte of its answers."""
 
 import asyncio
 import contextlib
@@ -11,8 +11,8 @@ from tests.servers.player import TOOLS
 
 
 @dataclass
-class Heard:
-    """A request."""
+class ReceivedRequest:
+    """A request that the server has received."""
 
     method: str
     path: str
@@ -21,56 +21,60 @@ class Heard:
 
     @property
     def message(self) -> Any:
-        """What it says."""
+        """The parsed body."""
         return json.loads(self.body) if self.body else None
 
 
-Answer = Callable[[Heard, asyncio.StreamWriter], Awaitable[None]]
+Answer = Callable[[ReceivedRequest, asyncio.StreamWriter], Awaitable[None]]
 
 
 def document(body: bytes, status: int = 200, kind: str = "application/json", **headers: Any) -> bytes:
-    """A whole response."""
+    """Return a whole HTTP response."""
     lines = [f"HTTP/1.1 {status} X", f"Content-Type: {kind}", f"Content-Length: {len(body)}"]
     lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 
-def result(heard: Heard, value: dict[str, Any], **headers: Any) -> bytes:
-    """The answer to a request."""
-    message = {"jsonrpc": "2.0", "id": heard.message["id"], "result": value}
+def result(request: ReceivedRequest, value: dict[str, Any], **headers: Any) -> bytes:
+    """Return the JSON-RPC response to a request."""
+    message = {"jsonrpc": "2.0", "id": request.message["id"], "result": value}
     return document(json.dumps(message).encode(), **headers)
 
 
 @dataclass
-class Address:
-    """What listens."""
+class ScriptedServer:
+    """A running server."""
 
     url: str = ""
-    heard: list[Heard] = field(default_factory=list)
-    tricks: dict[str, Answer] = field(default_factory=dict)
-    """By method of MCP, or of HTTP, or by path: what it does instead."""
+    requests: list[ReceivedRequest] = field(default_factory=list)
+    overrides: dict[str, Answer] = field(default_factory=dict)
+    """Handlers in place of the default ones, by MCP method, HTTP method or path."""
     token: str = ""
-    """What has to come with each message."""
+    """Access token that each request must have."""
     challenge: str = ""
-    """What it answers to whoever comes without."""
+    """Value of WWW-Authenticate in responses to requests without the token."""
 
-    async def answer(self, heard: Heard, writer: asyncio.StreamWriter) -> None:
-        """Do as a good server does, but for its tricks."""
-        message = heard.message if heard.method == "POST" and heard.body.startswith(b"{") else {}
-        method = message.get("method", heard.method)
-        if trick := self.tricks.get(heard.path) or self.tricks.get(method):
-            await trick(heard, writer)
-        elif self.token and heard.headers.get("authorization") != f"Bearer {self.token}":
+    async def answer(self, request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
+        """Answer like a correct server, unless an override exists."""
+        message = request.message if request.method == "POST" and request.body.startswith(b"{") else {}
+        method = message.get("method", request.method)
+        if trick := self.overrides.get(request.path) or self.overrides.get(method):
+            await trick(request, writer)
+        elif self.token and request.headers.get("authorization") != f"Bearer {self.token}":
             writer.write(document(b"", status=401, WWW_Authenticate=self.challenge))
         elif method == "initialize":
-            said = {"protocolVersion": message["params"]["protocolVersion"], "capabilities": {}, "serverInfo": {}}
-            writer.write(result(heard, said, Mcp_Session_Id="s1"))
+            initialize_result = {
+                "protocolVersion": message["params"]["protocolVersion"],
+                "capabilities": {},
+                "serverInfo": {},
+            }
+            writer.write(result(request, initialize_result, Mcp_Session_Id="s1"))
         elif method == "tools/list":
-            writer.write(result(heard, {"tools": TOOLS}))
+            writer.write(result(request, {"tools": TOOLS}))
         elif method == "tools/call":
             text = message["params"]["arguments"].get("text", "")
-            writer.write(result(heard, {"content": [{"type": "text", "text": text}]}))
-        elif heard.method == "GET":
+            writer.write(result(request, {"content": [{"type": "text", "text": text}]}))
+        elif request.method == "GET":
             writer.write(document(b"", status=405))
         else:
             writer.write(document(b"", status=202))
@@ -78,9 +82,9 @@ class Address:
 
 
 @contextlib.asynccontextmanager
-async def address() -> AsyncIterator[Address]:
-    """Listen on this machine."""
-    played = Address()
+async def scripted_server() -> AsyncIterator[ScriptedServer]:
+    """Start a server on this machine."""
+    played = ScriptedServer()
     tasks: set[asyncio.Task[Any]] = set()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -88,9 +92,9 @@ async def address() -> AsyncIterator[Address]:
         assert task is not None
         tasks.add(task)
         try:
-            while heard := await _read(reader):
-                played.heard.append(heard)
-                await played.answer(heard, writer)
+            while request := await _read(reader):
+                played.requests.append(request)
+                await played.answer(request, writer)
         except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             pass
         finally:
@@ -108,10 +112,10 @@ async def address() -> AsyncIterator[Address]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _read(reader: asyncio.StreamReader) -> Heard | None:
+async def _read(reader: asyncio.StreamReader) -> ReceivedRequest | None:
     head = (await reader.readuntil(b"\r\n\r\n")).decode()
     first, *lines = head.strip().split("\r\n")
     method, path, _ = first.split(" ")
     headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
     body = await reader.readexactly(int(headers.get("content-length", "0")))
-    return Heard(method, path, headers, body)
+    return ReceivedRequest(method, path, headers, body)

@@ -1,4 +1,4 @@
-"""Fixtures of the tests with MCP servers."""
+"""Fixtures for tests with MCP servers."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,5 +17,5 @@ def wire() -> Iterator[WireServer]:
 
 @pytest.fixture(autouse=True)
 def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """State of its own."""
+    """An empty home folder."""
     monkeypatch.setenv("SIGNOFF_HOME", str(tmp_path / "home"))

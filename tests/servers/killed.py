@@ -1,6 +1,6 @@
-"""A program to kill: signoff with a server that has started something.
+"""A program to kill: signoff with a server that has started another process.
 
-Arguments: folder, seconds for which that sleeps, and how it may run.
+Arguments: folder, seconds for which the process sleeps, and sandbox modes.
 """
 
 import asyncio
@@ -9,17 +9,19 @@ import sys
 from pathlib import Path
 
 from app.sandbox.confinement import SandboxMode
-from tests.servers.stage import player, stage
+from tests.servers.stage import open_server_session, player
 from tests.wire.server import WireServer
 
 
-async def main(folder: str, mark: str, *ways: str) -> None:
+async def main(folder: str, mark: str, *modes: str) -> None:
     """Start it and wait."""
     os.environ["SIGNOFF_HOME"] = f"{folder}/home"
     code = f"import subprocess; subprocess.Popen(['sleep', '{mark}'], start_new_session=True)"
     with WireServer() as wire:
-        async with stage(wire, Path(folder), {"play": player()}, modes=[SandboxMode(way) for way in ways]) as on:
-            await on.say(("play__run", {"code": code}))
+        async with open_server_session(
+            wire, Path(folder), {"play": player()}, modes=[SandboxMode(mode) for mode in modes]
+        ) as on:
+            await on.run_turn(("play__run", {"code": code}))
             print("ready", flush=True)
             await asyncio.Event().wait()
 

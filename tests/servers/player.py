@@ -1,6 +1,6 @@
-"""An MCP server to play with, of the standard library alone: `python player.py [TRICK...]`, each trick a habit of it.
+"""A scripted MCP server that needs only the standard library: `python player.py [TRICK...]`.
 
-It writes each message that it gets to the file that the variable `PLAYED` names, so that a test sees what came.
+Each TRICK changes its behaviour. It appends each received message to the file in the variable `PLAYED`, for the test.
 """
 
 import json
@@ -96,10 +96,10 @@ def answer(message: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    played = os.environ.get("PLAYED")
+    log_path = os.environ.get("PLAYED")
     if "die" in TRICKS:
         sys.exit("I would rather not.")
-    if "starts once" in TRICKS and played and Path(played).exists():
+    if "starts once" in TRICKS and log_path and Path(log_path).exists():
         time.sleep(3600)
     while "waits" in TRICKS and not Path(os.environ["GO"]).exists():
         time.sleep(0.01)
@@ -108,12 +108,12 @@ def main() -> None:
     print("here I am", file=sys.stderr, flush=True)
     for line in sys.stdin:
         message = json.loads(line)
-        # Where it may not write, there is no file.
-        if played:
-            with suppress(PermissionError), Path(played).open("a", encoding="utf-8") as file:
+        # A sandboxed server cannot write the file.
+        if log_path:
+            with suppress(PermissionError), Path(log_path).open("a", encoding="utf-8") as file:
                 file.write(line)
         if "changes while it is asked" in TRICKS and message.get("method") == "tools/list":
-            # The answer is what there was before.
+            # The answer is the list before the change.
             if len(TOOLS) == 6:
                 send({"method": "notifications/tools/list_changed"})
             answer(message)

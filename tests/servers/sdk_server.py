@@ -1,4 +1,4 @@
-"""A server as people make them, with the `mcp` package: `python sdk_server.py [PORT [json]]`."""
+"""A server made with the `mcp` package, as authors do it: `python sdk_server.py [PORT [json]]`."""
 
 import sys
 
@@ -9,7 +9,7 @@ server = MCPServer("sdk")
 
 
 class Sum(BaseModel):
-    """What an addition comes to."""
+    """The result of an addition."""
 
     value: int
     words: list[str]

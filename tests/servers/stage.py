@@ -1,4 +1,4 @@
-"""A session with MCP servers over the tests' endpoint, without a screen, and a user who answers what is asked."""
+"""A session with MCP servers on the tests' endpoint, without a screen; a simulated user answers its questions."""
 
 import contextlib
 import json
@@ -25,39 +25,40 @@ ENVIRONMENT = {"PATH": os.environ["PATH"]}
 YES, NO = PermissionAnswer(allowed=True), PermissionAnswer(allowed=False)
 
 
-def player(*tricks: str, **more: Any) -> dict[str, Any]:
-    """The table of a server that plays."""
-    return {"command": sys.executable, "args": [str(PLAYER), *tricks], **more}
+def player(*overrides: str, **more: Any) -> dict[str, Any]:
+    """Return the configuration table of the scripted server."""
+    return {"command": sys.executable, "args": [str(PLAYER), *overrides], **more}
 
 
-class Stage:
-    """What is open, and what was asked."""
+class ServerSession:
+    """An open session, and the permission requests that it has made."""
 
     def __init__(self, root: Path, wire: WireServer, log: Path) -> None:
         self.root = root
         self.wire = wire
         self.answers: Callable[[PermissionRequest], PermissionAnswer] = lambda asked: YES
-        self.asked: list[PermissionRequest] = []
-        self.told: list[str] = []
+        self.permission_requests: list[PermissionRequest] = []
+        self.failures: list[str] = []
         self.host: SessionHost
         self._log = log
 
-    def take(self, update: Update) -> None:
-        """Answer what is asked."""
+    def handle_update(self, update: Update) -> None:
+        """Record a permission request and answer it."""
         if isinstance(update, PermissionRequested):
-            self.asked.append(update.permission_request)
+            self.permission_requests.append(update.permission_request)
             assert self.host.session is not None
             self.host.session.answer_permission_request(update.key, self.answers(update.permission_request))
         elif isinstance(update, SessionFailed):
-            self.told.append(update.message)
+            self.failures.append(update.message)
 
-    async def say(self, *calls: tuple[str, dict[str, Any]], text: str = "Do it.", last: str = "Done.") -> str:
-        """A turn in which the model makes these calls, one after the other, and says a last word if there is one.
+    async def run_turn(self, *calls: tuple[str, dict[str, Any]], text: str = "Do it.", last: str = "Done.") -> str:
+        """Run a turn in which the model makes these calls one by one and ends with the text `last`, if it is not
+        empty.
 
-        Returns what the last of the calls came to.
+        Returns the result of the last call.
         """
-        for each in calls:
-            self.wire.turn(calls=[each])
+        for call in calls:
+            self.wire.turn(calls=[call])
         if last:
             self.wire.say(last)
         session = self.host.session
@@ -68,45 +69,47 @@ class Stage:
 
     @property
     def results(self) -> list[ToolResult]:
-        """What calls came to."""
+        """The results of all calls."""
         session = self.host.session
         assert session is not None
         return [event for event in session.log.events if isinstance(event, ToolResult)]
 
     @property
-    def offered(self) -> list[str]:
-        """The names of the tools in the last request."""
+    def offered_tools(self) -> list[str]:
+        """Names of the tools in the last request."""
         return [tool["function"]["name"] for tool in self.wire.last.body["tools"]]
 
     def server(self, name: str) -> McpServer:
-        """One of the servers."""
+        """Return a server by its name."""
         assert self.host.mcp.servers is not None
-        return next(each for each in self.host.mcp.servers.servers if each.name == name)
+        return next(server for server in self.host.mcp.servers.servers if server.name == name)
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Wait for a condition over the servers."""
+        """Wait for a condition that depends on the servers."""
         await self.host.mcp.found.wait()
         assert self.host.mcp.servers is not None
         while not condition():
             await self.host.mcp.servers.wait_for_change()
 
-    async def ready(self, *names: str) -> None:
+    async def wait_until_ready(self, *names: str) -> None:
         """Wait until these servers are ready."""
         await self.until(lambda: all(self.server(name).state is McpServerState.READY for name in names))
 
     @property
-    def played(self) -> list[dict[str, Any]]:
-        """What the servers got, of which the log's place was told."""
+    def received_messages(self) -> list[dict[str, Any]]:
+        """The messages that the servers have received, from their log."""
         return [json.loads(line) for line in self._log.read_text().splitlines()] if self._log.exists() else []
 
     @property
-    def called(self) -> list[str]:
+    def called_tools(self) -> list[str]:
         """The tools that the servers were asked to call."""
-        return [each["params"]["name"] for each in self.played if each.get("method") == "tools/call"]
+        return [
+            message["params"]["name"] for message in self.received_messages if message.get("method") == "tools/call"
+        ]
 
 
 @contextlib.asynccontextmanager
-async def stage(
+async def open_server_session(
     wire: WireServer,
     folder: Path,
     servers: dict[str, Any],
@@ -116,8 +119,8 @@ async def stage(
     behaviour: Behaviour = OBEYS,
     modes: Sequence[SandboxMode] = (),
     **flags: Any,
-) -> AsyncIterator[Stage]:
-    """Open a workspace below `folder` with these servers."""
+) -> AsyncIterator[ServerSession]:
+    """Open a workspace in `folder` with these servers."""
     root = folder / "workspace"
     if not root.exists():
         root.mkdir()
@@ -128,16 +131,17 @@ async def stage(
     for table in servers.values():
         if "command" in table:
             table["env"] = {"PLAYED": str(log), **table.get("env", {})}
-            # By the first a server on a layer and the test hear of each other; the second holds the server's program.
+            # The first folder lets a server in an overlay and the test communicate; the second contains the server's
+            # program.
             table["writable"] = [str(log.parent), str(Path(__file__).parent), *table.get("writable", [])]
-    given = {"base_url": wire.base_url, "model": "m", "api_key": "key", "mcp": servers, **flags}
-    runtime = open_workspace(root, given, {**ENVIRONMENT, **(environment or {})})
+    settings = {"base_url": wire.base_url, "model": "m", "api_key": "key", "mcp": servers, **flags}
+    runtime = open_workspace(root, settings, {**ENVIRONMENT, **(environment or {})})
     if modes:
         runtime._sandbox = Sandbox(
             runtime.workspace, runtime.dirs.runs, own_folders=(runtime.dirs.state,), modes=modes
         )
-    on = Stage(root, wire, log)
-    on.host = SessionHost(runtime, runtime.settings, on.take)
+    on = ServerSession(root, wire, log)
+    on.host = SessionHost(runtime, runtime.settings, on.handle_update)
     await on.host.start()
     await on.host.connect(runtime.settings)
     await on.host.open()

@@ -1,4 +1,4 @@
-"""Servers over Streamable HTTP: those of the `mcp` package, and hostile ones."""
+"""Servers over Streamable HTTP: servers of the `mcp` package, and hostile ones."""
 
 import asyncio
 import json
@@ -14,8 +14,8 @@ import pytest
 
 from app.mcp_client import http_connection, mcp_connection, tool_listing
 from app.mcp_client.mcp_server import McpServerState
-from tests.servers.address import Answer, Heard, address, document, result
-from tests.servers.stage import stage
+from tests.servers.address import Answer, ReceivedRequest, document, result, scripted_server
+from tests.servers.stage import open_server_session
 from tests.waiting import until
 from tests.wire.server import WireServer
 
@@ -25,7 +25,7 @@ SDK = Path(__file__).with_name("sdk_server.py")
 
 @pytest.fixture(params=["events", pytest.param("json", marks=pytest.mark.soak)])
 def port(request: pytest.FixtureRequest) -> Iterator[int]:
-    """Where a server of the package listens."""
+    """The port of a server of the package."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         number = free.getsockname()[1]
@@ -39,34 +39,34 @@ def port(request: pytest.FixtureRequest) -> Iterator[int]:
         process.terminate()
 
 
-async def test_a_server_of_the_package_is_used(port: int, wire: WireServer, tmp_path: Path) -> None:
-    async with stage(wire, tmp_path, {"sdk": {"url": f"http://127.0.0.1:{port}/mcp"}}) as on:
-        said = await on.say(("sdk__add", {"first": 2, "second": 3}))
-        assert json.loads(said) == {"value": 5, "words": ["sum"]}
-        failed = await on.say(("sdk__fail", {}))
+async def test_sdk_server_over_http_can_be_called(port: int, wire: WireServer, tmp_path: Path) -> None:
+    async with open_server_session(wire, tmp_path, {"sdk": {"url": f"http://127.0.0.1:{port}/mcp"}}) as on:
+        answer = await on.run_turn(("sdk__add", {"first": 2, "second": 3}))
+        assert json.loads(answer) == {"value": 5, "words": ["sum"]}
+        failed = await on.run_turn(("sdk__fail", {}))
         assert failed == "Error executing tool fail"
         assert on.results[-1].failed
-        assert on.asked[0].notes[0] == "This server runs elsewhere: the arguments leave this machine."
+        assert on.permission_requests[0].notes[0] == "This server runs elsewhere: the arguments leave this machine."
 
 
-async def test_a_server_of_the_package_is_used_over_its_own_pipes(wire: WireServer, tmp_path: Path) -> None:
-    async with stage(wire, tmp_path, {"sdk": {"command": sys.executable, "args": [str(SDK)]}}) as on:
-        await on.ready("sdk")
-        assert json.loads(await on.say(("sdk__add", {"first": 2, "second": 3})))["value"] == 5
+async def test_sdk_server_over_stdio_can_be_called(wire: WireServer, tmp_path: Path) -> None:
+    async with open_server_session(wire, tmp_path, {"sdk": {"command": sys.executable, "args": [str(SDK)]}}) as on:
+        await on.wait_until_ready("sdk")
+        assert json.loads(await on.run_turn(("sdk__add", {"first": 2, "second": 3})))["value"] == 5
 
 
 async def test_requests_name_session_and_version_and_end_with_delete(wire: WireServer, tmp_path: Path) -> None:
-    async with address() as played:
+    async with scripted_server() as played:
         headers = {"X-Token": "${TOKEN}"}
         table = {"url": played.url, "headers": headers}
-        async with stage(wire, tmp_path, {"far": table}, environment={"TOKEN": "t1"}) as on:
-            assert await on.say(("far__echo", {"text": "hello"})) == "hello"
-        called = next(each for each in played.heard if b"tools/call" in each.body)
+        async with open_server_session(wire, tmp_path, {"far": table}, environment={"TOKEN": "t1"}) as on:
+            assert await on.run_turn(("far__echo", {"text": "hello"})) == "hello"
+        called = next(each for each in played.requests if b"tools/call" in each.body)
         assert called.headers["mcp-session-id"] == "s1"
         assert called.headers["mcp-protocol-version"] == "2025-11-25"
         assert called.headers["x-token"] == "t1"
-        assert len([each for each in played.heard if b"tools/list" in each.body]) == 1
-        assert played.heard[-1].method == "DELETE"
+        assert len([each for each in played.requests if b"tools/list" in each.body]) == 1
+        assert played.requests[-1].method == "DELETE"
 
 
 async def test_certificates_are_read_once(wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,60 +78,61 @@ async def test_certificates_are_read_once(wire: WireServer, tmp_path: Path, monk
         load(context, *where, **named)
 
     monkeypatch.setattr(ssl.SSLContext, "load_verify_locations", counted)
-    # Other tests of this process have had them read.
+    # Other tests of this process may have read them.
     http_connection._read_certificates.cache_clear()
-    async with address() as one:
+    async with scripted_server() as one:
         servers = {name: {"url": one.url} for name in ("one", "two", "three")}
-        async with stage(wire, tmp_path, servers) as on:
-            await on.ready(*servers)
-    # An older client has another way to read them.
+        async with open_server_session(wire, tmp_path, servers) as on:
+            await on.wait_until_ready(*servers)
+    # An older HTTP client reads them in another way.
     assert len(read) <= 1
 
 
-async def test_a_session_that_has_ended_is_begun_anew(wire: WireServer, tmp_path: Path) -> None:
-    async with address() as played, stage(wire, tmp_path, {"far": {"url": played.url}}) as on:
-        await on.ready("far")
+async def test_ended_session_is_restarted(wire: WireServer, tmp_path: Path) -> None:
+    async with scripted_server() as played, open_server_session(wire, tmp_path, {"far": {"url": played.url}}) as on:
+        await on.wait_until_ready("far")
 
-        async def forget(heard: Heard, writer: asyncio.StreamWriter) -> None:
-            del played.tricks["tools/call"]
+        async def forget_once(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
+            del played.overrides["tools/call"]
             writer.write(document(b"", status=404))
 
-        played.tricks["tools/call"] = forget
-        assert await on.say(("far__echo", {"text": "hello"})) == "hello"
+        played.overrides["tools/call"] = forget_once
+        assert await on.run_turn(("far__echo", {"text": "hello"})) == "hello"
 
-        async def forget_always(heard: Heard, writer: asyncio.StreamWriter) -> None:
+        async def forget_always(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
             writer.write(document(b"", status=404))
 
-        # One that forgets it again right after its greeting is not greeted for ever, and no longer called ready.
-        played.tricks["tools/call"] = forget_always
-        played.heard.clear()
-        assert "hello" not in await on.say(("far__echo", {"text": "hello"}))
+        # A server that forgets the session right after its greeting is not greeted for ever, and is no longer called
+        # ready.
+        played.overrides["tools/call"] = forget_always
+        played.requests.clear()
+        assert "hello" not in await on.run_turn(("far__echo", {"text": "hello"}))
         assert on.server("far").state is McpServerState.FAILED
-        assert sum(b'"initialize"' in heard.body for heard in played.heard) == 1
+        assert sum(b'"initialize"' in request.body for request in played.requests) == 1
 
 
 def _raw(data: bytes) -> Answer:
-    async def send(heard: Heard, writer: asyncio.StreamWriter) -> None:
+    async def send(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
         writer.write(data)
 
     return send
 
 
-async def _endless(heard: Heard, writer: asyncio.StreamWriter) -> None:
+async def _endless(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
     writer.write(b"HTTP/1.1 200 X\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n")
     while True:
         writer.write(b"10000\r\n" + b" " * 0x10000 + b"\r\n")
         await writer.drain()
 
 
-async def _endless_line(heard: Heard, writer: asyncio.StreamWriter) -> None:
+async def _endless_line(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
     writer.write(b"HTTP/1.1 200 X\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
     while True:
         writer.write(b"10000\r\n" + b"x" * 0x10000 + b"\r\n")
         await writer.drain()
 
 
-async def _endless_events(heard: Heard, writer: asyncio.StreamWriter) -> None:
+async def _endless_events(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
     writer.write(b"HTTP/1.1 200 X\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
     note = json.dumps({"jsonrpc": "2.0", "method": "notifications/x", "params": {"x": "x" * 60_000}})
     event = f"data: {note}\n\n".encode()
@@ -140,15 +141,15 @@ async def _endless_events(heard: Heard, writer: asyncio.StreamWriter) -> None:
         await writer.drain()
 
 
-async def _silent(heard: Heard, writer: asyncio.StreamWriter) -> None:
+async def _silent(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
     await asyncio.Event().wait()
 
 
-async def _hangs_up(heard: Heard, writer: asyncio.StreamWriter) -> None:
+async def _hangs_up(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
     writer.transport.abort()
 
 
-async def _endless_page(heard: Heard, writer: asyncio.StreamWriter) -> None:
+async def _endless_page(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
     writer.write(b"HTTP/1.1 200 X\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
     piece = b"<p>" * 20_000 + b"\ndata: 1\n\n"
     while True:
@@ -156,11 +157,11 @@ async def _endless_page(heard: Heard, writer: asyncio.StreamWriter) -> None:
         await writer.drain()
 
 
-def _told(status: int = 200, **what: Any) -> Answer:
-    """Answers the call with this."""
+def _answer_call(status: int = 200, **what: Any) -> Answer:
+    """Answer the call with this JSON-RPC content."""
 
-    async def send(heard: Heard, writer: asyncio.StreamWriter) -> None:
-        writer.write(document(json.dumps({"jsonrpc": "2.0", "id": heard.message["id"], **what}).encode(), status))
+    async def send(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
+        writer.write(document(json.dumps({"jsonrpc": "2.0", "id": request.message["id"], **what}).encode(), status))
 
     return send
 
@@ -185,33 +186,36 @@ HOSTILE: dict[str, tuple[Answer, str]] = {
         "",
     ),
     "a thousand answers": (_raw(document(json.dumps([{}] * 2_000).encode())), "messages at once"),
-    "a result that is none": (_told(result=[]), "its answer has no result"),
-    "an error in a refusal": (_told(400, error={"code": -32602, "message": "no text"}), "with an error: no text"),
+    "a result that is none": (_answer_call(result=[]), "its answer has no result"),
+    "an error in a refusal": (
+        _answer_call(400, error={"code": -32602, "message": "no text"}),
+        "with an error: no text",
+    ),
     "no result": (_raw(document(b"[[[]]]")), "answered with nothing"),
 }
 
 
 @pytest.mark.parametrize("silent", [True, False])
-async def test_a_hostile_answer_is_an_error_line(
+async def test_hostile_answer_becomes_an_error_line(
     silent: bool, wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http_connection, "MAX_SERVER_MESSAGE_BYTES", 2**20)
     monkeypatch.setattr(mcp_connection, "MAX_UNREQUESTED_BYTES", 2**20)
-    async with address() as played:
+    async with scripted_server() as played:
         table: dict[str, Any] = {"url": played.url, "timeout": 0.5 if silent else 60}
-        async with stage(wire, tmp_path, {"far": table}) as on:
-            await on.ready("far")
-            for name, (trick, told) in HOSTILE.items():
-                if silent == (trick is _silent):
-                    played.tricks["tools/call"] = trick
-                    said = await on.say(("far__echo", {"text": "hello"}))
-                    assert told in said, name
+        async with open_server_session(wire, tmp_path, {"far": table}) as on:
+            await on.wait_until_ready("far")
+            for name, (handler, error) in HOSTILE.items():
+                if silent == (handler is _silent):
+                    played.overrides["tools/call"] = handler
+                    answer = await on.run_turn(("far__echo", {"text": "hello"}))
+                    assert error in answer, name
                     assert "Done." in str(on.host.session and on.host.session.log.events[-5:])
-                    del played.tricks["tools/call"]
-                    assert await on.say(("far__echo", {"text": "again"})) == "again", name
+                    del played.overrides["tools/call"]
+                    assert await on.run_turn(("far__echo", {"text": "again"})) == "again", name
 
 
-async def test_an_unsendable_key_is_hid(wire: WireServer, tmp_path: Path) -> None:
+async def test_unsendable_key_is_not_shown(wire: WireServer, tmp_path: Path) -> None:
     tables: dict[str, tuple[dict[str, Any], str]] = {
         "key": ({"headers": {"Authorization": "Bearer ${TOKEN}"}}, "its header 'Authorization' can't be sent"),
         "name": ({"headers": {"Bad name": "x"}}, "its header 'Bad name' can't be sent"),
@@ -219,7 +223,7 @@ async def test_an_unsendable_key_is_hid(wire: WireServer, tmp_path: Path) -> Non
         "file": ({"url": "file:///etc/passwd"}, "its url is no address of a server"),
     }
     servers = {name: {"url": "http://127.0.0.1:9/mcp", **table} for name, (table, _) in tables.items()}
-    async with stage(wire, tmp_path, servers, environment={"TOKEN": "s3cr\n\xe9t"}) as on:
+    async with open_server_session(wire, tmp_path, servers, environment={"TOKEN": "s3cr\n\xe9t"}) as on:
         await on.until(lambda: all(on.server(name).state is McpServerState.FAILED for name in servers))
         for name, (_, why) in tables.items():
             assert why in on.server(name).problem
@@ -227,55 +231,55 @@ async def test_an_unsendable_key_is_hid(wire: WireServer, tmp_path: Path) -> Non
 
 
 async def test_a_redirect_is_named_without_its_secrets(wire: WireServer, tmp_path: Path) -> None:
-    async with address() as played:
-        played.tricks["/s3cret"] = _raw(document(b"", status=302, Location="?more"))
-        async with stage(wire, tmp_path, {"far": {"url": played.url.replace("mcp", "s3cret")}}) as on:
+    async with scripted_server() as played:
+        played.overrides["/s3cret"] = _raw(document(b"", status=302, Location="?more"))
+        async with open_server_session(wire, tmp_path, {"far": {"url": played.url.replace("mcp", "s3cret")}}) as on:
             await on.until(lambda: on.server("far").state is McpServerState.FAILED)
             assert on.server("far").problem.startswith("it has moved to http://127.0.0.1; change")
 
 
-async def test_a_session_whose_name_no_header_can_hold_is_none(wire: WireServer, tmp_path: Path) -> None:
-    async with address() as played, stage(wire, tmp_path, {}) as _:
+async def test_session_id_that_no_header_can_hold_is_ignored(wire: WireServer, tmp_path: Path) -> None:
+    async with scripted_server() as played, open_server_session(wire, tmp_path, {}) as _:
 
-        async def greet(heard: Heard, writer: asyncio.StreamWriter) -> None:
-            said = {"protocolVersion": "2025-11-25\r\nX: y", "capabilities": {}, "serverInfo": {}}
-            writer.write(result(heard, said, Mcp_Session_Id="s\xe9"))
+        async def greet(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
+            initialize_result = {"protocolVersion": "2025-11-25\r\nX: y", "capabilities": {}, "serverInfo": {}}
+            writer.write(result(request, initialize_result, Mcp_Session_Id="s\xe9"))
 
-        played.tricks["initialize"] = greet
-        async with stage(wire, tmp_path, {"far": {"url": played.url}}) as on:
-            assert await on.say(("far__echo", {"text": "hello"})) == "hello"
-        called = next(each for each in played.heard if b"tools/call" in each.body)
+        played.overrides["initialize"] = greet
+        async with open_server_session(wire, tmp_path, {"far": {"url": played.url}}) as on:
+            assert await on.run_turn(("far__echo", {"text": "hello"})) == "hello"
+        called = next(each for each in played.requests if b"tools/call" in each.body)
         assert "mcp-session-id" not in called.headers
         assert called.headers["mcp-protocol-version"] == "2025-11-25"
 
 
-async def test_a_tool_is_named_in_a_header_whatever_its_name(wire: WireServer, tmp_path: Path) -> None:
+async def test_any_tool_name_is_encoded_in_a_header(wire: WireServer, tmp_path: Path) -> None:
     names = {
         "café\r\nX: y": "=?base64?Y2Fmw6kNClg6IHk=?=",
         "plain": "plain",
         "=?base64?a": "=?base64?PT9iYXNlNjQ/YQ==?=",
     }
-    async with address() as played:
+    async with scripted_server() as played:
 
-        async def refuse(heard: Heard, writer: asyncio.StreamWriter) -> None:
-            error = {"jsonrpc": "2.0", "id": heard.message["id"], "error": {"code": -32601, "message": "no"}}
+        async def refuse(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
+            error = {"jsonrpc": "2.0", "id": request.message["id"], "error": {"code": -32601, "message": "no"}}
             writer.write(document(json.dumps(error).encode()))
 
-        async def one(heard: Heard, writer: asyncio.StreamWriter) -> None:
-            writer.write(result(heard, {"tools": [{"name": name} for name in names]}))
+        async def one(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
+            writer.write(result(request, {"tools": [{"name": name} for name in names]}))
 
-        played.tricks |= {"initialize": refuse, "tools/list": one}
-        async with stage(wire, tmp_path, {"far": {"url": played.url}}) as on:
-            await on.ready("far")
-            await on.say(*((offer.name, {"text": "hello"}) for offer in on.server("far").tools))
-        called = [each.headers["mcp-name"] for each in played.heard if b"tools/call" in each.body]
+        played.overrides |= {"initialize": refuse, "tools/list": one}
+        async with open_server_session(wire, tmp_path, {"far": {"url": played.url}}) as on:
+            await on.wait_until_ready("far")
+            await on.run_turn(*((offer.name, {"text": "hello"}) for offer in on.server("far").tools))
+        called = [each.headers["mcp-name"] for each in played.requests if b"tools/call" in each.body]
         assert called == list(names.values())
 
 
 async def test_a_refused_greeting_is_an_error(wire: WireServer, tmp_path: Path) -> None:
-    async with address() as played:
-        played.tricks["initialize"] = _told(error={"code": -32603, "message": "out of order"})
-        async with stage(wire, tmp_path, {"far": {"url": played.url}}) as on:
+    async with scripted_server() as played:
+        played.overrides["initialize"] = _answer_call(error={"code": -32603, "message": "out of order"})
+        async with open_server_session(wire, tmp_path, {"far": {"url": played.url}}) as on:
             await on.until(lambda: on.server("far").state in (McpServerState.FAILED, McpServerState.READY))
             assert on.server("far").problem == "out of order"
 
@@ -284,63 +288,63 @@ async def test_a_silent_server_times_out(wire: WireServer, tmp_path: Path, monke
     monkeypatch.setattr(http_connection, "_CONNECT", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"https://127.0.0.1:{silent.getsockname()[1]}/mcp"
-        async with stage(wire, tmp_path, {"far": {"url": url}}) as on:
+        async with open_server_session(wire, tmp_path, {"far": {"url": url}}) as on:
             await on.until(lambda: on.server("far").state is McpServerState.FAILED)
             assert on.server("far").problem == "it cannot be reached in time"
 
 
 @pytest.mark.parametrize(
-    ("said", "times"),
+    ("response", "times"),
     [(document(b"", kind=EVENTS), 3), (document(b"{}"), 1), (document(b"", 405, EVENTS), 1)],
     ids=["ends at once", "is none", "is refused"],
 )
 async def test_notification_stream_is_opened_a_bounded_number_of_times(
-    said: bytes, times: int, wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    response: bytes, times: int, wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http_connection, "_PAUSES", (0.0, 0.0))
-    async with address() as played:
-        played.tricks["GET"] = _raw(said)
-        async with stage(wire, tmp_path, {"far": {"url": played.url}}) as on:
-            await on.ready("far")
-            await until(lambda: len([each for each in played.heard if each.method == "GET"]) == times)
+    async with scripted_server() as played:
+        played.overrides["GET"] = _raw(response)
+        async with open_server_session(wire, tmp_path, {"far": {"url": played.url}}) as on:
+            await on.wait_until_ready("far")
+            await until(lambda: len([each for each in played.requests if each.method == "GET"]) == times)
             for _ in range(5):
-                assert await on.say(("far__echo", {"text": "hello"})) == "hello"
-        assert len([each for each in played.heard if each.method == "GET"]) == times
+                assert await on.run_turn(("far__echo", {"text": "hello"})) == "hello"
+        assert len([each for each in played.requests if each.method == "GET"]) == times
 
 
 @pytest.mark.parametrize(
     "goodbye", [_hangs_up, _silent, _raw(document(b"", status=500))], ids=["gone", "silent", "error"]
 )
 async def test_a_server_that_ignores_delete_is_left(goodbye: Answer, wire: WireServer, tmp_path: Path) -> None:
-    async with address() as played:
-        played.tricks["DELETE"] = goodbye
-        async with stage(wire, tmp_path, {"far": {"url": played.url}}) as on:
-            await on.ready("far")
+    async with scripted_server() as played:
+        played.overrides["DELETE"] = goodbye
+        async with open_server_session(wire, tmp_path, {"far": {"url": played.url}}) as on:
+            await on.wait_until_ready("far")
             await on.server("far").stop()
             assert on.server("far").state is McpServerState.OFF
-        assert played.heard[-1].method == "DELETE"
+        assert played.requests[-1].method == "DELETE"
 
 
 async def test_a_failed_list_is_retried(wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tool_listing, "_SOON", 0.0)
-    async with address() as played:
+    async with scripted_server() as played:
         changed = asyncio.Event()
 
-        async def stream(heard: Heard, writer: asyncio.StreamWriter) -> None:
+        async def stream(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
             writer.write(b"HTTP/1.1 200 X\r\nContent-Type: text/event-stream\r\n\r\n")
             await changed.wait()
             writer.write(b'data: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n\n')
             await writer.drain()
             await asyncio.Event().wait()
 
-        async def fail_once(heard: Heard, writer: asyncio.StreamWriter) -> None:
-            played.tricks["tools/list"] = _no_tools
-            await _told(error={"code": -32603, "message": "not now"})(heard, writer)
+        async def fail_once(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
+            played.overrides["tools/list"] = _no_tools
+            await _answer_call(error={"code": -32603, "message": "not now"})(request, writer)
 
-        played.tricks["GET"] = stream
-        async with stage(wire, tmp_path, {"far": {"url": played.url}}) as on:
-            await on.ready("far")
-            played.tricks["tools/list"] = fail_once
+        played.overrides["GET"] = stream
+        async with open_server_session(wire, tmp_path, {"far": {"url": played.url}}) as on:
+            await on.wait_until_ready("far")
+            played.overrides["tools/list"] = fail_once
             changed.set()
             await until(lambda: not on.server("far").tools)
 
@@ -348,43 +352,43 @@ async def test_a_failed_list_is_retried(wire: WireServer, tmp_path: Path, monkey
 async def test_an_ended_stream_is_reopened(wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_connection, "_PAUSES", (0.0, 0.0))
     monkeypatch.setattr(http_connection, "_LASTING", 0.0)
-    async with address() as played:
+    async with scripted_server() as played:
         streams = 0
 
-        async def stream(heard: Heard, writer: asyncio.StreamWriter) -> None:
+        async def stream(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
             nonlocal streams
             streams += 1
             writer.write(b"HTTP/1.1 200 X\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n")
             if streams == 6:
-                played.tricks["tools/list"] = _no_tools
+                played.overrides["tools/list"] = _no_tools
                 writer.write(b'data: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n\n')
                 await writer.drain()
                 await asyncio.Event().wait()
             await writer.drain()
             writer.close()
 
-        played.tricks["GET"] = stream
-        async with stage(wire, tmp_path, {"far": {"url": played.url}}) as on:
+        played.overrides["GET"] = stream
+        async with open_server_session(wire, tmp_path, {"far": {"url": played.url}}) as on:
             await on.until(lambda: streams == 6 and not on.server("far").tools)
 
 
-async def _no_tools(heard: Heard, writer: asyncio.StreamWriter) -> None:
-    writer.write(result(heard, {"tools": []}))
+async def _no_tools(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
+    writer.write(result(request, {"tools": []}))
 
 
-async def test_an_address_where_nobody_listens_is_a_line(wire: WireServer, tmp_path: Path) -> None:
-    async with stage(wire, tmp_path, {"far": {"url": "http://127.0.0.1:9/mcp"}}) as on:
+async def test_unreachable_address_becomes_an_error_line(wire: WireServer, tmp_path: Path) -> None:
+    async with open_server_session(wire, tmp_path, {"far": {"url": "http://127.0.0.1:9/mcp"}}) as on:
         await on.until(lambda: on.server("far").state is McpServerState.FAILED)
         assert "cannot be reached" in on.server("far").problem
-        assert await on.say() == ""
-        assert "far__echo" not in on.offered
+        assert await on.run_turn() == ""
+        assert "far__echo" not in on.offered_tools
 
 
 async def test_a_server_notification_changes_tools_for_the_next_turn(wire: WireServer, tmp_path: Path) -> None:
-    async with address() as played:
+    async with scripted_server() as played:
         changed = asyncio.Event()
 
-        async def stream(heard: Heard, writer: asyncio.StreamWriter) -> None:
+        async def stream(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
             writer.write(b"HTTP/1.1 200 X\r\nContent-Type: text/event-stream\r\n\r\n")
             await writer.drain()
             await changed.wait()
@@ -392,15 +396,15 @@ async def test_a_server_notification_changes_tools_for_the_next_turn(wire: WireS
             await writer.drain()
             await asyncio.Event().wait()
 
-        played.tricks["GET"] = stream
-        async with stage(wire, tmp_path, {"far": {"url": played.url}}) as on:
-            await on.ready("far")
+        played.overrides["GET"] = stream
+        async with open_server_session(wire, tmp_path, {"far": {"url": played.url}}) as on:
+            await on.wait_until_ready("far")
 
-            async def fewer(heard: Heard, writer: asyncio.StreamWriter) -> None:
-                writer.write(result(heard, {"tools": []}))
+            async def fewer(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
+                writer.write(result(request, {"tools": []}))
 
-            played.tricks["tools/list"] = fewer
+            played.overrides["tools/list"] = fewer
             changed.set()
             await on.until(lambda: not on.server("far").tools)
-            await on.say()
-            assert "far__echo" not in on.offered
+            await on.run_turn()
+            assert "far__echo" not in on.offered_tools

@@ -1,4 +1,4 @@
-"""What carries messages to a server and back, and the server around it, without a session."""
+"""Connections to servers, and the server object around them, without a session."""
 
 import asyncio
 import contextlib
@@ -30,7 +30,7 @@ from app.sandbox.enclosed_process import start_persistent
 from app.sandbox.process import MARKER_VARIABLE
 from app.sandbox.sandbox import Sandbox
 from app.workspace.paths import Workspace
-from tests.servers.address import Address, Answer, Heard, address, document
+from tests.servers.address import Answer, ReceivedRequest, ScriptedServer, document, scripted_server
 from tests.servers.stage import ENVIRONMENT, PLAYER, player
 from tests.unit.tools.processes import new_mark
 from tests.waiting import until
@@ -38,7 +38,7 @@ from tests.waiting import until
 
 @contextlib.asynccontextmanager
 async def program(folder: Path, *words: str) -> AsyncIterator[StdioConnection]:
-    """A connection to a program of Python's, by default the one that plays."""
+    """Open a connection to a Python program, by default the scripted server."""
     environment = {**ENVIRONMENT, MARKER_VARIABLE: new_mark(), "PLAYED": str(folder / "played.jsonl")}
     process = await start_persistent(
         [],
@@ -54,8 +54,8 @@ async def program(folder: Path, *words: str) -> AsyncIterator[StdioConnection]:
         await talk.close()
 
 
-def waits_for(file: Path) -> Message:
-    """A call that goes on until there is a file."""
+def call_until_exists(file: Path) -> Message:
+    """Return a call that lasts until a file exists."""
     code = f"print('sleeps', file=sys.stderr, flush=True)\nwhile not Path({str(file)!r}).exists(): time.sleep(0.01)"
     return {"name": "run", "arguments": {"code": code}}
 
@@ -79,7 +79,7 @@ async def test_a_request_after_close_fails(tmp_path: Path) -> None:
 async def test_a_useless_server_ends(code: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stdio, "_ENDING", 0.1 if "sleep" in code else 60)
     monkeypatch.setattr(stdio, "MAX_SERVER_MESSAGE_BYTES", 2**18)
-    # On Linux what is around it holds its output open as long as it runs.
+    # On Linux, the enclosing process keeps the output open as long as it runs.
     monkeypatch.setattr(enclosed_process, "PLATFORM", "darwin")
     async with program(tmp_path, "-c", code) as talk:
         await talk.ended.wait()
@@ -92,33 +92,33 @@ async def test_a_request_given_up_is_cancelled_at_the_server(tmp_path: Path) -> 
     go = tmp_path / "go"
     async with program(tmp_path) as talk:
         with pytest.raises(McpServerTimeout, match=r"no answer within 0.01 s"):
-            await talk.request("tools/call", waits_for(go), 0.01)
-        asking = asyncio.create_task(talk.request("tools/call", waits_for(go), 60))
+            await talk.request("tools/call", call_until_exists(go), 0.01)
+        asking = asyncio.create_task(talk.request("tools/call", call_until_exists(go), 60))
         await asyncio.sleep(0)
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asking
         go.touch()
         assert await talk.request("ping", {}, 60) == {}
-    played = map(json.loads, (tmp_path / "played.jsonl").read_text().splitlines())
-    told = [each["params"] for each in played if each["method"] == "notifications/cancelled"]
-    assert told == [
+    messages = map(json.loads, (tmp_path / "played.jsonl").read_text().splitlines())
+    cancelled = [message["params"] for message in messages if message["method"] == "notifications/cancelled"]
+    assert cancelled == [
         {"requestId": 1, "reason": "it took too long"},
         {"requestId": 2, "reason": "the user stopped it"},
     ]
 
 
 @contextlib.asynccontextmanager
-async def far(
+async def http_connection_to(
     folder: Path, method: str, trick: Answer, notified: HandleNotification = lambda *_: None
-) -> AsyncIterator[tuple[Address, HttpConnection]]:
-    """A connection to an address that does this for one method."""
+) -> AsyncIterator[tuple[ScriptedServer, HttpConnection]]:
+    """Open a connection to a server that answers one method with this handler."""
 
     async def nobody() -> Mapping[str, str]:
         return {}
 
-    async with address() as played:
-        played.tricks[method] = trick
+    async with scripted_server() as played:
+        played.overrides[method] = trick
         talk = HttpConnection(played.url, {}, folder, notified, nobody)
         try:
             yield played, talk
@@ -127,9 +127,9 @@ async def far(
 
 
 def streaming(*lines: str) -> Answer:
-    """Answers with a stream of these lines, which does not end."""
+    """Answer with an endless stream that begins with these lines."""
 
-    async def stream(heard: Heard, writer: asyncio.StreamWriter) -> None:
+    async def stream(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 X\r\nContent-Type: text/event-stream\r\n\r\n")
         for line in lines:
             writer.write(f"{line}\n\n".encode())
@@ -141,33 +141,36 @@ def streaming(*lines: str) -> Answer:
 
 async def test_notifications_arrive_after_a_broken_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_connection, "_PAUSES", (0.0, 0.0))
-    heard: list[str] = []
+    received: list[str] = []
 
-    async def break_once(asked: Heard, writer: asyncio.StreamWriter) -> None:
-        played.tricks["GET"] = streaming('data: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}')
+    async def break_once(asked: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
+        played.overrides["GET"] = streaming('data: {"jsonrpc":"2.0","method":"notifications/tools/list_changed"}')
         writer.transport.abort()
 
-    async with far(tmp_path, "GET", break_once, lambda method, _: heard.append(method)) as (played, talk):
+    async with http_connection_to(tmp_path, "GET", break_once, lambda method, _: received.append(method)) as (
+        played,
+        talk,
+    ):
         talk.on_initialized("2025-11-25")
-        await until(lambda: heard == ["notifications/tools/list_changed"])
+        await until(lambda: received == ["notifications/tools/list_changed"])
 
 
-async def test_a_stream_is_left_with_the_answer_whatever_came_before_it(tmp_path: Path) -> None:
+async def test_stream_ends_with_the_answer_after_invalid_lines(tmp_path: Path) -> None:
     answer = streaming("data: {nope", 'data: {"jsonrpc":"2.0","id":1,"result":{"said":"hi"}}')
-    async with far(tmp_path, "ping", answer) as (_, talk):
+    async with http_connection_to(tmp_path, "ping", answer) as (_, talk):
         assert await talk.request("ping", {}, 60) == {"said": "hi"}
 
 
-async def test_a_line_without_end_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_endless_line_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounded_stream, "MAX_EVENT", 1_000)
-    async with far(tmp_path, "ping", streaming("data: " + "x" * 2_000)) as (_, talk):
+    async with http_connection_to(tmp_path, "ping", streaming("data: " + "x" * 2_000)) as (_, talk):
         with pytest.raises(ConnectionLost, match="its answer is too long"):
             await talk.request("ping", {}, 60)
 
 
 @contextlib.asynccontextmanager
-async def served(folder: Path, *, layer: bool = False, **table: Any) -> AsyncIterator[McpServer]:
-    """A server that is to run."""
+async def running_server(folder: Path, *, layer: bool = False, **table: Any) -> AsyncIterator[McpServer]:
+    """Start a server."""
     (folder / "workspace").mkdir()
     workspace = Workspace(folder / "workspace")
     sandbox = Sandbox(workspace, folder / "runs", own_folders=())
@@ -183,7 +186,7 @@ async def served(folder: Path, *, layer: bool = False, **table: Any) -> AsyncIte
 
 async def test_a_stopped_call_does_not_block_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(servers, "_ROUSED", 0.05)
-    async with served(tmp_path, **player(timeout=5)) as server:
+    async with running_server(tmp_path, **player(timeout=5)) as server:
         await server.start_and_wait()
         assert await server.write_access() is WriteAccess.DIRECT
         tools = {offer.tool: offer for offer in server.tools}
@@ -197,8 +200,8 @@ async def test_a_stopped_call_does_not_block_the_next(tmp_path: Path, monkeypatc
         assert "it still does what the user has stopped" in str(server.log.lines)
 
 
-async def test_a_server_that_takes_too_long_for_a_call_is_ended(tmp_path: Path) -> None:
-    async with served(tmp_path, **player(timeout=0.05)) as server:
+async def test_server_that_exceeds_its_call_timeout_is_stopped(tmp_path: Path) -> None:
+    async with running_server(tmp_path, **player(timeout=0.05)) as server:
         await server.start_and_wait()
         sleep = next(offer for offer in server.tools if offer.tool == "sleep")
         with pytest.raises(ConnectionLost, match=r"no answer within 0.05 s, its time limit; it was ended"):
@@ -206,46 +209,46 @@ async def test_a_server_that_takes_too_long_for_a_call_is_ended(tmp_path: Path) 
         assert server.state is McpServerState.FAILED
 
 
-async def test_a_server_gone_at_a_call_is_shown_as_gone(tmp_path: Path) -> None:
-    async with address() as played, served(tmp_path, url=played.url) as server:
+async def test_server_that_disconnects_in_a_call_has_failed(tmp_path: Path) -> None:
+    async with scripted_server() as played, running_server(tmp_path, url=played.url) as server:
         await server.start_and_wait()
         assert await server.write_access() is WriteAccess.REMOTE
         (echo, *_) = server.tools
 
-        async def hang_up(heard: Heard, writer: asyncio.StreamWriter) -> None:
+        async def hang_up(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
             writer.transport.abort()
 
-        played.tricks["tools/call"] = hang_up
+        played.overrides["tools/call"] = hang_up
         with pytest.raises(ConnectionLost, match="it cannot be reached"):
             await server.call_tool(echo, {})
         assert server.state is McpServerState.FAILED
-        del played.tricks["tools/call"]
+        del played.overrides["tools/call"]
         await server.start_and_wait()
         assert (await server.call_tool(echo, {"text": "hello"}))["content"][0]["text"] == "hello"
 
 
-@pytest.mark.parametrize("kept", [True, False])
-async def test_a_token_that_is_not_taken_any_more_is_renewed_without_the_user(kept: bool, tmp_path: Path) -> None:
-    async def renew(heard: Heard, writer: asyncio.StreamWriter) -> None:
+@pytest.mark.parametrize("has_token", [True, False])
+async def test_rejected_token_is_refreshed_without_the_user(has_token: bool, tmp_path: Path) -> None:
+    async def renew(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
         played.token = "new"
         writer.write(document(b'{"access_token": "new"}'))
 
-    async with address() as played:
-        played.tricks["/token"], played.token = renew, "another"
-        if kept:
+    async with scripted_server() as played:
+        played.overrides["/token"], played.token = renew, "another"
+        if has_token:
             endpoint = played.url.replace("/mcp", "/token")
             token = OAuthToken(access_token="old", refresh_token="r", token_endpoint=endpoint, client_id="c")
             TokenStore(tmp_path / "tokens.json").save(played.url, token)
-        async with served(tmp_path, url=played.url) as server:
+        async with running_server(tmp_path, url=played.url) as server:
             await server.wait_until_ready_or_failed()
-            assert server.state is (McpServerState.READY if kept else McpServerState.SIGN_IN)
-        greetings = [heard for heard in played.heard if b'"initialize"' in heard.body]
-        assert len(greetings) == 1 + kept
+            assert server.state is (McpServerState.READY if has_token else McpServerState.SIGN_IN)
+        greetings = [request for request in played.requests if b'"initialize"' in request.body]
+        assert len(greetings) == 1 + has_token
 
 
 @pytest.mark.layer
 async def test_a_server_that_just_died_is_restarted_before_a_call(tmp_path: Path) -> None:
-    async with served(tmp_path, layer=True, **player()) as server:
+    async with running_server(tmp_path, layer=True, **player()) as server:
         await server.start_and_wait()
         program = server._program
         assert program is not None and await server.write_access() is WriteAccess.LAYER

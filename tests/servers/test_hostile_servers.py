@@ -1,4 +1,4 @@
-"""A server that is a program and misbehaves is an error line and nothing else, and nothing of it is left."""
+"""A program server that misbehaves causes one error line, and leaves no process behind."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ from app.mcp_client.tool_listing import MAX_LOG_LINE_CHARACTERS, MAX_LOG_LINES
 from app.sandbox.confinement import SandboxMode
 from app.tools.base.contract import PermissionAnswer, PermissionRequest
 from tests.forking import Forking
-from tests.servers.stage import YES, Stage, player, stage
+from tests.servers.stage import YES, ServerSession, open_server_session, player
 from tests.unit.tools.processes import new_mark
 from tests.waiting import until
 from tests.wire.server import WireServer
@@ -33,14 +33,14 @@ SPAWN = "import subprocess; subprocess.Popen(['sleep', '{}'], start_new_session=
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bounds that are met soon."""
+    """Set small limits."""
     monkeypatch.setattr(server_program, "MAX_SERVER_MESSAGE_BYTES", 2**20)
     monkeypatch.setattr(mcp_connection, "MAX_UNREQUESTED_BYTES", 2**17)
 
 
-async def run(on: Stage, code: str) -> str:
-    """Have the server run Python in a call."""
-    return await on.say(("play__run", {"code": code}))
+async def run(on: ServerSession, code: str) -> str:
+    """Make the server run Python code in a call."""
+    return await on.run_turn(("play__run", {"code": code}))
 
 
 HABITS = {
@@ -68,22 +68,26 @@ HABITS = {
 
 
 @pytest.mark.parametrize("slow", [True, False])
-async def test_misbehaviour_is_a_line_and_restarts_it(slow: bool, wire: WireServer, tmp_path: Path) -> None:
-    async with stage(wire, tmp_path, {"play": player(timeout=1.5 if slow else 60)}) as on:
-        await on.ready("play")
-        for habit, (code, told) in HABITS.items():
-            if slow == (told in ("its time limit", "can't be used")):
-                assert told in await run(on, code), habit
+async def test_misbehaviour_becomes_an_error_line_and_restarts_the_server(
+    slow: bool, wire: WireServer, tmp_path: Path
+) -> None:
+    async with open_server_session(wire, tmp_path, {"play": player(timeout=1.5 if slow else 60)}) as on:
+        await on.wait_until_ready("play")
+        for habit, (code, error) in HABITS.items():
+            if slow == (error in ("its time limit", "can't be used")):
+                assert error in await run(on, code), habit
                 assert on.results[-1].outcome is CallOutcome.ERROR
                 assert await run(on, "found['said'] = 'well'") == "well", habit
 
 
-async def test_a_server_that_never_reads(wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_server_that_never_reads_is_reported(
+    wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(mcp_connection, "MAX_UNREQUESTED_BYTES", 2**26)
     monkeypatch.setattr(server_program, "MAX_UNREAD_BYTES", 2**16)
-    async with stage(wire, tmp_path, {"play": player()}) as on:
-        said = await run(on, "while True: send({'id': 'r', 'method': 'ping'})")
-        assert "it reads nothing of what it is told" in said
+    async with open_server_session(wire, tmp_path, {"play": player()}) as on:
+        answer = await run(on, "while True: send({'id': 'r', 'method': 'ping'})")
+        assert "it reads nothing of what it is told" in answer
 
 
 async def test_a_read_error_ends_calls(wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,15 +98,15 @@ async def test_a_read_error_ends_calls(wire: WireServer, tmp_path: Path, monkeyp
             raise ZeroDivisionError
         return loads(text, **more)
 
-    async with stage(wire, tmp_path, {"play": player(timeout=20)}) as on:
-        await on.ready("play")
+    async with open_server_session(wire, tmp_path, {"play": player(timeout=20)}) as on:
+        await on.wait_until_ready("play")
         monkeypatch.setattr(json, "loads", broken)
         assert "ZeroDivisionError" in await run(on, "found['said'] = 'poi' + 'soned'")
 
 
 async def test_a_stopped_server_is_not_called(wire: WireServer, tmp_path: Path) -> None:
-    async with stage(wire, tmp_path, {"play": player()}) as on:
-        await on.ready("play")
+    async with open_server_session(wire, tmp_path, {"play": player()}) as on:
+        await on.wait_until_ready("play")
         server = on.server("play")
         await server.stop()
         with pytest.raises(ConnectionLost, match="it is not running"):
@@ -110,10 +114,10 @@ async def test_a_stopped_server_is_not_called(wire: WireServer, tmp_path: Path) 
 
 
 @pytest.mark.layer
-async def test_a_server_without_ping_is_woken_too(wire: WireServer, tmp_path: Path) -> None:
+async def test_server_without_ping_is_usable_after_an_interrupt(wire: WireServer, tmp_path: Path) -> None:
     go = tmp_path / "shared/go"
-    async with stage(wire, tmp_path, {"play": player("knows no ping")}) as on:
-        await on.ready("play")
+    async with open_server_session(wire, tmp_path, {"play": player("knows no ping")}) as on:
+        await on.wait_until_ready("play")
         session = on.host.session
         assert session is not None
         code = f"print('sleeps', file=sys.stderr, flush=True)\nwhile not Path({str(go)!r}).exists(): time.sleep(0.01)"
@@ -124,13 +128,13 @@ async def test_a_server_without_ping_is_woken_too(wire: WireServer, tmp_path: Pa
         await session.wait_until_idle()
         go.touch()
         assert await run(on, "found['said'] = 'well'") == "well"
-        methods = [each.get("method") for each in on.played]
+        methods = [each.get("method") for each in on.received_messages]
         assert (methods.count("ping"), methods.count("initialize")) == (1, 1)
 
 
 @pytest.mark.layer
-async def test_a_lost_layer_is_a_line_and_the_next_call_gets_another(wire: WireServer, tmp_path: Path) -> None:
-    async with stage(wire, tmp_path, {"play": player()}) as on:
+async def test_lost_overlay_is_reported_and_replaced_in_the_next_call(wire: WireServer, tmp_path: Path) -> None:
+    async with open_server_session(wire, tmp_path, {"play": player()}) as on:
         assert await run(on, "found['said'] = 'well'") == "well"
         lose_layer(on)
         assert "its layer could not be laid: No such file or directory" in await run(on, "found['said'] = 'well'")
@@ -140,32 +144,32 @@ async def test_a_lost_layer_is_a_line_and_the_next_call_gets_another(wire: WireS
 @pytest.mark.layer
 async def test_lost_writes_of_a_server_are_reported(wire: WireServer, tmp_path: Path) -> None:
     go = tmp_path / "shared/go"
-    async with stage(wire, tmp_path, {"play": player()}) as on:
-        await on.ready("play")
+    async with open_server_session(wire, tmp_path, {"play": player()}) as on:
+        await on.wait_until_ready("play")
         saying = asyncio.ensure_future(run(on, f"while not Path({str(go)!r}).exists(): time.sleep(0.01)"))
-        await until(lambda: "run" in on.called)
+        await until(lambda: "run" in on.called_tools)
         lose_layer(on)
         go.touch()
         assert "What it has written can't be read: No such file or directory" in await saying
 
 
-def lose_layer(on: Stage) -> None:
-    """Take away what the server has written, as whoever clears a temporary folder does."""
+def lose_layer(on: ServerSession) -> None:
+    """Remove the overlay of the server, like a cleanup of a temporary folder."""
     (upper,) = on.host.runtime.dirs.runs.rglob("upper")
     upper.rename(upper.with_name("lost"))
 
 
-async def test_a_failed_start_says_why(wire: WireServer, tmp_path: Path) -> None:
+async def test_failed_start_shows_its_reason(wire: WireServer, tmp_path: Path) -> None:
     missing = {"command": "no-such-program-here"}
     servers = {"dies": player("die"), "missing": missing, "unset": player(env={"A": "${NOT_SET}"})}
-    async with stage(wire, tmp_path, servers) as on:
+    async with open_server_session(wire, tmp_path, servers) as on:
         await on.until(lambda: all(on.server(name).state is McpServerState.FAILED for name in servers))
         assert "exit code 1" in on.server("dies").problem
         assert "I would rather not." in on.server("dies").log.lines
         assert "no program 'no-such-program-here'" in on.server("missing").problem
         assert "${NOT_SET} is not set" in on.server("unset").problem
-        await on.say()
-        assert not [name for name in on.offered if "__" in name]
+        await on.run_turn()
+        assert not [name for name in on.offered_tools if "__" in name]
 
 
 async def test_server_that_cannot_be_started_is_one_line(wire: WireServer, tmp_path: Path) -> None:
@@ -176,7 +180,7 @@ async def test_server_that_cannot_be_started_is_one_line(wire: WireServer, tmp_p
         "nul": {"command": "a\0b"},
         "argument": player("a\0b"),
     }
-    async with stage(wire, tmp_path, servers) as on:
+    async with open_server_session(wire, tmp_path, servers) as on:
         await on.until(lambda: all(on.server(name).state is McpServerState.FAILED for name in servers))
         assert f"there is no folder '{nobody}'" in on.server("cwd").problem
         assert f"there is no program '{nobody}'" in on.server("home").problem
@@ -184,27 +188,29 @@ async def test_server_that_cannot_be_started_is_one_line(wire: WireServer, tmp_p
         assert "could not be started: embedded null byte" in on.server("argument").problem
 
 
-async def test_a_failing_start_has_an_end(wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_exception_in_a_start_is_reported(
+    wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("with a s3cret")
 
     monkeypatch.setattr("shutil.which", broken)
-    async with stage(wire, tmp_path, {"play": player()}) as on:
+    async with open_server_session(wire, tmp_path, {"play": player()}) as on:
         await on.until(lambda: on.server("play").state is McpServerState.FAILED)
         assert on.server("play").problem == "it can't be used (ZeroDivisionError)"
 
 
 async def test_a_server_that_ends_when_ready_is_restarted_once(wire: WireServer, tmp_path: Path) -> None:
-    async with stage(wire, tmp_path, {"play": player("ends when it is ready")}) as on:
+    async with open_server_session(wire, tmp_path, {"play": player("ends when it is ready")}) as on:
         await on.until(lambda: bool(on.server("play").tools))
-        said = await on.say(("play__echo", {"text": "x"}))
-        assert "can't be used" in said
-        assert len([each for each in on.played if each["method"] == "initialize"]) <= 4
+        answer = await on.run_turn(("play__echo", {"text": "x"}))
+        assert "can't be used" in answer
+        assert len([each for each in on.received_messages if each["method"] == "initialize"]) <= 4
 
 
 async def test_switching_off_a_starting_server_does_not_stop_the_turn(wire: WireServer, tmp_path: Path) -> None:
-    async with stage(wire, tmp_path, {"play": player("starts once")}) as on:
-        await on.ready("play")
+    async with open_server_session(wire, tmp_path, {"play": player("starts once")}) as on:
+        await on.wait_until_ready("play")
         server, servers = on.server("play"), on.host.mcp.servers
         assert servers is not None
         await run(on, "os._exit(3)")
@@ -219,23 +225,23 @@ async def test_switching_off_a_starting_server_does_not_stop_the_turn(wire: Wire
         assert any("Done after all." in str(event) for event in on.host.session.log.events[-3:])
 
 
-async def test_the_later_of_two_switches_counts(wire: WireServer, tmp_path: Path) -> None:
-    async with stage(wire, tmp_path, {"play": player()}) as on:
-        await on.ready("play")
+async def test_last_of_two_switches_is_applied(wire: WireServer, tmp_path: Path) -> None:
+    async with open_server_session(wire, tmp_path, {"play": player()}) as on:
+        await on.wait_until_ready("play")
         server, servers = on.server("play"), on.host.mcp.servers
         assert servers is not None
         await asyncio.gather(servers.set_enabled(server, enabled=False), servers.set_enabled(server, enabled=True))
         assert servers.is_enabled(server)
-        await on.ready("play")
+        await on.wait_until_ready("play")
         await asyncio.gather(servers.restart(server), servers.set_enabled(server, enabled=False))
         assert server.state is McpServerState.OFF
         await servers.restart(server)
         assert server.state is McpServerState.OFF
 
 
-async def test_a_call_starts_no_server_that_was_switched_off(wire: WireServer, tmp_path: Path) -> None:
-    async with stage(wire, tmp_path, {"play": player()}) as on:
-        await on.ready("play")
+async def test_call_does_not_start_a_disabled_server(wire: WireServer, tmp_path: Path) -> None:
+    async with open_server_session(wire, tmp_path, {"play": player()}) as on:
+        await on.wait_until_ready("play")
         server, stopping = on.server("play"), []
 
         def switch_off(asked: PermissionRequest) -> PermissionAnswer:
@@ -243,15 +249,15 @@ async def test_a_call_starts_no_server_that_was_switched_off(wire: WireServer, t
             return YES
 
         on.answers = switch_off
-        assert "it is switched off" in await on.say(("play__echo", {"text": "x"}))
+        assert "it is switched off" in await on.run_turn(("play__echo", {"text": "x"}))
         await stopping[0]
         assert server.state is McpServerState.OFF
-        assert on.called == []
+        assert on.called_tools == []
 
 
 async def test_tool_changed_after_the_question_is_not_called(wire: WireServer, tmp_path: Path) -> None:
-    async with stage(wire, tmp_path, {"play": player()}) as on:
-        await on.ready("play")
+    async with open_server_session(wire, tmp_path, {"play": player()}) as on:
+        await on.wait_until_ready("play")
         listing = on.server("play").listing
 
         def change(asked: PermissionRequest) -> PermissionAnswer:
@@ -259,35 +265,35 @@ async def test_tool_changed_after_the_question_is_not_called(wire: WireServer, t
             return YES
 
         on.answers = change
-        assert "Not called: the server play says or takes something else by now" in await on.say(
+        assert "Not called: the server play says or takes something else by now" in await on.run_turn(
             ("play__echo", {"text": "x"})
         )
-        assert on.called == []
+        assert on.called_tools == []
 
 
 async def test_tools_that_change_during_listing_are_listed_again(wire: WireServer, tmp_path: Path) -> None:
-    async with stage(wire, tmp_path, {"play": player("changes while it is asked")}) as on:
+    async with open_server_session(wire, tmp_path, {"play": player("changes while it is asked")}) as on:
         await on.until(lambda: [each.tool for each in on.server("play").tools] == ["echo"])
 
 
-STRANGER = "import subprocess; subprocess.Popen(['sleep', '{}'], start_new_session=True)"
+SPAWN_DETACHED = "import subprocess; subprocess.Popen(['sleep', '{}'], start_new_session=True)"
 
 
 @pytest.mark.layer
 @pytest.mark.skipif(sys.platform != "linux", reason="there is no layer elsewhere")
-async def test_nothing_of_it_runs_while_what_it_has_written_is_read(wire: WireServer, tmp_path: Path) -> None:
-    async with stage(wire, tmp_path, {"play": player()}) as on:
-        await run(on, STRANGER.format(mark := new_mark()))
-        await until(lambda: states(mark) == "S")
+async def test_server_processes_are_paused_while_changes_are_read(wire: WireServer, tmp_path: Path) -> None:
+    async with open_server_session(wire, tmp_path, {"play": player()}) as on:
+        await run(on, SPAWN_DETACHED.format(mark := new_mark()))
+        await until(lambda: process_state(mark) == "S")
         server = on.server("play")
         async with server.read_changes() as layer:
             assert layer is not None
-            assert states(mark) == "T"
-        await until(lambda: states(mark) == "S")
+            assert process_state(mark) == "T"
+        await until(lambda: process_state(mark) == "S")
         with pytest.raises(asyncio.CancelledError):
             async with server.read_changes():
                 raise asyncio.CancelledError
-        await until(lambda: states(mark) == "S")
+        await until(lambda: process_state(mark) == "S")
         assert await run(on, "found['said'] = 'well'") == "well"
 
 
@@ -304,31 +310,31 @@ def late():
 threading.Thread(target=late).start()
 Path("now.txt").write_text("x")
 """
-    async with stage(wire, tmp_path, {"play": player()}) as on:
+    async with open_server_session(wire, tmp_path, {"play": player()}) as on:
         await run(on, code)
         go.touch()
         await until(lambda: "late" in "".join(on.server("play").log.lines))
         proposal = on.host.runtime.proposals.recent_proposals()[0]
         assert [change.path for change in proposal.files] == ["now.txt"]
-        said = await on.say(("play__echo", {"text": "x"}))
-        assert said == "x\n[thrown away, as play wrote it outside of a finished call: late.txt]"
-        assert await on.say(("play__echo", {"text": "y"})) == "y"
+        answer = await on.run_turn(("play__echo", {"text": "x"}))
+        assert answer == "x\n[thrown away, as play wrote it outside of a finished call: late.txt]"
+        assert await on.run_turn(("play__echo", {"text": "y"})) == "y"
         assert not (on.root / "late.txt").exists()
 
 
 @pytest.mark.layer
 async def test_writes_before_an_error_result_are_staged(wire: WireServer, tmp_path: Path) -> None:
-    async with stage(wire, tmp_path, {"play": player()}) as on:
-        said = await on.say(("play__run", {"code": "Path('half.txt').write_text('x'); 1 / 0"}))
-        assert "ZeroDivisionError" in said
-        assert '"status": "staged"' in said
+    async with open_server_session(wire, tmp_path, {"play": player()}) as on:
+        answer = await on.run_turn(("play__run", {"code": "Path('half.txt').write_text('x'); 1 / 0"}))
+        assert "ZeroDivisionError" in answer
+        assert '"status": "staged"' in answer
         assert on.results[-1].failed
         assert [each.path for each in on.host.runtime.proposals.recent_proposals()[0].files] == ["half.txt"]
 
 
-async def test_escape_stops_a_call_and_the_server_is_roused_for_the_next(wire: WireServer, tmp_path: Path) -> None:
-    async with stage(wire, tmp_path, {"play": player()}) as on:
-        await on.ready("play")
+async def test_escape_stops_a_call_and_the_next_one_works(wire: WireServer, tmp_path: Path) -> None:
+    async with open_server_session(wire, tmp_path, {"play": player()}) as on:
+        await on.wait_until_ready("play")
         session = on.host.session
         assert session is not None
         wire.turn(calls=[("play__sleep", {})])
@@ -340,8 +346,8 @@ async def test_escape_stops_a_call_and_the_server_is_roused_for_the_next(wire: W
         assert await run(on, "found['said'] = 'well'") == "well"
 
 
-async def test_a_flood_on_its_log_is_bounded_and_costs_no_answer(wire: WireServer, tmp_path: Path) -> None:
-    async with stage(wire, tmp_path, {"play": player()}) as on:
+async def test_log_flood_is_bounded_and_the_answer_arrives(wire: WireServer, tmp_path: Path) -> None:
+    async with open_server_session(wire, tmp_path, {"play": player()}) as on:
         flood = "sys.stderr.write('\\x1b[31mred\\x07' + 'x' * 3_000_000 + '\\n' + 'y\\n' * 500_000)"
         code = f"{flood}; found['said'] = 'well'"
         assert await run(on, code) == "well"
@@ -354,24 +360,24 @@ async def test_terminal_escapes_of_a_server_are_removed(wire: WireServer, tmp_pa
     evil = "\x1b]0;title\x07\x1b[31mred\u202e\u200b"
     tools = [{"name": "give", "description": evil, "inputSchema": {"properties": {"a": {"description": evil}}}}]
     environment = {"TOOLS": json.dumps({"tools": tools})}
-    async with stage(wire, tmp_path, {"play": player(env=environment)}) as on:
-        said = await on.say(("play__give", {"content": [{"type": "text", "text": f"{evil}\nhello"}]}))
-        assert said == "red\nhello"
+    async with open_server_session(wire, tmp_path, {"play": player(env=environment)}) as on:
+        answer = await on.run_turn(("play__give", {"content": [{"type": "text", "text": f"{evil}\nhello"}]}))
+        assert answer == "red\nhello"
         offered = json.dumps(wire.last.body["tools"])
         assert not [each for each in ("\\u001b", "\\u202e", "\\u200b") if each in offered]
 
 
-async def test_a_server_only_answers_and_the_question_says_what_arguments_hide(
+async def test_server_requests_are_refused_and_hidden_characters_are_reported(
     wire: WireServer, tmp_path: Path
 ) -> None:
-    async with stage(wire, tmp_path, {"play": player()}) as on:
-        await on.say(("play__echo", {"text": "safe\u202eevil"}))
-        assert "bidirectional control" in on.asked[0].notes[0]
-        assert on.asked[0].detail == "echo\ntext: safe\u202eevil"
-        said = await on.say(("play__give", {"resultType": "input_required", "content": []}))
-        assert "it asks for input of the user, which signoff does not offer" in said
+    async with open_server_session(wire, tmp_path, {"play": player()}) as on:
+        await on.run_turn(("play__echo", {"text": "safe\u202eevil"}))
+        assert "bidirectional control" in on.permission_requests[0].notes[0]
+        assert on.permission_requests[0].detail == "echo\ntext: safe\u202eevil"
+        answer = await on.run_turn(("play__give", {"resultType": "input_required", "content": []}))
+        assert "it asks for input of the user, which signoff does not offer" in answer
         assert on.results[-1].failed
-        # Lines that are no messages are kept as its log.
+        # Lines that are not messages are added to its log.
         assert await run(on, "print('Welcome!'); print('{\"broken\": '); found['said'] = 'well'") == "well"
         assert {"Welcome!", '{"broken":'} <= {line.strip() for line in on.server("play").log.lines}
         for method in ("sampling/createMessage", "elicitation/create", "anything"):
@@ -384,113 +390,117 @@ async def test_a_server_only_answers_and_the_question_says_what_arguments_hide(
 
 
 @pytest.mark.layer
-async def test_a_server_of_the_generation_without_a_greeting_is_spoken_to(wire: WireServer, tmp_path: Path) -> None:
-    async with stage(wire, tmp_path, {"play": player("stateless")}) as on:
-        assert await on.say(("play__echo", {"text": "hello"})) == "hello"
-        meta = on.played[-1]["params"]["_meta"]
+async def test_stateless_server_without_initialize_can_be_called(wire: WireServer, tmp_path: Path) -> None:
+    async with open_server_session(wire, tmp_path, {"play": player("stateless")}) as on:
+        assert await on.run_turn(("play__echo", {"text": "hello"})) == "hello"
+        meta = on.received_messages[-1]["params"]["_meta"]
         assert meta["io.modelcontextprotocol/protocolVersion"] == "2026-07-28"
 
 
-async def test_the_list_of_tools_stays_the_same_within_a_turn(wire: WireServer, tmp_path: Path) -> None:
+async def test_tool_list_is_constant_within_a_turn(wire: WireServer, tmp_path: Path) -> None:
     fewer = "TOOLS[:] = [each for each in TOOLS if each['name'] != 'echo']"
     change = f"{fewer}; send({{'method': 'notifications/tools/list_changed'}})"
-    async with stage(wire, tmp_path, {"play": player()}) as on:
-        await on.ready("play")
-        await on.say(
+    async with open_server_session(wire, tmp_path, {"play": player()}) as on:
+        await on.wait_until_ready("play")
+        await on.run_turn(
             ("play__run", {"code": change}), ("play__run", {"code": "time.sleep(0.5)"}), ("play__echo", {"text": "x"})
         )
         first, *others = [request.body["tools"] for request in wire.requests]
         assert all(each == first for each in others)
         assert "has no tool echo any more" in on.results[-1].text
-        await on.say()
-        assert "play__echo" not in on.offered
+        await on.run_turn()
+        assert "play__echo" not in on.offered_tools
 
 
 @pytest.mark.layer
 async def test_changed_list_is_reread(wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listing, "_SOON", 0.0)
-    async with stage(wire, tmp_path, {"play": player()}) as on:
-        await on.ready("play")
+    async with open_server_session(wire, tmp_path, {"play": player()}) as on:
+        await on.wait_until_ready("play")
         await run(on, "TOOLS.pop(); send({'method': 'notifications/tools/list_changed'})")
         await on.until(lambda: len(on.server("play").tools) == 5)
         for _ in range(3):
             await run(on, "pass")
-        assert [message.get("method") for message in on.played].count("tools/list") == 2
+        assert [message.get("method") for message in on.received_messages].count("tools/list") == 2
 
 
-async def test_nothing_of_it_is_left(wire: WireServer, tmp_path: Path) -> None:
+async def test_no_process_is_left_after_close(wire: WireServer, tmp_path: Path) -> None:
     mark = new_mark()
-    async with stage(wire, tmp_path, {"play": player()}) as on:
+    async with open_server_session(wire, tmp_path, {"play": player()}) as on:
         assert await run(on, SPAWN.format(mark)) == "spawned"
-        await until(lambda: running(mark))
-    assert not running(mark)
+        await until(lambda: is_running(mark))
+    assert not is_running(mark)
     assert not zombies()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="what is left is found in /proc")
-@pytest.mark.parametrize("ways", [(), (SandboxMode.IN_PLACE,)], ids=["layer", "read-only"])
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are found in /proc")
+@pytest.mark.parametrize("modes", [(), (SandboxMode.IN_PLACE,)], ids=["layer", "read-only"])
 async def test_server_ends_when_signoff_is_killed(
-    processes: Forking, ways: tuple[SandboxMode, ...], tmp_path: Path
+    processes: Forking, modes: tuple[SandboxMode, ...], tmp_path: Path
 ) -> None:
     mark, (ours, theirs) = new_mark(), socket.socketpair()
-    words = ("tests.servers.killed", str(tmp_path), mark, *ways)
+    words = ("tests.servers.killed", str(tmp_path), mark, *modes)
     process = processes.start_module(*words, folder=ROOT, environment=os.environ, talk=theirs)
-    with ours, ours.makefile("rb") as told:
-        assert told.readline() == b"ready\n"
-        await until(lambda: running(mark))
+    with ours, ours.makefile("rb") as output:
+        assert output.readline() == b"ready\n"
+        await until(lambda: is_running(mark))
         process.kill()
         assert process.wait() == -signal.SIGKILL
-    await until(lambda: not running(mark))
+    await until(lambda: not is_running(mark))
 
 
-async def test_without_a_layer_it_cannot_write_and_the_question_says_so(wire: WireServer, tmp_path: Path) -> None:
-    async with stage(wire, tmp_path, {"play": player()}, modes=(SandboxMode.IN_PLACE,)) as on:
+async def test_server_without_overlay_cannot_write_and_the_question_shows_it(
+    wire: WireServer, tmp_path: Path
+) -> None:
+    async with open_server_session(wire, tmp_path, {"play": player()}, modes=(SandboxMode.IN_PLACE,)) as on:
         path = on.root / "new.txt"
-        said = await on.say(("play__write", {"path": str(path), "text": "x"}))
+        answer = await on.run_turn(("play__write", {"path": str(path), "text": "x"}))
         if await on.server("play").write_access() is WriteAccess.READ_ONLY:
-            assert "PermissionError" in said
+            assert "PermissionError" in answer
             assert not path.exists()
-            assert on.asked[0].notes[0] == "This server can read your files, and can't write to them."
+            assert on.permission_requests[0].notes[0] == "This server can read your files, and can't write to them."
         else:
-            assert on.asked[0].notes[0] == "This server can write to your files directly, without review."
+            assert (
+                on.permission_requests[0].notes[0] == "This server can write to your files directly, without review."
+            )
 
 
 async def test_permission_given_with_a_layer_is_asked_again_without_one(wire: WireServer, tmp_path: Path) -> None:
     forms = []
     for layer in (True, False):
-        async with stage(wire, tmp_path, {"play": player(layer=layer)}) as on:
-            await on.say(("play__echo", {"text": "x"}))
-            forms.append(on.asked[0].form)
+        async with open_server_session(wire, tmp_path, {"play": player(layer=layer)}) as on:
+            await on.run_turn(("play__echo", {"text": "x"}))
+            forms.append(on.permission_requests[0].form)
     assert forms[0] != forms[1]
 
 
-async def test_a_server_without_a_layer_says_so_and_is_off_in_plan_mode(wire: WireServer, tmp_path: Path) -> None:
-    async with stage(wire, tmp_path, {"play": player(layer=False)}) as on:
-        await on.say(("play__echo", {"text": "x\u202e"}))
-        assert on.asked[0].notes[0] == "This server can write to your files directly, without review."
-        assert "bidirectional control" in on.asked[0].notes[1]
-    async with stage(wire, tmp_path, {"play": player(layer=False)}, plan=True) as on:
-        assert "Plan mode" in await on.say(("play__echo", {"text": "x"}))
-        assert on.asked == []
+async def test_unreviewed_server_is_reported_and_disabled_in_plan_mode(wire: WireServer, tmp_path: Path) -> None:
+    async with open_server_session(wire, tmp_path, {"play": player(layer=False)}) as on:
+        await on.run_turn(("play__echo", {"text": "x\u202e"}))
+        assert on.permission_requests[0].notes[0] == "This server can write to your files directly, without review."
+        assert "bidirectional control" in on.permission_requests[0].notes[1]
+    async with open_server_session(wire, tmp_path, {"play": player(layer=False)}, plan=True) as on:
+        assert "Plan mode" in await on.run_turn(("play__echo", {"text": "x"}))
+        assert on.permission_requests == []
 
 
-async def test_no_secret_of_signoff_reaches_it(wire: WireServer, tmp_path: Path) -> None:
+async def test_server_receives_no_secrets_of_signoff(wire: WireServer, tmp_path: Path) -> None:
     secrets = {"OPENAI_API_KEY": "sk-secret", "MY_TOKEN": "t0p", "LC_PLAIN": "seen"}
     given = player(env={"GIVEN": "${MY_TOKEN}"})
-    async with stage(wire, tmp_path, {"play": given}, environment=secrets) as on:
+    async with open_server_session(wire, tmp_path, {"play": given}, environment=secrets) as on:
         variables = json.loads(await run(on, "found['said'] = json.dumps(dict(os.environ))"))
         assert "OPENAI_API_KEY" not in variables
         assert "MY_TOKEN" not in variables
         assert (variables["GIVEN"], variables["LC_PLAIN"]) == ("t0p", "seen")
 
 
-def running(argument: str) -> bool:
-    """Whether there is a `sleep` with this argument."""
-    wanted = f"sleep\0{argument}\0".encode()
+def is_running(argument: str) -> bool:
+    """Return whether a `sleep` with this argument runs."""
+    command_line = f"sleep\0{argument}\0".encode()
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             try:
-                if (folder / "cmdline").read_bytes() == wanted and b"State:\tZ" not in (
+                if (folder / "cmdline").read_bytes() == command_line and b"State:\tZ" not in (
                     folder / "status"
                 ).read_bytes():
                     return True
@@ -499,13 +509,13 @@ def running(argument: str) -> bool:
     return False
 
 
-def states(argument: str) -> str:
-    """What the `sleep` with this argument is doing, by the kernel's letter; empty if there is none."""
-    wanted = f"sleep\0{argument}\0".encode()
+def process_state(argument: str) -> str:
+    """Return the kernel's state letter of the `sleep` with this argument; empty if it does not exist."""
+    command_line = f"sleep\0{argument}\0".encode()
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             try:
-                if (folder / "cmdline").read_bytes() == wanted:
+                if (folder / "cmdline").read_bytes() == command_line:
                     return (folder / "stat").read_text().rpartition(")")[2].split()[0]
             except OSError:
                 continue
@@ -513,7 +523,7 @@ def states(argument: str) -> str:
 
 
 def zombies() -> list[str]:
-    """Children of this process that nobody has buried."""
+    """Return the status of ended children that nobody has waited for."""
     own = f"\nPPid:\t{os.getpid()}\n"
     found = []
     for folder in Path("/proc").iterdir():

@@ -1,4 +1,4 @@
-"""Which servers there are: as each agent writes them down, whose word counts, and what is wrong told in a line."""
+"""Configured servers: the files of each agent, their precedence, and one-line error messages."""
 
 import json
 import os
@@ -33,7 +33,7 @@ enabled = false
 
 
 class Home:
-    """A user's home and a workspace."""
+    """A user's home folder and a workspace."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -42,19 +42,19 @@ class Home:
         self.store = MemoryStore()
 
     def write(self, name: str, content: Any) -> bytes:
-        """A file in the home."""
+        """Write a file in the home folder and return its bytes."""
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content if isinstance(content, str) else json.dumps(content))
         return path.read_bytes()
 
     def known(self, own: dict[str, ServerTable] | None = None, of_workspace: Collection[str] = ()) -> KnownServers:
-        """What there is."""
+        """Return the configured servers."""
         home = {"HOME": str(self.folder)}
         return find_configured_servers(own or {}, Workspace(self.root), self.store, home, of_workspace=of_workspace)
 
     def names(self, **own: ServerTable) -> list[str]:
-        """The names of what there is."""
+        """Return the names of the configured servers."""
         return [each.name for each in self.known(own).definitions]
 
 
@@ -63,7 +63,7 @@ def user(tmp_path: Path) -> Home:
     return Home(tmp_path)
 
 
-def test_claude_code_keeps_them_for_all_and_for_a_project(user: Home) -> None:
+def test_claude_code_servers_of_user_and_project_are_found(user: Home) -> None:
     here = {"mcpServers": {"one": {"command": "mine"}, "two": {"type": "http", "url": "https://far.example/mcp"}}}
     user.write(".claude.json", {"mcpServers": {"one": PROGRAM}, "projects": {str(user.root): here}})
     one, two = user.known().definitions
@@ -71,7 +71,7 @@ def test_claude_code_keeps_them_for_all_and_for_a_project(user: Home) -> None:
     assert (two.table.url, two.is_remote) == ("https://far.example/mcp", True)
 
 
-def test_a_file_of_another_agent_that_is_none_is_named_and_not_waited_for(user: Home) -> None:
+def test_fifo_in_place_of_an_agents_file_is_reported_without_blocking(user: Home) -> None:
     os.mkfifo(user.folder / ".claude.json")
     (user.folder / "linked").write_text(json.dumps({"mcpServers": {"one": PROGRAM}}))
     (user.folder / ".gemini").mkdir()
@@ -81,7 +81,7 @@ def test_a_file_of_another_agent_that_is_none_is_named_and_not_waited_for(user: 
     assert [one.name for one in known.definitions] == ["one"]
 
 
-def test_gemini_names_addresses_in_its_own_way_and_counts_milliseconds(user: Home) -> None:
+def test_gemini_servers_use_http_url_and_milliseconds(user: Home) -> None:
     servers = {"one": {**PROGRAM, "timeout": 5000}, "far": {"httpUrl": "https://far.example", "headers": {"A": "b"}}}
     user.write(".gemini/settings.json", {"theme": "x", "mcpServers": servers})
     one, far = user.known().definitions
@@ -89,7 +89,7 @@ def test_gemini_names_addresses_in_its_own_way_and_counts_milliseconds(user: Hom
     assert (far.table.url, far.table.headers) == ("https://far.example", {"A": "b"})
 
 
-def test_codex_takes_tokens_from_the_environment(user: Home) -> None:
+def test_codex_servers_take_tokens_from_the_environment(user: Home) -> None:
     user.write(".codex/config.toml", CODEX)
     one, far, off = user.known().definitions
     assert (one.table.timeout, one.table.start_timeout) == (9, 8.5)
@@ -99,7 +99,7 @@ def test_codex_takes_tokens_from_the_environment(user: Home) -> None:
 
 
 @pytest.mark.parametrize("name", [".mcp.json", ".gemini/settings.json", ".codex/config.toml"])
-def test_those_of_a_workspace_count_once_their_file_is_trusted_as_it_is(name: str, user: Home) -> None:
+def test_workspace_servers_require_trust_in_the_exact_file(name: str, user: Home) -> None:
     text = CODEX if name.endswith("toml") else json.dumps({"mcpServers": {"one": PROGRAM}})
     content = user.write(f"workspace/{name}", text)
     assert user.names() == []
@@ -109,12 +109,12 @@ def test_those_of_a_workspace_count_once_their_file_is_trusted_as_it_is(name: st
     assert user.known().untrusted == ()
     user.write(f"workspace/{name}", text.replace('"prog"', '"evil"'))
     assert user.names() == []
-    # Trust in one file is none in another.
+    # Trust in one file does not extend to another file.
     trust.store_trust((user.root / name).read_bytes(), user.store)
     assert user.names() == []
 
 
-def test_a_file_of_a_workspace_that_cannot_be_read_takes_no_other_along(user: Home) -> None:
+def test_unreadable_workspace_file_does_not_hide_other_files(user: Home) -> None:
     (user.root / ".mcp.json").mkdir()
     (user.root / ".gemini").symlink_to(user.folder)
     user.write(".claude.json", {"mcpServers": {"one": PROGRAM}})
@@ -123,7 +123,7 @@ def test_a_file_of_a_workspace_that_cannot_be_read_takes_no_other_along(user: Ho
     assert user.known().untrusted == (".codex/config.toml",)
 
 
-def test_signoff_s_own_word_counts_before_all_others(user: Home) -> None:
+def test_signoff_configuration_takes_precedence(user: Home) -> None:
     user.write(".claude.json", {"mcpServers": {"one": PROGRAM, "two": PROGRAM}})
     own = {
         "one": ServerTable(command="own"),
@@ -137,7 +137,7 @@ def test_signoff_s_own_word_counts_before_all_others(user: Home) -> None:
 
 
 @pytest.mark.parametrize("key", ["OPENAI_API_KEY", "ANTHROPIC_API_KEY", "SIGNOFF_API_KEY"])
-def test_no_workspace_has_signoff_s_own_key_sent_anywhere(key: str, user: Home) -> None:
+def test_workspace_server_cannot_use_signoffs_api_keys(key: str, user: Home) -> None:
     table = {"url": "https://far.example/mcp", "headers": {"X": f"${{{key}:-}}"}}
     content = user.write("workspace/.mcp.json", {"mcpServers": {"theirs": table}})
     user.write(".claude.json", {"mcpServers": {"mine": table}})
@@ -152,8 +152,8 @@ def test_no_workspace_has_signoff_s_own_key_sent_anywhere(key: str, user: Home) 
 def test_user_settings_do_not_apply_to_a_workspace_server_of_the_same_name(user: Home) -> None:
     content = user.write("workspace/.mcp.json", {"mcpServers": {"one": {"url": "https://theirs.example/mcp"}}})
     trust.store_trust(content, user.store, ".mcp.json")
-    said = {"headers": {"Authorization": "Bearer mine"}, "client_id": "c", "layer": False, "timeout": 9}
-    own = {"one": ServerTable.model_validate(said)}
+    table = {"headers": {"Authorization": "Bearer mine"}, "client_id": "c", "layer": False, "timeout": 9}
+    own = {"one": ServerTable.model_validate(table)}
     known = user.known(own)
     (theirs,) = known.definitions
     assert (theirs.table.headers, theirs.table.client_id, theirs.table.layer) == ({}, "", True)
@@ -173,7 +173,7 @@ def test_servers_of_signoff_toml_are_marked_as_the_workspaces(user: Home) -> Non
 
 
 @pytest.mark.parametrize("name", ["", "a\nb", "\u202eevil", "x" * 65, "\ud800"])
-def test_a_name_that_would_not_show_as_it_is_is_none(name: str, user: Home) -> None:
+def test_unprintable_server_name_is_rejected(name: str, user: Home) -> None:
     user.write(".claude.json", {"mcpServers": {name: PROGRAM, "one": PROGRAM}})
     assert user.names() == ["one"]
     (line,) = user.known().problems
@@ -199,7 +199,7 @@ def test_a_name_that_would_not_show_as_it_is_is_none(name: str, user: Home) -> N
         ("\udcff", " cannot be used: "),
     ],
 )
-def test_unusable_server_file_is_one_line_and_the_rest_counts(content: str, words: str, user: Home) -> None:
+def test_unusable_server_file_is_reported_and_other_files_are_used(content: str, words: str, user: Home) -> None:
     user.write(".codex/config.toml", CODEX)
     path = user.folder / ".gemini/settings.json"
     path.parent.mkdir()
@@ -208,11 +208,11 @@ def test_unusable_server_file_is_one_line_and_the_rest_counts(content: str, word
     assert len(known.definitions) == 3
     (line,) = known.problems
     assert line.startswith(f"~/.gemini/settings.json{words}")
-    # What pydantic says besides is of several lines, and holds what may be secret.
+    # pydantic's full message has several lines and may contain secrets.
     assert "\n" not in line and "input_value" not in line
 
 
-def test_variables_are_those_of_the_environment_or_a_default() -> None:
+def test_variables_expand_from_environment_or_default() -> None:
     table = ServerTable(command="${HOME}/x", args=("${A:-b c}", "$A", "${A:-}"), url="", cwd="${HOME}")
     definition = ServerDefinition("one", table, "a file")
     expanded = definition.expand_variables({"HOME": "/home/me"})
@@ -221,7 +221,7 @@ def test_variables_are_those_of_the_environment_or_a_default() -> None:
         definition.expand_variables({})
 
 
-def test_they_are_listed_without_being_started(
+def test_servers_command_lists_without_starting(
     user: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("SIGNOFF_HOME", str(user.folder / "signoff"))
@@ -229,9 +229,9 @@ def test_they_are_listed_without_being_started(
     user.write(".claude.json", {"mcpServers": {"one": PROGRAM}})
     user.write("workspace/.mcp.json", {"mcpServers": {"theirs": PROGRAM}})
     assert main(["servers", "--workspace", str(user.root), "--json"]) == 0
-    said = capsys.readouterr()
+    captured = capsys.readouterr()
     line = {"name": "one", "on": True, "origin": "prog -a b", "source": "~/.claude.json"}
-    assert json.loads(said.out) == [line]
-    assert ".mcp.json names MCP servers" in said.err
+    assert json.loads(captured.out) == [line]
+    assert ".mcp.json names MCP servers" in captured.err
     assert main(["servers", "--workspace", str(user.root)]) == 0
     assert "prog -a b  (~/.claude.json)" in capsys.readouterr().out

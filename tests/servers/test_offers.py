@@ -1,4 +1,4 @@
-"""What servers offer is made fit for endpoints, whatever they say; what answers say is bounded text."""
+"""Tool definitions of servers are adapted to endpoints, and tool results become bounded text."""
 
 import base64
 import json
@@ -18,7 +18,7 @@ from tests.examples import scale_examples
 from tests.unit.images.pictures import png
 
 TEXTS = st.text(max_size=8) | st.sampled_from(["\ud800", "a\u202eb", "a\nb", "\x1b[2J"])
-"""JSON has surrogates, too, which are no text."""
+"""JSON may contain lone surrogates, which are not valid text."""
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXTS,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
@@ -55,11 +55,11 @@ def test_every_offered_tool_fits_endpoints(server: str, listed: list[Any]) -> No
         written = json.dumps(offer.parameters, allow_nan=False, ensure_ascii=False)
         assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\ud800-\udfff]", written)
     assert parse_tools(server, listed) == (offers, problems)
-    kept = json.loads(json.dumps(dump_tools(offers)))
-    assert parse_tools(server, kept) == (offers, []), "what is kept for the next start is the same tool"
+    stored = json.loads(json.dumps(dump_tools(offers)))
+    assert parse_tools(server, stored) == (offers, []), "a stored tool equals the listed one"
 
 
-def test_names_that_had_to_change_are_told_apart() -> None:
+def test_changed_tool_names_are_unique() -> None:
     names = {tool_wire_name("s", tool) for tool in ("a.b", "a b", "a_b", "ä", "x" * 80, "x" * 81)}
     assert len(names) == 6
     assert tool_wire_name("s", "a_b") == "s__a_b"
@@ -67,29 +67,29 @@ def test_names_that_had_to_change_are_told_apart() -> None:
 
 
 @given(*[st.text("ab_", min_size=1, max_size=6)] * 4)
-def test_no_tool_of_one_server_has_the_name_of_one_of_another(one: str, tool: str, other: str, its: str) -> None:
-    assert (tool_wire_name(one, tool) == tool_wire_name(other, its)) == ((one, tool) == (other, its))
+def test_tools_of_different_servers_have_different_names(one: str, tool: str, other: str, other_tool: str) -> None:
+    assert (tool_wire_name(one, tool) == tool_wire_name(other, other_tool)) == ((one, tool) == (other, other_tool))
     assert tool_wire_name("a", "b__c") != tool_wire_name("a__b", "c")
 
 
-def offered(schema: Any) -> tuple[Any, list[str]]:
-    """The schema as it is offered, or why it is not."""
+def parse_schema(schema: Any) -> tuple[Any, list[str]]:
+    """Return the schema after parsing, or None, and the problems."""
     offers, problems = parse_tools("s", [{"name": "t", "inputSchema": schema}])
     return (offers[0].parameters if offers else None), problems
 
 
-def test_references_are_written_out_and_circles_cut() -> None:
+def test_references_are_inlined_and_cycles_are_cut() -> None:
     node = {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}, "definitions": {"type": "string"}}}
-    schema, _ = offered({"properties": {"root": {"$ref": "#/$defs/node"}}, "$defs": {"node": node}})
+    schema, _ = parse_schema({"properties": {"root": {"$ref": "#/$defs/node"}}, "$defs": {"node": node}})
     root = schema["properties"]["root"]
     assert root["type"] == "object"
     assert root["properties"] == {"next": {}, "definitions": {"type": "string"}}
     for far in ("https://far.example/schema", "other.json#/$defs/node", "x/$defs/node"):
-        schema, _ = offered({"properties": {"a": {"$ref": far}}, "$defs": {"node": {"type": "string"}}})
+        schema, _ = parse_schema({"properties": {"a": {"$ref": far}}, "$defs": {"node": {"type": "string"}}})
         assert schema["properties"] == {"a": {}}
 
 
-def test_schemas_that_cannot_be_offered_are_left_out_with_the_reason() -> None:
+def test_unusable_schemas_are_omitted_with_the_reason() -> None:
     bomb: dict[str, Any] = {"properties": {"a": {"$ref": "#/$defs/d0"}}, "$defs": {}}
     for number in range(10):
         inner = {"$ref": f"#/$defs/d{number + 1}"}
@@ -109,25 +109,25 @@ def test_schemas_that_cannot_be_offered_are_left_out_with_the_reason() -> None:
         "JSON does not have": {"properties": {"a": {"default": 1e999}}},
     }
     for reason, schema in reasons.items():
-        assert offered(schema)[0] is None
-        assert reason in offered(schema)[1][0]
-        assert offered(schema)[1][0].startswith("t is left out: ")
+        assert parse_schema(schema)[0] is None
+        assert reason in parse_schema(schema)[1][0]
+        assert parse_schema(schema)[1][0].startswith("t is left out: ")
     empty: dict[str, Any] = {"properties": {"a": {"enum": [[]] * 100_000}}}
-    assert "more than 64 kB" in offered(empty)[1][0]
+    assert "more than 64 kB" in parse_schema(empty)[1][0]
     empty = {"properties": {"a": {"anyOf": [{"$ref": "#/$defs/b"}] * 100_000}}, "$defs": {"b": {}}}
-    assert "more than 64 kB" in offered(empty)[1][0]
+    assert "more than 64 kB" in parse_schema(empty)[1][0]
     long = {"properties": {"a": {"description": "x" * 100_000}}}
-    assert "more than 64 kB" in offered(long)[1][0]
+    assert "more than 64 kB" in parse_schema(long)[1][0]
 
 
-def test_the_first_of_two_tools_of_one_name_is_offered() -> None:
+def test_first_of_two_tools_with_the_same_name_is_offered() -> None:
     listed = [{"name": "read", "description": "Reads."}, {"name": "read", "description": "Writes."}, {"name": "list"}]
     offers, problems = parse_tools("s", listed)
     assert [(each.name, each.description) for each in offers] == [("s__read", "Reads."), ("s__list", "")]
     assert problems == ["read is left out: there is another one of that name."]
 
 
-def test_a_flood_of_tools_is_cut() -> None:
+def test_number_of_tools_is_limited() -> None:
     offers, problems = parse_tools("s", [{"name": f"t{number}"} for number in range(1500)])
     assert len(offers) == 1000
     assert "500 more tools" in problems[-1]
@@ -135,12 +135,12 @@ def test_a_flood_of_tools_is_cut() -> None:
 
 @given(JSON | st.fixed_dictionaries({"content": st.lists(JSON, max_size=5)}, optional={"isError": JSON}))
 def test_every_tool_result_is_bounded_text(answer: Any) -> None:
-    said = format_result(answer if isinstance(answer, dict) else {"content": answer})
-    assert len(said.text) <= MAX_RESULT_CHARACTERS
-    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", said.text)
+    result = format_result(answer if isinstance(answer, dict) else {"content": answer})
+    assert len(result.text) <= MAX_RESULT_CHARACTERS
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", result.text)
 
 
-def test_each_kind_of_answer_is_said() -> None:
+def test_each_kind_of_result_content_is_described() -> None:
     content = [
         {"type": "text", "text": "one\r\ntwo"},
         {"type": "image", "data": "aGVsbG8=", "mimeType": "image/png"},
@@ -155,8 +155,8 @@ def test_each_kind_of_answer_is_said() -> None:
         {"type": "image", "data": "A" * (MAX_IMAGE_BYTES * 4 // 3 + 8)},
         {"type": "hologram"},
     ]
-    said = format_result({"content": content, "isError": True}, "play__give")
-    assert said.text.split("\n") == [
+    result = format_result({"content": content, "isError": True}, "play__give")
+    assert result.text.split("\n") == [
         "one",
         "two",
         "[an image of 5 B, which can't be shown to you: it is no PNG, JPEG, GIF or WebP]",
@@ -172,9 +172,9 @@ def test_each_kind_of_answer_is_said() -> None:
         f"[an image of {format_size(MAX_IMAGE_BYTES + 6)}, which can't be shown to you: it is too large]",
         "[a part of kind 'hologram', which signoff doesn't know]",
     ]
-    assert said.failed
-    assert said.summary == "failed, 14 lines, 1 image"
-    assert [content for _, content in said.images] == [png(300, 200)]
+    assert result.failed
+    assert result.summary == "failed, 14 lines, 1 image"
+    assert [content for _, content in result.images] == [png(300, 200)]
     many = {"type": "image", "data": base64.b64encode(png(3, 2)).decode()}
     assert len(format_result({"content": [many] * 30}).images) == MAX_IMAGES_IN_MESSAGE
     deep: Any = []
@@ -199,7 +199,7 @@ def test_each_kind_of_answer_is_said() -> None:
         {"annotations": {"readOnlyHint": True}},
     ],
 )
-def test_a_tool_that_says_or_takes_something_else_is_another_one(other: dict[str, Any]) -> None:
+def test_changed_tool_definition_has_another_fingerprint(other: dict[str, Any]) -> None:
     listed = {"name": "read", "description": "Reads.", "inputSchema": {"type": "object"}}
     (once,), _ = parse_tools("files", [listed])
     (again,), _ = parse_tools("files", [dict(listed)])

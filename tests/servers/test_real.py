@@ -1,7 +1,7 @@
-"""Three servers from the registries in a session with a scripted model; run where they are installed.
+"""Three real servers in a session with a scripted model; skipped unless they are installed.
 
-`npm install --prefix FOLDER @modelcontextprotocol/server-filesystem @modelcontextprotocol/server-everything`,
-`uv venv FOLDER/git && uv pip install --python FOLDER/git/bin/python mcp-server-git`, then SIGNOFF_SERVERS=FOLDER.
+`npm install --prefix FOLDER @modelcontextprotocol/server-filesystem @modelcontextprotocol/server-everything`, `uv
+venv FOLDER/git && uv pip install --python FOLDER/git/bin/python mcp-server-git`, then SIGNOFF_SERVERS=FOLDER.
 """
 
 import os
@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from app.conversation.events import CallOutcome
-from tests.servers.stage import Stage, stage
+from tests.servers.stage import ServerSession, open_server_session
 from tests.wire.bench import FILE, edit
 from tests.wire.endpoints import IGNORES_TOOL_CHOICE
 from tests.wire.replies import Call, Turn
@@ -34,7 +34,7 @@ pytestmark = [
 
 @pytest.fixture
 def port() -> Iterator[int]:
-    """Where the server of everything listens, over Streamable HTTP."""
+    """The port of the `everything` server over Streamable HTTP."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         number = int(free.getsockname()[1])
@@ -50,7 +50,7 @@ def port() -> Iterator[int]:
 
 
 def repository(folder: Path) -> Path:
-    """The workspace, with a commit."""
+    """Create the workspace as a git repository with a commit."""
     root = folder / "workspace"
     root.mkdir()
     (root / "greet.py").write_text(FILE)
@@ -61,7 +61,7 @@ def repository(folder: Path) -> Path:
 
 
 def servers(root: Path, port: int) -> dict[str, Any]:
-    """As a user writes them down."""
+    """Return the configuration of the servers."""
     return {
         "files": {"command": str(PROGRAMS["files"]), "args": [str(root)]},
         "git": {"command": str(PROGRAMS["git"]), "args": ["--repository", str(root)]},
@@ -69,21 +69,23 @@ def servers(root: Path, port: int) -> dict[str, Any]:
     }
 
 
-async def behind_the_gate(on: Stage, wire: WireServer, *calls: tuple[str, dict[str, Any]]) -> None:
-    """Whatever the model calls once an edit is staged, it is refused."""
-    asked = len(on.asked)
+async def assert_calls_refused_after_edit(
+    on: ServerSession, wire: WireServer, *calls: tuple[str, dict[str, Any]]
+) -> None:
+    """ServerSession an edit, and assert that all later calls of the model are refused."""
+    asked = len(on.permission_requests)
     wire.turn(calls=[edit(new=f"'Hi {asked} '")])
     wire.turn(calls=[Call(*call) for call in calls])
     before = len(on.results)
-    await on.say(last="")
+    await on.run_turn(last="")
     staged, *refused = on.results[before:]
     assert staged.outcome is CallOutcome.STAGED
     assert [each.outcome for each in refused] == [CallOutcome.REFUSED] * len(calls)
-    assert len(on.asked) == asked
+    assert len(on.permission_requests) == asked
     assert (on.root / "greet.py").read_text() == FILE
 
 
-async def test_three_real_servers_in_one_session(wire: WireServer, tmp_path: Path, port: int) -> None:
+async def test_three_real_servers_work_in_one_session(wire: WireServer, tmp_path: Path, port: int) -> None:
     root = repository(tmp_path)
     calls = [
         ("files__write_file", {"path": str(root / "made.txt"), "content": "made by a server\n"}),
@@ -91,22 +93,24 @@ async def test_three_real_servers_in_one_session(wire: WireServer, tmp_path: Pat
         ("all__echo", {"message": "far away"}),
     ]
     given = {**servers(root, port)}
-    async with stage(wire, tmp_path, given, behaviour=IGNORES_TOOL_CHOICE, context_window=200_000) as on:
-        await on.ready("files", "git", "all")
-        await behind_the_gate(on, wire, *calls)
-        # It reads what is staged.
-        said = await on.say(("files__read_text_file", {"path": str(root / "greet.py")}))
-        assert "'Hi 0 '" in said
-        assert "First words" in await on.say(calls[1])
-        status = await on.say(("git__git_status", {"repo_path": str(root)}))
+    async with open_server_session(
+        wire, tmp_path, given, behaviour=IGNORES_TOOL_CHOICE, context_window=200_000
+    ) as on:
+        await on.wait_until_ready("files", "git", "all")
+        await assert_calls_refused_after_edit(on, wire, *calls)
+        # The server reads the staged content.
+        answer = await on.run_turn(("files__read_text_file", {"path": str(root / "greet.py")}))
+        assert "'Hi 0 '" in answer
+        assert "First words" in await on.run_turn(calls[1])
+        status = await on.run_turn(("git__git_status", {"repo_path": str(root)}))
         assert "greet.py" in status
-        assert "far away" in await on.say(calls[2])
-        image = await on.say(("all__get-tiny-image", {}))
+        assert "far away" in await on.run_turn(calls[2])
+        image = await on.run_turn(("all__get-tiny-image", {}))
         assert '[image "all__get-tiny-image 1": 20×20' in image
-        # What it writes is staged, closes the gate, and is on disk once it is approved.
+        # A file written by the server is staged, closes the gate, and is on disk after approval.
         wire.script([Turn(calls=(Call(*calls[0]),)), Turn(calls=(Call(*calls[2]),))])
         before = len(on.results)
-        await on.say(last="")
+        await on.run_turn(last="")
         staged, refused = on.results[before:]
         assert '"status": "staged"' in staged.text
         assert refused.outcome is CallOutcome.REFUSED
@@ -116,20 +120,20 @@ async def test_three_real_servers_in_one_session(wire: WireServer, tmp_path: Pat
         )
         await on.host.decisions.approve(proposal.id)
         assert (root / "made.txt").read_text() == "made by a server\n"
-        # A server can't commit: that is the user's.
-        said = await on.say(("git__git_commit", {"repo_path": str(root), "message": "Not mine"}))
+        # A server cannot commit.
+        answer = await on.run_turn(("git__git_commit", {"repo_path": str(root), "message": "Not mine"}))
         log = subprocess.run(["git", "log", "--oneline"], cwd=root, check=True, capture_output=True, text=True)
         assert "Not mine" not in log.stdout
 
 
-async def test_they_fit_a_small_context_behind_a_search(wire: WireServer, tmp_path: Path, port: int) -> None:
+async def test_tool_search_is_used_in_a_small_context(wire: WireServer, tmp_path: Path, port: int) -> None:
     root = repository(tmp_path)
-    async with stage(wire, tmp_path, servers(root, port), context_window=8_000) as on:
-        await on.ready("files", "git", "all")
-        found = await on.say(("find_tool", {"words": "commit history log"}))
+    async with open_server_session(wire, tmp_path, servers(root, port), context_window=8_000) as on:
+        await on.wait_until_ready("files", "git", "all")
+        found = await on.run_turn(("find_tool", {"words": "commit history log"}))
         assert "git__git_log" in found
-        assert {"find_tool", "call_tool"} <= set(on.offered)
-        assert not [name for name in on.offered if "__" in name]
+        assert {"find_tool", "call_tool"} <= set(on.offered_tools)
+        assert not [name for name in on.offered_tools if "__" in name]
         arguments = {"repo_path": str(root)}
-        assert "First words" in await on.say(("call_tool", {"name": "git__git_log", "arguments": arguments}))
-        assert on.asked[-1].form is not None and on.asked[-1].form.tool == "git_log"
+        assert "First words" in await on.run_turn(("call_tool", {"name": "git__git_log", "arguments": arguments}))
+        assert on.permission_requests[-1].form is not None and on.permission_requests[-1].form.tool == "git_log"

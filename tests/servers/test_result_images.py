@@ -1,4 +1,4 @@
-"""Images in the results of servers' tools: shown to the model where the protocol has room for them, else told."""
+"""Images in tool results: the model sees them if the protocol supports them; otherwise it gets a note."""
 
 import base64
 import json
@@ -13,7 +13,7 @@ from app.images.image_files import load_and_store_images
 from app.images.mentions import find_mentions
 from app.storage.pruning import prune_workspace
 from tests.oracles.reading import images, images_of_results
-from tests.servers.stage import Stage, player, stage
+from tests.servers.stage import ServerSession, open_server_session, player
 from tests.unit.images.pictures import png
 from tests.wire.endpoints import OBEYS
 from tests.wire.server import WireServer
@@ -27,45 +27,45 @@ SHOT: tuple[str, dict[str, Any]] = (
 SHOWING = ["anthropic", "responses"]
 
 
-def opened(wire: WireServer, folder: Path, name: str, **flags: Any) -> Any:
-    """A session on one wire; nothing else is spoken there."""
+def open_session_on_wire(wire: WireServer, folder: Path, name: str, **flags: Any) -> Any:
+    """Open a session in which only one wire is available."""
     wire.wires = {each: None if each == name else NOT_THERE for each in wire.wires}
-    return stage(wire, folder, {"play": player()}, wire=name, behaviour=OBEYS, **flags)
+    return open_server_session(wire, folder, {"play": player()}, wire=name, behaviour=OBEYS, **flags)
 
 
-def result_of(on: Stage) -> ToolResult:
+def result_of(on: ServerSession) -> ToolResult:
     return on.results[-1]
 
 
 @pytest.mark.parametrize("name", SHOWING)
 async def test_a_result_image_stays_in_each_request(name: str, wire: WireServer, tmp_path: Path) -> None:
-    async with opened(wire, tmp_path, name) as on:
-        assert await on.say(SHOT) == '[image "play__give 1": 300×200, 138 bytes]'
+    async with open_session_on_wire(wire, tmp_path, name) as on:
+        assert await on.run_turn(SHOT) == '[image "play__give 1": 300×200, 138 bytes]'
         (image,) = result_of(on).images
         assert images_of_results(wire.last.body) == [PICTURE]
-        # Nobody says that the user has sent it.
+        # They are not sent as images of the user.
         assert images(wire.last.body) == []
-        await on.say(text="And now?")
+        await on.run_turn(text="And now?")
         assert images_of_results(wire.last.body) == [PICTURE]
         session = on.host.session
         assert session is not None
         await session.log.append(Pruned(images=(result_of(on).id,)))
-        await on.say(text="And now?")
+        await on.run_turn(text="And now?")
         assert images_of_results(wire.last.body) == []
         assert "Not shown to you, to make room in the context" in json.dumps(wire.last.body)
-        # What no session names any more goes, and this is named.
+        # An image that no session refers to is pruned; the proposals refer to this one.
         with on.host.runtime.database.transaction() as connection:
             connection.execute("UPDATE blobs SET added = 0")
         prune_workspace(on.host.runtime.database, on.host.runtime.name, before=0.0)
         assert on.host.runtime.proposals.read_blob(image.sha256) == PICTURE
 
 
-async def test_model_is_told_of_images_that_results_cannot_hold(wire: WireServer, tmp_path: Path) -> None:
-    async with opened(wire, tmp_path, "chat") as on:
-        await on.say(SHOT)
+async def test_model_gets_a_note_for_images_without_a_place_in_results(wire: WireServer, tmp_path: Path) -> None:
+    async with open_session_on_wire(wire, tmp_path, "chat") as on:
+        await on.run_turn(SHOT)
         assert "image_url" not in json.dumps(wire.last.body)
-        (told,) = [each["content"] for each in wire.last.body["messages"] if each["role"] == "tool"]
-        first, second = told.split("\n")
+        (result_text,) = [each["content"] for each in wire.last.body["messages"] if each["role"] == "tool"]
+        first, second = result_text.split("\n")
         assert first == result_of(on).text
         assert second.startswith("[Not shown to you, since this protocol has no place for an image")
 
@@ -77,12 +77,12 @@ async def test_model_is_told_of_images_that_results_cannot_hold(wire: WireServer
         {"type": "function_call_output", "output": [{"type": "input_image", "image_url": "x" * 100_000}]},
     ],
 )
-def test_an_image_counts_by_its_pixels_wherever_it_stands(message: dict[str, Any]) -> None:
+def test_image_tokens_are_counted_by_pixels(message: dict[str, Any]) -> None:
     assert estimate_message_tokens(message) < 100
 
 
-async def test_unsendable_result_images_take_no_room_from_the_users(wire: WireServer, tmp_path: Path) -> None:
-    async with opened(wire, tmp_path, "chat") as on:
+async def test_unsendable_result_images_do_not_displace_user_images(wire: WireServer, tmp_path: Path) -> None:
+    async with open_session_on_wire(wire, tmp_path, "chat") as on:
         (on.root / "shot.png").write_bytes(png(9, 9))
         session, runtime = on.host.session, on.host.runtime
         assert session is not None
@@ -97,12 +97,12 @@ async def test_unsendable_result_images_take_no_room_from_the_users(wire: WireSe
         await session.send("Look at @shot.png", images=sent)
         await session.wait_until_idle()
         ten = ("play__give", {"content": SHOT[1]["content"] * 10})
-        await on.say(ten, ten)
+        await on.run_turn(ten, ten)
         assert images(wire.last.body) == [("image/png", png(9, 9))]
 
 
-async def test_a_model_that_takes_none_is_told_so(wire: WireServer, tmp_path: Path) -> None:
-    async with opened(wire, tmp_path, "anthropic", profile={"images_supported": False}) as on:
-        await on.say(SHOT)
+async def test_model_without_image_support_gets_a_note(wire: WireServer, tmp_path: Path) -> None:
+    async with open_session_on_wire(wire, tmp_path, "anthropic", profile={"images_supported": False}) as on:
+        await on.run_turn(SHOT)
         assert images_of_results(wire.last.body) == []
         assert "Not shown to you, since this model takes no images" in json.dumps(wire.last.body)

@@ -1,4 +1,4 @@
-"""MCP servers on the screen: the list, the switches, the question before a call, the trust in a workspace's own."""
+"""MCP servers on the screen: list, switches, permission question, and trust in a workspace's servers."""
 
 import json
 import sys
@@ -18,22 +18,22 @@ SIZES = pytest.mark.parametrize(
 
 
 def server_of(run: Running, name: str) -> McpServer:
-    """One of the servers."""
+    """Return a server by its name."""
     servers = run.app.current.host.mcp.servers
     assert servers is not None
     return next(each for each in servers.servers if each.name == name)
 
 
 async def ready(run: Running, name: str) -> None:
-    """Wait until it is."""
-    served = run.app.current.host.mcp
+    """Wait until a server is ready."""
+    mcp = run.app.current.host.mcp
     await run.until(
-        lambda: served.servers is not None and server_of(run, name).state is McpServerState.READY, f"{name} ready"
+        lambda: mcp.servers is not None and server_of(run, name).state is McpServerState.READY, f"{name} ready"
     )
 
 
 @SIZES
-async def test_servers_are_listed_switched_and_looked_into(size: Any, wire: WireServer, tmp_path: Path) -> None:
+async def test_servers_screen_lists_switches_and_shows_details(size: Any, wire: WireServer, tmp_path: Path) -> None:
     servers = {"play": player(), "gone": {"command": "no-such-program"}}
     async with running(tmp_path, wire, size=size, mcp=servers) as run:
         await ready(run, "play")
@@ -57,7 +57,7 @@ async def test_servers_are_listed_switched_and_looked_into(size: Any, wire: Wire
         await run.say("Hello.")
         assert not [each for each in wire.last.body["tools"] if "__" in each["function"]["name"]]
     async with running(tmp_path, wire, size=size, mcp=servers) as again:
-        # It was remembered, and is undone by the same key, without a restart.
+        # The switch was stored, and the same key reverts it without a restart.
         await again.until(lambda: again.app.current.host.mcp.servers is not None, "the servers")
         assert server_of(again, "play").state is McpServerState.OFF
         await again.command("mcp")
@@ -70,7 +70,7 @@ async def test_servers_are_listed_switched_and_looked_into(size: Any, wire: Wire
         assert [each for each in wire.last.body["tools"] if each["function"]["name"] == "play__echo"]
 
 
-async def test_nothing_is_listed_where_no_file_names_a_server(wire: WireServer, tmp_path: Path) -> None:
+async def test_servers_screen_is_empty_without_configuration(wire: WireServer, tmp_path: Path) -> None:
     async with running(tmp_path, wire) as run:
         await run.command("mcp")
         await run.screen("ServersScreen")
@@ -80,7 +80,7 @@ async def test_nothing_is_listed_where_no_file_names_a_server(wire: WireServer, 
 
 
 async def ask(run: Running, wire: WireServer, text: str) -> None:
-    """Have the model call a tool, up to the question."""
+    """Make the model call a tool, and wait for the permission question."""
     wire.turn(calls=[("play__echo", {"text": text})])
     wire.say("Done.")
     await run.app.wait_until_open()
@@ -90,7 +90,7 @@ async def ask(run: Running, wire: WireServer, text: str) -> None:
 
 
 def results(run: Running) -> list[str]:
-    """What calls came to."""
+    """Return the results of all calls."""
     return [event.text for event in run.app.require_session().log.events if event.type == "tool_result"]
 
 
@@ -123,7 +123,7 @@ async def test_a_call_asks_with_arguments_and_can_be_allowed(size: Any, wire: Wi
         wire.say("Done.")
         await again.say("Again.")
         assert results(again)[-1] == "four"
-    # Another program of the same name is not what was allowed.
+    # The permission does not apply to another program with the same server name.
     async with running(tmp_path, wire, mcp={"play": player("other")}) as other:
         await ready(other, "play")
         await ask(other, wire, "five")

@@ -1,4 +1,4 @@
-"""Tools of servers: few are offered and others found; the model calls them, asked first, in the app and headless."""
+"""Tools of servers: offering, search, calls with permission, in the app and headless."""
 
 import asyncio
 import json
@@ -13,81 +13,83 @@ import pytest
 from app.conversation.events import CallOutcome
 from app.mcp_client.mcp_servers import CONTEXT_SHARE_DIVISOR
 from tests.forking import Forking
-from tests.servers.stage import NO, PLAYER, player, stage
+from tests.servers.stage import NO, PLAYER, open_server_session, player
 from tests.wire.bench import FILE, edit, of_role
 from tests.wire.endpoints import FAILS_CALLS, IGNORES_TOOL_CHOICE, LEAKS_CALLS, OBEYS, REJECTS_TOOL_CHOICE, Behaviour
 from tests.wire.replies import Call, Turn
 from tests.wire.server import WireServer
 
-DISOBEDIENT = (OBEYS, IGNORES_TOOL_CHOICE, REJECTS_TOOL_CHOICE, LEAKS_CALLS, FAILS_CALLS)
+TOOL_CHOICE_BEHAVIOURS = (OBEYS, IGNORES_TOOL_CHOICE, REJECTS_TOOL_CHOICE, LEAKS_CALLS, FAILS_CALLS)
 
 
 @pytest.mark.layer
-async def test_a_tool_of_a_server_is_offered_asked_for_and_called(wire: WireServer, tmp_path: Path) -> None:
-    async with stage(wire, tmp_path, {"play": player()}) as on:
-        said = await on.say(("play__echo", {"text": "hello\nthere"}))
-        assert said == "hello\nthere"
-        assert "play__echo" in on.offered
-        asked = on.asked[0]
+async def test_server_tool_is_offered_and_called_after_permission(wire: WireServer, tmp_path: Path) -> None:
+    async with open_server_session(wire, tmp_path, {"play": player()}) as on:
+        answer = await on.run_turn(("play__echo", {"text": "hello\nthere"}))
+        assert answer == "hello\nthere"
+        assert "play__echo" in on.offered_tools
+        asked = on.permission_requests[0]
         assert (asked.kind, asked.detail) == ("server", "echo\ntext: hello\n│ there")
         assert "says that it only reads" in " ".join(asked.notes)
-        assert on.called == ["echo"]
+        assert on.called_tools == ["echo"]
 
 
 async def test_permission_holds_for_a_tool_as_described(wire: WireServer, tmp_path: Path) -> None:
-    async with stage(wire, tmp_path, {"play": player()}) as on:
+    async with open_server_session(wire, tmp_path, {"play": player()}) as on:
         for _ in range(2):
-            await on.say(("play__echo", {"text": "hello"}))
+            await on.run_turn(("play__echo", {"text": "hello"}))
         listing = on.server("play").listing
         listing.tools = tuple(replace(each, description="Sends it elsewhere.") for each in listing.tools)
-        await on.say(("play__echo", {"text": "hello"}))
-        first, same, other = (asked.form for asked in on.asked)
+        await on.run_turn(("play__echo", {"text": "hello"}))
+        first, same, other = (asked.form for asked in on.permission_requests)
         assert first == same != other
 
 
-async def test_a_no_reaches_no_server(wire: WireServer, tmp_path: Path) -> None:
-    async with stage(wire, tmp_path, {"play": player()}) as on:
+async def test_denied_call_does_not_reach_the_server(wire: WireServer, tmp_path: Path) -> None:
+    async with open_server_session(wire, tmp_path, {"play": player()}) as on:
         on.answers = lambda asked: NO
-        said = await on.say(("play__echo", {"text": "hello"}))
-        assert "did not allow" in said
-        assert on.called == []
+        answer = await on.run_turn(("play__echo", {"text": "hello"}))
+        assert "did not allow" in answer
+        assert on.called_tools == []
 
 
-@pytest.mark.parametrize("behaviour", DISOBEDIENT, ids=lambda each: each.name)
+@pytest.mark.parametrize("behaviour", TOOL_CHOICE_BEHAVIOURS, ids=lambda each: each.name)
 async def test_a_closed_gate_stops_server_calls(behaviour: Behaviour, wire: WireServer, tmp_path: Path) -> None:
-    """Whatever the endpoint makes of the closing request."""
-    async with stage(wire, tmp_path, {"play": player()}, behaviour=behaviour) as on:
+    """With every behaviour of the endpoint in the closing request."""
+    async with open_server_session(wire, tmp_path, {"play": player()}, behaviour=behaviour) as on:
         wire.always(Turn(calls=(Call("play__echo", {"text": "hello"}),)))
-        await on.say(edit(), last="")
-        assert "play__echo" in on.offered
-        assert on.called == []
-        assert on.asked == []
+        await on.run_turn(edit(), last="")
+        assert "play__echo" in on.offered_tools
+        assert on.called_tools == []
+        assert on.permission_requests == []
         assert (on.root / "greet.py").read_text() == FILE
 
 
 @pytest.mark.layer
 async def test_writes_of_a_server_are_staged_and_close_the_gate(wire: WireServer, tmp_path: Path) -> None:
-    async with stage(wire, tmp_path, {"play": player()}, behaviour=IGNORES_TOOL_CHOICE) as on:
+    async with open_server_session(wire, tmp_path, {"play": player()}, behaviour=IGNORES_TOOL_CHOICE) as on:
         path = str(on.root / "new/file.txt")
-        await on.say(("play__write", {"path": path, "text": "written\n"}), ("play__echo", {"text": "x"}), last="")
+        await on.run_turn(
+            ("play__write", {"path": path, "text": "written\n"}), ("play__echo", {"text": "x"}), last=""
+        )
         assert not Path(path).exists()
-        assert on.called == ["write"]
+        assert on.called_tools == ["write"]
         staged, refused = on.results
         assert '"status": "staged"' in staged.text
         assert refused.outcome is CallOutcome.REFUSED
         proposal = on.host.runtime.proposals.recent_proposals()[0]
         assert [change.path for change in proposal.files] == ["new/file.txt"]
-        # It sees what waits, and after the decision what is on the disk.
+        # The server sees pending changes, and after the decision the content of the disk.
         await on.host.decisions.approve(proposal.id)
         assert Path(path).read_text() == "written\n"
         Path(path).write_text("by hand\n")
-        assert await on.say(("play__read", {"path": path})) == "by hand"
+        assert await on.run_turn(("play__read", {"path": path})) == "by hand"
 
 
 async def run(
     processes: Forking, wire: WireServer, tmp_path: Path, *options: str, more: str = ""
 ) -> tuple[dict[str, Any], str]:
-    """A turn without the screen: what it came to, and what was said meanwhile; `more` is of the server's table."""
+    """Run a headless turn; return its JSON result and its messages. `more` is added to the server's table."""
     root, config = tmp_path / "workspace", tmp_path / "home/config"
     root.mkdir()
     config.mkdir(parents=True)
@@ -113,25 +115,29 @@ async def test_headless_writes_of_a_server_wait_as_a_proposal(
     assert outcome["proposals"] == ["P1"]
 
 
-async def test_nothing_is_called_that_nobody_allowed(processes: Forking, wire: WireServer, tmp_path: Path) -> None:
-    outcome, said = await run(processes, wire, tmp_path)
+async def test_headless_calls_require_permission(processes: Forking, wire: WireServer, tmp_path: Path) -> None:
+    outcome, output = await run(processes, wire, tmp_path)
     assert outcome["proposals"] == []
-    assert "not allowed without the screen: write" in said
-    assert "· play__write new.txt" in said.replace(f"{tmp_path / 'workspace'}/", "")
-    assert "not allowed: `--commands allow` lets it run" in said and "denied" not in said
+    assert "not allowed without the screen: write" in output
+    assert "· play__write new.txt" in output.replace(f"{tmp_path / 'workspace'}/", "")
+    assert "not allowed: `--commands allow` lets it run" in output and "denied" not in output
     [result] = of_role(wire.last, "tool")
     assert "nobody could be asked" in result and "The user did not" not in result
 
 
 @pytest.mark.layer
-async def test_an_unreviewed_writer_is_never_unwatched(processes: Forking, wire: WireServer, tmp_path: Path) -> None:
-    _, said = await run(processes, wire, tmp_path, "--commands", "allow", more="layer = false\n")
-    assert "not allowed without the screen: write" in said
-    assert "not allowed: `--in-place` lets it run" in said
+async def test_headless_unreviewed_server_requires_in_place(
+    processes: Forking, wire: WireServer, tmp_path: Path
+) -> None:
+    _, output = await run(processes, wire, tmp_path, "--commands", "allow", more="layer = false\n")
+    assert "not allowed without the screen: write" in output
+    assert "not allowed: `--in-place` lets it run" in output
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are looked for in /proc")
-async def test_no_server_outlives_it(processes: Forking, wire: WireServer, tmp_path: Path) -> None:
+async def test_no_server_process_outlives_a_headless_run(
+    processes: Forking, wire: WireServer, tmp_path: Path
+) -> None:
     await run(processes, wire, tmp_path)
     folders = [folder for folder in Path("/proc").iterdir() if folder.name.isdigit()]
     environments = []
@@ -152,41 +158,41 @@ MANY: list[dict[str, Any]] = [
 WINDOW = 8_000
 
 
-def many() -> dict[str, Any]:
-    """A server with many tools besides one that answers."""
+def many_tools_server() -> dict[str, Any]:
+    """Return the table of a server with many tools and `echo`."""
     echo = {"name": "echo", "description": "Repeat a text."}
     return player(env={"TOOLS": json.dumps({"tools": [*MANY, echo]})})
 
 
 @pytest.mark.layer
-async def test_they_are_searched_and_called_by_name(wire: WireServer, tmp_path: Path) -> None:
-    async with stage(wire, tmp_path, {"play": many()}, context_window=WINDOW) as on:
-        await on.ready("play")
-        found = await on.say(("find_tool", {"words": "open new issues"}))
+async def test_tools_are_searched_and_called_by_name(wire: WireServer, tmp_path: Path) -> None:
+    async with open_server_session(wire, tmp_path, {"play": many_tools_server()}, context_window=WINDOW) as on:
+        await on.wait_until_ready("play")
+        found = await on.run_turn(("find_tool", {"words": "open new issues"}))
         assert "play__create_issue" in found.split("\n")[1] or "play__list_issue" in found
-        assert not [name for name in on.offered if name.startswith("play__")]
+        assert not [name for name in on.offered_tools if name.startswith("play__")]
         theirs = [tool for tool in wire.last.body["tools"] if tool["function"]["name"] in ("find_tool", "call_tool")]
         assert len(json.dumps(theirs)) < WINDOW * 4 / CONTEXT_SHARE_DIVISOR
-        assert on.asked == []
-        assert await on.say(("call_tool", {"name": "play__echo", "arguments": {"text": "one"}})) == "one"
-        assert on.asked[-1].detail == "echo\ntext: one"
-        # Some models call by the name that they have found, or write the arguments out as text.
-        assert await on.say(("play__echo", {"text": "two"})) == "two"
-        assert await on.say(("call_tool", {"name": "play__echo", "arguments": '{"text": "three"}'})) == "three"
+        assert on.permission_requests == []
+        assert await on.run_turn(("call_tool", {"name": "play__echo", "arguments": {"text": "one"}})) == "one"
+        assert on.permission_requests[-1].detail == "echo\ntext: one"
+        # Some models call a tool by the name that they have found, or write the arguments as text.
+        assert await on.run_turn(("play__echo", {"text": "two"})) == "two"
+        assert await on.run_turn(("call_tool", {"name": "play__echo", "arguments": '{"text": "three"}'})) == "three"
         for arguments in ('{"text": ', "[1]", [1]):
-            said = await on.say(("call_tool", {"name": "play__echo", "arguments": arguments}))
-            assert said == "The arguments of a tool are an object."
-        assert on.called == ["echo"] * 3
-        assert "no tool 'nope'" in await on.say(("call_tool", {"name": "nope"}))
-        assert "No tool has these words" in await on.say(("find_tool", {"words": "zebra"}))
+            answer = await on.run_turn(("call_tool", {"name": "play__echo", "arguments": arguments}))
+            assert answer == "The arguments of a tool are an object."
+        assert on.called_tools == ["echo"] * 3
+        assert "no tool 'nope'" in await on.run_turn(("call_tool", {"name": "nope"}))
+        assert "No tool has these words" in await on.run_turn(("find_tool", {"words": "zebra"}))
 
 
-async def test_in_a_large_context_they_are_all_offered(wire: WireServer, tmp_path: Path) -> None:
-    async with stage(wire, tmp_path, {"play": many()}, context_window=200_000) as on:
-        await on.ready("play")
-        await on.say()
-        assert "find_tool" not in on.offered
-        assert len([name for name in on.offered if name.startswith("play__")]) == len(MANY) + 1
+async def test_all_tools_are_offered_in_a_large_context(wire: WireServer, tmp_path: Path) -> None:
+    async with open_server_session(wire, tmp_path, {"play": many_tools_server()}, context_window=200_000) as on:
+        await on.wait_until_ready("play")
+        await on.run_turn()
+        assert "find_tool" not in on.offered_tools
+        assert len([name for name in on.offered_tools if name.startswith("play__")]) == len(MANY) + 1
         first = wire.last.body["tools"]
-        await on.say()
+        await on.run_turn()
         assert wire.last.body["tools"] == first

@@ -1,4 +1,4 @@
-"""Signing in to a server in the browser: PKCE, a port of this machine, tokens that nobody else sees."""
+"""OAuth sign-in to a server in the browser: PKCE, a local callback port, and private token storage."""
 
 import asyncio
 import base64
@@ -23,55 +23,59 @@ from app.mcp_client.mcp_connection import ConnectionLost
 from app.mcp_client.mcp_server import McpServerState
 from app.mcp_client.oauth import MAX_RESPONSE_BYTES, SignInRequest
 from app.mcp_client.token_store import OAuthToken, TokenStore
-from tests.servers.address import Address, Answer, Heard, address, document
-from tests.servers.stage import Stage, stage
+from tests.servers.address import Answer, ReceivedRequest, ScriptedServer, document, scripted_server
+from tests.servers.stage import ServerSession, open_server_session
 from tests.servers.test_screens import server_of
 from tests.ui.running_app import running
 from tests.wire.server import WireServer
 
 
 class Authority:
-    """An authorization server, at the same address as what it protects."""
+    """An authorization server at the same address as the protected MCP server."""
 
-    def __init__(self, played: Address) -> None:
+    def __init__(self, played: ScriptedServer) -> None:
         self.played = played
         self.origin = played.url.removesuffix("/mcp")
         self.asked: dict[str, str] = {}
         self.forms: list[dict[str, str]] = []
-        self.lasts = 3600
-        self.says: dict[str, Any] = {}
-        """More of its metadata."""
-        self.protects = played.url
+        self.expires_in = 3600
+        self.metadata_overrides: dict[str, Any] = {}
+        """Additional metadata."""
+        self.protected_resource = played.url
         played.token = "access-1"
         where = "/.well-known/oauth-protected-resource/mcp"
         played.challenge = f'Bearer resource_metadata="{self.origin}{where}"'
-        played.tricks[where] = self.resource
-        played.tricks["/.well-known/oauth-authorization-server"] = self.metadata
-        played.tricks["/register"] = self.register
-        played.tricks["/token"] = self.token
+        played.overrides[where] = self.resource
+        played.overrides["/.well-known/oauth-authorization-server"] = self.metadata
+        played.overrides["/register"] = self.register
+        played.overrides["/token"] = self.token
 
-    async def resource(self, heard: Heard, writer: asyncio.StreamWriter) -> None:
-        said = {"resource": self.protects, "authorization_servers": [self.origin], "scopes_supported": ["use"]}
-        writer.write(document(json.dumps(said).encode()))
+    async def resource(self, request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
+        document_body = {
+            "resource": self.protected_resource,
+            "authorization_servers": [self.origin],
+            "scopes_supported": ["use"],
+        }
+        writer.write(document(json.dumps(document_body).encode()))
 
-    async def metadata(self, heard: Heard, writer: asyncio.StreamWriter) -> None:
-        said = {
+    async def metadata(self, request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
+        document_body = {
             "issuer": self.origin,
             "authorization_endpoint": f"{self.origin}/authorize",
             "token_endpoint": f"{self.origin}/token",
             "registration_endpoint": f"{self.origin}/register",
             "code_challenge_methods_supported": ["S256"],
-            **self.says,
+            **self.metadata_overrides,
         }
-        writer.write(document(json.dumps(said).encode()))
+        writer.write(document(json.dumps(document_body).encode()))
 
-    async def register(self, heard: Heard, writer: asyncio.StreamWriter) -> None:
-        assert heard.message["redirect_uris"][0].startswith("http://127.0.0.1:")
+    async def register(self, request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
+        assert request.message["redirect_uris"][0].startswith("http://127.0.0.1:")
         writer.write(document(b'{"client_id": "c1"}', status=201))
-        # A registration is an answer of 201.
+        # A successful registration has status 201.
 
-    async def token(self, heard: Heard, writer: asyncio.StreamWriter) -> None:
-        form = {key: values[0] for key, values in parse_qs(heard.body.decode()).items()}
+    async def token(self, request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
+        form = {key: values[0] for key, values in parse_qs(request.body.decode()).items()}
         self.forms.append(form)
         if form["grant_type"] == "authorization_code":
             digest = hashlib.sha256(form["code_verifier"].encode()).digest()
@@ -80,27 +84,31 @@ class Authority:
         else:
             assert form["refresh_token"] == "refresh-1"
             self.played.token = "access-2"
-        said = {"access_token": self.played.token, "refresh_token": "refresh-1", "expires_in": self.lasts}
-        writer.write(document(json.dumps(said).encode()))
+        document_body = {
+            "access_token": self.played.token,
+            "refresh_token": "refresh-1",
+            "expires_in": self.expires_in,
+        }
+        writer.write(document(json.dumps(document_body).encode()))
 
     async def browse(self, invitation: SignInRequest, **answer: str) -> None:
-        """What a user does in the browser."""
+        """Follow the sign-in page like a user in the browser."""
         async with httpx2.AsyncClient() as client:
-            await client.get(self.end(invitation.address, **answer))
+            await client.get(self.callback_url(invitation.address, **answer))
 
-    def end(self, location: str, **answer: str) -> str:
-        """The address that a browser ends up at."""
+    def callback_url(self, location: str, **answer: str) -> str:
+        """Return the address at which the browser ends."""
         self.asked = {key: values[0] for key, values in parse_qs(urlsplit(location).query).items()}
         given = {"code": "code-1", "state": self.asked["state"], **answer}
         return f"{self.asked['redirect_uri']}?{urlencode(given)}"
 
 
 @contextlib.asynccontextmanager
-async def signed_out(wire: WireServer, folder: Path) -> AsyncIterator[tuple[Stage, Authority]]:
-    """A session with a server that wants the user to sign in."""
-    async with address() as played:
+async def signed_out(wire: WireServer, folder: Path) -> AsyncIterator[tuple[ServerSession, Authority]]:
+    """Open a session with a server that requires a sign-in."""
+    async with scripted_server() as played:
         authority = Authority(played)
-        async with stage(wire, folder, {"far": {"url": played.url}}) as on:
+        async with open_server_session(wire, folder, {"far": {"url": played.url}}) as on:
             await on.until(lambda: on.server("far").state is McpServerState.SIGN_IN)
             yield on, authority
 
@@ -111,41 +119,41 @@ async def test_the_user_signs_in_and_stays_signed_in(wire: WireServer, tmp_path:
         assert on.server("far").state is McpServerState.READY
         assert authority.asked["resource"] == authority.played.url
         assert authority.asked["scope"] == "use"
-        assert await on.say(("far__echo", {"text": "hello"})) == "hello"
+        assert await on.run_turn(("far__echo", {"text": "hello"})) == "hello"
         file = on.host.runtime.dirs.tokens
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
         assert "access-1" in file.read_text()
-        # It is nowhere else: not in the database, not in what the model is told, not in a log.
+        # The token is not in the database, in the model's messages or in a log.
         session = on.host.session
         assert session is not None
         assert "access-1" not in str(session.log.events) + str(on.server("far").log.lines) + str(wire.last.body)
         assert b"access-1" not in on.host.runtime.dirs.database.read_bytes()
-        # The second time the server does not take it any more, so that it is renewed.
+        # The second time, the server rejects the token, and it is refreshed.
         for token in ("access-1", "another"):
             authority.played.token = token
-            async with stage(wire, tmp_path, {"far": {"url": authority.played.url}}) as again:
-                await again.ready("far")
+            async with open_server_session(wire, tmp_path, {"far": {"url": authority.played.url}}) as again:
+                await again.wait_until_ready("far")
 
 
-async def test_a_token_is_renewed_when_it_has_ended_or_is_not_taken(wire: WireServer, tmp_path: Path) -> None:
+async def test_expired_or_rejected_token_is_refreshed(wire: WireServer, tmp_path: Path) -> None:
     async with signed_out(wire, tmp_path) as (on, authority):
         await on.server("far").sign_in(authority.browse)
         tokens = TokenStore(on.host.runtime.dirs.tokens)
-        kept = tokens.get(authority.played.url)
-        assert kept is not None
-        tokens.save(authority.played.url, kept.model_copy(update={"expires": time.time() - 1}))
-        assert await on.say(("far__echo", {"text": "one"})) == "one"
+        stored_token = tokens.get(authority.played.url)
+        assert stored_token is not None
+        tokens.save(authority.played.url, stored_token.model_copy(update={"expires": time.time() - 1}))
+        assert await on.run_turn(("far__echo", {"text": "one"})) == "one"
         assert [form["grant_type"] for form in authority.forms] == ["authorization_code", "refresh_token"]
         authority.played.token = "another"
-        assert await on.say(("far__echo", {"text": "two"})) == "two"
+        assert await on.run_turn(("far__echo", {"text": "two"})) == "two"
         assert len(authority.forms) == 3
 
-        async def never(heard: Heard, writer: asyncio.StreamWriter) -> None:
+        async def never(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
             writer.write(document(b"", status=401))
 
-        # One that takes none, however often it is renewed, is asked no more.
-        authority.played.tricks["tools/call"] = never
-        assert "you have to sign in: /mcp" in await on.say(("far__echo", {"text": "three"}))
+        # A server that rejects every token is not asked again.
+        authority.played.overrides["tools/call"] = never
+        assert "you have to sign in: /mcp" in await on.run_turn(("far__echo", {"text": "three"}))
         assert len(authority.forms) == 4
         assert on.server("far").state is McpServerState.SIGN_IN
 
@@ -154,12 +162,12 @@ async def test_a_token_that_cannot_be_renewed_needs_a_sign_in(wire: WireServer, 
     async with signed_out(wire, tmp_path) as (on, authority):
         await on.server("far").sign_in(authority.browse)
 
-        async def refuse(heard: Heard, writer: asyncio.StreamWriter) -> None:
+        async def refuse(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
             writer.write(document(b'{"error": "invalid_grant"}', status=400))
 
-        authority.played.tricks["/token"] = refuse
+        authority.played.overrides["/token"] = refuse
         authority.played.token = "another"
-        assert "you have to sign in: /mcp" in await on.say(("far__echo", {"text": "two"}))
+        assert "you have to sign in: /mcp" in await on.run_turn(("far__echo", {"text": "two"}))
         assert on.server("far").state is McpServerState.SIGN_IN
         assert TokenStore(on.host.runtime.dirs.tokens).get(authority.played.url) is None
 
@@ -182,17 +190,17 @@ async def test_the_callback_is_validated(wire: WireServer, tmp_path: Path) -> No
 @pytest.mark.parametrize("cut", [1, 5, None], ids=["beside its path", "another host", "no address"])
 async def test_a_token_is_not_sent_to_a_similar_address(cut: int | None, wire: WireServer, tmp_path: Path) -> None:
     async with signed_out(wire, tmp_path) as (on, authority):
-        authority.protects = authority.played.url[:-cut] if cut else "http://["
+        authority.protected_resource = authority.played.url[:-cut] if cut else "http://["
         await on.server("far").sign_in(authority.browse)
         assert authority.asked["resource"] == authority.played.url
         assert authority.forms[0]["resource"] == authority.played.url
 
 
 async def test_the_scope_of_the_challenge_precedes_all_supported(wire: WireServer, tmp_path: Path) -> None:
-    async with address() as played:
+    async with scripted_server() as played:
         authority = Authority(played)
         played.challenge += ', scope="read:one"'
-        async with stage(wire, tmp_path, {"far": {"url": played.url}}) as on:
+        async with open_server_session(wire, tmp_path, {"far": {"url": played.url}}) as on:
             await on.until(lambda: on.server("far").state is McpServerState.SIGN_IN)
             await on.server("far").sign_in(authority.browse)
         assert authority.asked["scope"] == "read:one"
@@ -202,22 +210,22 @@ async def test_a_missing_scope_asks_to_sign_in_again(wire: WireServer, tmp_path:
     async with signed_out(wire, tmp_path) as (on, authority):
         await on.server("far").sign_in(authority.browse)
 
-        async def refuse(heard: Heard, writer: asyncio.StreamWriter) -> None:
+        async def refuse(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
             more = f'{authority.played.challenge}, error="insufficient_scope", scope="use write"'
             writer.write(document(b"", status=403, WWW_Authenticate=more))
 
-        authority.played.tricks["tools/call"] = refuse
-        assert "you have to sign in again, for more than before" in await on.say(("far__echo", {"text": "x"}))
+        authority.played.overrides["tools/call"] = refuse
+        assert "you have to sign in again, for more than before" in await on.run_turn(("far__echo", {"text": "x"}))
         assert on.server("far").state is McpServerState.SIGN_IN
-        del authority.played.tricks["tools/call"]
+        del authority.played.overrides["tools/call"]
         await on.server("far").sign_in(authority.browse)
         assert authority.asked["scope"] == "use write"
-        assert await on.say(("far__echo", {"text": "x"})) == "x"
+        assert await on.run_turn(("far__echo", {"text": "x"})) == "x"
 
 
 async def test_a_callback_without_issuer_is_refused_if_it_is_announced(wire: WireServer, tmp_path: Path) -> None:
     async with signed_out(wire, tmp_path) as (on, authority):
-        authority.says = {"authorization_response_iss_parameter_supported": True}
+        authority.metadata_overrides = {"authorization_response_iss_parameter_supported": True}
         with pytest.raises(ConnectionLost, match="does not name itself"):
             await on.server("far").sign_in(authority.browse)
 
@@ -228,14 +236,14 @@ async def test_a_callback_without_issuer_is_refused_if_it_is_announced(wire: Wir
         assert on.server("far").state is McpServerState.READY
 
 
-async def test_the_address_that_the_browser_ends_up_at_can_be_pasted(wire: WireServer, tmp_path: Path) -> None:
+async def test_callback_address_can_be_pasted(wire: WireServer, tmp_path: Path) -> None:
     async with signed_out(wire, tmp_path) as (on, authority):
 
         async def paste(invitation: SignInRequest) -> None:
-            wrong = authority.end(invitation.address, state="guessed")
+            wrong = authority.callback_url(invitation.address, state="guessed")
             for nothing in ("", "code-1", "https://[", invitation.address, wrong, "http://127.0.0.1/?state=\xe9"):
                 assert not invitation.accept_pasted_address(nothing)
-            assert invitation.accept_pasted_address(f"  {authority.end(invitation.address)}\n")
+            assert invitation.accept_pasted_address(f"  {authority.callback_url(invitation.address)}\n")
 
         await on.server("far").sign_in(paste)
         assert on.server("far").state is McpServerState.READY
@@ -245,32 +253,32 @@ async def test_a_network_failure_keeps_the_sign_in(wire: WireServer, tmp_path: P
     async with signed_out(wire, tmp_path) as (on, authority):
         await on.server("far").sign_in(authority.browse)
         tokens = TokenStore(on.host.runtime.dirs.tokens)
-        kept = tokens.get(authority.played.url)
-        assert kept is not None
-        ended = kept.model_copy(update={"expires": 1, "token_endpoint": "http://127.0.0.1:9/token"})
+        stored_token = tokens.get(authority.played.url)
+        assert stored_token is not None
+        ended = stored_token.model_copy(update={"expires": 1, "token_endpoint": "http://127.0.0.1:9/token"})
         tokens.save(authority.played.url, ended)
-        assert "the sign-in could not be renewed" in await on.say(("far__echo", {"text": "two"}))
+        assert "the sign-in could not be renewed" in await on.run_turn(("far__echo", {"text": "two"}))
         assert tokens.get(authority.played.url) == ended
-        tokens.save(authority.played.url, kept)
-        assert await on.say(("far__echo", {"text": "three"})) == "three"
+        tokens.save(authority.played.url, stored_token)
+        assert await on.run_turn(("far__echo", {"text": "three"})) == "three"
 
 
-async def test_without_a_token_to_renew_by_nobody_is_asked(wire: WireServer, tmp_path: Path) -> None:
+async def test_missing_refresh_token_makes_no_token_request(wire: WireServer, tmp_path: Path) -> None:
     async with signed_out(wire, tmp_path) as (on, authority):
         await on.server("far").sign_in(authority.browse)
         tokens = TokenStore(on.host.runtime.dirs.tokens)
-        kept = tokens.get(authority.played.url)
-        assert kept is not None
-        tokens.save(authority.played.url, kept.model_copy(update={"expires": 1, "refresh_token": ""}))
-        assert "you have to sign in: /mcp" in await on.say(("far__echo", {"text": "two"}))
+        stored_token = tokens.get(authority.played.url)
+        assert stored_token is not None
+        tokens.save(authority.played.url, stored_token.model_copy(update={"expires": 1, "refresh_token": ""}))
+        assert "you have to sign in: /mcp" in await on.run_turn(("far__echo", {"text": "two"}))
         assert [form["grant_type"] for form in authority.forms] == ["authorization_code"]
 
 
-def answering(said: object, status: int = 200) -> Answer:
-    """Answers with this as JSON."""
+def answering(document_body: object, status: int = 200) -> Answer:
+    """Answer with this as JSON."""
 
-    async def send(heard: Heard, writer: asyncio.StreamWriter) -> None:
-        writer.write(document(json.dumps(said).encode(), status=status))
+    async def send(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
+        writer.write(document(json.dumps(document_body).encode(), status=status))
 
     return send
 
@@ -287,38 +295,40 @@ UNUSABLE = {
 }
 
 
-async def test_an_authority_that_gives_nothing_usable_is_a_line(wire: WireServer, tmp_path: Path) -> None:
+async def test_unusable_authority_response_becomes_an_error_line(wire: WireServer, tmp_path: Path) -> None:
     async with signed_out(wire, tmp_path) as (on, authority):
-        usable = dict(authority.played.tricks)
+        usable = dict(authority.played.overrides)
         for path, answer, why in UNUSABLE.values():
-            authority.played.tricks.update(usable | {path: answer})
+            authority.played.overrides.update(usable | {path: answer})
             with pytest.raises(ConnectionLost, match=why):
                 await on.server("far").sign_in(authority.browse)
             assert not on.host.runtime.dirs.tokens.exists()
 
 
-async def test_a_client_id_of_the_users_is_not_registered(wire: WireServer, tmp_path: Path) -> None:
-    async with address() as played:
+async def test_configured_client_id_is_not_registered(wire: WireServer, tmp_path: Path) -> None:
+    async with scripted_server() as played:
         authority = Authority(played)
-        async with stage(wire, tmp_path, {"far": {"url": played.url, "client_id": "mine"}}) as on:
+        async with open_server_session(wire, tmp_path, {"far": {"url": played.url, "client_id": "mine"}}) as on:
             await on.until(lambda: on.server("far").state is McpServerState.SIGN_IN)
             await on.server("far").sign_in(authority.browse)
         assert authority.asked["client_id"] == authority.forms[0]["client_id"] == "mine"
-        assert "/register" not in [heard.path for heard in played.heard]
+        assert "/register" not in [request.path for request in played.requests]
 
 
 async def test_waiting_for_sign_in_ends(wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(oauth, "SIGN_IN_SECONDS", 0.05)
 
     async def browse(invitation: SignInRequest) -> None:
-        """Look at the page, and go away."""
+        """Look at the page and leave it."""
 
     async with signed_out(wire, tmp_path) as (on, _):
         with pytest.raises(ConnectionLost, match="nobody signed in within five minutes"):
             await on.server("far").sign_in(browse)
 
 
-async def test_no_port_opens_no_page(wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_browser_is_not_opened_without_a_callback_port(
+    wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def full(*_: object, **__: object) -> None:
         raise OSError(errno.EADDRNOTAVAIL, "none is left")
 
@@ -329,7 +339,7 @@ async def test_no_port_opens_no_page(wire: WireServer, tmp_path: Path, monkeypat
         assert authority.asked == {}
 
 
-async def test_nonsense_at_the_way_back_is_hung_up_on(
+async def test_invalid_callback_request_is_disconnected(
     wire: WireServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with signed_out(wire, tmp_path) as (on, authority):
@@ -347,7 +357,7 @@ async def test_nonsense_at_the_way_back_is_hung_up_on(
 
         await on.server("far").sign_in(browse)
         assert on.server("far").state is McpServerState.READY
-        # It would stand in the middle of the screen.
+        # The log record would appear in the middle of the screen.
         assert not [record for record in caplog.records if record.name == "asyncio"]
 
 
@@ -364,17 +374,17 @@ async def test_a_token_renewed_by_another_window_is_used(wire: WireServer, tmp_p
     async with signed_out(wire, tmp_path) as (on, authority):
         await on.server("far").sign_in(authority.browse)
         tokens = TokenStore(on.host.runtime.dirs.tokens)
-        kept = tokens.get(authority.played.url)
-        assert kept is not None
+        stored_token = tokens.get(authority.played.url)
+        assert stored_token is not None
 
-        async def late(heard: Heard, writer: asyncio.StreamWriter) -> None:
-            tokens.save(authority.played.url, kept.model_copy(update={"access_token": "of the other window"}))
+        async def late(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
+            tokens.save(authority.played.url, stored_token.model_copy(update={"access_token": "of the other window"}))
             authority.played.token = "of the other window"
-            del authority.played.tricks["tools/call"]
+            del authority.played.overrides["tools/call"]
             writer.write(document(b"", status=401))
 
-        authority.played.tricks["tools/call"] = late
-        assert await on.say(("far__echo", {"text": "two"})) == "two"
+        authority.played.overrides["tools/call"] = late
+        assert await on.run_turn(("far__echo", {"text": "two"})) == "two"
         assert len(authority.forms) == 1
 
 
@@ -382,21 +392,21 @@ async def test_token_renewed_by_another_window_is_taken_over(wire: WireServer, t
     async with signed_out(wire, tmp_path) as (on, authority):
         await on.server("far").sign_in(authority.browse)
         tokens = TokenStore(on.host.runtime.dirs.tokens)
-        kept = tokens.get(authority.played.url)
-        assert kept is not None
+        stored_token = tokens.get(authority.played.url)
+        assert stored_token is not None
         authority.played.token = "of the other window"
-        other = kept.model_copy(update={"access_token": "of the other window", "refresh_token": "2"})
+        other = stored_token.model_copy(update={"access_token": "of the other window", "refresh_token": "2"})
 
-        async def used(heard: Heard, writer: asyncio.StreamWriter) -> None:
+        async def used(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
             tokens.save(authority.played.url, other)
             writer.write(document(b'{"error": "invalid_grant"}', status=400))
 
-        authority.played.tricks["/token"] = used
-        assert await on.say(("far__echo", {"text": "two"})) == "two"
+        authority.played.overrides["/token"] = used
+        assert await on.run_turn(("far__echo", {"text": "two"})) == "two"
         assert tokens.get(authority.played.url) == other
 
 
-def test_two_windows_keep_their_tokens_side_by_side(tmp_path: Path) -> None:
+def test_concurrent_windows_store_all_their_tokens(tmp_path: Path) -> None:
     token = OAuthToken(access_token="a", token_endpoint="https://a.example/token", client_id="c")
     windows = [TokenStore(tmp_path / "tokens.json") for _ in range(8)]
     with ThreadPoolExecutor(8) as pool:
@@ -417,18 +427,20 @@ async def test_a_callback_with_a_wrong_state_is_ignored(wire: WireServer, tmp_pa
 
 
 @contextlib.asynccontextmanager
-async def mix_up(wire: WireServer, folder: Path, *endpoints: str) -> AsyncIterator[tuple[Stage, Authority, Address]]:
-    """A session with a server that names these endpoints at another address than the rest."""
-    async with signed_out(wire, folder) as (on, authority), address() as other:
+async def mix_up(
+    wire: WireServer, folder: Path, *endpoints: str
+) -> AsyncIterator[tuple[ServerSession, Authority, ScriptedServer]]:
+    """Open a session with a server that names these endpoints at another address."""
+    async with signed_out(wire, folder) as (on, authority), scripted_server() as other:
         elsewhere = other.url.removesuffix("/mcp")
-        authority.says = {name: f"{elsewhere}/{name.removesuffix('_endpoint')}" for name in endpoints}
-        other.tricks["/token"] = authority.token
+        authority.metadata_overrides = {name: f"{elsewhere}/{name.removesuffix('_endpoint')}" for name in endpoints}
+        other.overrides["/token"] = authority.token
         yield on, authority, other
 
 
-def not_asked_for_a_code(authority: Authority, *played: Address) -> bool:
-    """Whether the browser was not opened and no token endpoint got anything."""
-    paths = [heard.path for each in (authority.played, *played) for heard in each.heard]
+def no_code_was_requested(authority: Authority, *played: ScriptedServer) -> bool:
+    """Return whether the browser was not opened and no token endpoint received a request."""
+    paths = [request.path for each in (authority.played, *played) for request in each.requests]
     return authority.asked == {} and "/token" not in paths
 
 
@@ -436,31 +448,31 @@ async def test_another_origin_is_refused_headless(wire: WireServer, tmp_path: Pa
     async with mix_up(wire, tmp_path) as (on, authority, other):
         elsewhere = other.url.removesuffix("/mcp")
         for endpoint in ("authorization_endpoint", "token_endpoint", "registration_endpoint"):
-            authority.says = {endpoint: f"{elsewhere}/{endpoint.removesuffix('_endpoint')}"}
+            authority.metadata_overrides = {endpoint: f"{elsewhere}/{endpoint.removesuffix('_endpoint')}"}
             with pytest.raises(ConnectionLost, match=rf"\(.*{elsewhere}.*\): sign in from the app") as refused:
                 await on.server("far").sign_in(authority.browse)
             assert "\n" not in str(refused.value)
-            assert not_asked_for_a_code(authority, other)
+            assert no_code_was_requested(authority, other)
 
 
 @pytest.mark.parametrize("agrees", [True, False])
-async def test_each_origin_is_asked_about_first(agrees: bool, wire: WireServer, tmp_path: Path) -> None:
+async def test_other_origin_requires_confirmation(agrees: bool, wire: WireServer, tmp_path: Path) -> None:
     async with mix_up(wire, tmp_path, "token_endpoint") as (on, authority, other):
         asked: list[dict[str, str]] = []
 
         async def confirm(roles: Mapping[str, str]) -> bool:
-            assert not_asked_for_a_code(authority, other)
+            assert no_code_was_requested(authority, other)
             asked.append(dict(roles))
             return agrees
 
         if agrees:
             await on.server("far").sign_in(authority.browse, confirm)
             assert on.server("far").state is McpServerState.READY
-            assert "/token" in [heard.path for heard in other.heard]
+            assert "/token" in [request.path for request in other.requests]
         else:
             with pytest.raises(ConnectionLost, match="you did not agree"):
                 await on.server("far").sign_in(authority.browse, confirm)
-            assert not_asked_for_a_code(authority, other)
+            assert no_code_was_requested(authority, other)
         own = authority.origin
         assert asked == [
             {
@@ -473,21 +485,21 @@ async def test_each_origin_is_asked_about_first(agrees: bool, wire: WireServer, 
         ]
 
 
-async def test_an_issuer_of_another_origin_than_the_servers_is_asked_about(wire: WireServer, tmp_path: Path) -> None:
-    async with address() as honest, signed_out(wire, tmp_path) as (on, authority):
+async def test_issuer_of_another_origin_requires_confirmation(wire: WireServer, tmp_path: Path) -> None:
+    async with scripted_server() as honest, signed_out(wire, tmp_path) as (on, authority):
         elsewhere = honest.url.removesuffix("/mcp")
         for path in ("/.well-known/oauth-authorization-server", "/register", "/token"):
-            honest.tricks[path] = authority.played.tricks.pop(path)
+            honest.overrides[path] = authority.played.overrides.pop(path)
 
-        async def resource(heard: Heard, writer: asyncio.StreamWriter) -> None:
-            said = {"resource": authority.played.url, "authorization_servers": [elsewhere]}
-            writer.write(document(json.dumps(said).encode()))
+        async def resource(request: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
+            document_body = {"resource": authority.played.url, "authorization_servers": [elsewhere]}
+            writer.write(document(json.dumps(document_body).encode()))
 
-        authority.played.tricks["/.well-known/oauth-protected-resource/mcp"] = resource
+        authority.played.overrides["/.well-known/oauth-protected-resource/mcp"] = resource
         authority.origin = elsewhere
         with pytest.raises(ConnectionLost, match=f"issuer {elsewhere}"):
             await on.server("far").sign_in(authority.browse)
-        assert not_asked_for_a_code(authority, honest)
+        assert no_code_was_requested(authority, honest)
 
         async def agree(roles: Mapping[str, str]) -> bool:
             return roles["server"] != roles["issuer"] == elsewhere
@@ -511,15 +523,15 @@ async def test_metadata_that_cannot_be_trusted_is_refused(wire: WireServer, tmp_
             ("is not encrypted", {"authorization_endpoint": "http://evil.example/a"}),
             ("PKCE", {"code_challenge_methods_supported": ["plain"]}),
         ]
-        for why, says in refusals:
-            authority.says = says
+        for why, metadata_overrides in refusals:
+            authority.metadata_overrides = metadata_overrides
             with pytest.raises(ConnectionLost, match=why):
                 await on.server("far").sign_in(authority.browse, agree)
-            assert not_asked_for_a_code(authority), says
+            assert no_code_was_requested(authority), metadata_overrides
 
 
 AMBIGUOUS = (
-    # A browser takes the backslash for a slash, and so the host before it.
+    # A browser treats the backslash as a slash, and the text before it as the host.
     "https://honest.example\\@127.0.0.1:{port}/authorize",
     "https://honest.example@127.0.0.1:{port}/authorize",
     "https:honest.example/authorize",
@@ -531,21 +543,23 @@ AMBIGUOUS = (
 )
 
 
-async def test_an_answer_that_names_two_issuers_is_none(wire: WireServer, tmp_path: Path) -> None:
+async def test_callback_with_two_issuers_is_rejected(wire: WireServer, tmp_path: Path) -> None:
     async with signed_out(wire, tmp_path) as (on, authority):
 
         async def browse(invitation: SignInRequest) -> None:
-            twice = f"{authority.end(invitation.address, iss=authority.origin)}&iss=https://honest.example"
+            twice = f"{authority.callback_url(invitation.address, iss=authority.origin)}&iss=https://honest.example"
             assert not invitation.accept_pasted_address(twice)
-            assert not invitation.accept_pasted_address(f"{authority.end(invitation.address)}&code=other")
+            assert not invitation.accept_pasted_address(f"{authority.callback_url(invitation.address)}&code=other")
             await authority.browse(invitation)
 
         await on.server("far").sign_in(browse)
         assert len(authority.forms) == 1
 
 
-async def test_a_key_starts_the_sign_in(wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with address() as played:
+async def test_key_on_the_servers_screen_starts_the_sign_in(
+    wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with scripted_server() as played:
         authority = Authority(played)
         async with running(tmp_path, wire, mcp={"far": {"url": played.url}}) as run:
             opened: list[str] = []
@@ -559,7 +573,7 @@ async def test_a_key_starts_the_sign_in(wire: WireServer, tmp_path: Path, monkey
             await run.until(lambda: bool(opened), "the browser")
             await run.see("Your browser was opened at", "paste the address here")
             async with httpx2.AsyncClient() as client:
-                await client.get(authority.end(opened[0]))
+                await client.get(authority.callback_url(opened[0]))
             await run.until(lambda: server_of(run, "far").state is McpServerState.READY, "the server")
             await run.see("1 of 1 ready")
 
@@ -568,10 +582,10 @@ async def test_a_key_starts_the_sign_in(wire: WireServer, tmp_path: Path, monkey
 async def test_the_screen_names_each_address_before_it_opens_the_browser(
     size: tuple[int, int], wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with address() as played, address() as other:
+    async with scripted_server() as played, scripted_server() as other:
         authority = Authority(played)
-        authority.says = {"token_endpoint": other.url}
-        other.tricks["/mcp"] = authority.token
+        authority.metadata_overrides = {"token_endpoint": other.url}
+        other.overrides["/mcp"] = authority.token
         async with running(tmp_path, wire, size=size, mcp={"far": {"url": played.url}}) as run:
             opened: list[str] = []
             monkeypatch.setenv("DISPLAY", ":0")
@@ -594,19 +608,19 @@ async def test_the_screen_names_each_address_before_it_opens_the_browser(
             await run.pilot.press("y")
             await run.until(lambda: bool(opened), "the browser")
             async with httpx2.AsyncClient() as client:
-                await client.get(authority.end(opened[0]))
+                await client.get(authority.callback_url(opened[0]))
             await run.until(lambda: server_of(run, "far").state is McpServerState.READY, "the server")
 
 
 @pytest.mark.parametrize("size", [(140, 44), (60, 20)], ids=["wide", "narrow"])
-async def test_from_another_machine_the_address_is_pasted(
+async def test_address_is_pasted_in_an_ssh_session(
     size: tuple[int, int], wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("DISPLAY", "WAYLAND_DISPLAY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("SSH_CONNECTION", "10.0.0.9 51000 10.0.0.1 2222")
     monkeypatch.setattr("getpass.getuser", lambda: "me")
-    async with address() as played:
+    async with scripted_server() as played:
         authority = Authority(played)
         played.challenge += f', scope="{" ".join(["read:everything"] * 100)}"'
         async with running(tmp_path, wire, size=size, mcp={"far": {"url": played.url}}) as run:
@@ -618,9 +632,9 @@ async def test_from_another_machine_the_address_is_pasted(
             await run.pilot.press("ctrl+s")
             await run.screen("SignInScreen")
             await run.pilot.press("ctrl+y")
-            ended = authority.end(copied[0])
+            ended = authority.callback_url(copied[0])
             port = urlsplit(authority.asked["redirect_uri"]).port
-            # However long the address is, there is room for the rest.
+            # There is room for the other lines with an address of any length.
             await run.see("Open this address in your browser", "Paste", f"http://127.0.0.1:{port}/callback?")
             assert f"ssh -N -L {port}:127.0.0.1:{port} -p 2222 me@10.0.0.1" in " ".join(run.text.split())
             run.app.screen.query_one(Input).value = "something else"
@@ -633,7 +647,7 @@ async def test_from_another_machine_the_address_is_pasted(
 
 
 async def test_a_cancelled_sign_in_ends_at_once(wire: WireServer, tmp_path: Path) -> None:
-    async with address() as played:
+    async with scripted_server() as played:
         authority = Authority(played)
         async with running(tmp_path, wire, mcp={"far": {"url": played.url}}) as run:
             await run.command("mcp")
@@ -645,7 +659,7 @@ async def test_a_cancelled_sign_in_ends_at_once(wire: WireServer, tmp_path: Path
                 await run.pilot.press("escape")
                 await run.screen("ServersScreen")
             assert authority.forms == []
-            authority.says = {"code_challenge_methods_supported": ["plain"]}
+            authority.metadata_overrides = {"code_challenge_methods_supported": ["plain"]}
             await run.pilot.press("ctrl+s")
             await run.told("You are not signed in.")
             await run.told("PKCE")

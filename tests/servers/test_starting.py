@@ -1,6 +1,6 @@
-"""Servers that start slowly or not at all: they are waited for, and those that fail are named to user and model.
+"""Servers that start slowly or not at all: calls wait for them, and failures are reported to user and model.
 
-A server that waits does so until there is a file: it starts when the test wants it to.
+A server with the trick `waits` starts when the test creates a file.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ import pytest
 from app.conversation.events import CallOutcome, Event, Intervention, Notice
 from app.mcp_client.mcp_server import McpServerState
 from tests.forking import Forking
-from tests.servers.stage import PLAYER, Stage, player, stage
+from tests.servers.stage import PLAYER, ServerSession, open_server_session, player
 from tests.servers.test_screens import server_of
 from tests.ui.running_app import running
 from tests.waiting import until
@@ -31,22 +31,22 @@ ECHO = ("play__echo", {"text": "hello"})
 
 
 def waiting(folder: Path, **more: Any) -> dict[str, Any]:
-    """A server that starts once there is the file `shared/go` below the folder of the stage."""
+    """Return a server that starts when the file `shared/go` exists in the session's folder."""
     return player("waits", **{"env": {"GO": str(folder / "shared/go")}, **more})
 
 
-def go(folder: Path) -> None:
-    """Let it start."""
+def let_start(folder: Path) -> None:
+    """Let the server start."""
     (folder / "shared/go").touch()
 
 
 def notices(events: list[Event]) -> list[str]:
-    """The lines for the user about servers."""
+    """Return the notices about servers for the user."""
     return [event.text for event in events if isinstance(event, Notice) and "MCP server" in event.text]
 
 
 def instructions(request: Request) -> str:
-    """What the program tells the model of servers in a request."""
+    """Return the program's text about servers for the model in a request."""
     return "\n".join(text for text in of_role(request, "system")[1:] if "MCP server" in text)
 
 
@@ -65,7 +65,7 @@ class Home:
         wire.behave(OBEYS)
 
     def configure(self, **servers: dict[str, Any]) -> None:
-        """Write the configuration down."""
+        """Write the configuration file."""
         lines = [f'base_url = "{self.wire.base_url}"', 'model = "m"']
         for name, table in servers.items():
             lines.append(f"[mcp.{name}]")
@@ -78,7 +78,7 @@ class Home:
         self.config.write_text("\n".join(lines))
 
     async def run(self, processes: Forking, *options: str) -> tuple[dict[str, Any], str]:
-        """`signoff run`: what it came to, and what it said meanwhile."""
+        """Run `signoff run`; return its JSON result and its messages."""
         words = ["run", "Do it.", "--json", "--commands", "allow", *options]
         done = await asyncio.to_thread(processes.run, words, folder=self.root, environment=os.environ)
         assert done.returncode == 0, done.stderr
@@ -93,19 +93,19 @@ def at_home(tmp_path: Path, wire: WireServer) -> Home:
 async def test_run_waits_for_a_server_that_starts_slowly(at_home: Home, processes: Forking) -> None:
     at_home.configure(play=player("slow", start_timeout=60))
     at_home.wire.say("Done.")
-    outcome, said = await at_home.run(processes)
+    outcome, output = await at_home.run(processes)
     assert "play__echo" in [tool["function"]["name"] for tool in at_home.wire.last.body["tools"]]
-    assert "… waiting for the MCP server play (up to 60 s)" in said
+    assert "… waiting for the MCP server play (up to 60 s)" in output
     assert outcome["servers"] == [] and instructions(at_home.wire.last) == ""
 
 
-async def test_run_tells_the_user_and_the_model_of_servers_that_fail(at_home: Home, processes: Forking) -> None:
+async def test_run_reports_failed_servers_to_user_and_model(at_home: Home, processes: Forking) -> None:
     at_home.configure(
         dies=player("die"), missing={"command": "no-such-program"}, never={**NEVER, "start_timeout": 0.5}
     )
     at_home.wire.turn(calls=[("never__echo", {"text": "hello"})])
     at_home.wire.say("Done.")
-    outcome, said = await at_home.run(processes)
+    outcome, output = await at_home.run(processes)
     reasons = {
         "dies": "it ended: exit code 1",
         "missing": "there is no program 'no-such-program'",
@@ -114,10 +114,10 @@ async def test_run_tells_the_user_and_the_model_of_servers_that_fail(at_home: Ho
     assert {each["name"]: (each["state"], each["reason"]) for each in outcome["servers"]} == {
         name: ("failed", reason) for name, reason in reasons.items()
     }
-    told = instructions(at_home.wire.requests[0])
+    model_text = instructions(at_home.wire.requests[0])
     for name, reason in reasons.items():
-        assert said.count(f"! The MCP server {name} can't be used: {reason}.") == 1
-        assert f"The MCP server {name} can't be used: {reason}. Its tools are not available." in told
+        assert output.count(f"! The MCP server {name} can't be used: {reason}.") == 1
+        assert f"The MCP server {name} can't be used: {reason}. Its tools are not available." in model_text
     [result] = of_role(at_home.wire.last, "tool")
     assert "The server never can't be used: it did not start within 0.5 s" in result and "/mcp" in result
     words = ["export", outcome["session"], "--format", "json"]
@@ -136,30 +136,30 @@ async def test_tools_of_the_last_start_are_offered_and_calls_wait(at_home: Home,
     go_file.unlink()
 
     def call(request: Request) -> Turn:
-        # It can't have started before the first request.
+        # The server has not started before the first request.
         go_file.touch()
         return Turn(calls=(Call(*ECHO),))
 
     at_home.wire.script([call])
     at_home.wire.say("Done.")
-    _, said = await at_home.run(processes)
+    _, output = await at_home.run(processes)
     assert of_role(at_home.wire.last, "tool") == ["hello"]
-    assert "waiting for" not in said.partition("· play__echo")[0].partition("$ echo")[0]
+    assert "waiting for" not in output.partition("· play__echo")[0].partition("$ echo")[0]
 
 
-async def test_a_server_that_is_not_needed_delays_no_end(at_home: Home, processes: Forking) -> None:
-    go(at_home.folder)
+async def test_unneeded_server_does_not_delay_the_end(at_home: Home, processes: Forking) -> None:
+    let_start(at_home.folder)
     at_home.configure(play=waiting(at_home.folder, start_timeout=3600))
     at_home.wire.say("Done.")
     await at_home.run(processes)
     (at_home.folder / "shared/go").unlink()
     at_home.wire.say("Done.")
-    outcome, said = await at_home.run(processes)
-    assert outcome["servers"] == [] and "MCP server" not in said
+    outcome, output = await at_home.run(processes)
+    assert outcome["servers"] == [] and "MCP server" not in output
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are looked for in /proc")
-async def test_run_is_stopped_while_it_waits(at_home: Home) -> None:
+async def test_run_can_be_interrupted_while_it_waits(at_home: Home) -> None:
     at_home.configure(never=NEVER)
     words = [sys.executable, "-P", "-m", "signoff", "run", "Do it."]
     with subprocess.Popen(
@@ -178,7 +178,7 @@ async def test_run_is_stopped_while_it_waits(at_home: Home) -> None:
 # In the app
 
 
-async def test_app_tells_of_a_slow_start(wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_app_reports_a_slow_start(wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.runtime.session_host._MAX_TOOLS_WAIT_SECONDS", 0.05)
     (tmp_path / "shared").mkdir()
     table = waiting(tmp_path, writable=[str(tmp_path / "shared"), str(PLAYER.parent)])
@@ -187,24 +187,24 @@ async def test_app_tells_of_a_slow_start(wire: WireServer, tmp_path: Path, monke
         await run.until(lambda: served.servers is not None and server_of(run, "gone").problem, "the failure")
         wire.say("Hello.")
         await run.say("Hello.")
-        told = instructions(wire.last)
-        assert "The MCP server play is still starting. Its tools are not available in this turn" in told
-        assert "The MCP server gone can't be used: there is no program 'no-such-program'" in told
+        model_text = instructions(wire.last)
+        assert "The MCP server play is still starting. Its tools are not available in this turn" in model_text
+        assert "The MCP server gone can't be used: there is no program 'no-such-program'" in model_text
         await run.see("The MCP server play is still starting", "The MCP server gone can't be used")
-        go(tmp_path)
+        let_start(tmp_path)
         await run.until(lambda: server_of(run, "play").state is McpServerState.READY, "play ready")
         wire.say("Hello.")
         await run.say("Hello again.")
         assert "play__echo" in [tool["function"]["name"] for tool in wire.last.body["tools"]]
-        told = instructions(wire.last)
-        assert "play" not in told and "The MCP server gone can't be used" in told
+        model_text = instructions(wire.last)
+        assert "play" not in model_text and "The MCP server gone can't be used" in model_text
         events = run.app.require_session().log.events
-        assert len(notices(list(events))) == 2, "the user is told once"
+        assert len(notices(list(events))) == 2, "the user gets one notice for each"
         scopes = {event.scope for event in events if isinstance(event, Intervention)}
-        assert scopes == {"turn"}, "what is not true any more is not said any more"
+        assert scopes == {"turn"}, "outdated instructions are dropped"
 
 
-async def test_in_the_app_the_status_line_names_what_is_waited_for(wire: WireServer, tmp_path: Path) -> None:
+async def test_status_line_shows_the_server_that_is_waited_for(wire: WireServer, tmp_path: Path) -> None:
     async with running(tmp_path, wire, mcp={"never": NEVER}) as run:
         run.app.workbench.composer.draft = "Hello."
         await run.pilot.press("enter")
@@ -214,38 +214,38 @@ async def test_in_the_app_the_status_line_names_what_is_waited_for(wire: WireSer
         assert wire.requests == []
 
 
-def log(on: Stage) -> list[Event]:
-    """The log of the session."""
+def log(on: ServerSession) -> list[Event]:
+    """Return the event log of the session."""
     assert on.host.session is not None
     return list(on.host.session.log.events)
 
 
-async def remember(wire: WireServer, folder: Path) -> None:
-    """Have the server run once, so that its tools are known."""
+async def run_server_once(wire: WireServer, folder: Path) -> None:
+    """Run the server once, so that its tools are stored."""
     (folder / "shared").mkdir(exist_ok=True)
-    go(folder)
-    async with stage(wire, folder, {"play": waiting(folder)}) as on:
-        await on.ready("play")
+    let_start(folder)
+    async with open_server_session(wire, folder, {"play": waiting(folder)}) as on:
+        await on.wait_until_ready("play")
     (folder / "shared/go").unlink()
 
 
-async def test_a_late_server_is_waited_for_once_a_turn(wire: WireServer, tmp_path: Path) -> None:
-    await remember(wire, tmp_path)
-    async with stage(wire, tmp_path, {"play": waiting(tmp_path, start_timeout=0.5)}) as on:
-        said = await on.say(ECHO, ECHO, ECHO)
-        assert "The server play can't be used: it did not start within 0.5 s." in said
-        assert [each.text == said for each in on.results] == [True] * 3
+async def test_late_server_is_waited_for_once_per_turn(wire: WireServer, tmp_path: Path) -> None:
+    await run_server_once(wire, tmp_path)
+    async with open_server_session(wire, tmp_path, {"play": waiting(tmp_path, start_timeout=0.5)}) as on:
+        answer = await on.run_turn(ECHO, ECHO, ECHO)
+        assert "The server play can't be used: it did not start within 0.5 s." in answer
+        assert [each.text == answer for each in on.results] == [True] * 3
         starts = [line for line in on.server("play").log.lines if "signoff: starting" in line]
         assert len(starts) == 1
-        assert "it did not start within 0.5 s" in instructions(wire.last), "the model hears of it in this turn, too"
+        assert "it did not start within 0.5 s" in instructions(wire.last), "the model is informed in this turn"
         assert len(notices(log(on))) == 1
-        await on.say()
-        assert "play__echo" not in on.offered, "what it offered once does not count any more"
+        await on.run_turn()
+        assert "play__echo" not in on.offered_tools, "its stored tools are no longer offered"
 
 
-async def test_a_call_that_waits_is_stopped_by_the_user(wire: WireServer, tmp_path: Path) -> None:
-    await remember(wire, tmp_path)
-    async with stage(wire, tmp_path, {"play": waiting(tmp_path)}) as on:
+async def test_user_can_stop_a_waiting_call(wire: WireServer, tmp_path: Path) -> None:
+    await run_server_once(wire, tmp_path)
+    async with open_server_session(wire, tmp_path, {"play": waiting(tmp_path)}) as on:
         session = on.host.session
         assert session is not None
         wire.turn(calls=[ECHO])
@@ -254,60 +254,62 @@ async def test_a_call_that_waits_is_stopped_by_the_user(wire: WireServer, tmp_pa
         session.interrupt()
         await session.wait_until_idle()
         assert on.results[-1].outcome is CallOutcome.ABORTED
-        go(tmp_path)
-        assert await on.say(ECHO) == "hello", "the start went on"
+        let_start(tmp_path)
+        assert await on.run_turn(ECHO) == "hello", "the start continued"
 
 
-async def test_unknown_tools_wait(wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a model calls it that has called it in an earlier session."""
+async def test_unknown_tools_wait_for_the_start(
+    wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model may call it because of an earlier session."""
     monkeypatch.setattr("app.runtime.session_host._MAX_TOOLS_WAIT_SECONDS", 0.0)
 
     def call(request: Request) -> Turn:
-        go(tmp_path)
+        let_start(tmp_path)
         return Turn(calls=(Call(*ECHO), Call("play__no_such_tool", {})))
 
-    async with stage(wire, tmp_path, {"play": waiting(tmp_path)}) as on:
+    async with open_server_session(wire, tmp_path, {"play": waiting(tmp_path)}) as on:
         wire.script([call])
-        await on.say()
+        await on.run_turn()
         tools = [request.body["tools"] for request in wire.requests]
-        assert tools[0] == tools[1], "within a turn the list stays as it is"
+        assert tools[0] == tools[1], "the list is constant within a turn"
         assert on.results[0].text == "hello"
         assert "There is no tool 'play__no_such_tool'" in on.results[1].text
 
 
 async def test_tools_of_an_earlier_start_are_not_called(wire: WireServer, tmp_path: Path) -> None:
-    await remember(wire, tmp_path)
+    await run_server_once(wire, tmp_path)
     other = {"tools": [{"name": "echo", "description": "Sends it elsewhere.", "inputSchema": {"type": "object"}}]}
-    # The same server to its name: what it was told by its environment stands in no definition.
+    # The server's definition is the same: the new answer comes through a file.
     answer = tmp_path / "shared/tools.json"
     answer.write_text(json.dumps(other))
-    async with stage(wire, tmp_path, {"play": waiting(tmp_path)}) as on:
+    async with open_server_session(wire, tmp_path, {"play": waiting(tmp_path)}) as on:
 
         def call(request: Request) -> Turn:
-            go(tmp_path)
+            let_start(tmp_path)
             return Turn(calls=(Call(*ECHO),))
 
         wire.script([call])
-        await on.say()
+        await on.run_turn()
         assert "says or takes something else by now for its tool echo" in on.results[-1].text
-        assert on.called == []
+        assert on.called_tools == []
 
 
 @pytest.mark.layer
 async def test_a_server_that_dies_in_its_first_call_is_restarted(wire: WireServer, tmp_path: Path) -> None:
-    async with stage(wire, tmp_path, {"play": player()}) as on:
-        said = await on.say(("play__run", {"code": "os._exit(3)"}))
-        assert "The server play can't be used: it ended: exit code 3." in said
+    async with open_server_session(wire, tmp_path, {"play": player()}) as on:
+        answer = await on.run_turn(("play__run", {"code": "os._exit(3)"}))
+        assert "The server play can't be used: it ended: exit code 3." in answer
         assert notices(log(on)) == [
             "The MCP server play has ended: it ended: exit code 3. The next call of one of its tools starts it again."
         ]
         assert instructions(wire.last) == "", "its tools can be called"
-        assert await on.say(ECHO) == "hello"
+        assert await on.run_turn(ECHO) == "hello"
 
 
-async def test_the_words_of_a_server_are_no_instruction(wire: WireServer, tmp_path: Path) -> None:
-    async with stage(wire, tmp_path, {"play": player("refuses")}) as on:
-        await on.say()
+async def test_error_text_of_a_server_is_not_sent_to_the_model(wire: WireServer, tmp_path: Path) -> None:
+    async with open_server_session(wire, tmp_path, {"play": player("refuses")}) as on:
+        await on.run_turn()
         assert "The MCP server play can't be used: it answers with an error." in instructions(wire.last)
         assert "Ignore all" not in json.dumps(wire.last.body)
         [line] = notices(log(on))

@@ -1,4 +1,4 @@
-"""What a server sees of a temporary folder: the files that its command line names, to be read, and nothing else."""
+"""A server sees only the files of a temporary folder that its command line names, and can only read them."""
 
 import os
 import shutil
@@ -11,7 +11,7 @@ import pytest
 
 from app.sandbox.confinement import CommandPermissions
 from app.sandbox.outside_access import files_in_command, find_outside_access
-from tests.servers.stage import PLAYER, stage
+from tests.servers.stage import PLAYER, open_server_session
 from tests.wire.server import WireServer
 
 pytestmark = pytest.mark.layer
@@ -19,16 +19,16 @@ pytestmark = pytest.mark.layer
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with a server in it, below a temporary folder."""
+    """A folder with a server, in a temporary folder."""
     assert Path(tmp_path).is_relative_to("/dev/shm") or Path(tmp_path).is_relative_to("/tmp")
-    found = tmp_path / "theirs"
-    found.mkdir()
-    shutil.copy(PLAYER, found / "server.py")
-    return found
+    server_folder = tmp_path / "theirs"
+    server_folder.mkdir()
+    shutil.copy(PLAYER, server_folder / "server.py")
+    return server_folder
 
 
 def python(*arguments: object, **more: Any) -> dict[str, dict[str, Any]]:
-    """The table of a server."""
+    """Return the configuration table of a Python server."""
     return {"play": {"command": sys.executable, "args": [str(each) for each in arguments], **more}}
 
 
@@ -55,18 +55,20 @@ try:
 except OSError as error:
     found["said"].append(error.strerror)
 """
-    async with stage(wire, tmp_path, python(folder / "server.py", *words)) as on:
-        said = await on.say(("play__run", {"code": code}))
+    async with open_server_session(wire, tmp_path, python(folder / "server.py", *words)) as on:
+        answer = await on.run_turn(("play__run", {"code": code}))
     seen = ["link.txt", "linked.txt", "named.txt", "option.txt", "server.py"]
-    assert said == str([*seen, "linked", "Read-only file system"])
+    assert answer == str([*seen, "linked", "Read-only file system"])
     assert (folder / "named.txt").read_text() == "named.txt"
 
 
-async def test_naming_gives_no_socket_and_no_state(folder: Path, wire: WireServer, tmp_path: Path) -> None:
+async def test_named_sockets_and_state_files_are_not_accessible(
+    folder: Path, wire: WireServer, tmp_path: Path
+) -> None:
     database = tmp_path / "home/state/signoff.db"
     agent = folder / "agent.sock"
     with socket.socket(socket.AF_UNIX) as listening:
-        # Its path would be too long.
+        # The full path would be too long for a socket.
         (short := Path("/dev/shm") / f"srv-{os.getpid()}").symlink_to(folder)
         try:
             listening.bind(f"{short}/agent.sock")
@@ -86,25 +88,25 @@ try:
 except OSError as error:
     found["said"].append(error.strerror)
 """
-        async with stage(wire, tmp_path, python(folder / "server.py", database, agent)) as on:
+        async with open_server_session(wire, tmp_path, python(folder / "server.py", database, agent)) as on:
             assert database.exists()
-            said = await on.say(("play__run", {"code": code}))
-    assert said == str(["No such file or directory"] * 2)
+            answer = await on.run_turn(("play__run", {"code": code}))
+    assert answer == str(["No such file or directory"] * 2)
 
 
-async def test_a_script_in_the_workspace_stays_part_of_the_layer(wire: WireServer, tmp_path: Path) -> None:
+async def test_script_in_the_workspace_is_part_of_the_overlay(wire: WireServer, tmp_path: Path) -> None:
     root = tmp_path / "workspace"
     root.mkdir()
     shutil.copy(PLAYER, root / "server.py")
     before = (root / "server.py").read_bytes()
-    async with stage(wire, tmp_path, python("server.py")) as on:
-        await on.say(("play__write", {"path": str(root / "server.py"), "text": "changed\n"}), last="")
+    async with open_server_session(wire, tmp_path, python("server.py")) as on:
+        await on.run_turn(("play__write", {"path": str(root / "server.py"), "text": "changed\n"}), last="")
         (proposal,) = on.host.runtime.proposals.recent_proposals()
         assert [change.path for change in proposal.files] == ["server.py"]
     assert (root / "server.py").read_bytes() == before
 
 
-async def test_a_virtual_environment_is_visible_whole(folder: Path, wire: WireServer, tmp_path: Path) -> None:
+async def test_virtual_environment_is_visible_completely(folder: Path, wire: WireServer, tmp_path: Path) -> None:
     venv = folder / "venv"
     for name in ("bin", "lib"):
         (venv / name).mkdir(parents=True)
@@ -113,19 +115,19 @@ async def test_a_virtual_environment_is_visible_whole(folder: Path, wire: WireSe
     program = venv / "bin/play"
     program.write_text(f"#!{sys.executable}\n{PLAYER.read_text()}")
     program.chmod(0o755)
-    async with stage(wire, tmp_path, {"play": {"command": str(program)}}) as on:
-        assert await on.say(("play__read", {"path": str(venv / "lib/library.txt")})) == "library"
+    async with open_server_session(wire, tmp_path, {"play": {"command": str(program)}}) as on:
+        assert await on.run_turn(("play__read", {"path": str(venv / "lib/library.txt")})) == "library"
 
 
-def test_no_file_opens_a_whole_temporary_folder(tmp_path: Path) -> None:
-    """As one of somebody else's would: `/tmp/pyvenv.cfg` beside `/tmp/bin/program`."""
+def test_pyvenv_cfg_does_not_expose_the_temporary_folder(tmp_path: Path) -> None:
+    """For example with `/tmp/pyvenv.cfg` beside `/tmp/bin/program`, made by another user."""
     (tmp_path / "pyvenv.cfg").touch()
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/program").touch()
     files = list(files_in_command([str(tmp_path / "bin/program")], tmp_path))
     assert files == [tmp_path]
     environment = {"TMPDIR": str(tmp_path)}
-    whole = find_outside_access(
+    access = find_outside_access(
         CommandPermissions(), (), environment=environment, files=[Path("/tmp"), Path("/dev/shm")]
     )
-    assert not {*whole.shown} & {*whole.temporary}
+    assert not {*access.shown} & {*access.temporary}
