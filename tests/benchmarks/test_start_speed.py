@@ -173,7 +173,7 @@ def test_long_session_opens_like_a_short_one(workspace: Path, environment: dict[
 
 
 def test_first_start_compiles_little(workspace: Path, environment: dict[str, str], tmp_path: Path) -> None:
-    """Installers such as uv compile nothing, and Textual alone makes a first start more than twice as long.
+    """Installers like uv compile nothing, and Textual alone makes a first start more than twice as long.
 
     The standard library is installed with its bytecode.
     """

@@ -29,6 +29,6 @@ def play(request: Request) -> Turn | Reply:
 
 def _endless(request: Request) -> Reply:
     """Return some text, then silence until the client disconnects."""
-    whole = rendered(Turn("one, two, three, four", pieces=2), request)
-    first_text = next(index for index, part in enumerate(whole.parts) if isinstance(part, bytes) and b"one," in part)
-    return Reply((*whole.parts[: first_text + 1], STALL), content_type=whole.content_type)
+    reply = rendered(Turn("one, two, three, four", pieces=2), request)
+    first_text = next(index for index, part in enumerate(reply.parts) if isinstance(part, bytes) and b"one," in part)
+    return Reply((*reply.parts[: first_text + 1], STALL), content_type=reply.content_type)
