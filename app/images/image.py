@@ -45,7 +45,7 @@ def read_image_format(data: bytes) -> ImageFormat:
     if not kind:
         raise NotAnImage("is no PNG, JPEG, GIF or WebP")
     try:
-        width, height = _SIZES[kind](data)
+        width, height = _SIZE_READERS[kind](data)
     except (struct.error, IndexError) as error:
         raise NotAnImage("is cut off or damaged") from error
     if not width or not height:
@@ -53,7 +53,7 @@ def read_image_format(data: bytes) -> ImageFormat:
     return ImageFormat(kind, width, height)
 
 
-def _png(data: bytes) -> tuple[int, int]:
+def _png_size(data: bytes) -> tuple[int, int]:
     """Return the size in the first chunk; raise IndexError if the last chunk is missing
     (https://www.w3.org/TR/png-3/#5Chunk-layout)."""
     width, height = struct.unpack_from(">II", data, 16)
@@ -70,13 +70,13 @@ def _png(data: bytes) -> tuple[int, int]:
     return width, height
 
 
-_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+_FRAME_MARKERS = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 """Markers of a frame header, which contains the size; the excluded ones are tables."""
-_ALONE = frozenset({0x01, *range(0xD0, 0xD9)})
+_MARKERS_WITHOUT_LENGTH = frozenset({0x01, *range(0xD0, 0xD9)})
 """Markers without a segment."""
 
 
-def _jpeg(data: bytes) -> tuple[int, int]:
+def _jpeg_size(data: bytes) -> tuple[int, int]:
     """Return the size in the frame header, found segment by segment (ITU-T T.81, annex B)."""
     position = 2
     while True:
@@ -86,17 +86,17 @@ def _jpeg(data: bytes) -> tuple[int, int]:
             position += 1
         marker = data[position]
         position += 1
-        if marker in _FRAMES:
+        if marker in _FRAME_MARKERS:
             height, width = struct.unpack_from(">3xHH", data, position)
             if data.rfind(b"\xff\xd9", position) < 0:
                 raise IndexError
             return width, height
-        if marker not in _ALONE:
+        if marker not in _MARKERS_WITHOUT_LENGTH:
             (length,) = struct.unpack_from(">H", data, position)
             position += max(length, 2)
 
 
-def _gif(data: bytes) -> tuple[int, int]:
+def _gif_size(data: bytes) -> tuple[int, int]:
     """Return the size of the logical screen; the data must end with a semicolon, possibly followed by padding."""
     width, height = struct.unpack_from("<HH", data, 6)
     if not data.rstrip(b"\0").endswith(b";"):
@@ -104,7 +104,7 @@ def _gif(data: bytes) -> tuple[int, int]:
     return width, height
 
 
-def _webp(data: bytes) -> tuple[int, int]:
+def _webp_size(data: bytes) -> tuple[int, int]:
     """Return the size in the first chunk, by its kind (RFC 9649)."""
     (length,) = struct.unpack_from("<I", data, 4)
     if length + 8 > len(data):
@@ -122,11 +122,11 @@ def _webp(data: bytes) -> tuple[int, int]:
     raise IndexError
 
 
-_SIZES: Mapping[str, Callable[[bytes], tuple[int, int]]] = {
-    "image/png": _png,
-    "image/jpeg": _jpeg,
-    "image/gif": _gif,
-    "image/webp": _webp,
+_SIZE_READERS: Mapping[str, Callable[[bytes], tuple[int, int]]] = {
+    "image/png": _png_size,
+    "image/jpeg": _jpeg_size,
+    "image/gif": _gif_size,
+    "image/webp": _webp_size,
 }
 
 
@@ -153,33 +153,33 @@ class Image(BaseModel):
     @classmethod
     def from_bytes(cls, name: str, data: bytes) -> "Image":
         """Return the image for these bytes. Raises `NotAnImage`."""
-        found = read_image_format(data)
+        image_format = read_image_format(data)
         return cls(
             name=name,
-            media_type=found.media_type,
-            width=found.width,
-            height=found.height,
+            media_type=image_format.media_type,
+            width=image_format.width,
+            height=image_format.height,
             size=len(data),
             sha256=hashlib.sha256(data).hexdigest(),
         )
 
 
-_MAX_NAMED = 20
-_LONGEST_NAME = 200
+_MAX_NAMED_IMAGES = 20
+_MAX_NAME_CHARACTERS = 200
 """Maximum number of characters of a name; of a longer one, the end is shown."""
 
 
 def quote_names(images: Sequence[Image]) -> str:
-    """Return the escaped names in quotes for a sentence; at most the first `_MAX_NAMED`."""
-    names = [f'"{_in_quotes(image.name)}"' for image in images[:_MAX_NAMED]]
+    """Return the escaped names in quotes for a sentence; at most the first `_MAX_NAMED_IMAGES`."""
+    names = [f'"{_escape_name(image.name)}"' for image in images[:_MAX_NAMED_IMAGES]]
     more = [f"{len(images) - len(names)} more"] if len(images) > len(names) else []
     *first, last = [*names, *more]
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def _in_quotes(name: str) -> str:
-    shown = escape_unsafe(name, keep="").replace('"', "'")
-    return shown if len(shown) <= _LONGEST_NAME else f"…{shown[-_LONGEST_NAME:]}"
+def _escape_name(name: str) -> str:
+    escaped = escape_unsafe(name, keep="").replace('"', "'")
+    return escaped if len(escaped) <= _MAX_NAME_CHARACTERS else f"…{escaped[-_MAX_NAME_CHARACTERS:]}"
 
 
 def format_bytes(size: int) -> str:
@@ -189,16 +189,16 @@ def format_bytes(size: int) -> str:
     return f"{size / 1_000:,.0f} KB" if size < 1_000_000 else f"{size / 1_000_000:,.1f} MB"
 
 
-_ENCODED = {"anthropic": 5 * 1024 * 1024}
+_MAX_ENCODED_BYTES_BY_WIRE = {"anthropic": 5 * 1024 * 1024}
 """Maximum number of base64 bytes of one image, by wire."""
-_ENCODED_ELSEWHERE = 13 * 1024 * 1024
-MAX_IMAGE_BYTES = _ENCODED_ELSEWHERE // 4 * 3
+_MAX_ENCODED_BYTES = 13 * 1024 * 1024
+MAX_IMAGE_BYTES = _MAX_ENCODED_BYTES // 4 * 3
 """Maximum number of bytes of an image file that any wire accepts."""
 MAX_SIDE_PIXELS = 8_000
 """Maximum number of pixels of a side."""
 MAX_IMAGES_IN_MESSAGE = 10
 _MAX_IMAGES_IN_REQUEST = 20
-_REQUEST = 18 * 1024 * 1024
+_MAX_REQUEST_BYTES = 18 * 1024 * 1024
 """Maximum number of base64 bytes of all images in a request."""
 
 
@@ -206,15 +206,15 @@ def image_refusal_reason(image: Image, wire: str) -> str:
     """Return why a wire does not accept an image, as the rest of a sentence after its name; empty if it does."""
     if max(image.width, image.height) > MAX_SIDE_PIXELS:
         return f"is {image.width:,}×{image.height:,} pixels, and at most {MAX_SIDE_PIXELS:,} on a side are taken"
-    most = image_byte_limit(wire)
-    if image.size > most:
-        return f"has {format_bytes(image.size)}, and at most {format_bytes(most)} are taken"
+    max_bytes = image_byte_limit(wire)
+    if image.size > max_bytes:
+        return f"has {format_bytes(image.size)}, and at most {format_bytes(max_bytes)} are taken"
     return ""
 
 
 def image_byte_limit(wire: str) -> int:
     """Return the largest file size that a wire accepts, in bytes."""
-    return _ENCODED.get(wire, _ENCODED_ELSEWHERE) // 4 * 3
+    return _MAX_ENCODED_BYTES_BY_WIRE.get(wire, _MAX_ENCODED_BYTES) // 4 * 3
 
 
 def positions_over_limit(images: Iterable[Image]) -> Iterator[int]:
@@ -222,5 +222,5 @@ def positions_over_limit(images: Iterable[Image]) -> Iterator[int]:
     encoded = 0
     for position, image in enumerate(images):
         encoded += image.size * 4 // 3
-        if position >= _MAX_IMAGES_IN_REQUEST or encoded > _REQUEST:
+        if position >= _MAX_IMAGES_IN_REQUEST or encoded > _MAX_REQUEST_BYTES:
             yield position

@@ -54,30 +54,30 @@ class ImageFiles:
 
     def find_mentioned(self, mentions: Iterable[Mention]) -> list[ImageCandidate]:
         """Return the mentioned images. Raises `ImageNotAttached` if a file with the name of an image is none."""
-        found: dict[str, ImageCandidate] = {}
+        candidates: dict[str, ImageCandidate] = {}
         for mention in mentions:
-            if (candidate := self._candidate(mention)) is not None:
-                found.setdefault(candidate.path, candidate)
-        if len(found) > MAX_IMAGES_IN_MESSAGE:
+            if (candidate := self._find_candidate(mention)) is not None:
+                candidates.setdefault(candidate.path, candidate)
+        if len(candidates) > MAX_IMAGES_IN_MESSAGE:
             raise ImageNotAttached(
-                f"A message takes at most {MAX_IMAGES_IN_MESSAGE} images, and this has {len(found)}."
+                f"A message takes at most {MAX_IMAGES_IN_MESSAGE} images, and this has {len(candidates)}."
             )
-        return list(found.values())
+        return list(candidates.values())
 
     def find_named(self, paths: Iterable[str]) -> list[Mention]:
         """Return the images that the user named on the command line. Raises `ImageNotAttached`."""
-        found = [Mention(str(Path(path).expanduser().absolute()), dropped=True) for path in paths]
-        for mention in found:
-            if self._candidate(mention) is None:
-                raise self._explained(mention.path, NotAnImage("is no PNG, JPEG, GIF or WebP"))
-        return found
+        mentions = [Mention(str(Path(path).expanduser().absolute()), dropped=True) for path in paths]
+        for mention in mentions:
+            if self._find_candidate(mention) is None:
+                raise self._make_error(mention.path, NotAnImage("is no PNG, JPEG, GIF or WebP"))
+        return mentions
 
     def parse_pasted_image_paths(self, text: str) -> list[str]:
         """Return the image paths that a pasted text consists of; empty if it contains anything else."""
         for paths in possible_pasted_paths(text):
             try:
                 if all(detect_media_type(self._read(path, HEAD, head=True)[1]) for path in paths):
-                    return [self._located(path)[0] for path in paths]
+                    return [self._locate(path)[0] for path in paths]
             except (OSError, WorkspaceError, ValueError):
                 continue
         return []
@@ -89,29 +89,29 @@ class ImageFiles:
             data = self._read(candidate.path, image_byte_limit(wire))[1]
             image = Image.from_bytes(candidate.path, data)
         except FileTooLarge as error:
-            most = format_bytes(image_byte_limit(wire))
-            raise ImageNotAttached(f"{name} is too large: at most {most} are taken, so scale it down.") from error
+            max_size = format_bytes(image_byte_limit(wire))
+            raise ImageNotAttached(f"{name} is too large: at most {max_size} are taken, so scale it down.") from error
         except (OSError, WorkspaceError, ValueError, NotAnImage) as error:
-            raise self._explained(candidate.path, error) from error
+            raise self._make_error(candidate.path, error) from error
         if reason := image_refusal_reason(image, wire):
             raise ImageNotAttached(f"{name} {reason}, so scale it down.")
         return image, data
 
-    def _candidate(self, mention: Mention) -> ImageCandidate | None:
-        called_so = has_image_name(mention.path)
+    def _find_candidate(self, mention: Mention) -> ImageCandidate | None:
+        is_named_as_image = has_image_name(mention.path)
         try:
             path, head = self._read(mention.path, HEAD, head=True)
         except (OSError, WorkspaceError, ValueError) as error:
-            if not called_so:
+            if not is_named_as_image:
                 return None
-            raise self._explained(mention.path, error) from error
+            raise self._make_error(mention.path, error) from error
         if not detect_media_type(head):
-            if not called_so:
+            if not is_named_as_image:
                 return None
-            raise self._explained(mention.path, NotAnImage("is no PNG, JPEG, GIF or WebP"))
-        return ImageCandidate(path, self._doubt(path, mention))
+            raise self._make_error(mention.path, NotAnImage("is no PNG, JPEG, GIF or WebP"))
+        return ImageCandidate(path, self._find_doubt(path, mention))
 
-    def _doubt(self, path: str, mention: Mention) -> str:
+    def _find_doubt(self, path: str, mention: Mention) -> str:
         if reason := secret_reason(path):
             return f"it looks like a secret: {reason}"
         if path.startswith("/"):
@@ -122,7 +122,7 @@ class ImageFiles:
 
     def _read(self, path: str, limit: int, *, head: bool = False) -> tuple[str, bytes]:
         """Return the resolved path and the bytes of a file; raises OSError, WorkspaceError, ValueError."""
-        path, outside = self._located(path)
+        path, outside = self._locate(path)
         if not outside:
             read = self._workspace.read_head if head else self._workspace.read
             return path, read(path, limit)
@@ -134,14 +134,14 @@ class ImageFiles:
                 raise FileTooLarge(str(error)) from error
             raise
 
-    def _located(self, path: str) -> tuple[str, bool]:
+    def _locate(self, path: str) -> tuple[str, bool]:
         """Return (workspace path, False), or (absolute path, True) for a file outside the workspace."""
         path = str(Path(path).expanduser()) if path.startswith("~/") else path
         if path.startswith("/") and self._workspace.relative_path(path := os.path.normpath(path)) is None:
             return path, True
         return self._workspace.normalize_path(path), False
 
-    def _explained(self, path: str, error: Exception) -> ImageNotAttached:
+    def _make_error(self, path: str, error: Exception) -> ImageNotAttached:
         name = escape_unsafe(path, keep="")
         match error:
             case FileNotFoundError() | NotADirectoryError():

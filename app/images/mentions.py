@@ -10,12 +10,12 @@ _MENTION = re.compile(
     r"""(?:^|(?<=[\s(]))@(?:"(?P<double>[^"\n]+)"|'(?P<single>[^'\n]+)'|(?P<bare>(?:\\.|[^\s\\"'])+))"""
 )
 _ESCAPED = re.compile(r"\\(.)")
-_PLAIN = re.compile(r"[^\s\\\"'()]*[^\s\\\"'().,;:!?\]}]")
+_PLAIN_PATH = re.compile(r"[^\s\\\"'()]*[^\s\\\"'().,;:!?\]}]")
 """A path that needs no quotes and does not end with punctuation."""
-_AFTER = ".,;:!?)]}"
+_TRAILING_PUNCTUATION = ".,;:!?)]}"
 """Punctuation that may directly follow a path in a sentence."""
-_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".gif", ".webp"})
-_LONGEST = 4_000
+_IMAGE_SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".gif", ".webp"})
+_MAX_PASTED_CHARACTERS = 4_000
 """Maximum number of characters of a paste that may consist of paths."""
 
 
@@ -29,7 +29,9 @@ class Mention(NamedTuple):
 
 def find_mentions(text: str, dropped: frozenset[str] = frozenset()) -> tuple[Mention, ...]:
     """Return the files that a text mentions, without duplicates; `dropped` are paths that were pasted alone."""
-    paths = dict.fromkeys(path_from_url(found) for match in _MENTION.finditer(text) if (found := _named(match)))
+    paths = dict.fromkeys(
+        path_from_url(found) for match in _MENTION.finditer(text) if (found := _mentioned_path(match))
+    )
     return tuple(Mention(path, path in dropped) for path in paths)
 
 
@@ -45,7 +47,7 @@ def path_from_url(text: str) -> str:
 
 def format_mention(path: str) -> str:
     """Return the mention of a path, with quotes or escapes if necessary."""
-    if _PLAIN.fullmatch(path):
+    if _PLAIN_PATH.fullmatch(path):
         return f"@{path}"
     for quote in "\"'":
         if quote not in path:
@@ -55,7 +57,7 @@ def format_mention(path: str) -> str:
 
 def has_image_name(path: str) -> bool:
     """Return whether a file name has the suffix of an image format."""
-    return PurePosixPath(path).suffix.lower() in _SUFFIXES
+    return PurePosixPath(path).suffix.lower() in _IMAGE_SUFFIXES
 
 
 def possible_pasted_paths(text: str) -> Iterator[Sequence[str]]:
@@ -65,7 +67,11 @@ def possible_pasted_paths(text: str) -> Iterator[Sequence[str]]:
     spaces or line breaks.
     """
     text = text.strip()
-    if not text or len(text) > _LONGEST or any(ord(character) < 32 for character in text.replace("\n", "")):
+    if (
+        not text
+        or len(text) > _MAX_PASTED_CHARACTERS
+        or any(ord(character) < 32 for character in text.replace("\n", ""))
+    ):
         return
     if not text.startswith(("/", "~/", "'", '"', "file://")) and not has_image_name(text):
         return
@@ -81,12 +87,12 @@ def possible_pasted_paths(text: str) -> Iterator[Sequence[str]]:
         yield words
 
 
-def _named(match: re.Match[str]) -> str:
+def _mentioned_path(match: re.Match[str]) -> str:
     quoted = match["double"] or match["single"]
     if quoted:
         return quoted
     bare = match["bare"]
     # A closing bracket or a full stop is part of the sentence, unless it is escaped.
-    while bare and bare[-1] in _AFTER and not bare.endswith("\\" + bare[-1]):
+    while bare and bare[-1] in _TRAILING_PUNCTUATION and not bare.endswith("\\" + bare[-1]):
         bare = bare[:-1]
     return _ESCAPED.sub(r"\1", bare)

@@ -73,10 +73,10 @@ class ServerDefinition:
         """
 
         def expand(text: str) -> str:
-            return _VARIABLE.sub(value, text)
+            return _VARIABLE.sub(replacement, text)
 
-        def value(found: re.Match[str]) -> str:
-            name, default = found.groups()
+        def replacement(match: re.Match[str]) -> str:
+            name, default = match.groups()
             if self.of_workspace and name in OWN_KEYS:
                 raise InvalidServer(f"{self.source} can't have ${{{name}}}: that key is for the endpoint alone.")
             if name in environment:
@@ -136,14 +136,14 @@ MAX_FILE_BYTES = 16 * 1024 * 1024
 WORKSPACE_SERVER_FILES = (".mcp.json", ".gemini/settings.json", ".codex/config.toml")
 """Configuration files in a workspace; used only if the user trusts them."""
 
-_HOMES = (
+_USER_FILES = (
     ("CLAUDE_CONFIG_DIR", "", ".claude.json"),
     ("GEMINI_CLI_HOME", "", ".gemini/settings.json"),
     ("CODEX_HOME", ".codex", "config.toml"),
 )
 """For each file of the user: the variable that overrides its folder, its default folder, and its name."""
 
-_LONGEST_NAME = 64
+_MAX_NAME_CHARACTERS = 64
 
 NamedTables = Iterator[tuple[str, Any]]
 
@@ -160,57 +160,57 @@ class ImportedServers:
 def read_user_servers(environment: Mapping[str, str], root: Path) -> ImportedServers:
     """Return the servers in the user's own files; `root` is the workspace, which Claude Code lists separately."""
     found = []
-    for variable, folder, name in _HOMES:
+    for variable, folder, name in _USER_FILES:
         if not (home := environment.get(variable) or environment.get("HOME")):
             continue
         path = Path(home) / name if environment.get(variable) else Path(home) / folder / name
-        read = _of_claude(str(root)) if name == ".claude.json" else _reader(name)
-        found.append(_read(path, f"~/{folder}/{name}" if folder else f"~/{name}", read))
+        read = _claude_table_reader(str(root)) if name == ".claude.json" else _table_reader(name)
+        found.append(_read_server_file(path, f"~/{folder}/{name}" if folder else f"~/{name}", read))
     return merge_servers(found)
 
 
 def read_workspace_servers(name: str, content: bytes) -> ImportedServers:
     """Return the servers in one of `WORKSPACE_SERVER_FILES`."""
-    found = _parsed(name, content, _reader(name))
+    found = _parse_servers(name, content, _table_reader(name))
     return replace(found, definitions=tuple(replace(each, of_workspace=True) for each in found.definitions))
 
 
 def merge_servers(imported: list[ImportedServers]) -> ImportedServers:
     """Merge the servers of several files."""
-    definitions = tuple(each for one in imported for each in one.definitions)
-    return ImportedServers(definitions, tuple(line for one in imported for line in one.problems))
+    definitions = tuple(each for servers in imported for each in servers.definitions)
+    return ImportedServers(definitions, tuple(line for servers in imported for line in servers.problems))
 
 
-def _read(path: Path, source: str, tables: Callable[[bytes], NamedTables]) -> ImportedServers:
+def _read_server_file(path: Path, source: str, tables: Callable[[bytes], NamedTables]) -> ImportedServers:
     try:
         content, _ = read_file(os.path.realpath(path), MAX_FILE_BYTES)
     except FileNotFoundError:
         return ImportedServers()
     except OSError as error:
         return ImportedServers(problems=(f"{source} cannot be read: {error.strerror}.",))
-    return _parsed(source, content, tables)
+    return _parse_servers(source, content, tables)
 
 
-def _parsed(source: str, content: bytes, tables: Callable[[bytes], NamedTables]) -> ImportedServers:
+def _parse_servers(source: str, content: bytes, tables: Callable[[bytes], NamedTables]) -> ImportedServers:
     definitions, problems = [], []
     try:
         for name, values in tables(content):
             try:
-                definitions.append(_definition(str(name), values, source))
+                definitions.append(_make_definition(str(name), values, source))
             except (ValueError, AttributeError, TypeError) as error:
-                problems.append(f"{source}: {str(name)[:_LONGEST_NAME]}: {error}")
+                problems.append(f"{source}: {str(name)[:_MAX_NAME_CHARACTERS]}: {error}")
     except (ValueError, RecursionError, AttributeError, TypeError) as error:
         problems.append(f"{source} cannot be used: {error}")
     return ImportedServers(tuple(definitions), tuple(problems))
 
 
-def _reader(name: str) -> Callable[[bytes], NamedTables]:
+def _table_reader(name: str) -> Callable[[bytes], NamedTables]:
     if name.endswith(".toml"):
         return lambda content: iter(parse_toml(content).get("mcp_servers", {}).items())
     return lambda content: iter((json.loads(content).get("mcpServers") or {}).items())
 
 
-def _of_claude(root: str) -> Callable[[bytes], NamedTables]:
+def _claude_table_reader(root: str) -> Callable[[bytes], NamedTables]:
     """Return a reader of Claude Code's tables; those of this project come before others of the same name."""
 
     def tables(content: bytes) -> NamedTables:
@@ -221,32 +221,32 @@ def _of_claude(root: str) -> Callable[[bytes], NamedTables]:
     return tables
 
 
-def _definition(name: str, values: Any, source: str) -> ServerDefinition:
+def _make_definition(name: str, values: Any, source: str) -> ServerDefinition:
     """Return another agent's table as a definition of signoff; raises ValueError."""
     if not isinstance(values, dict):
         raise ValueError("it is no table")
-    if not name or len(name) > _LONGEST_NAME or not name.isprintable():
-        raise ValueError(f"a server's name has up to {_LONGEST_NAME} characters, all of which show")
+    if not name or len(name) > _MAX_NAME_CHARACTERS or not name.isprintable():
+        raise ValueError(f"a server's name has up to {_MAX_NAME_CHARACTERS} characters, all of which show")
     if values.get("type") == "sse":
         raise ValueError("the transport sse is not spoken any more; most servers offer http beside it")
     url = values.get("httpUrl") or values.get("url") or ""
-    said: dict[str, Any] = {key: values[key] for key in ("command", "args", "env", "cwd") if values.get(key)}
-    said |= {"url": url} if url else {}
+    table_values: dict[str, Any] = {key: values[key] for key in ("command", "args", "env", "cwd") if values.get(key)}
+    table_values |= {"url": url} if url else {}
     headers = dict(values.get("headers") or values.get("http_headers") or {})
     headers |= {key: f"${{{variable}}}" for key, variable in (values.get("env_http_headers") or {}).items()}
     if bearer := values.get("bearer_token_env_var"):
         headers["Authorization"] = f"Bearer ${{{bearer}}}"
-    said |= {"headers": headers} if headers else {}
+    table_values |= {"headers": headers} if headers else {}
     if values.get("enabled") is False or values.get("disabled") is True:
-        said["enabled"] = False
+        table_values["enabled"] = False
     if isinstance(seconds := values.get("tool_timeout_sec"), int | float):
-        said["timeout"] = seconds
+        table_values["timeout"] = seconds
     if isinstance(seconds := values.get("startup_timeout_sec"), int | float):
-        said["start_timeout"] = seconds
+        table_values["start_timeout"] = seconds
     if isinstance(milliseconds := values.get("timeout"), int | float):
-        said["timeout"] = milliseconds / 1000
+        table_values["timeout"] = milliseconds / 1000
     try:
-        table = ServerTable.model_validate(said)
+        table = ServerTable.model_validate(table_values)
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
@@ -256,7 +256,7 @@ def _definition(name: str, values: Any, source: str) -> ServerDefinition:
 
 
 OWN_CONFIGURATION = "signoff's configuration"
-_HARMLESS = frozenset({"enabled", "timeout", "start_timeout"})
+_CHANGEABLE_FIELDS = frozenset({"enabled", "timeout", "start_timeout"})
 """Settings of the user's table that apply to a workspace's server: not what it sends or where it writes."""
 
 
@@ -287,41 +287,52 @@ def find_configured_servers(
         environment: Determines the user's home; empty to skip the user's files for other agents.
         of_workspace: Names of the tables that the workspace's configuration defines.
     """
-    whole = {name: table for name, table in own_tables.items() if table.command or table.url}
-    first = [_own(name, table, theirs=name in of_workspace) for name, table in whole.items()]
-    found = [ImportedServers(tuple(first))]
+    complete_tables = {name: table for name, table in own_tables.items() if table.command or table.url}
+    own_definitions = [
+        _make_own_definition(name, table, is_of_workspace=name in of_workspace)
+        for name, table in complete_tables.items()
+    ]
+    sources = [ImportedServers(tuple(own_definitions))]
     files = find_workspace_server_files(workspace, store)
-    found += [each.found for each in files if each.trusted]
-    untrusted = [each.name for each in files if not each.trusted]
-    found.append(read_user_servers(environment, workspace.root))
+    sources += [file.found for file in files if file.trusted]
+    untrusted = [file.name for file in files if not file.trusted]
+    sources.append(read_user_servers(environment, workspace.root))
     definitions: dict[str, ServerDefinition] = {}
-    problems = [escape_unsafe(line, keep="") for one in found for line in one.problems]
-    for each in (definition for one in found for definition in one.definitions):
-        definitions.setdefault(each.name, each)
-    for name in [each for each in own_tables if each not in whole]:
+    problems = [escape_unsafe(line, keep="") for source in sources for line in source.problems]
+    for source in sources:
+        for definition in source.definitions:
+            definitions.setdefault(definition.name, definition)
+    for name in [name for name in own_tables if name not in complete_tables]:
         if name in of_workspace:
             problems.append(f"{trust.FILE_NAME}: [mcp.{name}] has neither a command nor a url.")
         elif name in definitions:
-            definitions[name], problem = _adjusted(definitions[name], own_tables[name])
+            definitions[name], problem = _override_definition(definitions[name], own_tables[name])
             problems += [problem] if problem else []
         else:
             problems.append(f"[mcp.{name}] has neither a command nor a url, and no other file names that server.")
     return KnownServers(tuple(definitions.values()), tuple(problems), tuple(untrusted))
 
 
-def _own(name: str, table: ServerTable, *, theirs: bool) -> ServerDefinition:
-    return ServerDefinition(name, table, trust.FILE_NAME if theirs else OWN_CONFIGURATION, of_workspace=theirs)
+def _make_own_definition(name: str, table: ServerTable, *, is_of_workspace: bool) -> ServerDefinition:
+    return ServerDefinition(
+        name, table, trust.FILE_NAME if is_of_workspace else OWN_CONFIGURATION, of_workspace=is_of_workspace
+    )
 
 
-def _adjusted(definition: ServerDefinition, table: ServerTable) -> tuple[ServerDefinition, str]:
+def _override_definition(definition: ServerDefinition, table: ServerTable) -> tuple[ServerDefinition, str]:
     """Return a server with the settings of the user's table, and a line if some of them are ignored."""
-    kept = table.model_fields_set & _HARMLESS if definition.of_workspace else table.model_fields_set
-    left = ", ".join(sorted(table.model_fields_set - kept))
-    adjusted = definition.with_overrides(ServerTable.model_validate(table.model_dump(include=set(kept))))
-    if not left:
+    allowed_fields = (
+        table.model_fields_set & _CHANGEABLE_FIELDS if definition.of_workspace else table.model_fields_set
+    )
+    refused_fields = ", ".join(sorted(table.model_fields_set - allowed_fields))
+    adjusted = definition.with_overrides(ServerTable.model_validate(table.model_dump(include=set(allowed_fields))))
+    if not refused_fields:
         return adjusted, ""
     name, source = definition.name, definition.source
-    return adjusted, f"[mcp.{name}] can't change {left} of the server {name} of {source}: write it down whole there."
+    return (
+        adjusted,
+        f"[mcp.{name}] can't change {refused_fields} of the server {name} of {source}: write it down whole there.",
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,30 +28,30 @@ from app.mcp_client.mcp_connection import (
     parse_message,
 )
 
-_ACCEPTED = "application/json, text/event-stream"
-_EVENTS = "text/event-stream"
-_CONNECT, _WRITE, _PARTING = 15.0, 30.0, 0.5
-_REDIRECTS = 3
-_PAUSES = (1.0, 2.0, 5.0, 15.0)
+_ACCEPTED_TYPES = "application/json, text/event-stream"
+_EVENT_STREAM_TYPE = "text/event-stream"
+_CONNECT_SECONDS, _WRITE_SECONDS, _CLOSE_SECONDS = 15.0, 30.0, 0.5
+_MAX_REQUESTS = 3
+_PAUSE_SECONDS = (1.0, 2.0, 5.0, 15.0)
 """Seconds before each attempt to reopen the stream of server messages; after the last one there is no more."""
-_LASTING = 20.0
+_STABLE_SECONDS = 20.0
 """Seconds after which an ended stream counts as a success: many hosts end each stream after a minute."""
-_LARGEST_ERROR = 64 * 1024
+_MAX_ERROR_BYTES = 64 * 1024
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_IN_BASE64 = "=?base64?"
-_SESSION = re.compile(r"[\x21-\x7e]{1,4096}")
+_BASE64_PREFIX = "=?base64?"
+_SESSION_ID = re.compile(r"[\x21-\x7e]{1,4096}")
 """Valid session ids according to the protocol."""
 
 AuthorizationHeaders = Callable[[], Awaitable[Mapping[str, str]]]
 """Returns the headers that authenticate the user."""
 
 
-_reading = threading.Lock()
+_certificates_lock = threading.Lock()
 
 
 def load_certificates() -> ssl.SSLContext:
     """Return an SSL context with the certificate authorities; loaded once; call it on a thread."""
-    with _reading:
+    with _certificates_lock:
         return _read_certificates()
 
 
@@ -79,7 +79,7 @@ class HttpConnection(McpConnection):
         authorization_headers: AuthorizationHeaders,
     ) -> None:
         super().__init__(root, on_notification)
-        if not _is_address(url):
+        if not _is_http_url(url):
             raise ConnectionLost("its url is no address of a server")
         headers = {name: value.strip() for name, value in headers.items()}
         for name, value in headers.items():
@@ -87,25 +87,25 @@ class HttpConnection(McpConnection):
                 # Leave out the value: it may be a token.
                 raise ConnectionLost(f"its header {name[:80]!r} can't be sent: it is not one line of ASCII")
         self._url = url
-        self._authorise = authorization_headers
-        self._session = ""
+        self._authorization_headers = authorization_headers
+        self._session_id = ""
         self._version = ""
         self._client = httpx2.AsyncClient(
             # A compressed body could expand to a thousand times its size.
             headers={"Accept-Encoding": "identity", **headers},
             verify=load_certificates(),
-            timeout=httpx2.Timeout(None, connect=_CONNECT, write=_WRITE),
+            timeout=httpx2.Timeout(None, connect=_CONNECT_SECONDS, write=_WRITE_SECONDS),
             follow_redirects=False,
         )
-        self._unasked_for: asyncio.Task[None] | None = None
+        self._listening: asyncio.Task[None] | None = None
 
     def on_initialized(self, version: str) -> None:
         """Send this protocol version from now on, and open the stream of server messages."""
         self._version = version
         if not self.meta:
-            self._unasked_for = asyncio.create_task(self._hear_unasked())
+            self._listening = asyncio.create_task(self._listen())
 
-    async def _ask(self, message: Message, answer: "asyncio.Future[Message]") -> None:
+    async def _send_request(self, message: Message, answer: "asyncio.Future[Message]") -> None:
         await self._post(message, answer)
         if not answer.done():
             raise ConnectionLost("it answered with nothing")
@@ -115,40 +115,40 @@ class HttpConnection(McpConnection):
 
     async def close(self) -> None:
         """End the session and close the connection."""
-        self._lost("it was stopped")
-        if self._unasked_for is not None:
-            self._unasked_for.cancel()
-            await asyncio.wait({self._unasked_for})
+        self._fail_open_requests("it was stopped")
+        if self._listening is not None:
+            self._listening.cancel()
+            await asyncio.wait({self._listening})
         try:
-            if self._session:
-                with contextlib.suppress(ConnectionLost, TimeoutError), _failures():
-                    async with asyncio.timeout(_PARTING):
+            if self._session_id:
+                with contextlib.suppress(ConnectionLost, TimeoutError), _errors_as_connection_lost():
+                    async with asyncio.timeout(_CLOSE_SECONDS):
                         await self._client.delete(self._url, headers=await self._headers({}))
         finally:
             await self._client.aclose()
 
     async def _post(self, message: Message, answer: "asyncio.Future[Message] | None") -> None:
         content = json.dumps(message, separators=(",", ":")).encode("ascii")
-        with _failures():
-            async with self._opened(message, content) as response:
+        with _errors_as_connection_lost():
+            async with self._open_response(message, content) as response:
                 if response.status_code >= 400:
-                    await self._refused(response)
+                    await self._handle_refusal(response)
                     return
-                if _SESSION.fullmatch(session := response.headers.get("mcp-session-id", "")):
-                    self._session = session
-                if not _kind(response).startswith((_EVENTS, "application/json")):
+                if _SESSION_ID.fullmatch(session := response.headers.get("mcp-session-id", "")):
+                    self._session_id = session
+                if not _content_type(response).startswith((_EVENT_STREAM_TYPE, "application/json")):
                     return
-                if _kind(response).startswith(_EVENTS):
-                    await self._events(response, answer)
+                if _content_type(response).startswith(_EVENT_STREAM_TYPE):
+                    await self._handle_events(response, answer)
                 else:
-                    await self._whole(await _body(response, MAX_SERVER_MESSAGE_BYTES))
+                    await self._handle_body(await _read_body(response, MAX_SERVER_MESSAGE_BYTES))
 
     @contextlib.asynccontextmanager
-    async def _opened(self, message: Message, content: bytes) -> AsyncIterator[httpx2.Response]:
+    async def _open_response(self, message: Message, content: bytes) -> AsyncIterator[httpx2.Response]:
         """Yield the response to a message; follow redirects within the same server. Raises ConnectionLost."""
-        headers = {"Accept": _ACCEPTED, "Content-Type": "application/json", **await self._headers(message)}
+        headers = {"Accept": _ACCEPTED_TYPES, "Content-Type": "application/json", **await self._headers(message)}
         url = self._url
-        for _ in range(_REDIRECTS):
+        for _ in range(_MAX_REQUESTS):
             async with self._client.stream("POST", url, content=content, headers=headers) as response:
                 target = urljoin(url, response.headers.get("location", ""))
                 if response.status_code in (307, 308) and _origin(target) == _origin(self._url):
@@ -156,24 +156,26 @@ class HttpConnection(McpConnection):
                     continue
                 if response.is_redirect:
                     # Leave out path and query: they may be secret.
-                    raise ConnectionLost(f"it has moved to {_shown(target)}; change its url if you know that address")
+                    raise ConnectionLost(
+                        f"it has moved to {_without_path(target)}; change its url if you know that address"
+                    )
                 yield response
                 return
         raise ConnectionLost("it leads round in a circle")
 
     async def _headers(self, message: Message) -> dict[str, str]:
-        headers = dict(await self._authorise())
-        if self._session:
-            headers["Mcp-Session-Id"] = self._session
+        headers = dict(await self._authorization_headers())
+        if self._session_id:
+            headers["Mcp-Session-Id"] = self._session_id
         if self._version:
             headers["MCP-Protocol-Version"] = self._version
         if self.meta:
             headers["Mcp-Method"] = str(message.get("method", ""))
             if name := message.get("params", {}).get("name"):
-                headers["Mcp-Name"] = _as_header(name)
+                headers["Mcp-Name"] = _encode_header(name)
         return headers
 
-    async def _refused(self, response: httpx2.Response) -> None:
+    async def _handle_refusal(self, response: httpx2.Response) -> None:
         """Deliver the error in a refusal as the answer.
 
         Raises:
@@ -185,65 +187,65 @@ class HttpConnection(McpConnection):
         wider = response.status_code == 403 and "insufficient_scope" in challenge
         if wider or response.status_code == 401:
             raise SignInNeeded(challenge, wider=wider)
-        if response.status_code == 404 and self._session:
+        if response.status_code == 404 and self._session_id:
             raise SessionEnded("its session has ended")
-        body = await _body(response, _LARGEST_ERROR)
+        body = await _read_body(response, _MAX_ERROR_BYTES)
         with contextlib.suppress(RpcError):
             if isinstance(message := await parse_message(body), dict) and "error" in message:
-                await self._whole(body)
+                await self._handle_body(body)
                 return
         raise ConnectionLost(f"it answers with HTTP status {response.status_code}")
 
-    async def _whole(self, body: bytes) -> None:
+    async def _handle_body(self, body: bytes) -> None:
         if not body.strip():
             return
         try:
             message = await parse_message(body)
         except RpcError as refusal:
             raise ConnectionLost("its answer is no JSON") from refusal
-        await self._reply(self._take(message, len(body)))
+        await self._reply(self._handle_messages(message, len(body)))
 
-    async def _events(self, response: httpx2.Response, answer: "asyncio.Future[Message] | None") -> None:
+    async def _handle_events(self, response: httpx2.Response, answer: "asyncio.Future[Message] | None") -> None:
         """Handle the events of a stream until the answer has arrived or the stream ends."""
         decoder = ServerSentEventDecoder()
-        async for piece in _pieces(response):
+        async for piece in _iterate_pieces(response):
             for event in decoder.feed(piece):
-                await self._event(event.data)
+                await self._handle_event(event.data)
             if answer is not None and answer.done():
                 return
         for event in decoder.finish():
-            await self._event(event.data)
+            await self._handle_event(event.data)
 
-    async def _event(self, data: str) -> None:
+    async def _handle_event(self, data: str) -> None:
         message: Any = None
         with contextlib.suppress(RpcError):
             message = await parse_message(data.encode("utf-8", "replace"))
-        await self._reply(self._take(message, len(data)))
+        await self._reply(self._handle_messages(message, len(data)))
 
     async def _reply(self, answers: list[Message]) -> None:
         for each in answers:
             await self._send(each)
 
-    async def _hear_unasked(self) -> None:
+    async def _listen(self) -> None:
         """Read the server's own messages, such as changed tools; return if the server has no such stream."""
-        pauses = iter(_PAUSES)
+        pauses = iter(_PAUSE_SECONDS)
         pause: float | None = 0.0
         while pause is not None:
             await asyncio.sleep(pause)
-            began = time.monotonic()
-            with contextlib.suppress(ConnectionLost), _failures():
-                headers = {"Accept": _EVENTS, **await self._headers({})}
+            started = time.monotonic()
+            with contextlib.suppress(ConnectionLost), _errors_as_connection_lost():
+                headers = {"Accept": _EVENT_STREAM_TYPE, **await self._headers({})}
                 async with self._client.stream("GET", self._url, headers=headers) as response:
-                    if response.status_code != 200 or not _kind(response).startswith(_EVENTS):
+                    if response.status_code != 200 or not _content_type(response).startswith(_EVENT_STREAM_TYPE):
                         return
-                    await self._events(response, None)
-            if time.monotonic() - began >= _LASTING:
-                pauses = iter(_PAUSES)
+                    await self._handle_events(response, None)
+            if time.monotonic() - started >= _STABLE_SECONDS:
+                pauses = iter(_PAUSE_SECONDS)
             pause = next(pauses, None)
 
 
 @contextlib.contextmanager
-def _failures() -> Iterator[None]:
+def _errors_as_connection_lost() -> Iterator[None]:
     """Turn errors of the connection into ConnectionLost with one line."""
     try:
         yield
@@ -257,21 +259,21 @@ def _failures() -> Iterator[None]:
         raise ConnectionLost(f"what it sends can't be understood ({type(error).__name__})") from error
 
 
-def _is_address(url: str) -> bool:
+def _is_http_url(url: str) -> bool:
     try:
         return urlsplit(url).scheme in ("http", "https") and bool(urlsplit(url).hostname)
     except ValueError:
         return False
 
 
-def _as_header(text: str) -> str:
+def _encode_header(text: str) -> str:
     """Return a text as a header value; encoded in the protocol's Base64 form if it is not valid in a header."""
-    if text.isascii() and text.isprintable() and text == text.strip() and not text.startswith(_IN_BASE64):
+    if text.isascii() and text.isprintable() and text == text.strip() and not text.startswith(_BASE64_PREFIX):
         return text
-    return f"{_IN_BASE64}{base64.b64encode(text.encode('utf-8', 'replace')).decode()}?="
+    return f"{_BASE64_PREFIX}{base64.b64encode(text.encode('utf-8', 'replace')).decode()}?="
 
 
-def _kind(response: httpx2.Response) -> str:
+def _content_type(response: httpx2.Response) -> str:
     return str(response.headers.get("content-type", "")).lower()
 
 
@@ -280,12 +282,12 @@ def _origin(url: str) -> tuple[str, str]:
     return parts.scheme, parts.netloc
 
 
-def _shown(url: str) -> str:
+def _without_path(url: str) -> str:
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.hostname or ''}"
 
 
-async def _pieces(response: httpx2.Response) -> AsyncIterator[bytes]:
+async def _iterate_pieces(response: httpx2.Response) -> AsyncIterator[bytes]:
     """Yield the body as it arrives; raise ConnectionLost for a compressed one, which was not requested."""
     if response.headers.get("content-encoding", "identity").lower() not in ("", "identity"):
         raise ConnectionLost("its answer is packed, which was not asked for")
@@ -293,10 +295,10 @@ async def _pieces(response: httpx2.Response) -> AsyncIterator[bytes]:
         yield piece
 
 
-async def _body(response: httpx2.Response, most: int) -> bytes:
+async def _read_body(response: httpx2.Response, max_bytes: int) -> bytes:
     body = bytearray()
-    async for piece in _pieces(response):
+    async for piece in _iterate_pieces(response):
         body += piece
-        if len(body) > most:
-            raise ConnectionLost(f"its answer has more than {most // 1024} kB")
+        if len(body) > max_bytes:
+            raise ConnectionLost(f"its answer has more than {max_bytes // 1024} kB")
     return bytes(body)

@@ -59,7 +59,7 @@ def parse_messages(line: bytes | None) -> Any:
             INVALID_REQUEST, f"The message is longer than {MAX_MESSAGE_BYTES // 1024**2} MB; send less at once."
         )
     try:
-        return json.loads(line.decode("utf-8"), parse_constant=_no_number)
+        return json.loads(line.decode("utf-8"), parse_constant=_reject_constant)
     except RecursionError as error:
         raise RpcError(PARSE_ERROR, "The message is nested too deeply.") from error
     except ValueError as error:
@@ -74,23 +74,25 @@ def parse_request(message: object) -> RpcRequest | None:
     """
     if not isinstance(message, dict):
         raise RpcError(INVALID_REQUEST, "A message is a JSON object.")
-    found = message.get("id")
-    name = found if isinstance(found, str) or (isinstance(found, int) and not isinstance(found, bool)) else None
+    raw_id = message.get("id")
+    request_id = (
+        raw_id if isinstance(raw_id, str) or (isinstance(raw_id, int) and not isinstance(raw_id, bool)) else None
+    )
     method, params = message.get("method"), message.get("params", {})
     if "method" not in message and ("result" in message or "error" in message):
         return None
-    if "id" in message and name is None:
+    if "id" in message and request_id is None:
         raise RpcError(INVALID_REQUEST, "The id of a request is a string or a whole number.")
     if not isinstance(method, str):
-        raise RpcError(INVALID_REQUEST, "A request names its method, as text.", id=name)
+        raise RpcError(INVALID_REQUEST, "A request names its method, as text.", id=request_id)
     if params is None:
         params = {}
     if not isinstance(params, dict):
-        if name is None:
+        if request_id is None:
             return None
-        raise RpcError(INVALID_PARAMS, "The params of a request are an object.", id=name)
-    return RpcRequest(method, params, name)
+        raise RpcError(INVALID_PARAMS, "The params of a request are an object.", id=request_id)
+    return RpcRequest(method, params, request_id)
 
 
-def _no_number(name: str) -> NoReturn:
+def _reject_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON number")

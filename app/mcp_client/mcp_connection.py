@@ -27,16 +27,16 @@ MAX_SERVER_MESSAGE_BYTES = 16 * 1024 * 1024
 """Maximum number of bytes of one message."""
 MAX_UNREQUESTED_BYTES = 4 * 1024 * 1024
 """Maximum number of bytes of unrequested messages between two awaited answers."""
-_SHORTEST = 64
+_MIN_COUNTED_BYTES = 64
 """Minimum number of bytes that a message counts as: each message takes time, however short it is."""
-_LONG = 256 * 1024
+_THREAD_PARSE_BYTES = 256 * 1024
 """Bytes from which a message is parsed on a thread."""
 
 HandleNotification = Callable[[str, Message], None]
 """Called with the method and the parameters of a notification."""
 
 
-_SIGN_IN = "you have to sign in: /mcp"
+_SIGN_IN_NEEDED = "you have to sign in: /mcp"
 
 
 class McpServerError(Exception):
@@ -64,7 +64,7 @@ class SignInNeeded(ConnectionLost):
     """
 
     def __init__(self, challenge: str, *, wider: bool = False) -> None:
-        super().__init__("you have to sign in again, for more than before: /mcp" if wider else _SIGN_IN)
+        super().__init__("you have to sign in again, for more than before: /mcp" if wider else _SIGN_IN_NEEDED)
         self.challenge = challenge
         self.wider = wider
 
@@ -82,10 +82,10 @@ class McpConnection(ABC):
 
     def __init__(self, root: Path, on_notification: HandleNotification) -> None:
         self._root = root
-        self._notified = on_notification
+        self._on_notification = on_notification
         self._ids = itertools.count(1)
-        self._waiting: dict[int, asyncio.Future[Message]] = {}
-        self._unasked = 0
+        self._open_answers: dict[int, asyncio.Future[Message]] = {}
+        self._unrequested_bytes = 0
         self.meta: Message = {}
         """`_meta` of each request, for servers without `initialize`."""
 
@@ -99,29 +99,29 @@ class McpConnection(ABC):
         """
         number = next(self._ids)
         answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
-        self._waiting[number] = answer
+        self._open_answers[number] = answer
         if self.meta:
             params = {**params, "_meta": self.meta}
         try:
             async with asyncio.timeout(seconds):
-                await self._ask({"jsonrpc": "2.0", "id": number, "method": method, "params": params}, answer)
-                return _result(await answer)
+                await self._send_request({"jsonrpc": "2.0", "id": number, "method": method, "params": params}, answer)
+                return _parse_result(await answer)
         except TimeoutError as error:
-            await self._give_up(number, "it took too long")
+            await self._cancel_request(number, "it took too long")
             raise McpServerTimeout(f"no answer within {seconds:g} s") from error
         except asyncio.CancelledError:
-            await self._give_up(number, "the user stopped it")
+            await self._cancel_request(number, "the user stopped it")
             raise
         finally:
-            self._waiting.pop(number, None)
+            self._open_answers.pop(number, None)
 
     async def notify(self, method: str, params: Message | None = None) -> None:
         """Send a notification. Raises ConnectionLost."""
         await self._send({"jsonrpc": "2.0", "method": method, **({"params": params} if params else {})})
 
-    async def _give_up(self, number: int, reason: str) -> None:
-        told = self.notify("notifications/cancelled", {"requestId": number, "reason": reason})
-        task = asyncio.ensure_future(told)
+    async def _cancel_request(self, number: int, reason: str) -> None:
+        notification = self.notify("notifications/cancelled", {"requestId": number, "reason": reason})
+        task = asyncio.ensure_future(notification)
         task.add_done_callback(lambda done: done.cancelled() or done.exception())
         try:
             # Wait at most a second: the server may have stopped reading.
@@ -129,31 +129,31 @@ class McpConnection(ABC):
         finally:
             task.cancel()
 
-    def _take(self, message: object, size: int) -> list[Message]:
+    def _handle_messages(self, message: object, size: int) -> list[Message]:
         """Handle a received message; return the messages to send. Raises ConnectionLost for a flood."""
         messages = message if isinstance(message, list) else [message]
         if len(messages) > MAX_BATCH_MESSAGES:
             raise ConnectionLost(f"it sent more than {MAX_BATCH_MESSAGES:,} messages at once")
-        unasked = [each for each in messages if not self._is_awaited(each)]
-        if unasked or not messages:
-            self._unasked += max(size, _SHORTEST)
-            if self._unasked > MAX_UNREQUESTED_BYTES:
+        unrequested = [item for item in messages if not self._deliver_answer(item)]
+        if unrequested or not messages:
+            self._unrequested_bytes += max(size, _MIN_COUNTED_BYTES)
+            if self._unrequested_bytes > MAX_UNREQUESTED_BYTES:
                 raise ConnectionLost(f"it sent more than {MAX_UNREQUESTED_BYTES // 1024**2} MB that nobody asked for")
-        return [answer for each in unasked for answer in self._hear(each)]
+        return [answer for item in unrequested for answer in self._handle_unrequested(item)]
 
-    def _is_awaited(self, message: object) -> bool:
+    def _deliver_answer(self, message: object) -> bool:
         """Return whether the message is an awaited answer; if it is, deliver it."""
         if not isinstance(message, dict) or "method" in message:
             return False
         number = message.get("id")
-        waiting = self._waiting.get(number) if isinstance(number, int) else None
+        waiting = self._open_answers.get(number) if isinstance(number, int) else None
         if waiting is None or waiting.done():
             return False
         waiting.set_result(message)
-        self._unasked = 0
+        self._unrequested_bytes = 0
         return True
 
-    def _hear(self, message: object) -> list[Message]:
+    def _handle_unrequested(self, message: object) -> list[Message]:
         """Handle a message that is not an awaited answer; return the messages to send."""
         try:
             call = parse_request(message)
@@ -162,7 +162,7 @@ class McpConnection(ABC):
         if call is None:
             return []
         if call.id is None:
-            self._notified(call.method, call.params)
+            self._on_notification(call.method, call.params)
             return []
         return [self._answer_request(call)]
 
@@ -178,9 +178,9 @@ class McpConnection(ABC):
                 text = f"signoff does not offer {call.method[:80]}; go on without."
                 return {**answer, "error": {"code": METHOD_NOT_FOUND, "message": text}}
 
-    def _lost(self, why: str) -> None:
+    def _fail_open_requests(self, why: str) -> None:
         """Fail all open requests with this reason."""
-        for answer in self._waiting.values():
+        for answer in self._open_answers.values():
             if not answer.done():
                 answer.set_exception(ConnectionLost(why))
 
@@ -188,8 +188,8 @@ class McpConnection(ABC):
         """Take note of the server's protocol version."""
 
     @abstractmethod
-    async def _ask(self, message: Message, answer: "asyncio.Future[Message]") -> None:
-        """Send a request; its answer goes to `_take`. Raises ConnectionLost."""
+    async def _send_request(self, message: Message, answer: "asyncio.Future[Message]") -> None:
+        """Send a request; its answer goes to `_handle_messages`. Raises ConnectionLost."""
 
     @abstractmethod
     async def _send(self, message: Message) -> None:
@@ -202,16 +202,16 @@ class McpConnection(ABC):
 
 async def parse_message(data: bytes) -> Any:
     """Parse a message of the server. Raises `RpcError`."""
-    return parse_messages(data) if len(data) < _LONG else await asyncio.to_thread(parse_messages, data)
+    return parse_messages(data) if len(data) < _THREAD_PARSE_BYTES else await asyncio.to_thread(parse_messages, data)
 
 
-def _result(message: Message) -> Message:
+def _parse_result(message: Message) -> Message:
     error: Any = message.get("error")
     if isinstance(error, dict):
         code = error.get("code")
-        said = error.get("message")
-        words = said if isinstance(said, str) and said else "an error without words"
-        raise McpServerError(code if isinstance(code, int) else 0, words)
+        error_text = error.get("message")
+        message_text = error_text if isinstance(error_text, str) and error_text else "an error without words"
+        raise McpServerError(code if isinstance(code, int) else 0, message_text)
     result = message.get("result")
     if not isinstance(result, dict):
         raise McpServerError(0, "its answer has no result")

@@ -34,15 +34,15 @@ if TYPE_CHECKING:
 
 VERSION, STATELESS = "2025-11-25", "2026-07-28"
 """The protocol version requested in `initialize`, and the one for servers that don't support `initialize`."""
-_VERSION = re.compile(r"[\w.-]{1,40}", re.ASCII)
-_META = "io.modelcontextprotocol/"
-_CLIENT = {"name": "signoff", "title": "signoff", "version": __version__}
-_ROUSED = 2.0
+_VERSION_PATTERN = re.compile(r"[\w.-]{1,40}", re.ASCII)
+_META_PREFIX = "io.modelcontextprotocol/"
+_CLIENT_INFO = {"name": "signoff", "title": "signoff", "version": __version__}
+_PING_SECONDS = 2.0
 """Seconds in which an idle server answers a ping."""
-_LONGEST_REASON = 400
+_MAX_REASON_CHARACTERS = 400
 """Maximum number of characters of a reason in a line for the user."""
-_OFF = "it is switched off, or another one has taken its place: what there is comes with the next turn"
-_TOLD = (ConnectionLost, McpServerError, InvalidServer, OSError)
+_REPLACED_OR_OFF = "it is switched off, or another one has taken its place: what there is comes with the next turn"
+_SHOWN_ERRORS = (ConnectionLost, McpServerError, InvalidServer, OSError)
 """Errors whose messages may be shown to the user."""
 
 
@@ -91,18 +91,18 @@ class McpServer:
         self._sandbox = sandbox
         self._root = root
         self._environment = environment
-        self._changed = on_change
+        self._on_change = on_change
         self._program: McpServerProgram | None = None
         self._connection: McpConnection | None = None
         self._starting: asyncio.Task[None] | None = None
         self._tokens = tokens
-        self._signed_in: OAuthSession | None = None
+        self._oauth_session: OAuthSession | None = None
         self._challenge = ""
-        self._given_up = False
+        self._call_was_cancelled = False
         """The user has stopped a call, and the server may still be working on it."""
         self._start_timed_out = False
         """The last start timed out; calls don't try again in the same turn."""
-        self._wanted = False
+        self._is_wanted = False
         """Whether it should run: it is enabled and was not replaced by another definition."""
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -125,7 +125,7 @@ class McpServer:
     def unavailable_reason(self) -> UnavailableServer | None:
         """Return why its tools cannot be used now; None if they can or the server is switched off."""
         subject, state = f"The MCP server {server_display_name(self.name)}", self.state
-        why = escape_unsafe(self.problem, keep="")[:_LONGEST_REASON]
+        why = escape_unsafe(self.problem, keep="")[:_MAX_REASON_CHARACTERS]
         if state is McpServerState.STARTING and not self.tools:
             limit = f"{self.definition.table.start_timeout:g} s"
             return UnavailableServer(
@@ -165,19 +165,19 @@ class McpServer:
 
     def start_in_background(self) -> None:
         """Start it in the background unless it runs or is starting."""
-        self._wanted = True
+        self._is_wanted = True
         if self.state is not McpServerState.READY and (self._starting is None or self._starting.done()):
             self._start_timed_out = False
             self.started_at = asyncio.get_running_loop().time()
-            self._become(McpServerState.STARTING)
+            self._set_state(McpServerState.STARTING)
             self._starting = asyncio.create_task(self._start())
             # Callers that wait get the exception; the user sees the state.
             self._starting.add_done_callback(lambda task: task.cancelled() or task.exception())
 
     async def start_and_wait(self) -> None:
         """Start it and wait until it is ready. Raises ConnectionLost, also if it should not run."""
-        if not self._wanted:
-            raise ConnectionLost(_OFF)
+        if not self._is_wanted:
+            raise ConnectionLost(_REPLACED_OR_OFF)
         if self._start_timed_out:
             raise ConnectionLost(self.problem)
         self.start_in_background()
@@ -186,7 +186,7 @@ class McpServer:
         # Not awaited directly: `stop` cancels the start task, but not the tasks that wait for it.
         await asyncio.wait({starting})
         if starting.cancelled():
-            raise ConnectionLost(_OFF)
+            raise ConnectionLost(_REPLACED_OR_OFF)
         starting.result()
 
     def allow_restart(self) -> None:
@@ -209,8 +209,8 @@ class McpServer:
         """
         for _ in range(2):
             await self.start_and_wait()
-            if self._given_up:
-                await self._rouse()
+            if self._call_was_cancelled:
+                await self._ping_after_cancel()
             if self._program is None:
                 return []
             try:
@@ -234,12 +234,12 @@ class McpServer:
         async with self._program.read_changes() as layer:
             yield layer
 
-    async def _rouse(self) -> None:
+    async def _ping_after_cancel(self) -> None:
         """Check that the server answers again; if not, replace its program. Raises ConnectionLost."""
-        self._given_up = False
+        self._call_was_cancelled = False
         try:
             if self._connection is not None:
-                await self._connection.request("ping", {}, _ROUSED)
+                await self._connection.request("ping", {}, _PING_SECONDS)
         except McpServerError:
             return
         except (McpServerTimeout, ConnectionLost):
@@ -260,7 +260,7 @@ class McpServer:
             result = await self._request("tools/call", params)
         except (SessionEnded, SignInNeeded) as error:
             # The server did nothing; it needs a new session.
-            if isinstance(error, SignInNeeded) and (error.wider or not await self._who().refresh()):
+            if isinstance(error, SignInNeeded) and (error.wider or not await self._get_oauth_session().refresh()):
                 await self._fail_for(error)
                 raise
             await self._fail(str(error))
@@ -268,8 +268,8 @@ class McpServer:
             self.listing.require_offered(tool)
             try:
                 result = await self._request("tools/call", params)
-            except (SessionEnded, SignInNeeded) as again:
-                await self._fail_for(again)
+            except (SessionEnded, SignInNeeded) as second_error:
+                await self._fail_for(second_error)
                 raise
         if result.get("resultType", "complete") != "complete":
             raise McpServerError(0, "it asks for input of the user, which signoff does not offer")
@@ -281,7 +281,7 @@ class McpServer:
         try:
             return await self._connection.request(method, params, self.definition.table.timeout)
         except asyncio.CancelledError:
-            self._given_up = True
+            self._call_was_cancelled = True
             raise
         except McpServerTimeout as slow:
             # The call may never end; the next one gets a new program.
@@ -295,12 +295,12 @@ class McpServer:
 
     async def stop(self) -> None:
         """Stop it; only `start_in_background` starts it again."""
-        self._wanted = False
+        self._is_wanted = False
         if self._starting is not None and not self._starting.done():
             self._starting.cancel()
             await asyncio.wait({self._starting})
         await self._close()
-        self._become(McpServerState.OFF)
+        self._set_state(McpServerState.OFF)
 
     async def _start(self) -> None:
         try:
@@ -308,7 +308,7 @@ class McpServer:
                 try:
                     await self._connect()
                 except SignInNeeded as error:
-                    if error.wider or not await self._who().refresh():
+                    if error.wider or not await self._get_oauth_session().refresh():
                         raise
                     await self._connect()
         except SignInNeeded as error:
@@ -316,7 +316,7 @@ class McpServer:
             raise
         except Exception as error:
             # Defects of ours must not leave the state at STARTING; their messages could contain a secret.
-            why = str(error) if isinstance(error, _TOLD) else f"it can't be used ({type(error).__name__})"
+            why = str(error) if isinstance(error, _SHOWN_ERRORS) else f"it can't be used ({type(error).__name__})"
             cause = why
             timed_out = isinstance(error, TimeoutError | McpServerTimeout)
             if timed_out:
@@ -328,7 +328,7 @@ class McpServer:
             await self._fail(why, cause=cause)
             self._start_timed_out = timed_out
             raise ConnectionLost(why) from error
-        self._become(McpServerState.READY)
+        self._set_state(McpServerState.READY)
         if self._connection is not None:
             self.listing.refetch_on_changes(self._connection)
 
@@ -338,7 +338,7 @@ class McpServer:
         reach = await self.write_access()
         self.log.add_note(f"starting {self.definition.origin}")
         if self.definition.is_remote:
-            self._connection = await asyncio.to_thread(self._address, table)
+            self._connection = await asyncio.to_thread(self._connect_to_url, table)
         else:
             self._program = program = await start_server_program(
                 self.name,
@@ -347,30 +347,32 @@ class McpServer:
                 self._sandbox(),
                 self._root,
                 self._environment,
-                on_notification=self._notified,
+                on_notification=self._handle_notification,
                 log=self.log.add_output,
             )
             self._connection = program.connection
-            self._spawn(self._mourn(program))
-        await self._greet(self._connection)
+            self._spawn(self._fail_when_ended(program))
+        await self._initialize(self._connection)
         await self.listing.fetch_tools(self._connection)
 
-    def _address(self, table: ServerTable) -> McpConnection:
+    def _connect_to_url(self, table: ServerTable) -> McpConnection:
         # This imports an HTTP client, which takes a moment.
         from app.mcp_client.http_connection import HttpConnection
 
-        return HttpConnection(table.url, table.headers, self._root, self._notified, self._authorise)
+        return HttpConnection(
+            table.url, table.headers, self._root, self._handle_notification, self._authorization_headers
+        )
 
-    async def _authorise(self) -> Mapping[str, str]:
-        return await self._who().headers()
+    async def _authorization_headers(self) -> Mapping[str, str]:
+        return await self._get_oauth_session().headers()
 
-    def _who(self) -> "OAuthSession":
-        if self._signed_in is None:
+    def _get_oauth_session(self) -> "OAuthSession":
+        if self._oauth_session is None:
             from app.mcp_client.oauth import OAuthSession
 
             table = self.definition.expand_variables(self._environment)
-            self._signed_in = OAuthSession(table.url, self._tokens, table.client_id)
-        return self._signed_in
+            self._oauth_session = OAuthSession(table.url, self._tokens, table.client_id)
+        return self._oauth_session
 
     async def sign_in(self, show: "ShowSignIn", confirm: "ConfirmOrigins | None" = None) -> None:
         """Sign the user in, then start the server.
@@ -384,15 +386,15 @@ class McpServer:
         from app.mcp_client.oauth import SignInFailed
 
         try:
-            await self._who().sign_in(self._challenge, show, confirm)
+            await self._get_oauth_session().sign_in(self._challenge, show, confirm)
         except (SignInFailed, InvalidServer) as error:
             raise ConnectionLost(str(error)) from error
-        if self._wanted:
+        if self._is_wanted:
             self.allow_restart()
             await self.start_and_wait()
 
-    async def _greet(self, connection: McpConnection) -> None:
-        params: Message = {"protocolVersion": VERSION, "capabilities": {"roots": {}}, "clientInfo": _CLIENT}
+    async def _initialize(self, connection: McpConnection) -> None:
+        params: Message = {"protocolVersion": VERSION, "capabilities": {"roots": {}}, "clientInfo": _CLIENT_INFO}
         seconds = self.definition.table.start_timeout
         try:
             greeting = await connection.request("initialize", params, seconds)
@@ -400,17 +402,19 @@ class McpServer:
             if error.code not in (METHOD_NOT_FOUND, UNSUPPORTED_VERSION):
                 raise
             connection.meta = {
-                f"{_META}protocolVersion": STATELESS,
-                f"{_META}clientInfo": _CLIENT,
-                f"{_META}clientCapabilities": {},
+                f"{_META_PREFIX}protocolVersion": STATELESS,
+                f"{_META_PREFIX}clientInfo": _CLIENT_INFO,
+                f"{_META_PREFIX}clientCapabilities": {},
             }
             connection.on_initialized(STATELESS)
             return
-        spoken = greeting.get("protocolVersion")
-        connection.on_initialized(spoken if isinstance(spoken, str) and _VERSION.fullmatch(spoken) else VERSION)
+        version = greeting.get("protocolVersion")
+        connection.on_initialized(
+            version if isinstance(version, str) and _VERSION_PATTERN.fullmatch(version) else VERSION
+        )
         await connection.notify("notifications/initialized")
 
-    def _notified(self, method: str, params: Message) -> None:
+    def _handle_notification(self, method: str, params: Message) -> None:
         match method:
             case "notifications/tools/list_changed":
                 self.listing.mark_outdated()
@@ -419,7 +423,7 @@ class McpServer:
                     f"{params.get('level', '')}: {params.get('data', '')}\n"[:2000].encode("utf-8", "replace")
                 )
 
-    async def _mourn(self, program: McpServerProgram) -> None:
+    async def _fail_when_ended(self, program: McpServerProgram) -> None:
         """Wait for the program's end; set the state to FAILED if the program ended by itself."""
         await program.connection.ended.wait()
         if self._program is program and self.state is McpServerState.READY:
@@ -431,7 +435,7 @@ class McpServer:
         finally:
             self.log.add_note(why)
             self.listing.drop_unconfirmed_tools()
-            self._become(state, why, cause or why)
+            self._set_state(state, why, cause or why)
 
     async def _fail_for(self, refusal: SessionEnded | SignInNeeded) -> None:
         """Set the state after an ended session or a missing sign-in."""
@@ -450,9 +454,9 @@ class McpServer:
         elif connection is not None:
             await connection.close()
 
-    def _become(self, state: McpServerState, problem: str = "", cause: str = "") -> None:
+    def _set_state(self, state: McpServerState, problem: str = "", cause: str = "") -> None:
         self.state, self.problem, self.cause = state, problem, cause
-        self._changed()
+        self._on_change()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

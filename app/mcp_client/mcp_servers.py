@@ -27,17 +27,17 @@ DEFAULT_CONTEXT_TOKENS = 32_000
 """Context tokens assumed for a model whose context window is unknown."""
 CONTEXT_SHARE_DIVISOR = 10
 """Tool definitions may use at most 1/10 of the context."""
-_MAX_FOUND_TOOLS = 8
+_MAX_RESULT_TOOLS = 8
 """Maximum number of tools in the result of a search."""
 _WORD = re.compile(r"[^\W_]+")
 
 
 def do_tools_fit_context(tools: Sequence[Tool], context_tokens: int | None) -> bool:
     """Return whether the definitions of all these tools fit in their share of the model's context window."""
-    room = (context_tokens or DEFAULT_CONTEXT_TOKENS) * CHARACTERS_PER_TOKEN // CONTEXT_SHARE_DIVISOR
+    characters_left = (context_tokens or DEFAULT_CONTEXT_TOKENS) * CHARACTERS_PER_TOKEN // CONTEXT_SHARE_DIVISOR
     for tool in tools:
-        room -= len(json.dumps(make_tool_schema(tool)))
-        if room < 0:
+        characters_left -= len(json.dumps(make_tool_schema(tool)))
+        if characters_left < 0:
             return False
     return True
 
@@ -68,7 +68,7 @@ class ToolSearch(Tool):
 
     async def run(self, arguments: ToolSearchArguments, context: ToolContext) -> ToolOutput:
         """Return the best matching tools."""
-        found = (await asyncio.to_thread(rank_tools, self._tools, arguments.words))[:_MAX_FOUND_TOOLS]
+        found = (await asyncio.to_thread(rank_tools, self._tools, arguments.words))[:_MAX_RESULT_TOOLS]
         if not found:
             names = ", ".join(tool.name for tool in self._tools[:200])
             return ToolOutput(f"No tool has these words. There are: {names}.", "no tool found")
@@ -110,10 +110,10 @@ class CallFoundTool(Tool):
         tool = self._tools.get(name) or await self._find(name, context.waits)
         if tool is None:
             raise ToolError(f"There is no tool {name[:80]!r}; find_tool searches those that there are.")
-        return await tool.run(UncheckedArguments(values=_object(given)), context)
+        return await tool.run(UncheckedArguments(values=_parse_object(given)), context)
 
 
-def _object(given: Any) -> dict[str, Any]:
+def _parse_object(given: Any) -> dict[str, Any]:
     """Return the arguments as an object; some models write it as JSON text. Raises ToolError."""
     if isinstance(given, str):
         try:
@@ -127,21 +127,21 @@ def _object(given: Any) -> dict[str, Any]:
 
 def rank_tools(tools: Sequence[McpTool], query: str) -> list[McpTool]:
     """Return the tools that contain any of the words, best matches first; names count more than descriptions."""
-    wanted = {_stem(word) for word in _WORD.findall(query.lower())}
+    query_stems = {_stem(word) for word in _WORD.findall(query.lower())}
 
     def score(tool: McpTool) -> float:
-        named = _stems(f"{tool.name} {tool.definition.title}")
-        described = _stems(f"{tool.description} {' '.join(tool.definition.parameters['properties'])}")
-        return 3 * len(wanted & named) + len(wanted & described)
+        name_stems = _stems(f"{tool.name} {tool.definition.title}")
+        description_stems = _stems(f"{tool.description} {' '.join(tool.definition.parameters['properties'])}")
+        return 3 * len(query_stems & name_stems) + len(query_stems & description_stems)
 
     scores = {tool: score(tool) for tool in tools}
-    found = [tool for tool in tools if scores[tool]]
-    return sorted(found, key=lambda tool: -scores[tool])
+    matching = [tool for tool in tools if scores[tool]]
+    return sorted(matching, key=lambda tool: -scores[tool])
 
 
 def _stems(text: str) -> set[str]:
-    apart = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text)
-    return {_stem(word) for word in _WORD.findall(apart.lower())}
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text)
+    return {_stem(word) for word in _WORD.findall(words.lower())}
 
 
 def _stem(word: str) -> str:
@@ -193,17 +193,17 @@ class McpServers(ToolSource):
     """
 
     def __init__(self, environment: ServerEnvironment, patience: float | None = None) -> None:
-        self._around = environment
-        self._patience = patience
+        self._environment = environment
+        self._max_wait_seconds = patience
         self._servers: dict[str, McpServer] = {}
-        self._switched: dict[str, bool] = {}
-        self._kept: dict[str, Sequence[ToolDefinition]] = {}
+        self._enabled_by_name: dict[str, bool] = {}
+        self._stored_tools: dict[str, Sequence[ToolDefinition]] = {}
         """Stored or currently listed tools by server."""
         self._tools: dict[str, tuple[object, tuple[McpTool, ...]]] = {}
-        self._changed = asyncio.Event()
-        self._switching = asyncio.Lock()
+        self._change_event = asyncio.Event()
+        self._switch_lock = asyncio.Lock()
         """Held while servers are started and stopped, so that the later of two requests takes effect last."""
-        self._keeping: set[asyncio.Task[None]] = set()
+        self._store_tasks: set[asyncio.Task[None]] = set()
 
     @property
     def servers(self) -> list[McpServer]:
@@ -212,34 +212,36 @@ class McpServers(ToolSource):
 
     async def wait_for_change(self) -> None:
         """Wait until a server's state or tools change."""
-        self._changed.clear()
-        await self._changed.wait()
+        self._change_event.clear()
+        await self._change_event.wait()
 
     async def set_definitions(self, definitions: Sequence[ServerDefinition]) -> None:
         """Set the servers: start new or changed ones, stop missing ones."""
-        async with self._switching:
-            await self._know(definitions)
+        async with self._switch_lock:
+            await self._replace_servers(definitions)
 
-    async def _know(self, definitions: Sequence[ServerDefinition]) -> None:
-        around = self._around
-        kept = await asyncio.to_thread(around.store.settings, SWITCH_KEY_PREFIX)
-        self._switched = {key.removeprefix(SWITCH_KEY_PREFIX): value == "on" for key, value in kept.items()}
+    async def _replace_servers(self, definitions: Sequence[ServerDefinition]) -> None:
+        environment = self._environment
+        switches = await asyncio.to_thread(environment.store.settings, SWITCH_KEY_PREFIX)
+        self._enabled_by_name = {
+            key.removeprefix(SWITCH_KEY_PREFIX): value == "on" for key, value in switches.items()
+        }
         wanted = {each.name: each for each in definitions}
-        gone = [each for each in self.servers if wanted.get(each.name) != each.definition]
-        await asyncio.gather(*(each.stop() for each in gone))
-        before = {each.name: each for each in self.servers if each not in gone}
-        new = [each for each in definitions if each.name not in before]
-        remembered = await asyncio.to_thread(self._remembered, new)
-        self._kept.update(remembered)
+        obsolete = [each for each in self.servers if wanted.get(each.name) != each.definition]
+        await asyncio.gather(*(each.stop() for each in obsolete))
+        remaining = {each.name: each for each in self.servers if each not in obsolete}
+        added = [each for each in definitions if each.name not in remaining]
+        remembered = await asyncio.to_thread(self._load_stored_tools, added)
+        self._stored_tools.update(remembered)
         self._servers = {
-            name: before.get(name)
+            name: remaining.get(name)
             or McpServer(
                 each,
-                around.sandbox,
-                around.root,
-                around.environment,
-                around.tokens,
-                partial(self._tell_change, name),
+                environment.sandbox,
+                environment.root,
+                environment.environment,
+                environment.tokens,
+                partial(self._handle_change, name),
                 remembered.get(name, ()),
             )
             for name, each in wanted.items()
@@ -247,49 +249,51 @@ class McpServers(ToolSource):
         for server in self.servers:
             if self.is_enabled(server) and server.state is McpServerState.OFF:
                 server.start_in_background()
-        self._changed.set()
+        self._change_event.set()
 
-    def _remembered(self, definitions: Sequence[ServerDefinition]) -> dict[str, tuple[ToolDefinition, ...]]:
+    def _load_stored_tools(self, definitions: Sequence[ServerDefinition]) -> dict[str, tuple[ToolDefinition, ...]]:
         """Return the tools that servers offered in their last run, by server; unreadable lists are left out.
         Blocks."""
-        kept = self._around.store.settings(TOOL_LIST_KEY_PREFIX)
-        found = {}
-        for each in definitions:
+        stored = self._environment.store.settings(TOOL_LIST_KEY_PREFIX)
+        tools_by_server = {}
+        for definition in definitions:
             with suppress(ValueError, LookupError, TypeError, RecursionError):
-                entry = json.loads(kept[f"{TOOL_LIST_KEY_PREFIX}{each.name}"])
-                if entry["server"] == each.fingerprint:
-                    found[each.name] = tuple(parse_tools(each.name, entry["tools"])[0])
-        return found
+                entry = json.loads(stored[f"{TOOL_LIST_KEY_PREFIX}{definition.name}"])
+                if entry["server"] == definition.fingerprint:
+                    tools_by_server[definition.name] = tuple(parse_tools(definition.name, entry["tools"])[0])
+        return tools_by_server
 
-    def _tell_change(self, name: str) -> None:
-        self._changed.set()
+    def _handle_change(self, name: str) -> None:
+        self._change_event.set()
         server = self._servers.get(name)
-        if server is None or not server.listing.is_current or server.tools is self._kept.get(name):
+        if server is None or not server.listing.is_current or server.tools is self._stored_tools.get(name):
             return
-        self._kept[name] = server.tools
-        task = asyncio.create_task(asyncio.to_thread(self._remember, server.definition, server.tools))
-        self._keeping.add(task)
-        task.add_done_callback(self._keeping.discard)
+        self._stored_tools[name] = server.tools
+        task = asyncio.create_task(asyncio.to_thread(self._store_tools, server.definition, server.tools))
+        self._store_tasks.add(task)
+        task.add_done_callback(self._store_tasks.discard)
 
-    def _remember(self, definition: ServerDefinition, offers: Sequence[ToolDefinition]) -> None:
+    def _store_tools(self, definition: ServerDefinition, offers: Sequence[ToolDefinition]) -> None:
         """Store the tools of a server for its next start; blocks."""
         entry = json.dumps({"server": definition.fingerprint, "tools": dump_tools(offers)})
         with suppress(StorageError):
             # Without the stored list, the next turn only waits for the server's start.
-            self._around.store.set_setting(
+            self._environment.store.set_setting(
                 f"{TOOL_LIST_KEY_PREFIX}{definition.name}", entry if len(entry) <= _MAX_STORED_CHARACTERS else None
             )
 
     def is_enabled(self, server: McpServer) -> bool:
         """Return whether the server may run."""
-        return self._switched.get(server.name, server.definition.table.enabled)
+        return self._enabled_by_name.get(server.name, server.definition.table.enabled)
 
     async def set_enabled(self, server: McpServer, *, enabled: bool) -> None:
         """Start or stop a server and store the choice; raises StorageError."""
-        async with self._switching:
-            kept = "on" if enabled else "off"
-            await asyncio.to_thread(self._around.store.set_setting, f"{SWITCH_KEY_PREFIX}{server.name}", kept)
-            self._switched[server.name] = enabled
+        async with self._switch_lock:
+            stored_value = "on" if enabled else "off"
+            await asyncio.to_thread(
+                self._environment.store.set_setting, f"{SWITCH_KEY_PREFIX}{server.name}", stored_value
+            )
+            self._enabled_by_name[server.name] = enabled
             if enabled:
                 server.start_in_background()
             else:
@@ -297,7 +301,7 @@ class McpServers(ToolSource):
 
     async def restart(self, server: McpServer) -> None:
         """Stop the server, and start it again if it is enabled."""
-        async with self._switching:
+        async with self._switch_lock:
             await server.stop()
             if self.is_enabled(server):
                 server.start_in_background()
@@ -308,7 +312,7 @@ class McpServers(ToolSource):
         Wait for servers that are starting and whose tools are unknown. For other servers that are not ready, a call
         of one of their tools waits.
         """
-        await asyncio.gather(*map(self._wait_for, self._awaited))
+        await asyncio.gather(*map(self._wait_for_start, self._starting_servers))
         for server in self.servers:
             server.allow_restart()
         tools = [tool for server in self.servers if self.is_enabled(server) for tool in self._tools_of(server)]
@@ -316,17 +320,17 @@ class McpServers(ToolSource):
             return OfferedTools(tools)
         return OfferedTools((ToolSearch(tools), CallFoundTool(tools, self.find_tool)), tools)
 
-    async def _wait_for(self, server: McpServer) -> None:
+    async def _wait_for_start(self, server: McpServer) -> None:
         """Wait until a server has started or failed, or `patience` is over."""
-        if self._patience is None:
+        if self._max_wait_seconds is None:
             await server.wait_until_ready_or_failed()
             return
         with suppress(TimeoutError):
-            async with asyncio.timeout_at(server.started_at + self._patience):
+            async with asyncio.timeout_at(server.started_at + self._max_wait_seconds):
                 await server.wait_until_ready_or_failed()
 
     @property
-    def _awaited(self) -> list[McpServer]:
+    def _starting_servers(self) -> list[McpServer]:
         return [
             each
             for each in self.servers
@@ -336,7 +340,7 @@ class McpServers(ToolSource):
     @property
     def startup_wait_label(self) -> str:
         """Return what `offered_tools` waits for, in a few words."""
-        return describe_startup_wait(self._awaited)
+        return describe_startup_wait(self._starting_servers)
 
     @property
     def unavailable_servers(self) -> list[UnavailableServer]:
@@ -354,33 +358,33 @@ class McpServers(ToolSource):
         Raises:
             ToolError: The server can't be used; the text says why.
         """
-        found = [each for each in self.servers if self.is_enabled(each) and has_server_prefix(name, each.name)]
-        for server in found:
+        servers = [each for each in self.servers if self.is_enabled(each) and has_server_prefix(name, each.name)]
+        for server in servers:
             if server.state is McpServerState.STARTING:
                 report_wait(describe_startup_wait([server]))
                 try:
                     await server.wait_until_ready_or_failed()
                 finally:
                     report_wait("")
-        tools = [tool for server in found for tool in self._tools_of(server) if tool.name == name]
+        tools = [tool for server in servers for tool in self._tools_of(server) if tool.name == name]
         if tools:
             return tools[0]
-        for server in found:
+        for server in servers:
             if server.unavailable_reason is not None:
                 raise ToolError(unavailable_message(server.name, server.problem))
         return None
 
     def _tools_of(self, server: McpServer) -> tuple[McpTool, ...]:
         """Return the server's tools; the same objects as long as its list does not change."""
-        known = self._tools.get(server.name)
-        if known is None or known[0] is not server.tools:
-            known = (server.tools, tuple(McpTool(server, offer) for offer in server.tools))
-            self._tools[server.name] = known
-        return known[1]
+        cached = self._tools.get(server.name)
+        if cached is None or cached[0] is not server.tools:
+            cached = (server.tools, tuple(McpTool(server, offer) for offer in server.tools))
+            self._tools[server.name] = cached
+        return cached[1]
 
     async def close(self) -> None:
         """Stop all servers."""
-        async with self._switching:
+        async with self._switch_lock:
             await asyncio.gather(*(each.stop() for each in self.servers))
-        if self._keeping:
-            await asyncio.wait(self._keeping)
+        if self._store_tasks:
+            await asyncio.wait(self._store_tasks)

@@ -27,9 +27,9 @@ from app.mcp_client.http_connection import load_certificates
 from app.mcp_client.mcp_connection import ConnectionLost
 from app.mcp_client.token_store import OAuthToken, TokenStore
 
-_LONGEST = 16_384
-_PATH = "/callback"
-_PAGE = b"<!doctype html><meta charset=utf-8><title>signoff</title><p>%s You can close this page."
+_MAX_REQUEST_BYTES = 16_384
+_CALLBACK_PATH = "/callback"
+_PAGE_TEMPLATE = b"<!doctype html><meta charset=utf-8><title>signoff</title><p>%s You can close this page."
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +51,12 @@ class OAuthCallbackListener:
         self.state = secrets.token_urlsafe(32)
         self.port = 0
         """The port on which it listens."""
-        self._arrived: asyncio.Future[Mapping[str, str]] = asyncio.get_running_loop().create_future()
-        self._answering: set[asyncio.Task[None]] = set()
+        self._redirect: asyncio.Future[Mapping[str, str]] = asyncio.get_running_loop().create_future()
+        self._answer_tasks: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> "OAuthCallbackListener":
         """Start listening. Raises OSError."""
-        self._server = await asyncio.start_server(self._answer, "127.0.0.1", 0, limit=_LONGEST)
+        self._server = await asyncio.start_server(self._handle_request, "127.0.0.1", 0, limit=_MAX_REQUEST_BYTES)
         self.port = int(self._server.sockets[0].getsockname()[1])
         return self
 
@@ -64,50 +64,57 @@ class OAuthCallbackListener:
         """Stop listening."""
         # Don't wait for open connections: browsers keep some that they never use.
         self._server.close()
-        for task in self._answering:
+        for task in self._answer_tasks:
             task.cancel()
 
     @property
     def address(self) -> str:
         """Return the redirect URL."""
-        return f"http://127.0.0.1:{self.port}{_PATH}"
+        return f"http://127.0.0.1:{self.port}{_CALLBACK_PATH}"
 
     def accept_pasted_address(self, address: str) -> bool:
         """Accept a URL if it is the redirect URL with the right state; return whether it is."""
         try:
             parts = urlsplit(address.strip())
-            every = parse_qs(parts.query, keep_blank_values=True)
-            given = {key: values[0] for key, values in every.items()}
+            values_by_name = parse_qs(parts.query, keep_blank_values=True)
+            parameters = {key: values[0] for key, values in values_by_name.items()}
             # RFC 6749 section 3.1 forbids repeated parameters; with two issuers it is unclear which one counts.
-            once = all(len(values) == 1 for values in every.values())
-            known = once and parts.path == _PATH and secrets.compare_digest(given.get("state", ""), self.state)
+            has_no_repeats = all(len(values) == 1 for values in values_by_name.values())
+            is_expected = (
+                has_no_repeats
+                and parts.path == _CALLBACK_PATH
+                and secrets.compare_digest(parameters.get("state", ""), self.state)
+            )
         except (ValueError, TypeError):
             return False
-        if known and not self._arrived.done():
-            self._arrived.set_result(given)
-        return known
+        if is_expected and not self._redirect.done():
+            self._redirect.set_result(parameters)
+        return is_expected
 
     async def wait_for_redirect(self, seconds: float) -> Mapping[str, str]:
         """Return the parameters of the browser's redirect. Raises TimeoutError."""
-        return await asyncio.wait_for(self._arrived, seconds)
+        return await asyncio.wait_for(self._redirect, seconds)
 
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _handle_request(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        self._answering.add(task)
+        self._answer_tasks.add(task)
         try:
-            async with asyncio.timeout(_SECONDS):
+            async with asyncio.timeout(_REQUEST_SECONDS):
                 line = (await reader.readuntil(b"\r\n")).decode("ascii", "replace")
             _, target, _ = line.split(" ", 2)
-            known = self.accept_pasted_address(target)
-            page = _PAGE % (b"signoff has your answer." if known else b"This is nothing that signoff asked for.")
-            head = f"HTTP/1.1 {200 if known else 404} X\r\nContent-Type: text/html\r\nContent-Length: {len(page)}\r\n"
+            is_expected = self.accept_pasted_address(target)
+            page = _PAGE_TEMPLATE % (
+                b"signoff has your answer." if is_expected else b"This is nothing that signoff asked for."
+            )
+            status = 200 if is_expected else 404
+            head = f"HTTP/1.1 {status} X\r\nContent-Type: text/html\r\nContent-Length: {len(page)}\r\n"
             writer.write(f"{head}Connection: close\r\n\r\n".encode() + page)
             # Don't wait until the page is sent: the browser may never read it.
         except (OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             return
         finally:
-            self._answering.discard(task)
+            self._answer_tasks.discard(task)
             writer.close()
 
 
@@ -121,11 +128,11 @@ MAX_RESPONSE_BYTES = 256 * 1024
 """Maximum number of bytes of one response."""
 SIGN_IN_SECONDS = 300.0
 """Seconds that the user has to sign in."""
-_SECONDS = 20.0
-_LONGEST_WORDS = 500
+_REQUEST_SECONDS = 20.0
+_MAX_ERROR_CHARACTERS = 500
 """Maximum number of characters of an authorization server's error message."""
-_CHALLENGE = re.compile(r'resource_metadata="([^"]{1,2000})"')
-_ADDRESS = re.compile(r"https?://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?([/?][!-\"$-\[\]-~]*)?", re.IGNORECASE)
+_METADATA_URL = re.compile(r'resource_metadata="([^"]{1,2000})"')
+_SAFE_URL = re.compile(r"https?://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?([/?][!-\"$-\[\]-~]*)?", re.IGNORECASE)
 """A URL that browsers and this program parse in the same way: ASCII, without user name, backslash and fragment."""
 _SCOPE = re.compile(r'(?:^|[\s,])scope="([^"]{1,2000})"')
 
@@ -139,7 +146,7 @@ class SignInRefused(SignInFailed):
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _AuthorizationServer:
     """Addresses of the sign-in."""
 
     issuer: str
@@ -191,105 +198,109 @@ class OAuthSignIn:
         Raises:
             SignInFailed: The sign-in failed.
         """
-        place = await self._place(challenge)
-        await self._agreed(place, confirm)
+        server = await self._find_authorization_server(challenge)
+        await self._confirm_origins(server, confirm)
         verifier = secrets.token_urlsafe(64)
-        async with _way_back() as way:
-            client_id, secret = await self._registered(place, way.address)
-            asked = {
+        async with _open_callback_listener() as listener:
+            client_id, secret = await self._register_client(server, listener.address)
+            query = {
                 "response_type": "code",
                 "client_id": client_id,
-                "redirect_uri": way.address,
-                "state": way.state,
+                "redirect_uri": listener.address,
+                "state": listener.state,
                 "code_challenge": _challenge_of(verifier),
                 "code_challenge_method": "S256",
-                "resource": place.resource,
-                **({"scope": place.scope} if place.scope else {}),
+                "resource": server.resource,
+                **({"scope": server.scope} if server.scope else {}),
             }
-            joint = "&" if urlsplit(place.authorization).query else "?"
+            separator = "&" if urlsplit(server.authorization).query else "?"
             await show(
-                SignInRequest(f"{place.authorization}{joint}{urlencode(asked)}", way.port, way.accept_pasted_address)
+                SignInRequest(
+                    f"{server.authorization}{separator}{urlencode(query)}",
+                    listener.port,
+                    listener.accept_pasted_address,
+                )
             )
             try:
-                answer = await way.wait_for_redirect(SIGN_IN_SECONDS)
+                answer = await listener.wait_for_redirect(SIGN_IN_SECONDS)
             except TimeoutError as error:
                 raise SignInFailed("nobody signed in within five minutes") from error
-        answering = answer.get("iss", "" if place.names_itself else place.issuer)
-        if answering != place.issuer:
-            named = answering[:200] or "an authorization server that does not name itself"
-            raise SignInFailed(f"the answer is from {named}, not from {place.issuer[:200]}")
+        answering_issuer = answer.get("iss", "" if server.names_itself else server.issuer)
+        if answering_issuer != server.issuer:
+            issuer_name = answering_issuer[:200] or "an authorization server that does not name itself"
+            raise SignInFailed(f"the answer is from {issuer_name}, not from {server.issuer[:200]}")
         if not answer.get("code"):
             raise SignInFailed(
                 f"it was refused: {answer.get('error_description') or answer.get('error') or 'no code'}"
             )
-        grant = {"grant_type": "authorization_code", "code": answer["code"], "redirect_uri": way.address}
-        given = OAuthToken(
+        grant = {"grant_type": "authorization_code", "code": answer["code"], "redirect_uri": listener.address}
+        empty_token = OAuthToken(
             access_token="",
-            token_endpoint=place.token,
+            token_endpoint=server.token,
             client_id=client_id,
             client_secret=secret,
-            resource=place.resource,
+            resource=server.resource,
         )
-        return await self._granted(given, {**grant, "code_verifier": verifier})
+        return await self._request_token(empty_token, {**grant, "code_verifier": verifier})
 
     async def refresh(self, token: OAuthToken) -> OAuthToken:
         """Return a new token for an expired one; raises SignInFailed, or SignInRefused if a new sign-in is needed."""
         if not token.refresh_token:
             raise SignInRefused("the sign-in has ended")
-        return await self._granted(token, {"grant_type": "refresh_token", "refresh_token": token.refresh_token})
+        return await self._request_token(token, {"grant_type": "refresh_token", "refresh_token": token.refresh_token})
 
-    async def _granted(self, token: OAuthToken, grant: Mapping[str, str]) -> OAuthToken:
+    async def _request_token(self, token: OAuthToken, grant: Mapping[str, str]) -> OAuthToken:
         form = {**grant, "client_id": token.client_id, "resource": token.resource}
         if token.client_secret:
             form["client_secret"] = token.client_secret
-        answer = await self._json("POST", token.token_endpoint, data=form)
-        access, refresh, lasts = (answer.get(key) for key in ("access_token", "refresh_token", "expires_in"))
+        answer = await self._request_json("POST", token.token_endpoint, data=form)
+        access, refresh, lifetime = (answer.get(key) for key in ("access_token", "refresh_token", "expires_in"))
         if not isinstance(access, str) or not access or not access.isascii() or not access.isprintable():
             raise SignInFailed("the authorization server gave no token")
         return token.model_copy(
             update={
                 "access_token": access,
                 "refresh_token": refresh if isinstance(refresh, str) else token.refresh_token,
-                "expires": time.time() + lasts if isinstance(lasts, int | float) else 0,
+                "expires": time.time() + lifetime if isinstance(lifetime, int | float) else 0,
             }
         )
 
-    async def _place(self, challenge: str) -> _Place:
-        resource = await self._resource(challenge)
+    async def _find_authorization_server(self, challenge: str) -> _AuthorizationServer:
+        resource = await self._fetch_resource_metadata(challenge)
         issuers = resource.get("authorization_servers")
-        issuer = self._safe(str(issuers[0]) if isinstance(issuers, list) and issuers else _origin(self._url))
-        found = await self._metadata(issuer)
-        methods = found.get("code_challenge_methods_supported")
+        issuer = self._check_url(str(issuers[0]) if isinstance(issuers, list) and issuers else _origin(self._url))
+        metadata = await self._fetch_server_metadata(issuer)
+        methods = metadata.get("code_challenge_methods_supported")
         if isinstance(methods, list) and "S256" not in methods:
             raise SignInFailed("the authorization server does not know PKCE")
         base = issuer.rstrip("/")
         scopes = resource.get("scopes_supported") or []
         # The scope of this request has precedence over all supported scopes.
-        wanted = [scope[1]] if (scope := _SCOPE.search(challenge)) else scopes
-        return _Place(
-            str(found.get("issuer") or issuer),
-            self._safe(str(found.get("authorization_endpoint") or f"{base}/authorize")),
-            self._safe(str(found.get("token_endpoint") or f"{base}/token")),
-            self._safe(str(found.get("registration_endpoint") or f"{base}/register")),
-            " ".join(map(str, wanted)) if isinstance(wanted, list) else "",
+        requested_scopes = [scope[1]] if (scope := _SCOPE.search(challenge)) else scopes
+        return _AuthorizationServer(
+            str(metadata.get("issuer") or issuer),
+            self._check_url(str(metadata.get("authorization_endpoint") or f"{base}/authorize")),
+            self._check_url(str(metadata.get("token_endpoint") or f"{base}/token")),
+            self._check_url(str(metadata.get("registration_endpoint") or f"{base}/register")),
+            " ".join(map(str, requested_scopes)) if isinstance(requested_scopes, list) else "",
             str(resource.get("resource") or self._url),
-            found.get("authorization_response_iss_parameter_supported") is True,
+            metadata.get("authorization_response_iss_parameter_supported") is True,
         )
 
-    async def _resource(self, challenge: str) -> dict[str, Any]:
+    async def _fetch_resource_metadata(self, challenge: str) -> dict[str, Any]:
         """Return the server's metadata; metadata of another resource is ignored."""
         origin, path = _origin(self._url), urlsplit(self._url).path.rstrip("/")
-        named = _CHALLENGE.search(challenge)
-        where = f"{origin}/.well-known/oauth-protected-resource"
-        for address in ([named[1]] if named else []) + [f"{where}{path}", where]:
-            found = await self._found(address)
-            if found is not None and _covers(str(found.get("resource") or self._url), self._url):
-                return found
+        metadata_url = _METADATA_URL.search(challenge)
+        well_known = f"{origin}/.well-known/oauth-protected-resource"
+        for address in ([metadata_url[1]] if metadata_url else []) + [f"{well_known}{path}", well_known]:
+            metadata = await self._fetch_json_or_none(address)
+            if metadata is not None and _covers(str(metadata.get("resource") or self._url), self._url):
+                return metadata
         return {}
 
-    async def _agreed(self, place: _Place, confirm: ConfirmOrigins | None) -> None:
+    async def _confirm_origins(self, server: _AuthorizationServer, confirm: ConfirmOrigins | None) -> None:
         """Return if all addresses have one origin or the user agrees to them; raise SignInFailed otherwise."""
-        roles = place.roles(self._url, registers=not self._client_id)
+        roles = server.roles(self._url, registers=not self._client_id)
         if len(set(roles.values())) == 1:
             return
         if confirm is None:
@@ -298,43 +309,46 @@ class OAuthSignIn:
         if not await confirm(roles):
             raise SignInFailed("you did not agree to the addresses of its sign-in")
 
-    async def _metadata(self, issuer: str) -> dict[str, Any]:
+    async def _fetch_server_metadata(self, issuer: str) -> dict[str, Any]:
         """Return the metadata of an issuer; empty if it has none. Raises SignInFailed if it names another issuer."""
         origin, path = _origin(issuer), urlsplit(issuer).path.rstrip("/")
-        known = f"{origin}/.well-known"
-        ends = (f"oauth-authorization-server{path}", f"openid-configuration{path}")
-        others: list[str] = []
-        for address in (*(f"{known}/{end}" for end in ends), f"{origin}{path}/.well-known/openid-configuration"):
-            found = await self._found(address)
-            if found is None:
+        well_known = f"{origin}/.well-known"
+        suffixes = (f"oauth-authorization-server{path}", f"openid-configuration{path}")
+        other_issuers: list[str] = []
+        for address in (
+            *(f"{well_known}/{suffix}" for suffix in suffixes),
+            f"{origin}{path}/.well-known/openid-configuration",
+        ):
+            metadata = await self._fetch_json_or_none(address)
+            if metadata is None:
                 continue
-            named = str(found.get("issuer", ""))
+            metadata_issuer = str(metadata.get("issuer", ""))
             # A slash after a host without path makes no difference.
-            if named == issuer or (not path and named.rstrip("/") == issuer.rstrip("/")):
-                return found
-            others.append(named[:200] or "no issuer")
-        if others:
-            raise SignInFailed(f"the metadata of {issuer[:200]} names {others[0]} as its issuer")
+            if metadata_issuer == issuer or (not path and metadata_issuer.rstrip("/") == issuer.rstrip("/")):
+                return metadata
+            other_issuers.append(metadata_issuer[:200] or "no issuer")
+        if other_issuers:
+            raise SignInFailed(f"the metadata of {issuer[:200]} names {other_issuers[0]} as its issuer")
         return {}
 
-    async def _found(self, address: str) -> dict[str, Any] | None:
+    async def _fetch_json_or_none(self, address: str) -> dict[str, Any] | None:
         try:
-            return await self._json("GET", self._safe(address))
+            return await self._request_json("GET", self._check_url(address))
         except SignInFailed:
             return None
 
-    async def _registered(self, place: _Place, back: str) -> tuple[str, str]:
+    async def _register_client(self, server: _AuthorizationServer, redirect_uri: str) -> tuple[str, str]:
         if self._client_id:
             return self._client_id, ""
-        wanted = {
+        client_metadata = {
             "client_name": "signoff",
-            "redirect_uris": [back],
+            "redirect_uris": [redirect_uri],
             "grant_types": ["authorization_code", "refresh_token"],
             "response_types": ["code"],
             "token_endpoint_auth_method": "none",
         }
         try:
-            answer = await self._json("POST", place.registration, json=wanted)
+            answer = await self._request_json("POST", server.registration, json=client_metadata)
         except SignInFailed as error:
             raise SignInFailed(f"signoff could not register ({error}); give a client_id in [mcp.NAME]") from error
         client_id, secret = answer.get("client_id"), answer.get("client_secret")
@@ -342,15 +356,15 @@ class OAuthSignIn:
             raise SignInFailed("signoff could not register; give a client_id in [mcp.NAME]")
         return client_id, secret if isinstance(secret, str) else ""
 
-    async def _json(self, method: str, address: str, **what: Any) -> dict[str, Any]:
+    async def _request_json(self, method: str, address: str, **body_arguments: Any) -> dict[str, Any]:
         """Send a request and return the JSON object of the response; raises SignInFailed."""
         headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
         host = urlsplit(address).netloc
         body = bytearray()
         try:
             async with (
-                asyncio.timeout(_SECONDS),
-                self._client.stream(method, address, headers=headers, **what) as response,
+                asyncio.timeout(_REQUEST_SECONDS),
+                self._client.stream(method, address, headers=headers, **body_arguments) as response,
             ):
                 async for piece in response.aiter_raw():
                     body += piece
@@ -360,48 +374,48 @@ class OAuthSignIn:
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
             raise SignInFailed(f"{host} cannot be reached: {error or type(error).__name__}") from error
         try:
-            found = json.loads(body)
+            answer = json.loads(body)
         except (ValueError, RecursionError):
-            found = None
-        if status >= 300 or not isinstance(found, dict):
-            why = found.get("error_description") or found.get("error") if isinstance(found, dict) else ""
+            answer = None
+        if status >= 300 or not isinstance(answer, dict):
+            why = answer.get("error_description") or answer.get("error") if isinstance(answer, dict) else ""
             refusal = SignInRefused if status in (400, 401) else SignInFailed
-            raise refusal(f"{host} answers with {str(why or '')[:_LONGEST_WORDS] or f'HTTP status {status}'}")
-        return found
+            raise refusal(f"{host} answers with {str(why or '')[:_MAX_ERROR_CHARACTERS] or f'HTTP status {status}'}")
+        return answer
 
-    def _safe(self, address: str) -> str:
+    def _check_url(self, address: str) -> str:
         """Return the address if it is HTTPS, or on this machine like the server; raise SignInFailed otherwise."""
         local = {"127.0.0.1", "localhost", "::1"}
         try:
             # Both raise ValueError for an invalid URL, for example a port above 65,535.
-            parts, own, _ = urlsplit(address), urlsplit(self._url), _origin(address)
+            parts, server, _ = urlsplit(address), urlsplit(self._url), _origin(address)
         except ValueError as error:
             raise SignInFailed(f"{address[:200]} is no address") from error
-        if not _ADDRESS.fullmatch(address):
+        if not _SAFE_URL.fullmatch(address):
             raise SignInFailed(f"{address[:200]} is no address without user name, fragment and special characters")
-        if parts.scheme == "https" or {parts.hostname, own.hostname} <= local:
+        if parts.scheme == "https" or {parts.hostname, server.hostname} <= local:
             return address
         raise SignInFailed(f"{address[:200]} is not encrypted")
 
 
 @contextlib.asynccontextmanager
-async def _way_back() -> AsyncIterator[OAuthCallbackListener]:
+async def _open_callback_listener() -> AsyncIterator[OAuthCallbackListener]:
     async with contextlib.AsyncExitStack() as stack:
         try:
-            way = await stack.enter_async_context(OAuthCallbackListener())
+            listener = await stack.enter_async_context(OAuthCallbackListener())
         except OSError as error:
             raise SignInFailed(f"no port of this machine could be opened: {error.strerror or error}") from error
-        yield way
+        yield listener
 
 
 def _covers(resource: str, url: str) -> bool:
     """Return whether a token's resource has the same origin as a URL, and the same path or a parent of it."""
     try:
-        wide, narrow = urlsplit(resource), urlsplit(url)
+        resource_parts, url_parts = urlsplit(resource), urlsplit(url)
     except ValueError:
         return False
-    below = f"{narrow.path}/".startswith(f"{wide.path.rstrip('/')}/")
-    return below and _origin(resource) == _origin(url)
+    is_path_below = f"{url_parts.path}/".startswith(f"{resource_parts.path.rstrip('/')}/")
+    return is_path_below and _origin(resource) == _origin(url)
 
 
 def _challenge_of(verifier: str) -> str:
@@ -423,59 +437,59 @@ class OAuthSession:
         self._url = url
         self._tokens = tokens
         self._client_id = client_id
-        self._renewing = asyncio.Lock()
-        self._sent = ""
+        self._token_lock = asyncio.Lock()
+        self._sent_token = ""
         """The access token of the last request."""
 
     async def headers(self) -> Mapping[str, str]:
         """Return the headers of a request; empty if the user has not signed in. Raises ConnectionLost."""
-        async with self._renewing:
-            token = await self._kept()
+        async with self._token_lock:
+            token = await self._load_token()
             if token is not None and token.is_expired:
-                token = await self._renewed(token)
-            self._sent = token.access_token if token else ""
+                token = await self._renew(token)
+            self._sent_token = token.access_token if token else ""
         return {"Authorization": f"Bearer {token.access_token}"} if token else {}
 
     async def refresh(self) -> bool:
         """Refresh a token that the server refused; return whether there is a new one. Raises ConnectionLost."""
-        async with self._renewing:
-            token = await self._kept()
-            if token is not None and token.access_token != self._sent:
+        async with self._token_lock:
+            token = await self._load_token()
+            if token is not None and token.access_token != self._sent_token:
                 # Another process has renewed it meanwhile.
                 return True
-            return token is not None and await self._renewed(token) is not None
+            return token is not None and await self._renew(token) is not None
 
     async def sign_in(self, challenge: str, show: ShowSignIn, confirm: ConfirmOrigins | None) -> None:
         """Sign the user in like `OAuthSignIn.sign_in` and store the token; raises SignInFailed."""
         async with httpx2.AsyncClient(verify=load_certificates()) as client:
             token = await OAuthSignIn(self._url, client, client_id=self._client_id).sign_in(challenge, show, confirm)
-        await self._keep(token)
+        await self._save_token(token)
 
-    async def _renewed(self, token: OAuthToken) -> OAuthToken | None:
+    async def _renew(self, token: OAuthToken) -> OAuthToken | None:
         """Return a new token; None if the user must sign in again. Raises ConnectionLost if the renewal failed."""
         try:
-            return await self._asked_anew(token)
+            return await self._request_renewal(token)
         except SignInFailed as error:
             # A network error does not sign the user out.
             raise ConnectionLost(f"the sign-in could not be renewed: {error}") from error
 
-    async def _asked_anew(self, token: OAuthToken) -> OAuthToken | None:
+    async def _request_renewal(self, token: OAuthToken) -> OAuthToken | None:
         try:
             async with httpx2.AsyncClient(verify=load_certificates()) as client:
                 renewed: OAuthToken | None = await OAuthSignIn(self._url, client).refresh(token)
         except SignInRefused:
             # Another process may have used this refresh token, which is valid only once.
-            other = await self._kept()
+            other = await self._load_token()
             if other is not None and other.access_token != token.access_token:
                 return other
             renewed = None
-        await self._keep(renewed)
+        await self._save_token(renewed)
         return renewed
 
-    async def _kept(self) -> OAuthToken | None:
+    async def _load_token(self) -> OAuthToken | None:
         return await asyncio.to_thread(self._tokens.get, self._url)
 
-    async def _keep(self, token: OAuthToken | None) -> None:
+    async def _save_token(self, token: OAuthToken | None) -> None:
         try:
             await asyncio.to_thread(self._tokens.save, self._url, token)
         except OSError as error:

@@ -29,12 +29,12 @@ from app.sandbox.overlay_layer import PersistentOverlay
 from app.sandbox.process import MARKER_VARIABLE, StartFailed, run_shielded
 from app.sandbox.sandbox import Sandbox
 
-_CHUNK = 64 * 1024
+_CHUNK_BYTES = 64 * 1024
 MAX_UNREAD_BYTES = 32 * 1024 * 1024
 """Maximum number of buffered bytes that the program has not read yet."""
-_ENDING = 5.0
+_END_SECONDS = 5.0
 """Seconds in which a program must end after closing its output."""
-_PAUSE = 0.005
+_LOG_PAUSE_SECONDS = 0.005
 """Seconds between two reads of a fast log, to limit its cost."""
 
 
@@ -57,11 +57,11 @@ class StdioConnection(McpConnection):
         self._log = log
         self.end_reason = ""
         """Why the connection has ended; empty before."""
-        self._listening = [asyncio.ensure_future(work) for work in (self._listen(), self._listen_to_log())]
+        self._reading_tasks = [asyncio.ensure_future(work) for work in (self._read_messages(), self._read_log())]
         self.ended = asyncio.Event()
         """Set when the connection has ended."""
 
-    async def _ask(self, message: Message, answer: "asyncio.Future[Message]") -> None:
+    async def _send_request(self, message: Message, answer: "asyncio.Future[Message]") -> None:
         await self._send(message)
 
     async def _send(self, message: Message) -> None:
@@ -82,18 +82,18 @@ class StdioConnection(McpConnection):
 
     async def close(self) -> None:
         """Stop the program with all processes that it has started."""
-        self._end("it was stopped")
+        self._mark_ended("it was stopped")
         await self._process.terminate()
-        for task in self._listening:
+        for task in self._reading_tasks:
             task.cancel()
-        await asyncio.wait(self._listening)
+        await asyncio.wait(self._reading_tasks)
         await self._process.discard_output()
 
-    async def _listen(self) -> None:
+    async def _read_messages(self) -> None:
         why = ""
         try:
-            async for line in self._lines():
-                await self._take_line(line)
+            async for line in self._iterate_lines():
+                await self._handle_line(line)
         except (ConnectionLost, OSError) as error:
             why = str(error)
         except Exception as error:
@@ -101,46 +101,46 @@ class StdioConnection(McpConnection):
             why = f"{type(error).__name__}: {error}"
         if not why:
             with suppress(TimeoutError):
-                why = f"it ended: {await asyncio.wait_for(self._process.wait_for_end(), _ENDING)}"
-        self._end(why or "it closed its output")
+                why = f"it ended: {await asyncio.wait_for(self._process.wait_for_end(), _END_SECONDS)}"
+        self._mark_ended(why or "it closed its output")
         await self._process.terminate()
 
-    async def _lines(self) -> AsyncIterator[bytes]:
+    async def _iterate_lines(self) -> AsyncIterator[bytes]:
         """Yield the lines of the program. Raises ConnectionLost for a line that is too long."""
         buffer = bytearray()
-        while chunk := await self._process.stdout.read(_CHUNK):
-            looked = len(buffer)
+        while chunk := await self._process.stdout.read(_CHUNK_BYTES):
+            searched = len(buffer)
             buffer += chunk
-            while (end := buffer.find(b"\n", looked)) >= 0:
+            while (end := buffer.find(b"\n", searched)) >= 0:
                 line = bytes(buffer[:end])
                 del buffer[: end + 1]
-                looked = 0
+                searched = 0
                 yield line
             if len(buffer) > MAX_SERVER_MESSAGE_BYTES:
                 raise ConnectionLost(f"it sent a line of more than {MAX_SERVER_MESSAGE_BYTES // 1024**2} MB")
             # Let other tasks run, however fast the program writes.
             await asyncio.sleep(0)
 
-    async def _take_line(self, line: bytes) -> None:
+    async def _handle_line(self, line: bytes) -> None:
         try:
             message = await parse_message(line)
         except RpcError:
             # Not a message: programs print banners to stdout too.
             self._log(line[:2000] + b"\n")
             message = None
-        for answer in self._take(message, len(line)):
+        for answer in self._handle_messages(message, len(line)):
             # Don't wait until it is written: a program that never reads would block this task.
             self._write(answer)
 
-    async def _listen_to_log(self) -> None:
-        while chunk := await self._process.stderr.read(_CHUNK):
+    async def _read_log(self) -> None:
+        while chunk := await self._process.stderr.read(_CHUNK_BYTES):
             self._log(chunk)
-            if len(chunk) > _CHUNK // 4:
-                await asyncio.sleep(_PAUSE)
+            if len(chunk) > _CHUNK_BYTES // 4:
+                await asyncio.sleep(_LOG_PAUSE_SECONDS)
 
-    def _end(self, why: str) -> None:
+    def _mark_ended(self, why: str) -> None:
         self.end_reason = self.end_reason or why
-        self._lost(self.end_reason)
+        self._fail_open_requests(self.end_reason)
         self.ended.set()
 
 
@@ -202,9 +202,9 @@ async def start_server_program(
     Raises:
         ConnectionLost: The program could not be started; the message says why.
     """
-    folder = _folder(root, table.cwd)
+    folder = _resolve_folder(root, table.cwd)
     path = table.env.get("PATH") or environment.get("PATH") or os.defpath
-    program = [_found(table.command, folder, path), *table.args]
+    program = [_find_program(table.command, folder, path), *table.args]
     hide_process_memory()
     async with AsyncExitStack() as stack:
         layer: PersistentOverlay | None = None
@@ -233,21 +233,21 @@ async def start_server_program(
         return McpServerProgram(connection, process, layer, stack.pop_all())
 
 
-def _folder(root: Path, wanted: str) -> Path:
+def _resolve_folder(root: Path, folder: str) -> Path:
     """Return the working folder. Raises ConnectionLost."""
     try:
-        return root / Path(wanted).expanduser()
+        return root / Path(folder).expanduser()
     except RuntimeError as error:
-        raise ConnectionLost(f"there is no folder {wanted!r}") from error
+        raise ConnectionLost(f"there is no folder {folder!r}") from error
 
 
-def _found(command: str, folder: Path, path: str) -> str:
+def _find_program(command: str, folder: Path, path: str) -> str:
     """Return the absolute path of a program. Raises ConnectionLost."""
-    found = None
+    program = None
     # A name with a NUL, or with an unknown user's home, is not found.
     with suppress(ValueError, RuntimeError):
-        wanted = Path(command).expanduser()
-        found = shutil.which(folder / wanted) if "/" in command else shutil.which(command, path=path)
-    if found is None:
+        path_or_name = Path(command).expanduser()
+        program = shutil.which(folder / path_or_name) if "/" in command else shutil.which(command, path=path)
+    if program is None:
         raise ConnectionLost(f"there is no program {command!r}")
-    return str(Path(found).absolute())
+    return str(Path(program).absolute())

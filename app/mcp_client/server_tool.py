@@ -39,7 +39,7 @@ from app.tools.command.command_result import (
 
 _MAX_PARTS = 2_000
 """Maximum number of parts of one answer that are shown."""
-_DEEPEST = 100
+_MAX_DEPTH = 100
 """Maximum number of levels of structured content: on separate lines, each level adds an indentation."""
 
 
@@ -60,20 +60,20 @@ def format_result(result: Message, tool: str = "") -> ResultText:
     Args:
         tool: Name of the tool, used for the names of its images.
     """
-    kept = HeadAndTailBuffer()
+    buffer = HeadAndTailBuffer()
     content = result.get("content")
     parts = content if isinstance(content, list) else []
-    images = _Images(tool)
-    said = list(_parts(parts[:_MAX_PARTS], images))
-    if not any(said) and "structuredContent" in result:
-        said = [safe_server_text(_written(result["structuredContent"]))]
+    images = _ImageCollector(tool)
+    texts = list(_iterate_part_texts(parts[:_MAX_PARTS], images))
+    if not any(texts) and "structuredContent" in result:
+        texts = [safe_server_text(_format_structured(result["structuredContent"]))]
     if len(parts) > _MAX_PARTS:
-        said.append(f"[{len(parts) - _MAX_PARTS:,} more parts left out]")
-    for number, text in enumerate(said):
-        kept.feed(("\n" if number else "") + text)
-    text = kept.text().strip("\n")
+        texts.append(f"[{len(parts) - _MAX_PARTS:,} more parts left out]")
+    for number, text in enumerate(texts):
+        buffer.feed(("\n" if number else "") + text)
+    text = buffer.text().strip("\n")
     failed = result.get("isError") is True
-    lines = kept.lines + bool(text)
+    lines = buffer.lines + bool(text)
     summary = format_count(lines, "line") if text else "no text"
     if images.taken:
         summary = f"{summary}, {format_count(len(images.taken), 'image')}"
@@ -81,7 +81,7 @@ def format_result(result: Message, tool: str = "") -> ResultText:
     return ResultText(text or "[no content]", summary, failed, tuple(images.taken))
 
 
-class _Images:
+class _ImageCollector:
     """Collects the images of one answer, at most as many as a message may have."""
 
     def __init__(self, tool: str) -> None:
@@ -99,24 +99,24 @@ class _Images:
             image = Image.from_bytes(f"{self._tool} {len(self.taken) + 1}".strip(), content)
         except (NotAnImage, ValueError) as error:
             why = str(error) if isinstance(error, NotAnImage) else "is no Base64"
-            return f"[an image of {_size(data)}, which can't be shown to you: it {why}]"
+            return f"[an image of {_format_base64_size(data)}, which can't be shown to you: it {why}]"
         self.taken.append((image, content))
         return f"[image {quote_names([image])}: {image.size_label}]"
 
 
-def _written(value: Any) -> str:
+def _format_structured(value: Any) -> str:
     """Return a value as indented JSON, or a note if it is nested too deeply."""
-    if _deeper_than(_DEEPEST, value):
+    if _is_deeper_than(_MAX_DEPTH, value):
         return "[structured content, nested too deep to be shown]"
     return json.dumps(value, ensure_ascii=False, indent=1)
 
 
-def _deeper_than(most: int, value: Any) -> bool:
-    """Return whether lists and objects are nested more deeply than `most` levels."""
+def _is_deeper_than(max_depth: int, value: Any) -> bool:
+    """Return whether lists and objects are nested more deeply than `max_depth` levels."""
     level: list[Any] = [[value]]
-    for _ in range(most + 1):
-        inner = chain.from_iterable(each.values() if isinstance(each, dict) else each for each in level)
-        level = [each for each in inner if isinstance(each, (dict, list))]
+    for _ in range(max_depth + 1):
+        inner = chain.from_iterable(item.values() if isinstance(item, dict) else item for item in level)
+        level = [item for item in inner if isinstance(item, (dict, list))]
     return bool(level)
 
 
@@ -127,7 +127,7 @@ def safe_server_text(text: str) -> str:
     )
 
 
-def _parts(parts: list[Any], images: _Images) -> Iterator[str]:
+def _iterate_part_texts(parts: list[Any], images: _ImageCollector) -> Iterator[str]:
     for part in parts:
         if not isinstance(part, dict):
             continue
@@ -137,12 +137,12 @@ def _parts(parts: list[Any], images: _Images) -> Iterator[str]:
             case "image":
                 yield images.take_image(data if isinstance(data := part.get("data"), str) else "")
             case "audio":
-                yield f"[an audio of {_size(part.get('data'))}, which can't be played to you]"
+                yield f"[an audio of {_format_base64_size(part.get('data'))}, which can't be played to you]"
             case "resource_link":
                 name = _safe_text(part.get("title") or part.get("name"))
                 yield f"[a resource: {name} {_safe_text(part.get('uri'))}]"
             case "resource":
-                yield _resource(part.get("resource"))
+                yield _describe_resource(part.get("resource"))
             case other:
                 yield f"[a part of kind {_safe_text(other)[:40]!r}, which signoff doesn't know]"
 
@@ -152,16 +152,16 @@ def _safe_text(value: Any) -> str:
     return safe_server_text(value) if isinstance(value, str) else ""
 
 
-def _resource(resource: Any) -> str:
+def _describe_resource(resource: Any) -> str:
     if not isinstance(resource, dict):
         return ""
     where = _safe_text(resource.get("uri"))
     if isinstance(text := resource.get("text"), str):
         return f"[{where}]\n{safe_server_text(text)}"
-    return f"[{where}: {_size(resource.get('blob'))}]"
+    return f"[{where}: {_format_base64_size(resource.get('blob'))}]"
 
 
-def _size(data: Any) -> str:
+def _format_base64_size(data: Any) -> str:
     """Return the size of Base64 data as text."""
     count = len(data) if isinstance(data, str) else 0
     return format_size(count * 3 // 4 - (data[-2:].count("=") if count else 0))
@@ -194,28 +194,30 @@ class McpTool(Tool):
         if context.planning and reach is WriteAccess.DIRECT:
             raise ToolError(f"Plan mode: {server.name} could write to the user's files.")
         # On a thread, because checking long arguments takes time.
-        question = await asyncio.to_thread(self._question, arguments.values, reach, planning=context.planning)
+        question = await asyncio.to_thread(
+            self._make_permission_request, arguments.values, reach, planning=context.planning
+        )
         answer = await context.confirm(question)
         if not answer.allowed:
             raise answer.to_rejection("The user did not allow this call. It did not run.", "The call did not run")
         async with server.call_lock:
-            output = await self._call(arguments.values, context)
+            output = await self._call_and_stage(arguments.values, context)
         if answer.unasked:
             output = replace(output, summary=f"{output.summary}, allowed: {answer.unasked}")
         return output
 
-    async def _call(self, values: Mapping[str, object], context: ToolContext) -> ToolOutput:
+    async def _call_and_stage(self, values: Mapping[str, object], context: ToolContext) -> ToolOutput:
         server = self.server
         try:
-            lost = await self._lay(context)
-            output = await self._answer(values, context)
+            discarded_paths = await self._start_with_pending_files(context)
+            output = await self._call_server(values, context)
         except ToolWithdrawn as error:
             raise ToolError(f"Not called: the server {server.name} {error}.") from error
         except ConnectionLost as error:
             raise ToolError(unavailable_message(server.name, str(error))) from error
-        if lost:
+        if discarded_paths:
             # Outside of a call, no user can be asked whether to keep the changes.
-            note = format_paths(f"thrown away, as {server.name} wrote it outside of a finished call", lost)
+            note = format_paths(f"thrown away, as {server.name} wrote it outside of a finished call", discarded_paths)
             output = replace(output, text=f"{output.text}\n{note}")
         try:
             async with server.read_changes() as layer:
@@ -228,7 +230,7 @@ class McpTool(Tool):
             output = await stage_command_changes(context, output, changes, self.name, ran_in_place=False)
         return output
 
-    async def _lay(self, context: ToolContext) -> list[str]:
+    async def _start_with_pending_files(self, context: ToolContext) -> list[str]:
         """Prepare the call with `McpServer.start_with_files`; report the wait for a server that is not ready."""
         pending = await asyncio.to_thread(context.draft.pending_files)
         if self.server.state is McpServerState.READY:
@@ -239,20 +241,22 @@ class McpTool(Tool):
         finally:
             context.waits("")
 
-    async def _answer(self, values: Mapping[str, object], context: ToolContext) -> ToolOutput:
+    async def _call_server(self, values: Mapping[str, object], context: ToolContext) -> ToolOutput:
         """Return the output of a call; an error is an output too, so that files written before it are staged."""
         try:
-            said = await asyncio.to_thread(
+            result = await asyncio.to_thread(
                 format_result, await self.server.call_tool(self.definition, values), self.name
             )
         except McpServerError as error:
             text = f"{self.server.name} answers with an error: {safe_server_text(str(error))[:4000]}"
             return ToolOutput(text, "failed, an error", failed=True)
-        await asyncio.to_thread(context.keep, [content for _, content in said.images])
-        images = tuple(image for image, _ in said.images)
-        return ToolOutput(said.text, said.summary, failed=said.failed, images=images)
+        await asyncio.to_thread(context.keep, [content for _, content in result.images])
+        images = tuple(image for image, _ in result.images)
+        return ToolOutput(result.text, result.summary, failed=result.failed, images=images)
 
-    def _question(self, values: Mapping[str, object], reach: WriteAccess, *, planning: bool) -> PermissionRequest:
+    def _make_permission_request(
+        self, values: Mapping[str, object], reach: WriteAccess, *, planning: bool
+    ) -> PermissionRequest:
         server, offer = self.server, self.definition
         notes = [WRITE_ACCESS_TEXTS[reach]]
         if reach is WriteAccess.LAYER and planning:
@@ -260,13 +264,13 @@ class McpTool(Tool):
         if offer.says_read_only:
             notes.append("The server says that it only reads.")
         notes.append(f"{server.name}: {server.definition.origin} ({server.definition.source})")
-        if odd := find_deceptive_characters(detail := format_call(offer.tool, values)):
+        if characters := find_deceptive_characters(detail := format_call(offer.tool, values)):
             # Only the note that there is no review comes before this warning.
-            notes.insert(1 if reach is WriteAccess.DIRECT else 0, f"Careful: the arguments hold {odd}.")
+            notes.insert(1 if reach is WriteAccess.DIRECT else 0, f"Careful: the arguments hold {characters}.")
         title, direct = f"Call a tool of {server.name}?", reach is WriteAccess.DIRECT
         # A permission given while the server was on a layer does not cover direct access.
-        covered = f"{server.definition.fingerprint} {offer.fingerprint}{' direct' if direct else ''}"
-        form = ToolForm(server.name, offer.tool, covered)
+        fingerprint = f"{server.definition.fingerprint} {offer.fingerprint}{' direct' if direct else ''}"
+        form = ToolForm(server.name, offer.tool, fingerprint)
         return PermissionRequest("server", title, detail, ".", tuple(notes), form, direct)
 
 

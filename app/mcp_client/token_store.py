@@ -17,7 +17,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-_EARLY = 60.0
+_EXPIRY_MARGIN_SECONDS = 60.0
 """Seconds before its expiry from which a token counts as expired."""
 
 
@@ -46,7 +46,7 @@ class OAuthToken(BaseModel):
     @property
     def is_expired(self) -> bool:
         """Return whether it has expired or will within a minute."""
-        return bool(self.expires) and time.time() > self.expires - _EARLY
+        return bool(self.expires) and time.time() > self.expires - _EXPIRY_MARGIN_SECONDS
 
 
 class TokenStore:
@@ -65,23 +65,23 @@ class TokenStore:
 
     def save(self, url: str, token: OAuthToken | None) -> None:
         """Store a token, or delete it with None. Raises OSError."""
-        with self._lock, self._alone():
-            every = self._read()
-            every.pop(url, None)
+        with self._lock, self._file_lock():
+            tokens = self._read()
+            tokens.pop(url, None)
             if token is not None:
-                every[url] = token.model_dump()
+                tokens[url] = token.model_dump()
             # mkstemp creates the file with mode 0600, whatever the umask.
             descriptor, partial = tempfile.mkstemp(prefix=".tokens-", dir=self._path.parent)
             try:
                 with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                    json.dump(every, file)
+                    json.dump(tokens, file)
                 Path(partial).replace(self._path)
             except BaseException:
                 Path(partial).unlink(missing_ok=True)
                 raise
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _file_lock(self) -> Iterator[None]:
         """Lock the file against other processes while it is read and written."""
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         lock = os.open(self._path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -93,7 +93,7 @@ class TokenStore:
 
     def _read(self) -> dict[str, Any]:
         try:
-            found = json.loads(self._path.read_text(encoding="utf-8"))
+            tokens = json.loads(self._path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return {}
-        return found if isinstance(found, dict) else {}
+        return tokens if isinstance(tokens, dict) else {}

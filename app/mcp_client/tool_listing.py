@@ -20,12 +20,12 @@ MAX_TOOLS = 1000
 """Maximum number of tools of one server."""
 MAX_NAME_CHARACTERS = 64
 """Longest tool name that endpoints accept; allowed are letters, digits, `_` and `-`."""
-_LONGEST_DESCRIPTION = 4_000
-_LARGEST_SCHEMA = 64 * 1024
+_MAX_DESCRIPTION_CHARACTERS = 4_000
+_MAX_SCHEMA_CHARACTERS = 64 * 1024
 """Maximum number of characters of a schema with its references expanded."""
-_DEEPEST = 24
-_FOREIGN = re.compile(r"[^A-Za-z0-9_-]+")
-_DROPPED = frozenset({"$ref", "$schema", "$id", "$comment", "$defs", "definitions", "$anchor", "x-mcp-header"})
+_MAX_SCHEMA_DEPTH = 24
+_INVALID_NAME_CHARACTERS = re.compile(r"[^A-Za-z0-9_-]+")
+_DROPPED_KEYS = frozenset({"$ref", "$schema", "$id", "$comment", "$defs", "definitions", "$anchor", "x-mcp-header"})
 
 
 class InvalidToolDefinition(Exception):
@@ -50,9 +50,9 @@ class ToolDefinition:
     @property
     def fingerprint(self) -> str:
         """Return a digest that changes if the server changes the tool of this name."""
-        what = [self.tool, self.title, self.description, self.parameters, self.says_read_only]
-        said = json.dumps(what, sort_keys=True)
-        return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        content = [self.tool, self.title, self.description, self.parameters, self.says_read_only]
+        text = json.dumps(content, sort_keys=True)
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def parse_tools(server: str, raw_tools: list[Any]) -> tuple[list[ToolDefinition], list[str]]:
@@ -62,7 +62,7 @@ def parse_tools(server: str, raw_tools: list[Any]) -> tuple[list[ToolDefinition]
     taken: set[str] = set()
     for entry in raw_tools[:MAX_TOOLS]:
         try:
-            offer = _offer(server, entry, taken)
+            offer = _parse_tool(server, entry, taken)
         except InvalidToolDefinition as why:
             problems.append(str(why))
         else:
@@ -87,25 +87,25 @@ def dump_tools(tools: Sequence[ToolDefinition]) -> list[dict[str, Any]]:
     ]
 
 
-def _offer(server: str, entry: Any, taken: Collection[str]) -> ToolDefinition:
+def _parse_tool(server: str, entry: Any, taken_names: Collection[str]) -> ToolDefinition:
     tool = entry.get("name") if isinstance(entry, dict) else None
     if not isinstance(tool, str) or not tool or len(tool) > 500:
         raise InvalidToolDefinition("A tool without a name is left out.")
-    shown = strip_unsafe(tool, keep="")[:80]
+    shown_name = strip_unsafe(tool, keep="")[:80]
     try:
-        parameters = _parameters(entry.get("inputSchema"))
+        parameters = _parse_parameters(entry.get("inputSchema"))
     except InvalidToolDefinition as why:
-        raise InvalidToolDefinition(f"{shown} is left out: {why}") from why
+        raise InvalidToolDefinition(f"{shown_name} is left out: {why}") from why
     name = tool_wire_name(server, tool)
-    if name in taken:
-        raise InvalidToolDefinition(f"{shown} is left out: there is another one of that name.")
+    if name in taken_names:
+        raise InvalidToolDefinition(f"{shown_name} is left out: there is another one of that name.")
     notes = entry.get("annotations")
     notes = notes if isinstance(notes, dict) else {}
     return ToolDefinition(
         tool,
         name,
-        _text(entry.get("title") or notes.get("title"), 80, keep=""),
-        _text(entry.get("description"), _LONGEST_DESCRIPTION),
+        _clean_text(entry.get("title") or notes.get("title"), 80, keep=""),
+        _clean_text(entry.get("description"), _MAX_DESCRIPTION_CHARACTERS),
         parameters,
         notes.get("readOnlyHint") is True,
     )
@@ -113,28 +113,32 @@ def _offer(server: str, entry: Any, taken: Collection[str]) -> ToolDefinition:
 
 def has_server_prefix(name: str, server: str) -> bool:
     """Return whether a tool's name for the model starts like those of this server."""
-    return name.startswith(f"{_FOREIGN.sub('_', server)}__")
+    return name.startswith(f"{_INVALID_NAME_CHARACTERS.sub('_', server)}__")
 
 
 def tool_wire_name(server: str, tool: str) -> str:
     """Return the model's name for a tool, the same in each session; a digest makes changed names unique."""
-    whole = f"{_FOREIGN.sub('_', server)}__{_FOREIGN.sub('_', tool)}"
+    wire_name = f"{_INVALID_NAME_CHARACTERS.sub('_', server)}__{_INVALID_NAME_CHARACTERS.sub('_', tool)}"
     # The first `__` must separate the two names, or tools of different servers could get the same name.
-    parts = server.strip("_") == server and "__" not in server
-    if parts and len(whole) <= MAX_NAME_CHARACTERS and not _FOREIGN.search(server + tool):
-        return whole
+    is_unambiguous = server.strip("_") == server and "__" not in server
+    if (
+        is_unambiguous
+        and len(wire_name) <= MAX_NAME_CHARACTERS
+        and not _INVALID_NAME_CHARACTERS.search(server + tool)
+    ):
+        return wire_name
     digest = hashlib.sha256(f"{server}\0{tool}".encode("utf-8", "surrogatepass")).hexdigest()[:6]
-    return f"{whole[: MAX_NAME_CHARACTERS - 7]}_{digest}"
+    return f"{wire_name[: MAX_NAME_CHARACTERS - 7]}_{digest}"
 
 
-def _text(text: Any, longest: int, *, keep: str = "\n\t") -> str:
+def _clean_text(text: Any, max_characters: int, *, keep: str = "\n\t") -> str:
     if not isinstance(text, str):
         return ""
-    said: str = strip_unsafe(text.replace("\r\n", "\n"), keep=keep).strip()
-    return said if len(said) <= longest else said[: longest - 1] + "…"
+    clean: str = strip_unsafe(text.replace("\r\n", "\n"), keep=keep).strip()
+    return clean if len(clean) <= max_characters else clean[: max_characters - 1] + "…"
 
 
-def _parameters(schema: Any) -> dict[str, Any]:
+def _parse_parameters(schema: Any) -> dict[str, Any]:
     """Return the JSON schema of the arguments; raises InvalidToolDefinition."""
     if schema is None:
         schema = {}
@@ -142,23 +146,23 @@ def _parameters(schema: Any) -> dict[str, Any]:
         raise InvalidToolDefinition("the schema of its arguments is no object.")
     if schema.get("type", "object") != "object":
         raise InvalidToolDefinition("its arguments are no object.")
-    plain = _Plain(schema).of(schema, 0, ())
-    properties = plain.pop("properties", {})
+    clean_schema = _SchemaCleaner(schema).of(schema, 0, ())
+    properties = clean_schema.pop("properties", {})
     if not isinstance(properties, dict):
         raise InvalidToolDefinition("the schema of its arguments is damaged.")
-    result = {"type": "object", "properties": properties, **{k: v for k, v in plain.items() if k != "type"}}
+    result = {"type": "object", "properties": properties, **{k: v for k, v in clean_schema.items() if k != "type"}}
     required = result.get("required")
     if required is not None and not (isinstance(required, list) and all(isinstance(name, str) for name in required)):
         raise InvalidToolDefinition("the schema of its arguments is damaged.")
     return result
 
 
-class _Plain:
+class _SchemaCleaner:
     """Expands the references of one schema, up to a size limit."""
 
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._root = root
-        self._room = _LARGEST_SCHEMA
+        self._characters_left = _MAX_SCHEMA_CHARACTERS
 
     def of(self, value: Any, depth: int, inside: tuple[str, ...]) -> Any:
         """Return a part with references expanded; `inside` are the references being expanded.
@@ -166,65 +170,67 @@ class _Plain:
         Raises:
             InvalidToolDefinition: The part is invalid, too large, or nested too deeply.
         """
-        if depth > _DEEPEST:
+        if depth > _MAX_SCHEMA_DEPTH:
             raise InvalidToolDefinition("the schema of its arguments is nested too deep.")
         match value:
             case dict():
-                return self._object(value, depth, inside)
+                return self._clean_object(value, depth, inside)
             case list():
-                self._take(2)
+                self._count_characters(2)
                 return [self.of(each, depth + 1, inside) for each in value]
             case str():
-                self._take(len(value) + 2)
+                self._count_characters(len(value) + 2)
                 return strip_unsafe(value)
             case float() if not math.isfinite(value):
                 raise InvalidToolDefinition("the schema of its arguments holds a number that JSON does not have.")
             case bool() | int() | float() | None:
-                self._take(len(json.dumps(value)))
+                self._count_characters(len(json.dumps(value)))
                 return value
         raise InvalidToolDefinition("the schema of its arguments is damaged.")
 
-    def _object(self, value: Mapping[str, Any], depth: int, inside: tuple[str, ...]) -> dict[str, Any]:
-        self._take(2)
+    def _clean_object(self, value: Mapping[str, Any], depth: int, inside: tuple[str, ...]) -> dict[str, Any]:
+        self._count_characters(2)
         result = {}
-        if isinstance(target := value.get("$ref"), str):
-            found = self._target(target)
+        if isinstance(reference := value.get("$ref"), str):
+            target_schema = self._find_target(reference)
             # A circular or external reference becomes an empty schema, which allows any value.
-            if found is not None and target not in inside:
-                result = self._object(found, depth + 1, (*inside, target))
+            if target_schema is not None and reference not in inside:
+                result = self._clean_object(target_schema, depth + 1, (*inside, reference))
         for key, part in value.items():
-            if key in _DROPPED:
+            if key in _DROPPED_KEYS:
                 continue
             if key == "properties" and isinstance(part, dict):
                 # These keys are names of arguments, which must stay unchanged.
                 if any(strip_unsafe(name, keep="") != name for name in part):
                     raise InvalidToolDefinition("the name of an argument holds characters that don't show.")
                 result[key] = {name: self.of(each, depth + 1, inside) for name, each in part.items()}
-                self._take(sum(len(name) + 4 for name in part))
+                self._count_characters(sum(len(name) + 4 for name in part))
                 continue
-            self._take(len(key) + 4)
+            self._count_characters(len(key) + 4)
             result[strip_unsafe(key)] = self.of(part, depth + 1, inside)
         return result
 
-    def _target(self, reference: str) -> Mapping[str, Any] | None:
+    def _find_target(self, reference: str) -> Mapping[str, Any] | None:
         if not reference.startswith("#"):
             return None
-        found: Any = self._root
+        target: Any = self._root
         for step in reference[1:].split("/")[1:]:
             step = step.replace("~1", "/").replace("~0", "~")
-            found = found.get(step) if isinstance(found, dict) else None
-        return found if isinstance(found, dict) else None
+            target = target.get(step) if isinstance(target, dict) else None
+        return target if isinstance(target, dict) else None
 
-    def _take(self, characters: int) -> None:
-        self._room -= characters
-        if self._room < 0:
-            raise InvalidToolDefinition(f"the schema of its arguments has more than {_LARGEST_SCHEMA // 1024} kB.")
+    def _count_characters(self, characters: int) -> None:
+        self._characters_left -= characters
+        if self._characters_left < 0:
+            raise InvalidToolDefinition(
+                f"the schema of its arguments has more than {_MAX_SCHEMA_CHARACTERS // 1024} kB."
+            )
 
 
 MAX_LOG_LINES = 400
 MAX_LOG_LINE_CHARACTERS = 500
 """Maximum number of characters of one line."""
-_LONGEST_NOTE = 4_000
+_MAX_NOTE_CHARACTERS = 4_000
 """Maximum number of characters of a note of signoff, which may contain an error message of the server."""
 
 
@@ -233,32 +239,34 @@ class McpServerLog:
 
     def __init__(self) -> None:
         self._lines: deque[str] = deque(maxlen=MAX_LOG_LINES)
-        self._plain = PlainTextDecoder()
-        self._begun = ""
+        self._decoder = PlainTextDecoder()
+        self._unfinished_line = ""
 
     @property
     def lines(self) -> list[str]:
         """Return the lines, the oldest first."""
-        return [*self._lines, self._begun] if self._begun else list(self._lines)
+        return [*self._lines, self._unfinished_line] if self._unfinished_line else list(self._lines)
 
     def add_output(self, data: bytes) -> None:
         """Add output of the server."""
-        *whole, rest = (self._begun + self._plain.feed(data)).split("\n")
-        self._begun = strip_unsafe(rest[:MAX_LOG_LINE_CHARACTERS], keep="\t")
+        *whole_lines, rest = (self._unfinished_line + self._decoder.feed(data)).split("\n")
+        self._unfinished_line = strip_unsafe(rest[:MAX_LOG_LINE_CHARACTERS], keep="\t")
         # Of a large piece, only the last lines are processed.
-        for line in whole[-MAX_LOG_LINES:]:
+        for line in whole_lines[-MAX_LOG_LINES:]:
             self._lines.append(strip_unsafe(line[:MAX_LOG_LINE_CHARACTERS], keep="\t").rstrip())
 
     def add_note(self, text: str) -> None:
         """Add a line of signoff, with the time."""
-        if self._begun:
-            self._lines.append(self._begun)
-            self._begun = ""
-        self._lines.append(f"{time.strftime('%H:%M:%S')} signoff: {strip_unsafe(text[:_LONGEST_NOTE], keep='')}")
+        if self._unfinished_line:
+            self._lines.append(self._unfinished_line)
+            self._unfinished_line = ""
+        self._lines.append(
+            f"{time.strftime('%H:%M:%S')} signoff: {strip_unsafe(text[:_MAX_NOTE_CHARACTERS], keep='')}"
+        )
 
 
 _MAX_PAGES = 100
-_SOON, _SELDOM = 0.2, 60.0
+_MIN_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 0.2, 60.0
 """First and longest pause in seconds before the list is fetched again: some servers report changes constantly."""
 
 
@@ -286,10 +294,10 @@ class ToolListing:
         self._server = server
         self._seconds = seconds
         self._log = log
-        self._changed = on_change
+        self._on_change = on_change
         self._connection: McpConnection | None = None
         self._outdated = False
-        self._again: asyncio.Task[None] | None = None
+        self._refetch_task: asyncio.Task[None] | None = None
 
     def require_offered(self, tool: ToolDefinition) -> None:
         """Raise ToolWithdrawn unless the server still offers a tool exactly as it was listed."""
@@ -321,7 +329,7 @@ class ToolListing:
         offers, left_out = tuple(found), tuple(problems)
         if (offers, left_out) != (self.tools, self.problems):
             self.tools, self.problems = offers, left_out
-            self._changed()
+            self._on_change()
 
     def drop_unconfirmed_tools(self) -> None:
         """Drop the tools of the last run if the server has not listed its tools."""
@@ -331,29 +339,33 @@ class ToolListing:
     def refetch_on_changes(self, connection: McpConnection) -> None:
         """Fetch the list again over this connection whenever the server reports a change."""
         self._connection = connection
-        self._ask_again()
+        self._start_refetch()
 
     def mark_outdated(self) -> None:
         """Note that the server's list has changed, and fetch it again."""
         self._outdated = True
-        self._ask_again()
+        self._start_refetch()
 
     def stop_following(self) -> None:
         """Stop updating; the last list stays."""
         self._connection = None
-        if self._again is not None:
-            self._again.cancel()
+        if self._refetch_task is not None:
+            self._refetch_task.cancel()
 
-    def _ask_again(self) -> None:
-        if self._outdated and self._connection is not None and (self._again is None or self._again.done()):
-            self._again = asyncio.create_task(self._until_settled(self._connection))
+    def _start_refetch(self) -> None:
+        if (
+            self._outdated
+            and self._connection is not None
+            and (self._refetch_task is None or self._refetch_task.done())
+        ):
+            self._refetch_task = asyncio.create_task(self._refetch_until_current(self._connection))
 
-    async def _until_settled(self, connection: McpConnection) -> None:
-        pause = _SOON
+    async def _refetch_until_current(self, connection: McpConnection) -> None:
+        pause = _MIN_PAUSE_SECONDS
         while self._outdated:
             await asyncio.sleep(pause)
             try:
                 await self.fetch_tools(connection)
             except (ConnectionLost, McpServerError, McpServerTimeout):
                 self._outdated = True
-            pause = min(2 * pause, _SELDOM)
+            pause = min(2 * pause, _MAX_PAUSE_SECONDS)

@@ -20,12 +20,12 @@ from app.workspace.reading import read_file
 
 MAX_MESSAGE_CHARACTERS = 500_000
 """Maximum number of characters of a message: a file can contain many placeholders."""
-_LONGEST_LINE = 200
+_MAX_LINE_CHARACTERS = 200
 """Maximum number of characters of a description or a hint."""
 
 _NAME = re.compile(r"[^\W\d_][\w-]*(?::[\w-]+)*")
-_SHELL = re.compile(r"(?:^|(?<=\s))!`([^`\n]+)`|^```!", re.MULTILINE)
-_PLACE = re.compile(r"\$(?:ARGUMENTS\b|([1-9])(?!\d))")
+_SHELL_CALL = re.compile(r"(?:^|(?<=\s))!`([^`\n]+)`|^```!", re.MULTILINE)
+_PLACEHOLDER = re.compile(r"\$(?:ARGUMENTS\b|([1-9])(?!\d))")
 
 
 class CommandUnusable(Exception):
@@ -107,12 +107,12 @@ def parse_custom_command(name: str, path: str, content: bytes, *, takes_model: b
     return CustomCommand(
         name,
         path,
-        _line(values.get("description", "") or first),
-        _line(values.get("argument-hint", "")),
+        _format_line(values.get("description", "") or first),
+        _format_line(values.get("argument-hint", "")),
         body,
-        _model(values) if takes_model else "",
+        _model_name(values) if takes_model else "",
         effort,
-        len(_SHELL.findall(body)),
+        len(_SHELL_CALL.findall(body)),
         problem,
     )
 
@@ -124,18 +124,18 @@ def expand_arguments(body: str, argument: str) -> str:
     as in "don't", it is split at spaces. Raises CommandUnusable if the message becomes too long.
     """
     argument = argument.strip()
-    words = _words(argument)
+    words = _split_argument(argument)
     parts: list[str] = []
     length = position = 0
-    for place in _PLACE.finditer(body):
-        if place[1]:
-            number = int(place[1])
-            filled = words[number - 1] if number <= len(words) else ""
+    for placeholder in _PLACEHOLDER.finditer(body):
+        if placeholder[1]:
+            number = int(placeholder[1])
+            value = words[number - 1] if number <= len(words) else ""
         else:
-            filled = argument
-        parts += body[position : place.start()], filled
-        position = place.end()
-        length += len(filled)
+            value = argument
+        parts += body[position : placeholder.start()], value
+        position = placeholder.end()
+        length += len(value)
         if length > MAX_MESSAGE_CHARACTERS:
             raise CommandUnusable(f"That makes a message of more than {MAX_MESSAGE_CHARACTERS:,} characters.")
     text = "".join([*parts, body[position:]])
@@ -144,21 +144,21 @@ def expand_arguments(body: str, argument: str) -> str:
     return text.strip()
 
 
-def _words(argument: str) -> list[str]:
+def _split_argument(argument: str) -> list[str]:
     try:
         return shlex.split(argument)
     except ValueError:
         return argument.split()
 
 
-def _model(values: Mapping[str, str]) -> str:
-    named = " ".join(values.get("model", "").split())
-    return "" if named.lower() in ("inherit", "default") else named
+def _model_name(values: Mapping[str, str]) -> str:
+    name = " ".join(values.get("model", "").split())
+    return "" if name.lower() in ("inherit", "default") else name
 
 
-def _line(text: str) -> str:
+def _format_line(text: str) -> str:
     line = escape_unsafe(" ".join(text.split()), keep="")
-    return line if len(line) <= _LONGEST_LINE else line[: _LONGEST_LINE - 1].rstrip() + "…"
+    return line if len(line) <= _MAX_LINE_CHARACTERS else line[: _MAX_LINE_CHARACTERS - 1].rstrip() + "…"
 
 
 MAX_COMMAND_FILE_BYTES = 64 * 1024
@@ -167,7 +167,7 @@ MAX_COMMAND_FILES = 300
 """Maximum number of files in one folder, including its subfolders."""
 MAX_COMMAND_FILES_BYTES = 512 * 1024
 """Maximum number of bytes of all files that the user is asked to trust."""
-_LOOKED_AT = 5_000
+_MAX_WALKED_FILES = 5_000
 """Maximum number of entries of a folder that are searched for command files."""
 
 OF_WORKSPACE = (".signoff/commands", ".claude/commands")
@@ -192,16 +192,24 @@ def find_workspace_commands(workspace: Workspace) -> FoundCommands:
     files: list[tuple[str, str, Callable[[], bytes]]] = []
     for folder in OF_WORKSPACE:
         try:
-            under = workspace.resolve(folder)
-            if workspace.kind(under) != "folder":
+            real_folder = workspace.resolve(folder)
+            if workspace.kind(real_folder) != "folder":
                 continue
-            walked = (path for path in islice(workspace.walk_files(under), _LOOKED_AT) if path.endswith(".md"))
+            walked = (
+                path for path in islice(workspace.walk_files(real_folder), _MAX_WALKED_FILES) if path.endswith(".md")
+            )
             for path in islice(walked, MAX_COMMAND_FILES):
-                below = path.removeprefix(f"{under}/")
-                files.append((f"{folder}/{below}", below, partial(workspace.read, path, MAX_COMMAND_FILE_BYTES)))
+                relative_path = path.removeprefix(f"{real_folder}/")
+                files.append(
+                    (
+                        f"{folder}/{relative_path}",
+                        relative_path,
+                        partial(workspace.read, path, MAX_COMMAND_FILE_BYTES),
+                    )
+                )
         except (OSError, WorkspaceError):
             continue
-    return _read(files, MAX_COMMAND_FILES_BYTES)
+    return _parse_command_files(files, MAX_COMMAND_FILES_BYTES)
 
 
 def find_user_commands(folders: Iterable[tuple[str, Path]]) -> FoundCommands:
@@ -211,54 +219,58 @@ def find_user_commands(folders: Iterable[tuple[str, Path]]) -> FoundCommands:
         folders: each folder with its name as shown to the user.
     """
     files = [
-        (f"{named}/{below}", below, partial(_read_of_user, path))
-        for named, folder in folders
-        for below, path in islice(_markdown_files(folder), MAX_COMMAND_FILES)
+        (f"{shown_folder}/{relative_path}", relative_path, partial(_read_user_file, path))
+        for shown_folder, folder in folders
+        for relative_path, path in islice(_markdown_files(folder), MAX_COMMAND_FILES)
     ]
-    return _read(files)
+    return _parse_command_files(files)
 
 
-def _read_of_user(path: Path) -> bytes:
+def _read_user_file(path: Path) -> bytes:
     return read_file(path.resolve(), MAX_COMMAND_FILE_BYTES)[0]
 
 
 def _markdown_files(folder: Path) -> Iterator[tuple[str, Path]]:
-    seen = 0
-    for at, folders, names in os.walk(folder):
+    walked = 0
+    for parent, folders, names in os.walk(folder):
         folders.sort()
         for name in sorted(names):
-            seen += 1
-            if seen > _LOOKED_AT:
+            walked += 1
+            if walked > _MAX_WALKED_FILES:
                 return
             if name.endswith(".md"):
-                path = Path(at, name)
+                path = Path(parent, name)
                 yield path.relative_to(folder).as_posix(), path
 
 
-def _read(files: Iterable[tuple[str, str, Callable[[], bytes]]], most: int = 2**30) -> FoundCommands:
+def _parse_command_files(
+    files: Iterable[tuple[str, str, Callable[[], bytes]]], max_bytes: int = 2**30
+) -> FoundCommands:
     commands: list[CustomCommand] = []
     problems: list[str] = []
     texts: list[tuple[str, str]] = []
-    left = most
-    for shown, below, read in files:
+    bytes_left = max_bytes
+    for shown_path, relative_path, read in files:
         try:
             content = read()
-            left -= len(content)
-            if left < 0:
+            bytes_left -= len(content)
+            if bytes_left < 0:
                 problems.append(
-                    escape_unsafe(f"{shown}: left out, since the files before it are many already", keep="")
+                    escape_unsafe(f"{shown_path}: left out, since the files before it are many already", keep="")
                 )
                 continue
-            texts.append((shown, content.decode(errors="replace")))
-            command = parse_custom_command(command_name(below), shown, content, takes_model=".claude/" not in shown)
+            texts.append((shown_path, content.decode(errors="replace")))
+            command = parse_custom_command(
+                command_name(relative_path), shown_path, content, takes_model=".claude/" not in shown_path
+            )
         except CommandUnusable as unusable:
-            problems.append(escape_unsafe(f"{shown}: {unusable}", keep=""))
+            problems.append(escape_unsafe(f"{shown_path}: {unusable}", keep=""))
         except WorkspaceError as error:
-            problems.append(escape_unsafe(f"{shown}: {error}", keep=""))
+            problems.append(escape_unsafe(f"{shown_path}: {error}", keep=""))
         except (OSError, RuntimeError) as error:
             # `Path.resolve` raises RuntimeError for a loop of links.
             problems.append(
-                escape_unsafe(f"{shown} cannot be read: {getattr(error, 'strerror', None) or error}", keep="")
+                escape_unsafe(f"{shown_path} cannot be read: {getattr(error, 'strerror', None) or error}", keep="")
             )
         else:
             commands.append(command)
@@ -298,13 +310,15 @@ def build_catalogue(
 ) -> CommandCatalogue:
     """Merge commands: signoff's own names take precedence, then the user's, then the workspace's."""
     problems = [*user.problems, *(workspace.problems if trusted else ())]
-    found: dict[str, CustomCommand] = {}
+    commands: dict[str, CustomCommand] = {}
     for command in (*user.commands, *(workspace.commands if trusted else ())):
         if command.name in built_in:
             problems.append(f"{command.path}: /{command.name} is signoff's own command")
-        elif (first := found.get(command.name)) is None:
-            found[command.name] = command
+        elif (first := commands.get(command.name)) is None:
+            commands[command.name] = command
         elif first.body != command.body:
             problems.append(f"{command.path}: /{command.name} is {first.path} already")
-    held = () if trusted else (one.name for one in workspace.commands if one.name not in built_in)
-    return CommandCatalogue(dict(sorted(found.items())), tuple(problems), tuple(sorted(set(held) - found.keys())))
+    untrusted = () if trusted else (one.name for one in workspace.commands if one.name not in built_in)
+    return CommandCatalogue(
+        dict(sorted(commands.items())), tuple(problems), tuple(sorted(set(untrusted) - commands.keys()))
+    )

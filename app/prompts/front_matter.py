@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 _FENCE = "---"
-_ENDS = frozenset({_FENCE, "..."})
+_END_LINES = frozenset({_FENCE, "..."})
 _KEY = re.compile(r"([A-Za-z][\w-]*)[ \t]*:(?:[ \t]+(.*))?$")
-_BLOCK = re.compile(r"([|>])[+-]?\d?[+-]?$")
+_BLOCK_MARK = re.compile(r"([|>])[+-]?\d?[+-]?$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,40 +33,40 @@ def parse_front_matter(text: str) -> FrontMatterFile:
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").split("\n")
     if lines[0].rstrip() != _FENCE:
         return FrontMatterFile(body="\n".join(lines))
-    end = next((at for at, line in enumerate(lines[1:], 1) if line.rstrip() in _ENDS), None)
+    end = next((position for position, line in enumerate(lines[1:], 1) if line.rstrip() in _END_LINES), None)
     if end is None:
         return FrontMatterFile(problem="its front matter has no end: a second line of ---")
     values: dict[str, str] = {}
-    at = 1
-    while at < end:
-        line = lines[at]
-        at += 1
+    position = 1
+    while position < end:
+        line = lines[position]
+        position += 1
         if not line.strip() or line.lstrip().startswith("#"):
             continue
-        found = _KEY.match(line.rstrip())
-        if found is None:
-            return FrontMatterFile(problem=f"line {at} of its front matter is no `key: value`")
-        start = at
-        while at < end and _goes_on(lines[at]):
-            at += 1
-        values[found[1].lower()] = _value(found[2] or "", lines[start:at])
+        match = _KEY.match(line.rstrip())
+        if match is None:
+            return FrontMatterFile(problem=f"line {position} of its front matter is no `key: value`")
+        start = position
+        while position < end and _is_continuation(lines[position]):
+            position += 1
+        values[match[1].lower()] = _parse_value(match[2] or "", lines[start:position])
     return FrontMatterFile(values, "\n".join(lines[end + 1 :]).strip("\n"))
 
 
-def _goes_on(line: str) -> bool:
+def _is_continuation(line: str) -> bool:
     """Return whether a line belongs to the key above it."""
     return not line.strip() or line[0] in " \t-"
 
 
-def _value(first: str, more: Sequence[str]) -> str:
+def _parse_value(first_line: str, following_lines: Sequence[str]) -> str:
     """Return the text of a key from its line and the lines below it."""
-    first, below = first.strip(), [line.strip() for line in more]
-    if block := _BLOCK.match(first):
-        return ("\n" if block[1] == "|" else " ").join(below).strip()
-    return _unquoted(" ".join(part for part in (first, *below) if part))
+    first_line, lines = first_line.strip(), [line.strip() for line in following_lines]
+    if block := _BLOCK_MARK.match(first_line):
+        return ("\n" if block[1] == "|" else " ").join(lines).strip()
+    return _unquote(" ".join(part for part in (first_line, *lines) if part))
 
 
-def _unquoted(text: str) -> str:
+def _unquote(text: str) -> str:
     if len(text) < 2 or text[0] != text[-1] or text[0] not in "\"'":
         return text
     if text[0] == "'":

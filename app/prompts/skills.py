@@ -19,7 +19,7 @@ MAX_SKILL_FILE_BYTES = 256 * 1024
 """Maximum number of bytes of one file."""
 MAX_SKILL_FILES = 100
 """Maximum number of files of a skill that are listed."""
-_MAX_LISTED = 2_000
+_MAX_WALKED_FOLDERS = 2_000
 
 
 class SkillFolder(Protocol):
@@ -60,7 +60,7 @@ class WorkspaceFolder:
         real = self._workspace.resolve(self._workspace.normalize_path(f"{self.path}/{file}"))
         if not real.startswith(f"{self._workspace.resolve(self.path)}/"):
             raise UnsafePath(f"{file} is not in the folder of the skill")
-        return _no_secret(file, real, self._workspace.read(real, MAX_SKILL_FILE_BYTES))
+        return _require_no_secret(file, real, self._workspace.read(real, MAX_SKILL_FILE_BYTES))
 
     def list_files(self) -> list[str]:
         """Return the paths of its files, sorted, at most `MAX_SKILL_FILES`."""
@@ -86,21 +86,21 @@ class UserFolder:
         real = Path(os.path.realpath(root / file))
         if not real.is_relative_to(root):
             raise UnsafePath(f"{file} is not in the folder of the skill")
-        return _no_secret(file, real.name, read_file(real, MAX_SKILL_FILE_BYTES)[0])
+        return _require_no_secret(file, real.name, read_file(real, MAX_SKILL_FILE_BYTES)[0])
 
     def list_files(self) -> list[str]:
         """Return the paths of its files, sorted, at most `MAX_SKILL_FILES`."""
-        found: list[str] = []
+        paths: list[str] = []
         root = self._root.resolve()
-        for seen, (at, folders, names) in enumerate(os.walk(root)):
+        for walked, (parent, folders, names) in enumerate(os.walk(root)):
             folders[:] = sorted(name for name in folders if name not in (".git", "__pycache__", "node_modules"))
-            found += [Path(at, name).relative_to(root).as_posix() for name in sorted(names)]
-            if len(found) >= MAX_SKILL_FILES or seen > _MAX_LISTED:
+            paths += [Path(parent, name).relative_to(root).as_posix() for name in sorted(names)]
+            if len(paths) >= MAX_SKILL_FILES or walked > _MAX_WALKED_FOLDERS:
                 break
-        return sorted(found[:MAX_SKILL_FILES])
+        return sorted(paths[:MAX_SKILL_FILES])
 
 
-def _no_secret(file: str, real: str, content: bytes) -> bytes:
+def _require_no_secret(file: str, real: str, content: bytes) -> bytes:
     if reason := secret_reason(file, content) or secret_reason(real, content):
         raise UnsafePath(f"{file} looks like a secret ({reason}), which is kept from the model")
     return content
@@ -113,7 +113,7 @@ MAX_SKILLS = 60
 """Maximum number of skills in the system prompt."""
 MAX_DESCRIPTION_CHARACTERS = 400
 """Maximum number of characters of a description in the system prompt."""
-_MAX_SEARCHED = 500
+_MAX_SKILL_FOLDERS = 500
 """Maximum number of entries of a folder that are searched for skills."""
 _NAME = re.compile(r"[^\W_][\w.-]{0,63}")
 
@@ -153,11 +153,11 @@ def find_skills(workspace: Workspace, user: Iterable[tuple[str, Path]]) -> Skill
         workspace: its folders are searched after the user's.
         user: the user's folders, each with its name as shown to the user.
     """
-    found: dict[str, Skill] = {}
+    skills: dict[str, Skill] = {}
     problems: list[str] = []
-    for where, named, folder in (*_of_user(user), *_of_workspace(workspace)):
+    for where, folder_name, folder in (*_iterate_user_skills(user), *_iterate_workspace_skills(workspace)):
         try:
-            skill = _read(where, named, folder)
+            skill = _read_skill(where, folder_name, folder)
         except FileNotFoundError:
             continue
         except (WorkspaceError, ValueError) as error:
@@ -168,48 +168,49 @@ def find_skills(workspace: Workspace, user: Iterable[tuple[str, Path]]) -> Skill
             continue
         if skill is None:
             continue
-        if (first := found.get(skill.name)) is not None:
+        if (first := skills.get(skill.name)) is not None:
             problems.append(escape_unsafe(f"{where}: {skill.name} is {first.where} already", keep=""))
-        elif len(found) == MAX_SKILLS:
+        elif len(skills) == MAX_SKILLS:
             problems.append(escape_unsafe(f"{where}: left out, since there are {MAX_SKILLS} already", keep=""))
         else:
-            found[skill.name] = skill
-    return Skills(dict(sorted(found.items())), tuple(problems))
+            skills[skill.name] = skill
+    return Skills(dict(sorted(skills.items())), tuple(problems))
 
 
-def _of_user(folders: Iterable[tuple[str, Path]]) -> Iterator[tuple[str, str, SkillFolder]]:
-    for shown, folder in folders:
+def _iterate_user_skills(folders: Iterable[tuple[str, Path]]) -> Iterator[tuple[str, str, SkillFolder]]:
+    for shown_folder, folder in folders:
         try:
-            names = sorted(path.name for path in islice(folder.iterdir(), _MAX_SEARCHED))
+            names = sorted(path.name for path in islice(folder.iterdir(), _MAX_SKILL_FOLDERS))
         except OSError:
             continue
         for name in names:
-            yield f"{shown}/{name}/{FILE_NAME}", name, UserFolder(folder / name)
+            yield f"{shown_folder}/{name}/{FILE_NAME}", name, UserFolder(folder / name)
 
 
-def _of_workspace(workspace: Workspace) -> Iterator[tuple[str, str, SkillFolder]]:
+def _iterate_workspace_skills(workspace: Workspace) -> Iterator[tuple[str, str, SkillFolder]]:
     for folder in OF_WORKSPACE:
         try:
-            under = workspace.resolve(folder)
-            below = {
-                path.removeprefix(f"{under}/") for path in islice(workspace.walk_files(under), 10 * _MAX_SEARCHED)
+            real_folder = workspace.resolve(folder)
+            relative_paths = {
+                path.removeprefix(f"{real_folder}/")
+                for path in islice(workspace.walk_files(real_folder), 10 * _MAX_SKILL_FOLDERS)
             }
         except (OSError, WorkspaceError):
             continue
-        for name in sorted(path.split("/")[0] for path in below if path.endswith(f"/{FILE_NAME}")):
-            if f"{name}/{FILE_NAME}" in below:
-                below.discard(f"{name}/{FILE_NAME}")
+        for name in sorted(path.split("/")[0] for path in relative_paths if path.endswith(f"/{FILE_NAME}")):
+            if f"{name}/{FILE_NAME}" in relative_paths:
+                relative_paths.discard(f"{name}/{FILE_NAME}")
                 yield f"{folder}/{name}/{FILE_NAME}", name, WorkspaceFolder(workspace, f"{folder}/{name}")
 
 
-def _read(where: str, named: str, folder: SkillFolder) -> Skill | None:
+def _read_skill(where: str, folder_name: str, folder: SkillFolder) -> Skill | None:
     """Return a skill; None if it is disabled for the model. Raises ValueError with the problem."""
     content = folder.read(FILE_NAME)
     markdown = parse_front_matter(content.decode(errors="replace"))
     if markdown.problem:
         raise ValueError(markdown.problem)
     values = markdown.values
-    name = values.get("name", "") or named
+    name = values.get("name", "") or folder_name
     if not _NAME.fullmatch(name):
         raise ValueError("a skill's name is made of letters, digits, - . and _")
     if values.get("disable-model-invocation", "").lower() == "true":

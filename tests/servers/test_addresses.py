@@ -285,7 +285,7 @@ async def test_a_refused_greeting_is_an_error(wire: WireServer, tmp_path: Path) 
 
 
 async def test_a_silent_server_times_out(wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_connection, "_CONNECT", 0.1)
+    monkeypatch.setattr(http_connection, "_CONNECT_SECONDS", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"https://127.0.0.1:{silent.getsockname()[1]}/mcp"
         async with open_server_session(wire, tmp_path, {"far": {"url": url}}) as on:
@@ -301,7 +301,7 @@ async def test_a_silent_server_times_out(wire: WireServer, tmp_path: Path, monke
 async def test_notification_stream_is_opened_a_bounded_number_of_times(
     response: bytes, times: int, wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http_connection, "_PAUSES", (0.0, 0.0))
+    monkeypatch.setattr(http_connection, "_PAUSE_SECONDS", (0.0, 0.0))
     async with scripted_server() as played:
         played.overrides["GET"] = _raw(response)
         async with open_server_session(wire, tmp_path, {"far": {"url": played.url}}) as on:
@@ -326,7 +326,7 @@ async def test_a_server_that_ignores_delete_is_left(goodbye: Answer, wire: WireS
 
 
 async def test_a_failed_list_is_retried(wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tool_listing, "_SOON", 0.0)
+    monkeypatch.setattr(tool_listing, "_MIN_PAUSE_SECONDS", 0.0)
     async with scripted_server() as played:
         changed = asyncio.Event()
 
@@ -350,8 +350,8 @@ async def test_a_failed_list_is_retried(wire: WireServer, tmp_path: Path, monkey
 
 
 async def test_an_ended_stream_is_reopened(wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_connection, "_PAUSES", (0.0, 0.0))
-    monkeypatch.setattr(http_connection, "_LASTING", 0.0)
+    monkeypatch.setattr(http_connection, "_PAUSE_SECONDS", (0.0, 0.0))
+    monkeypatch.setattr(http_connection, "_STABLE_SECONDS", 0.0)
     async with scripted_server() as played:
         streams = 0
 

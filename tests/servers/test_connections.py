@@ -77,7 +77,7 @@ async def test_a_request_after_close_fails(tmp_path: Path) -> None:
     ],
 )
 async def test_a_useless_server_ends(code: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stdio, "_ENDING", 0.1 if "sleep" in code else 60)
+    monkeypatch.setattr(stdio, "_END_SECONDS", 0.1 if "sleep" in code else 60)
     monkeypatch.setattr(stdio, "MAX_SERVER_MESSAGE_BYTES", 2**18)
     # On Linux, the enclosing process keeps the output open as long as it runs.
     monkeypatch.setattr(enclosed_process, "PLATFORM", "darwin")
@@ -140,7 +140,7 @@ def streaming(*lines: str) -> Answer:
 
 
 async def test_notifications_arrive_after_a_broken_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_connection, "_PAUSES", (0.0, 0.0))
+    monkeypatch.setattr(http_connection, "_PAUSE_SECONDS", (0.0, 0.0))
     received: list[str] = []
 
     async def break_once(asked: ReceivedRequest, writer: asyncio.StreamWriter) -> None:
@@ -185,7 +185,7 @@ async def running_server(folder: Path, *, layer: bool = False, **table: Any) -> 
 
 
 async def test_a_stopped_call_does_not_block_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(servers, "_ROUSED", 0.05)
+    monkeypatch.setattr(servers, "_PING_SECONDS", 0.05)
     async with running_server(tmp_path, **player(timeout=5)) as server:
         await server.start_and_wait()
         assert await server.write_access() is WriteAccess.DIRECT

@@ -414,7 +414,7 @@ async def test_tool_list_is_constant_within_a_turn(wire: WireServer, tmp_path: P
 
 @pytest.mark.layer
 async def test_changed_list_is_reread(wire: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listing, "_SOON", 0.0)
+    monkeypatch.setattr(listing, "_MIN_PAUSE_SECONDS", 0.0)
     async with open_server_session(wire, tmp_path, {"play": player()}) as on:
         await on.wait_until_ready("play")
         await run(on, "TOOLS.pop(); send({'method': 'notifications/tools/list_changed'})")

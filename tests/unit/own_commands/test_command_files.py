@@ -119,7 +119,7 @@ def test_a_link_that_leads_nowhere_or_round_is_one_line(tmp_path: Path) -> None:
 
 
 def test_a_folder_full_of_other_files_is_looked_at_so_far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(finding, "_LOOKED_AT", 3)
+    monkeypatch.setattr(finding, "_MAX_WALKED_FILES", 3)
     put(tmp_path, *(f"user/{name}" for name in ("a.txt", "b.txt", "c.md", "d.md")))
     assert [one.name for one in find_user_commands([("commands", tmp_path / "user")]).commands] == ["c"]
 

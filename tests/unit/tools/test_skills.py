@@ -124,7 +124,7 @@ def test_a_folder_of_skills_that_leads_out_of_the_workspace_has_none(root: Path,
 
 
 def test_a_huge_folder_is_listed_to_a_limit(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(finding, "_MAX_LISTED", 3)
+    monkeypatch.setattr(finding, "_MAX_WALKED_FOLDERS", 3)
     put(tmp_path / "user", "s/SKILL.md")
     put(tmp_path / "user", "s/" + "deep/" * 20 + "lost.txt")
     put(tmp_path / "user", "s/deep/deep/near.txt")
