@@ -25,12 +25,12 @@ from widgets.vim.text_positions import (
 
 OPERATORS = frozenset("dcy><")
 LINE_SEARCHES = frozenset("fFtT")
-_WITH_CHARACTER = LINE_SEARCHES | {"r"}
-_AFTER_G = frozenset("geE")
+_COMMANDS_WITH_CHARACTER = LINE_SEARCHES | {"r"}
+_COMMANDS_AFTER_G = frozenset("geE")
 TEXT_SEARCHES = frozenset("/?")
 MOTIONS = frozenset("hjklwbeWBE0^$G%;,{}fFtTnN") | TEXT_SEARCHES | {"gg", "ge", "gE"}
-_OBJECTS = frozenset("wW") | frozenset(QUOTES) | BRACKET_PAIRS.keys()
-_SAME = {"space": "l", " ": "l", "backspace": "h"}
+_TEXT_OBJECTS = frozenset("wW") | frozenset(QUOTES) | BRACKET_PAIRS.keys()
+_KEY_ALIASES = {"space": "l", " ": "l", "backspace": "h"}
 _MAX_COUNT = 100_000
 """Maximum count, so that a held digit key does not cause a long computation."""
 
@@ -54,14 +54,14 @@ class VimCommand:
 
 def parse_keys(keys: Sequence[str], *, visual: bool) -> VimCommand | Literal["more", "none"]:  # noqa: PLR0911
     """Return the command of the keys; `more` if they are incomplete, `none` if they are invalid."""
-    names = [_SAME.get(key, key) for key in keys]
-    count, rest = _count(names)
+    names = [_KEY_ALIASES.get(key, key) for key in keys]
+    count, rest = _split_count(names)
     if not rest:
         return "more"
     operator = ""
     if rest[0] in OPERATORS and not visual:
         operator = rest[0]
-        further, rest = _count(rest[1:])
+        further, rest = _split_count(rest[1:])
         if further:
             count = min(_MAX_COUNT, (count or 1) * further)
         if not rest:
@@ -72,28 +72,28 @@ def parse_keys(keys: Sequence[str], *, visual: bool) -> VimCommand | Literal["mo
     if first in ("i", "a") and (operator or visual):
         if len(rest) < 2:
             return "more"
-        return VimCommand("object", count, operator, first + rest[1]) if rest[1] in _OBJECTS else "none"
+        return VimCommand("object", count, operator, first + rest[1]) if rest[1] in _TEXT_OBJECTS else "none"
     if first == "g":
         if len(rest) < 2:
             return "more"
-        return VimCommand(f"g{rest[1]}", count, operator) if rest[1] in _AFTER_G else "none"
+        return VimCommand(f"g{rest[1]}", count, operator) if rest[1] in _COMMANDS_AFTER_G else "none"
     if operator and first not in MOTIONS:
         return "none"
-    if first in TEXT_SEARCHES or first in _WITH_CHARACTER:
-        # Use the original keys: `_SAME` replaces some of them by motions.
-        typed = _characters(keys[len(keys) - len(rest) + 1 :], until_enter=first in TEXT_SEARCHES)
+    if first in TEXT_SEARCHES or first in _COMMANDS_WITH_CHARACTER:
+        # Use the original keys: `_KEY_ALIASES` replaces some of them by motions.
+        typed = _typed_characters(keys[len(keys) - len(rest) + 1 :], until_enter=first in TEXT_SEARCHES)
         return "more" if typed is None else VimCommand(first, count, operator, typed)
     return VimCommand(first, count, operator)
 
 
-def _characters(keys: Sequence[str], *, until_enter: bool) -> str | None:
+def _typed_characters(keys: Sequence[str], *, until_enter: bool) -> str | None:
     """Return the typed characters of a command that needs one, or all until Enter; None if more must follow."""
     if not keys or (until_enter and keys[-1] != "enter"):
         return None
     return "".join(" " if key == "space" else key for key in (keys[:-1] if until_enter else keys))
 
 
-def _count(keys: Sequence[str]) -> tuple[int | None, Sequence[str]]:
+def _split_count(keys: Sequence[str]) -> tuple[int | None, Sequence[str]]:
     """Return the leading number and the rest; a leading 0 is not a number."""
     length = 0
     while length < len(keys) and keys[length] in "0123456789" and (length or keys[0] != "0"):
@@ -163,35 +163,35 @@ def find_motion_target(  # noqa: PLR0911
             last = end if operates else end - 1
             return MotionTarget(min(at + times, last)) if at < last else None
         case "j" | "k":
-            return _vertical(text, at, times if command.name == "j" else -times, column, onto_end=onto_end)
+            return _move_vertically(text, at, times if command.name == "j" else -times, column, onto_end=onto_end)
         case "0":
             return MotionTarget(start)
         case "^":
             return MotionTarget(first_nonblank(text, at))
         case "$":
-            return _to_end(text, at, times, onto_end=onto_end)
+            return _move_to_line_end(text, at, times, onto_end=onto_end)
         case "gg" | "G":
-            return _to_line(text, command)
+            return _move_to_line(text, command)
         case "%":
             found = matching_bracket(text, at)
             return None if found is None else MotionTarget(found, "inclusive")
         case "{" | "}":
-            return _by_paragraphs(text, at, times, forward=command.name == "}")
+            return _move_by_paragraphs(text, at, times, forward=command.name == "}")
         case "f" | "F" | "t" | "T":
             found = find_character_in_line(text, at, command.name, command.argument, times)
             return (
                 None if found is None else MotionTarget(found, "inclusive" if command.name in "ft" else "exclusive")
             )
         case ";" | ",":
-            return _again(text, at, command, sought)
+            return _repeat_search(text, at, command, sought)
         case "/" | "?" | "n" | "N":
             forward = sought.forward != (command.name == "N")
             found = find_text(text, at, sought.words, times, forward=forward)
             return None if found is None else MotionTarget(found)
-    return _by_words(text, at, command)
+    return _move_by_words(text, at, command)
 
 
-def _by_words(text: str, at: int, command: VimCommand) -> MotionTarget | None:
+def _move_by_words(text: str, at: int, command: VimCommand) -> MotionTarget | None:
     name, operates = command.name, bool(command.operator)
     big, started = name[-1].isupper(), at
     if name in "wW":
@@ -210,7 +210,7 @@ def _by_words(text: str, at: int, command: VimCommand) -> MotionTarget | None:
     return MotionTarget(at, "exclusive" if name in "bB" else "inclusive")
 
 
-def _vertical(text: str, at: int, lines: int, column: float, *, onto_end: bool = False) -> MotionTarget | None:
+def _move_vertically(text: str, at: int, lines: int, column: float, *, onto_end: bool = False) -> MotionTarget | None:
     moved = 0
     place = line_start(text, at)
     while moved < abs(lines):
@@ -230,9 +230,9 @@ def _vertical(text: str, at: int, lines: int, column: float, *, onto_end: bool =
     return MotionTarget(place if onto_end else nearest_character(text, place), "lines", keeps_column=True)
 
 
-def _to_end(text: str, at: int, times: int, *, onto_end: bool) -> MotionTarget | None:
+def _move_to_line_end(text: str, at: int, times: int, *, onto_end: bool) -> MotionTarget | None:
     if times > 1:
-        below = _vertical(text, at, times - 1, 0)
+        below = _move_vertically(text, at, times - 1, 0)
         if below is None:
             return None
         at = below.to
@@ -242,7 +242,7 @@ def _to_end(text: str, at: int, times: int, *, onto_end: bool) -> MotionTarget |
     return MotionTarget(end - 1, "inclusive", to_end=True) if end > start else MotionTarget(end, to_end=True)
 
 
-def _to_line(text: str, command: VimCommand) -> MotionTarget:
+def _move_to_line(text: str, command: VimCommand) -> MotionTarget:
     number = command.count or (1 if command.name == "gg" else text.count("\n") + 1)
     place = 0
     for _ in range(min(number - 1, text.count("\n"))):
@@ -250,7 +250,7 @@ def _to_line(text: str, command: VimCommand) -> MotionTarget:
     return MotionTarget(first_nonblank(text, place), "lines")
 
 
-def _by_paragraphs(text: str, at: int, times: int, *, forward: bool) -> MotionTarget | None:
+def _move_by_paragraphs(text: str, at: int, times: int, *, forward: bool) -> MotionTarget | None:
     for left in reversed(range(times)):
         before, at = at, next_paragraph(text, at) if forward else previous_paragraph(text, at)
         if left and (at == before or line_start(text, at) != line_end(text, at)):
@@ -258,7 +258,7 @@ def _by_paragraphs(text: str, at: int, times: int, *, forward: bool) -> MotionTa
     return MotionTarget(at, "inclusive" if forward and at < len(text) and text[at] != "\n" else "exclusive")
 
 
-def _again(text: str, at: int, command: VimCommand, sought: LastSearches) -> MotionTarget | None:
+def _repeat_search(text: str, at: int, command: VimCommand, sought: LastSearches) -> MotionTarget | None:
     if not sought.key:
         return None
     key = sought.key if command.name == ";" else sought.key.swapcase()
@@ -274,13 +274,13 @@ def find_operator_range(
         found = text_object_range(text, at, command.argument[0] == "i", command.argument[1])
         return None if found is None else TextRange(*found)
     if command.name == "line":
-        below = _vertical(text, at, command.times - 1, 0) if command.times > 1 else MotionTarget(at)
-        return None if below is None else _whole_lines(text, at, below.to)
+        below = _move_vertically(text, at, command.times - 1, 0) if command.times > 1 else MotionTarget(at)
+        return None if below is None else _line_range(text, at, below.to)
     moved = find_motion_target(text, at, command, column, sought)
     if moved is None:
         return None
     if moved.way == "lines":
-        return _whole_lines(text, at, moved.to)
+        return _line_range(text, at, moved.to)
     start, end = sorted((at, moved.to))
     if moved.way == "inclusive":
         # The range includes nothing of an empty line.
@@ -288,14 +288,14 @@ def find_operator_range(
     elif end > start and end == line_start(text, end) and line_start(text, start) != end:
         # The range excludes an end at the start of a line.
         if not text[line_start(text, start) : start].strip():
-            return _whole_lines(text, start, end - 1)
+            return _line_range(text, start, end - 1)
         end -= 1
     alone = not text[line_start(text, start) : start].strip() and not text[end : line_end(text, end)].strip()
     if command.operator == "d" and "\n" in text[start:end] and alone:
-        return _whole_lines(text, start, max(start, end - 1))
+        return _line_range(text, start, max(start, end - 1))
     return TextRange(start, end)
 
 
-def _whole_lines(text: str, one: int, other: int) -> TextRange:
+def _line_range(text: str, one: int, other: int) -> TextRange:
     first, last = sorted((one, other))
     return TextRange(line_start(text, first), line_end(text, last), lines=True)

@@ -4,8 +4,8 @@ import re
 from bisect import bisect_left, bisect_right
 from functools import cache
 
-_BRACKETS = {"(": ")", "[": "]", "{": "}"}
-_CLOSING = {close: opening for opening, close in _BRACKETS.items()}
+_CLOSING_BY_OPENING = {"(": ")", "[": "]", "{": "}"}
+_OPENING_BY_CLOSING = {close: opening for opening, close in _CLOSING_BY_OPENING.items()}
 BRACKET_PAIRS = {
     **dict.fromkeys("()b", "()"),
     **dict.fromkeys("[]", "[]"),
@@ -68,16 +68,16 @@ def next_word(text: str, at: int, big: bool, count: int, *, within_line: bool) -
     return at
 
 
-def _kind_at(text: str, at: int, big: bool) -> int:
+def _character_class_at(text: str, at: int, big: bool) -> int:
     return character_class(text[at], big) if at < len(text) else 0
 
 
 def word_end(text: str, at: int, big: bool, *, stay: bool = False) -> int:
     """Return the end of this or the next word; with `stay`, the current position counts."""
     size = len(text)
-    here = _kind_at(text, at, big)
+    here = _character_class_at(text, at, big)
     at += 1
-    if not (stay and here and _kind_at(text, at, big) != here):
+    if not (stay and here and _character_class_at(text, at, big) != here):
         while at < size and not character_class(text[at], big):
             at += 1
         if at >= size:
@@ -105,10 +105,10 @@ def previous_word(text: str, at: int, big: bool) -> int:
 
 def previous_word_end(text: str, at: int, big: bool) -> int:
     """Return the end of the previous word."""
-    here, at = _kind_at(text, at, big), max(0, at - 1)
+    here, at = _character_class_at(text, at, big), max(0, at - 1)
     while at > 0 and here and character_class(text[at], big) == here:
         at -= 1
-    while at > 0 and not _kind_at(text, at, big) and not _is_empty_line(text, at):
+    while at > 0 and not _character_class_at(text, at, big) and not _is_empty_line(text, at):
         at -= 1
     return at
 
@@ -171,13 +171,13 @@ def find_text(text: str, at: int, query: str, count: int, *, forward: bool) -> i
 def matching_bracket(text: str, at: int) -> int | None:
     """Return the match of the bracket at a position, or of the next bracket in its line; None if there is none."""
     end = line_end(text, at)
-    while at < end and text[at] not in _BRACKETS and text[at] not in _CLOSING:
+    while at < end and text[at] not in _CLOSING_BY_OPENING and text[at] not in _OPENING_BY_CLOSING:
         at += 1
     if at >= end:
         return None
-    if text[at] in _BRACKETS:
-        return closing_bracket(text, at, text[at], _BRACKETS[text[at]])
-    return enclosing_bracket(text, at, _CLOSING[text[at]], text[at])
+    if text[at] in _CLOSING_BY_OPENING:
+        return closing_bracket(text, at, text[at], _CLOSING_BY_OPENING[text[at]])
+    return enclosing_bracket(text, at, _OPENING_BY_CLOSING[text[at]], text[at])
 
 
 def closing_bracket(text: str, at: int, left: str, right: str) -> int | None:
@@ -213,15 +213,15 @@ QUOTES = "\"'`"
 def text_object_range(text: str, at: int, inner: bool, key: str) -> tuple[int, int] | None:
     """Return the (start, end) range of `iw`, `a"` or `i(`; None if there is none."""
     if key in "wW":
-        return _word(text, at, inner, big=key == "W")
+        return _word_range(text, at, inner, big=key == "W")
     if key in QUOTES:
-        return _quoted(text, at, inner, key)
+        return _string_range(text, at, inner, key)
     if key in BRACKET_PAIRS:
-        return _bracketed(text, at, inner, *BRACKET_PAIRS[key])
+        return _bracket_range(text, at, inner, *BRACKET_PAIRS[key])
     return None
 
 
-def _run(text: str, at: int, big: bool) -> tuple[int, int]:
+def _class_range(text: str, at: int, big: bool) -> tuple[int, int]:
     """Return the range of characters of one class around a position, in its line."""
     first, last = line_start(text, at), line_end(text, at)
     here = character_class(text[at], big)
@@ -233,25 +233,25 @@ def _run(text: str, at: int, big: bool) -> tuple[int, int]:
     return start, end
 
 
-def _word(text: str, at: int, inner: bool, *, big: bool) -> tuple[int, int] | None:
+def _word_range(text: str, at: int, inner: bool, *, big: bool) -> tuple[int, int] | None:
     if line_start(text, at) == line_end(text, at):
         return (at, at) if inner else None
-    start, end = _run(text, at, big)
+    start, end = _class_range(text, at, big)
     if inner:
         return start, end
     space, last = not character_class(text[at], big), line_end(text, at)
     if space and end == last:
         return None
     if end < last and (space or not character_class(text[end], big)):
-        return start, _run(text, end, big)[1]
+        return start, _class_range(text, end, big)[1]
     if not space and start > line_start(text, at) and not character_class(text[start - 1], big):
-        before = _run(text, start - 1, big)[0]
+        before = _class_range(text, start - 1, big)[0]
         # Keep an indentation.
         start = before if before > line_start(text, at) else start
     return start, end
 
 
-def _quoted(text: str, at: int, inner: bool, quote: str) -> tuple[int, int] | None:
+def _string_range(text: str, at: int, inner: bool, quote: str) -> tuple[int, int] | None:
     """Return the range of the string around a position, or of the next string in its line; None if there is none."""
     first, last = line_start(text, at), line_end(text, at)
     places = [found for found in range(first, last) if text[found] == quote and not _is_escaped(text, first, found)]
@@ -284,7 +284,7 @@ def _is_escaped(text: str, first: int, at: int) -> bool:
     return slashes % 2 == 1
 
 
-def _bracketed(text: str, at: int, inner: bool, left: str, right: str) -> tuple[int, int] | None:
+def _bracket_range(text: str, at: int, inner: bool, left: str, right: str) -> tuple[int, int] | None:
     if at < len(text) and text[at] == left:
         start: int | None = at
     elif at < len(text) and text[at] == right:

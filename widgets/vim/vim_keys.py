@@ -31,63 +31,63 @@ class VimKeys:
         on_edge: Callable[[str], object] = lambda key: None,
     ) -> None:
         self._area = area
-        self._tell = on_mode
+        self._on_mode = on_mode
         self._widen = widen
-        self._at_edge = on_edge
-        self._vim = VimMachine()
-        self._shown: Selection | None = None
+        self._on_edge = on_edge
+        self._machine = VimMachine()
+        self._shown_selection: Selection | None = None
         """The selection of visual mode as last shown."""
         self._cursor = 0
         """The cursor at that time; the text area's cursor is after the selection."""
-        self._known: str | None = None
+        self._text_after_key: str | None = None
         """The text after the last key."""
-        self._told = ""
-        self._say()
+        self._mode_label = ""
+        self._update_mode_label()
 
     @property
     def mode_label(self) -> str:
         """Return the label of the mode for the user."""
-        return self._told
+        return self._mode_label
 
     @property
     def is_inserting(self) -> bool:
         """Return whether letters are text."""
-        return self._vim.mode is VimMode.INSERT
+        return self._machine.mode is VimMode.INSERT
 
     def restart_in_insert_mode(self) -> None:
         """Restart in insert mode, because the text was replaced."""
-        self._vim.restart_in_insert_mode()
-        self._known = self._shown = None
-        self._say()
+        self._machine.restart_in_insert_mode()
+        self._text_after_key = self._shown_selection = None
+        self._update_mode_label()
 
     def handle_key(self, event: events.Key) -> bool:
         """Handle a key; return whether it was used."""
         key = event.character if event.is_printable and event.character else event.key
-        text, cursor = self._area.text, self._place()
-        if self._vim.mode is not VimMode.INSERT and self._known not in (None, text):
-            self._vim.clear_history()
-        outcome = self._vim.press_key(key, text, cursor)
+        text, cursor = self._area.text, self._cursor_index()
+        if self._machine.mode is not VimMode.INSERT and self._text_after_key not in (None, text):
+            self._machine.clear_history()
+        outcome = self._machine.press_key(key, text, cursor)
         if outcome.taken:
-            self._show(outcome, text)
-            if self._vim.failed and key in ("j", "k") and self._vim.mode is VimMode.NORMAL:
+            self._show_result(outcome, text)
+            if self._machine.failed and key in ("j", "k") and self._machine.mode is VimMode.NORMAL:
                 shown = self._area.text
-                self._at_edge("down" if key == "j" else "up")
+                self._on_edge("down" if key == "j" else "up")
                 if self._area.text != shown:
                     # The text was replaced, for example by an earlier message.
-                    self._vim.clear_history()
-        self._known = self._area.text
-        self._say()
+                    self._machine.clear_history()
+        self._text_after_key = self._area.text
+        self._update_mode_label()
         return outcome.taken
 
-    def _place(self) -> int:
-        if self._vim.is_visual and self._shown == self._area.selection:
+    def _cursor_index(self) -> int:
+        if self._machine.is_visual and self._shown_selection == self._area.selection:
             return self._cursor
-        if self._vim.is_visual:
+        if self._machine.is_visual:
             # The mouse or an arrow key has moved the cursor.
-            self._vim.anchor = self._index(self._area.selection.start)
+            self._machine.anchor = self._index(self._area.selection.start)
         return self._index(self._area.cursor_location)
 
-    def _show(self, outcome: VimResult, text: str) -> None:
+    def _show_result(self, outcome: VimResult, text: str) -> None:
         area = self._area
         if outcome.text != text:
             start, end = common_prefix_and_suffix(text, outcome.text)
@@ -97,21 +97,21 @@ class VimKeys:
             if wide != (start, len(text) - end):
                 outcome = VimResult(area.text, min(wide[0] + len(inserted), len(area.text)))
         self._cursor = outcome.cursor
-        if self._vim.is_visual:
-            what = self._vim.selected(area.text, outcome.cursor)
-            ends = self._location(what.start), self._location(what.end)
-            area.selection = Selection(*(ends if outcome.cursor >= self._vim.anchor else ends[::-1]))
-            self._shown = area.selection
+        if self._machine.is_visual:
+            selected = self._machine.selected(area.text, outcome.cursor)
+            ends = self._location(selected.start), self._location(selected.end)
+            area.selection = Selection(*(ends if outcome.cursor >= self._machine.anchor else ends[::-1]))
+            self._shown_selection = area.selection
         else:
             area.move_cursor(self._location(outcome.cursor))
 
-    def _say(self) -> None:
-        keys = "".join(self._vim.pending) or (f"no “{self._vim.missed}” here" if self._vim.missed else "")
-        mode = "" if self._vim.mode is VimMode.INSERT else self._vim.mode.value.upper()
-        told = f"{mode} {keys}".strip()
-        if told != self._told:
-            self._told = told
-            self._tell(told)
+    def _update_mode_label(self) -> None:
+        keys = "".join(self._machine.pending) or (f"no “{self._machine.missed}” here" if self._machine.missed else "")
+        mode = "" if self._machine.mode is VimMode.INSERT else self._machine.mode.value.upper()
+        label = f"{mode} {keys}".strip()
+        if label != self._mode_label:
+            self._mode_label = label
+            self._on_mode(label)
 
     def _index(self, location: tuple[int, int]) -> int:
         row, column = location
