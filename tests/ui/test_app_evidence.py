@@ -82,17 +82,17 @@ async def test_a_check_that_says_so_begins_by_itself_once_it_has_passed(tmp_path
 async def test_evidence_waits_for_a_pause_and_lasts_until_files_change(
     tmp_path: Path, server: WireServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("widgets.common.input_order._QUIET", 3600.0)
+    monkeypatch.setattr("widgets.common.input_order._PAUSE_SECONDS", 3600.0)
     root = prepared(tmp_path, NEEDS_HEY)
     async with running(tmp_path, server, size=(160, 45)) as run:
         await stage(run, server, "'Hey '")
         await run.review()
-        monkeypatch.setattr("widgets.common.input_order._LONGEST_WAIT", 3600.0)
+        monkeypatch.setattr("widgets.common.input_order._MAX_PAUSE_WAIT_SECONDS", 3600.0)
         await run.pilot.press("E")
         await run.pilot.pause(1.5)
         assert "held by the check" not in run.text
         await run.pilot.press("E")
-        monkeypatch.setattr("widgets.common.input_order._LONGEST_WAIT", 0.1)
+        monkeypatch.setattr("widgets.common.input_order._MAX_PAUSE_WAIT_SECONDS", 0.1)
         await run.pilot.press("E")
         await run.see("held by the check")
         await run.until(lambda: run.runtime.sessions.setting("evidence:P1"), "what is kept")

@@ -252,7 +252,7 @@ class Holding(Vertical):
 async def test_letters_do_not_wait_for_each_other_but_other_keys_do(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(input_order, "_LOOKS", 1_000_000)
+    monkeypatch.setattr(input_order, "_MAX_CHECKS", 1_000_000)
 
     class Writing(OrderedApp):
         BINDINGS: ClassVar[list[BindingType]] = [Binding("f3", "app.focus('last')", "Last", priority=True)]
@@ -420,9 +420,9 @@ async def test_a_dialog_and_a_message_have_the_keys_that_follow(tmp_path: Path, 
 
 
 async def test_a_large_change_comes_behind_what_the_user_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(input_order, "_HELD_UP", 60)
+    monkeypatch.setattr(input_order, "_MAX_HOLD_SECONDS", 60)
     # The key is followed until the test lets it go, however busy the machine.
-    monkeypatch.setattr(input_order, "_LOOKS", 10_000)
+    monkeypatch.setattr(input_order, "_MAX_CHECKS", 10_000)
     app = Order()
     async with app.run_test():
         await wait_until_input_painted(app)
@@ -446,7 +446,7 @@ async def test_a_large_change_comes_behind_what_the_user_does(monkeypatch: pytes
 
 
 async def test_a_large_change_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(input_order, "_LOOKS", 10_000)
+    monkeypatch.setattr(input_order, "_MAX_CHECKS", 10_000)
     app = Order()
     async with app.run_test():
         slow = app.query_one(Slow)

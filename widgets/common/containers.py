@@ -64,28 +64,28 @@ class StripView(ScrollView):
         super().__init__()
         self._painted_rows: tuple[tuple[Size, Offset], list[Strip]] | None = None
         """Place and rows of the last frame, or of the next one if it is requested; None to paint all rows."""
-        self._asked = False
+        self._is_refresh_requested = False
         """Whether a refresh of some rows is requested but not painted yet."""
-        self._bar: list[Segment] = []
+        self._bar_segments: list[Segment] = []
         """The segments of the scroll bar in the last frame."""
-        self._bar_moves = False
+        self._has_bar_changed = False
         """Whether the scroll position or height has changed since the last frame."""
 
     def set_height(self, rows: int) -> None:
         """Set the number of rows; layout and drawing wait for the next `refresh`."""
         self.set_reactive(Widget.virtual_size, Size(self.size.width, rows))
-        self._bar_moves = True
+        self._has_bar_changed = True
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         """Draw the newly visible rows."""
-        self._bar_moves = True
+        self._has_bar_changed = True
         if round(old_value) != round(new_value):
             self.refresh(self.size.region)
 
     def refresh(self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False) -> Self:
         """Drop the cached frame and refresh."""
         self._painted_rows = None
-        self._move_bar()
+        self._update_scroll_bar()
         return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
 
     def refresh_changed(self) -> None:
@@ -94,32 +94,32 @@ class StripView(ScrollView):
         The rows are compared only once per frame; if more changes before the frame, all rows are drawn.
         """
         before = self._painted_rows
-        if before is None or before[0] != self._place or self._asked:
+        if before is None or before[0] != self._size_and_offset or self._is_refresh_requested:
             self.refresh()
             return
         self._painted_rows = None
-        self._move_bar()
+        self._update_scroll_bar()
         width = self.size.width
         rows = zip(before[1], self.render_lines(self.size.region), strict=True)
         if changed := [Region(0, y, width, 1) for y, (old, new) in enumerate(rows) if old is not new and old != new]:
-            self._asked = True
+            self._is_refresh_requested = True
             super().refresh(*changed)
 
     @property
-    def _place(self) -> tuple[Size, Offset]:
+    def _size_and_offset(self) -> tuple[Size, Offset]:
         return self.size, self.scroll_offset
 
-    def _move_bar(self) -> None:
+    def _update_scroll_bar(self) -> None:
         """Redraw the scroll bar if it looks different; in a long text, one row more or less changes nothing."""
-        if not self._bar_moves:
+        if not self._has_bar_changed:
             return
-        self._bar_moves = False
+        self._has_bar_changed = False
         bar, rows, height = self.vertical_scrollbar, self.virtual_size.height, self.size.height
         bar.set_reactive(ScrollBar.window_virtual_size, rows)
         bar.set_reactive(ScrollBar.position, self.scroll_y)
         looks = bar.renderer.render_bar(height, rows, height if height < rows else 0, self.scroll_y).segments
-        if looks != self._bar:
-            self._bar = list(looks)
+        if looks != self._bar_segments:
+            self._bar_segments = list(looks)
             bar.refresh()
 
     def notify_style_update(self) -> None:
@@ -131,11 +131,11 @@ class StripView(ScrollView):
         """Return the rows of a region, from the cache if nothing has changed."""
         if crop != self.size.region:
             # The region is the row under the mouse, not the whole view.
-            return self._rows(crop)
-        self._asked = False
-        if self._painted_rows is None or self._painted_rows[0] != self._place:
-            self._painted_rows = self._place, self._rows(crop)
+            return self._render_rows(crop)
+        self._is_refresh_requested = False
+        if self._painted_rows is None or self._painted_rows[0] != self._size_and_offset:
+            self._painted_rows = self._size_and_offset, self._render_rows(crop)
         return self._painted_rows[1]
 
-    def _rows(self, crop: Region) -> list[Strip]:
+    def _render_rows(self, crop: Region) -> list[Strip]:
         return filter_strips(self, [self.render_line(y).crop(*crop.column_span) for y in crop.line_range])

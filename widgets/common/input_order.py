@@ -42,23 +42,23 @@ class OnScreenClock:
 
     def __init__(self) -> None:
         self._since: float | None = None
-        self._gained = asyncio.Event()
+        self._on_screen = asyncio.Event()
 
     def mark_not_painted(self) -> None:
         """Mark the state as not on the screen: it changed, lost the focus, or is covered."""
         self._since = None
-        self._gained.clear()
+        self._on_screen.clear()
 
     def mark_painted(self) -> None:
         """Mark the state as painted now."""
         if self._since is None:
             self._since = time.monotonic()
-            self._gained.set()
+            self._on_screen.set()
 
     async def wait_until_on_screen(self, seconds: float) -> None:
         """Return when the state is on the screen, or after a number of seconds."""
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._gained.wait(), seconds)
+            await asyncio.wait_for(self._on_screen.wait(), seconds)
 
     def was_on_screen_at(self, moment: float) -> bool:
         """Return whether the state was on the screen at a moment."""
@@ -68,27 +68,27 @@ class OnScreenClock:
 InputEvent = events.InputEvent | events.Paste | events.AppFocus | events.AppBlur
 """Input events; entering and leaving the terminal count too, because they move the focus."""
 
-_ROUNDS = 12
+_MAX_ROUNDS = 12
 """Maximum number of rounds; more than any key of the app needs, in case that other messages never stop."""
-_LOOK = 0.05
+_CHECK_SECONDS = 0.05
 """Seconds between two checks of a busy handler."""
-_LOOKS = 20
+_MAX_CHECKS = 20
 """Number of checks, on a running event loop, after which a handler is no longer awaited."""
-_PAINTED = 0.01
+_PAINT_SECONDS = 0.01
 """Seconds until the effect of an input is on the screen."""
-_HELD_UP = 0.1
+_MAX_HOLD_SECONDS = 0.1
 """Maximum seconds that a large change waits while the user types."""
-_QUIET = 1.0
+_PAUSE_SECONDS = 1.0
 """Seconds without input that count as a pause."""
-_LONGEST_WAIT = 10.0
+_MAX_PAUSE_WAIT_SECONDS = 10.0
 """Maximum seconds that work waits for a pause."""
 JOINED_KEYS_MESSAGE = "Several keys came at once, so nothing was decided. Press the key again."
 """Shown when a decision key was ignored."""
-_IN_TEXTS = frozenset(("enter", "tab", "ctrl+j"))
+_TEXT_KEYS = frozenset(("enter", "tab", "ctrl+j"))
 """Non-printable keys that can be part of a pasted text."""
 
 
-_DELIVERED = 64
+_MAX_DELIVERED_CHARACTERS = 64
 """Maximum characters of one read that are delivered outside of a text field."""
 
 
@@ -109,7 +109,7 @@ def mark_joined_keys(read_messages: Iterable[Message]) -> list[Message]:
     run: list[tuple[int, events.Key]] = []
     runs = [run]
     for at, message in enumerate(messages):
-        if isinstance(message, events.Key) and (message.is_printable or message.key in _IN_TEXTS):
+        if isinstance(message, events.Key) and (message.is_printable or message.key in _TEXT_KEYS):
             run.append((at, message))
         elif isinstance(message, events.Key | events.Paste):
             runs.append(run := [])
@@ -117,7 +117,7 @@ def mark_joined_keys(read_messages: Iterable[Message]) -> list[Message]:
         for number, (at, key) in enumerate(run if len(run) > 1 else ()):
             messages[at] = joined = JoinedKey(key.key, key.character)
             joined.time = key.time
-            joined.is_beyond_limit = number >= _DELIVERED
+            joined.is_beyond_limit = number >= _MAX_DELIVERED_CHARACTERS
     return messages
 
 
@@ -132,45 +132,45 @@ class InputOrder:
     def __init__(self, app: App[Any], deliver: Callable[[events.Event], Awaitable[None]]) -> None:
         self._app = app
         self._deliver = deliver
-        self._waiting: deque[events.Event] = deque()
-        self._followed: EventFollower | None = None
-        self._event: events.Event | None = None
+        self._waiting_events: deque[events.Event] = deque()
+        self._follower: EventFollower | None = None
+        self._current_event: events.Event | None = None
         """The event that is being handled."""
-        self._done = asyncio.Event()
+        self._idle = asyncio.Event()
         """Set while no input is being handled."""
-        self._done.set()
-        self._done_at = -math.inf
+        self._idle.set()
+        self._handled_at = -math.inf
         """When the last input was handled, in monotonic seconds."""
 
     @property
     def arrival_time(self) -> float:
         """Return when the current input arrived, in monotonic seconds; now if there is none."""
-        return time.monotonic() if self._event is None else self._event.time
+        return time.monotonic() if self._current_event is None else self._current_event.time
 
     @property
     def is_handling(self) -> bool:
         """Return whether input is being handled."""
-        return self._event is not None
+        return self._current_event is not None
 
     @property
     def is_key_joined(self) -> bool:
         """Return whether the current input is a key that arrived with other characters."""
-        return isinstance(self._event, JoinedKey)
+        return isinstance(self._current_event, JoinedKey)
 
     async def wait_until_painted(self) -> None:
         """Return when the effect of the input is on the screen; call it before a large change."""
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_HELD_UP):
-                await self._done.wait()
-                await asyncio.sleep(self._done_at + _PAINTED - time.monotonic())
+            async with asyncio.timeout(_MAX_HOLD_SECONDS):
+                await self._idle.wait()
+                await asyncio.sleep(self._handled_at + _PAINT_SECONDS - time.monotonic())
 
     async def wait_for_quiet(self) -> None:
         """Return when there was no input for a second, or after ten seconds."""
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_LONGEST_WAIT):
-                while (rest := self._done_at + _QUIET - time.monotonic()) > 0:
+            async with asyncio.timeout(_MAX_PAUSE_WAIT_SECONDS):
+                while (rest := self._handled_at + _PAUSE_SECONDS - time.monotonic()) > 0:
                     await asyncio.sleep(rest)
-                    await self._done.wait()
+                    await self._idle.wait()
 
     @staticmethod
     def is_undelivered_input(event: events.Event) -> bool:
@@ -179,57 +179,57 @@ class InputOrder:
 
     async def queue_event(self, event: events.Event) -> None:
         """Queue an event; deliver it now or after the events before it."""
-        self._waiting.append(event)
-        await self._begin()
+        self._waiting_events.append(event)
+        await self._deliver_if_idle()
 
     def press_key(self, key: str) -> None:
         """Press a key as part of the current input, for example a click: before any later input."""
         event = events.Key(key, None)
         event.time = self.arrival_time
-        self._waiting.appendleft(event)
-        self._app.call_later(self._begin)
+        self._waiting_events.appendleft(event)
+        self._app.call_later(self._deliver_if_idle)
 
-    async def _begin(self) -> None:
-        if self._followed is None or self._writes_on(self._followed):
-            await self._hand_on()
+    async def _deliver_if_idle(self) -> None:
+        if self._follower is None or self._continues_typing(self._follower):
+            await self._deliver_next()
 
-    def _writes_on(self, before: "EventFollower") -> bool:
+    def _continues_typing(self, before: "EventFollower") -> bool:
         """Return whether the next event is a letter for the field that just got one."""
-        if not before.ready or not _is_letter(before.event) or not _is_letter(self._waiting[0]):
+        if not before.ready or not _is_letter(before.event) or not _is_letter(self._waiting_events[0]):
             return False
         field = self._app.focused if self._app.screen_stack else None
         return isinstance(field, TextArea) and field is before.focused
 
-    def _goes_to_field(self) -> bool:
+    def _is_field_focused(self) -> bool:
         """Return whether a text field has the focus, so that a key writes text."""
         focused = self._app.focused if self._app.screen_stack else None
         return isinstance(focused, TextArea | InputField)
 
-    async def _hand_on(self) -> None:
+    async def _deliver_next(self) -> None:
         """Deliver the next event; called only from the app's own task."""
-        if self._followed is not None:
-            self._followed.stop()
-        self._followed = None
-        while self._waiting:
-            event = self._waiting[0]
-            if isinstance(event, JoinedKey) and event.is_beyond_limit and not self._goes_to_field():
-                self._waiting.popleft()
+        if self._follower is not None:
+            self._follower.stop()
+        self._follower = None
+        while self._waiting_events:
+            event = self._waiting_events[0]
+            if isinstance(event, JoinedKey) and event.is_beyond_limit and not self._is_field_focused():
+                self._waiting_events.popleft()
                 continue
-            self._event = event
-            self._done.clear()
-            self._followed = followed = EventFollower(self._app, event, self._hand_on)
+            self._current_event = event
+            self._idle.clear()
+            self._follower = followed = EventFollower(self._app, event, self._deliver_next)
             if followed.ready:
-                self._waiting.popleft()
+                self._waiting_events.popleft()
                 await self._deliver(event)
             if not followed.ready or not isinstance(event, events.MouseMove):
                 followed.start()
-                if not self._waiting or not self._writes_on(followed):
+                if not self._waiting_events or not self._continues_typing(followed):
                     return
                 followed.stop()
-            self._followed = None
-        self._event = None
-        self._done_at = time.monotonic()
-        self._done.set()
+            self._follower = None
+        self._current_event = None
+        self._handled_at = time.monotonic()
+        self._idle.set()
 
 
 def _is_letter(event: events.Event) -> bool:
@@ -297,22 +297,22 @@ class EventFollower:
 
     def __init__(self, app: App[Any], event: events.Event, done: Callable[[], Awaitable[None]]) -> None:
         self._app = app
-        self._done = done
+        self._call_done = done
         self.event = event
         self.focused = app.focused if app.screen_stack else None
         """The widget that had the focus when the event arrived."""
         self._pointer = (event.x, event.y) if isinstance(event, events.MouseEvent) else None
-        self._concerned = dict.fromkeys(self._targets())
-        self._rest: list[DOMNode] = []
-        self._at: DOMNode | None = app
+        self._receivers_seen = dict.fromkeys(self._receivers())
+        self._nodes_left: list[DOMNode] = []
+        self._current_node: DOMNode | None = app
         """The node that the callback waits for; None at the end."""
-        self._met = False
-        self._rounds = self._looks = 0
-        self._look: asyncio.TimerHandle | None = None
-        self.ready = all(not isinstance(node, Widget) or node.is_mounted for node in self._concerned)
+        self._has_met_messages = False
+        self._round_count = self._check_count = 0
+        self._check_timer: asyncio.TimerHandle | None = None
+        self.ready = all(not isinstance(node, Widget) or node.is_mounted for node in self._receivers_seen)
         """Whether all receivers are mounted; a new screen may be active before it has its widgets."""
 
-    def _targets(self) -> Iterator[DOMNode]:
+    def _receivers(self) -> Iterator[DOMNode]:
         """Yield the receivers of an event: the focused widget, and the one under the mouse."""
         with contextlib.suppress(ScreenStackError, NoWidget):
             yield self._app.focused or self._app.screen
@@ -321,60 +321,60 @@ class EventFollower:
 
     def start(self) -> None:
         """Start a round, from the receivers of the event and the focused widget up to the app."""
-        self._concerned |= dict.fromkeys(self._targets())
-        paths = [path for node in self._concerned if (path := node.ancestors_with_self)[-1] is self._app]
+        self._receivers_seen |= dict.fromkeys(self._receivers())
+        paths = [path for node in self._receivers_seen if (path := node.ancestors_with_self)[-1] is self._app]
         depths = {node: depth for path in paths for depth, node in enumerate(reversed(path))}
-        self._rest = sorted(depths, key=depths.__getitem__) or [self._app]
-        self._met = False
-        if self._look is None:
-            self._look = asyncio.get_running_loop().call_later(_LOOK, self._look_after)
-        self._go_on()
+        self._nodes_left = sorted(depths, key=depths.__getitem__) or [self._app]
+        self._has_met_messages = False
+        if self._check_timer is None:
+            self._check_timer = asyncio.get_running_loop().call_later(_CHECK_SECONDS, self._check_progress)
+        self._visit_next()
 
-    def _go_on(self) -> None:
-        while self._rest:
-            self._at = node = self._rest.pop()
-            self._met |= bool(node.message_queue_size)
+    def _visit_next(self) -> None:
+        while self._nodes_left:
+            self._current_node = node = self._nodes_left.pop()
+            self._has_met_messages |= bool(node.message_queue_size)
             # `call_later` wraps the callback, and Textual would inspect the wrapper's signature at each node for each
             # key.
-            if node.post_message(events.Callback(_Visit(self, node).over)):
+            if node.post_message(events.Callback(_NodeCallback(self, node).over)):
                 return
 
     async def record_handled(self, node: DOMNode) -> None:
         """Continue with the next node, because this node has handled the event and its messages."""
-        if node is not self._at:
+        if node is not self._current_node:
             return
-        self._met |= bool(node.message_queue_size)
-        if self._rest:
-            self._go_on()
+        self._has_met_messages |= bool(node.message_queue_size)
+        if self._nodes_left:
+            self._visit_next()
             return
-        self._rounds += 1
-        if self._met and self._rounds < _ROUNDS:
+        self._round_count += 1
+        if self._has_met_messages and self._round_count < _MAX_ROUNDS:
             self.start()
         else:
-            await self._end()
+            await self._finish()
 
-    def _look_after(self) -> None:
+    def _check_progress(self) -> None:
         """Skip removed widgets, and stop waiting for a widget that is busy for too long."""
-        self._looks += 1
-        self._look = asyncio.get_running_loop().call_later(_LOOK, self._look_after)
-        if self._looks == _LOOKS:
-            self._app.call_later(self._end)
-        elif self._at is not None and not self._at.is_running:
-            self._go_on()
+        self._check_count += 1
+        self._check_timer = asyncio.get_running_loop().call_later(_CHECK_SECONDS, self._check_progress)
+        if self._check_count == _MAX_CHECKS:
+            self._app.call_later(self._finish)
+        elif self._current_node is not None and not self._current_node.is_running:
+            self._visit_next()
 
     def stop(self) -> None:
         """Stop following."""
-        self._at = None
-        if self._look is not None:
-            self._look.cancel()
+        self._current_node = None
+        if self._check_timer is not None:
+            self._check_timer.cancel()
 
-    async def _end(self) -> None:
-        if self._at is not None:
+    async def _finish(self) -> None:
+        if self._current_node is not None:
             self.stop()
-            await self._done()
+            await self._call_done()
 
 
-class _Visit(NamedTuple):
+class _NodeCallback(NamedTuple):
     """The callback of a followed event at a node."""
 
     followed: EventFollower

@@ -94,22 +94,22 @@ class SearchList(Vertical):
         searches_elsewhere: bool = False,
     ) -> None:
         super().__init__()
-        self._empty = empty_text
-        self._unmatched = no_match_text
-        self._asks = searches_elsewhere
+        self._empty_text = empty_text
+        self._no_match_text = no_match_text
+        self._searches_elsewhere = searches_elsewhere
         self._problem = ""
-        self._nothing = Static(classes="nothing", markup=False)
+        self._notice = Static(classes="nothing", markup=False)
         self._field = Input(placeholder=placeholder)
         self._list = OptionList(markup=False)
         self._list.can_focus = False
-        self._all: list[Choice] = []
-        self._shown: list[Choice] = []
+        self._all_choices: list[Choice] = []
+        self._shown_choices: list[Choice] = []
 
     def compose(self) -> ComposeResult:
         """Compose the field and the list, with the text that replaces an empty list."""
         yield self._field
         yield self._list
-        yield self._nothing
+        yield self._notice
 
     def on_mount(self) -> None:
         self._field.focus()
@@ -121,8 +121,8 @@ class SearchList(Vertical):
     @property
     def highlighted(self) -> Choice | None:
         """Return the choice under the cursor; None if the list is empty."""
-        at = self._list.highlighted
-        return self._shown[at] if at is not None and at < len(self._shown) else None
+        index = self._list.highlighted
+        return self._shown_choices[index] if index is not None and index < len(self._shown_choices) else None
 
     @property
     def typed_text(self) -> str:
@@ -133,48 +133,50 @@ class SearchList(Vertical):
         """Set the choices, or the reason why there are none; keep the cursor, or move it to `current`."""
         self._problem = escape_unsafe(problem)
         wanted = current or (self.highlighted.key if self.highlighted else "")
-        self._all = list(choices)
-        self._narrow(wanted)
+        self._all_choices = list(choices)
+        self._filter_choices(wanted)
 
-    def _narrow(self, wanted: str = "") -> None:
+    def _filter_choices(self, wanted_key: str = "") -> None:
         query = self._field.value.casefold().split()
-        self._shown = [
+        self._shown_choices = [
             choice
-            for choice in self._all
-            if self._asks or all(word in choice.search_text.casefold() for word in query)
+            for choice in self._all_choices
+            if self._searches_elsewhere or all(word in choice.search_text.casefold() for word in query)
         ]
         self._list.clear_options()
-        self._list.add_options([Option(_marked(choice.label, query)) for choice in self._shown])
-        self.set_class(not self._shown, "-nothing")
-        unmatched = self._unmatched if self._all or (self._asks and query) else self._empty
-        self._nothing.update(self._problem or unmatched)
-        at = next((index for index, choice in enumerate(self._shown) if choice.key == wanted), 0)
-        self._list.highlighted = at if self._shown else None
+        self._list.add_options([Option(_underline_matches(choice.label, query)) for choice in self._shown_choices])
+        self.set_class(not self._shown_choices, "-nothing")
+        unmatched = (
+            self._no_match_text if self._all_choices or (self._searches_elsewhere and query) else self._empty_text
+        )
+        self._notice.update(self._problem or unmatched)
+        index = next((index for index, choice in enumerate(self._shown_choices) if choice.key == wanted_key), 0)
+        self._list.highlighted = index if self._shown_choices else None
         self.post_message(self.Highlighted(self.highlighted))
 
     @on(Input.Changed)
-    def _search(self, event: Input.Changed) -> None:
+    def _handle_query(self, event: Input.Changed) -> None:
         event.stop()
-        if self._asks:
+        if self._searches_elsewhere:
             self.post_message(self.QueryChanged(event.value))
         else:
-            self._narrow()
+            self._filter_choices()
 
     @on(Input.Submitted)
-    def _take(self, event: Input.Submitted) -> None:
+    def _pick_highlighted(self, event: Input.Submitted) -> None:
         event.stop()
         self.post_message(self.Picked(self.highlighted, self.typed_text))
 
     @on(OptionList.OptionHighlighted)
-    def _tell(self, event: OptionList.OptionHighlighted) -> None:
+    def _post_highlighted(self, event: OptionList.OptionHighlighted) -> None:
         event.stop()
         self.post_message(self.Highlighted(self.highlighted))
 
     @on(OptionList.OptionSelected)
-    def _click(self, event: OptionList.OptionSelected) -> None:
+    def _pick_clicked(self, event: OptionList.OptionSelected) -> None:
         event.stop()
-        if event.option_index < len(self._shown):
-            self.post_message(self.Picked(self._shown[event.option_index], self.typed_text))
+        if event.option_index < len(self._shown_choices):
+            self.post_message(self.Picked(self._shown_choices[event.option_index], self.typed_text))
 
     def on_key(self, event: events.Key) -> None:
         """Move the cursor of the list while the field has the focus."""
@@ -184,10 +186,10 @@ class SearchList(Vertical):
             getattr(self._list, f"action_{action}")()
 
 
-def _marked(label: Content, words: Sequence[str]) -> Content:
+def _underline_matches(label: Content, words: Sequence[str]) -> Content:
     """Return the label with the matches of the words underlined."""
     for word in words:
         # Lower-case text may be longer, so its positions could differ.
-        if found := re.search(re.escape(word), label.plain, re.IGNORECASE):
-            label = label.stylize("underline", *found.span())
+        if match := re.search(re.escape(word), label.plain, re.IGNORECASE):
+            label = label.stylize("underline", *match.span())
     return label

@@ -9,7 +9,7 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-_HANDLE = 3
+_HANDLE_CELLS = 3
 """Length of the handle in the middle of the line, in cells."""
 
 
@@ -61,10 +61,10 @@ class Splitter(Widget):
         """Render a rule with a handle in its middle."""
         width, height = self.size
         if self._upright:
-            middle = (height - _HANDLE) // 2
-            return Strip([Segment("║" if middle <= y < middle + _HANDLE else "│", self.rich_style)], width)
-        side = max(0, (width - _HANDLE) // 2)
-        text = ("─" * side + "═" * _HANDLE + "─" * width)[:width]
+            middle = (height - _HANDLE_CELLS) // 2
+            return Strip([Segment("║" if middle <= y < middle + _HANDLE_CELLS else "│", self.rich_style)], width)
+        side = max(0, (width - _HANDLE_CELLS) // 2)
+        text = ("─" * side + "═" * _HANDLE_CELLS + "─" * width)[:width]
         return Strip([Segment(text, self.rich_style)], width)
 
     def on_mouse_down(self, event: events.MouseDown) -> None:

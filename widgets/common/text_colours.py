@@ -6,9 +6,9 @@ from typing import Final
 from rich.style import Style
 from textual.widget import Widget
 
-_SELECTION = "screen--selection"
+_SELECTION_CLASS = "screen--selection"
 
-_RULES: Final[Mapping[str, str]] = {
+_CSS_BY_KIND: Final[Mapping[str, str]] = {
     "remark": "color: $foreground 62%; text-style: italic;",
     "keyword": "color: $text-accent;",
     "constant": "color: $text-warning;",
@@ -34,12 +34,12 @@ distinguish it from the user's comments.
 
 def syntax_classes(prefix: str) -> set[str]:
     """Return the component classes `PREFIX--KIND`."""
-    return {f"{prefix}--{kind}" for kind in _RULES}
+    return {f"{prefix}--{kind}" for kind in _CSS_BY_KIND}
 
 
 def syntax_css(prefix: str) -> str:
     """Return the CSS rules for these classes, for use inside a widget's own rules."""
-    return "\n".join(f"    & > .{prefix}--{kind} {{ {rule} }}" for kind, rule in _RULES.items())
+    return "\n".join(f"    & > .{prefix}--{kind} {{ {rule} }}" for kind, rule in _CSS_BY_KIND.items())
 
 
 def selection_style(widget: Widget) -> Style:
@@ -48,7 +48,7 @@ def selection_style(widget: Widget) -> Style:
     Most themes define no text colour for a selection, and then Rich would use the background colour for the text. In
     that case, use the colour of plain text.
     """
-    style = widget.screen.get_component_rich_style(_SELECTION)
-    if widget.screen.get_component_styles(_SELECTION).color.a:
+    style = widget.screen.get_component_rich_style(_SELECTION_CLASS)
+    if widget.screen.get_component_styles(_SELECTION_CLASS).color.a:
         return style
     return style + Style(color=widget.screen.rich_style.color)

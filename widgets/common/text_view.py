@@ -106,7 +106,7 @@ class TextView(ScrollView, can_focus=True):
 
     def set_lines(self, lines: Sequence[TextLine]) -> None:
         """Show these lines from the top."""
-        self._lines = [_safe(line) for line in lines]
+        self._lines = [_make_safe(line) for line in lines]
         self.set_query(self.query_text)
         self._width = 0
         self._wrap()
@@ -197,7 +197,9 @@ class TextView(ScrollView, can_focus=True):
         match = self.get_component_rich_style("text--match") if lit else base
         for text, role in line.pieces:
             look = base if line.mark or not role else base + self._style(role)
-            for first, last, is_lit in _cut(lit, max(start, position), min(end, position + len(text))):
+            for first, last, is_lit in _split_at_highlights(
+                lit, max(start, position), min(end, position + len(text))
+            ):
                 segments.append(Segment(text[first - position : last - position], match if is_lit else look))
             position += len(text)
         return Strip(segments).adjust_cell_length(width, base)
@@ -220,7 +222,7 @@ class TextView(ScrollView, can_focus=True):
         self.scroll_to(y=self.max_scroll_y, animate=False, force=True)
 
 
-def _cut(lit: Sequence[tuple[int, int]], start: int, end: int) -> Iterator[tuple[int, int, bool]]:
+def _split_at_highlights(lit: Sequence[tuple[int, int]], start: int, end: int) -> Iterator[tuple[int, int, bool]]:
     """Yield (start, end, whether it is highlighted) for stretches of characters."""
     for first, last in lit:
         if start < min(first, end):
@@ -232,7 +234,7 @@ def _cut(lit: Sequence[tuple[int, int]], start: int, end: int) -> Iterator[tuple
         yield start, end, False
 
 
-def _safe(line: TextLine) -> TextLine:
+def _make_safe(line: TextLine) -> TextLine:
     return TextLine(
         tuple((escape_unsafe(text, keep="").expandtabs(4), role) for text, role in line.pieces), line.mark
     )
@@ -262,7 +264,7 @@ def _cut_index(text: str, start: int, width: int) -> int:
     return len(text)
 
 
-_SEQUENCE = re.compile(
+_SEQUENCE_PATTERN = re.compile(
     r"(?:\x1b\[|\x9b)(?P<parameters>[0-9;:]*)(?P<final>[@-~])"
     r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
     r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x90-\x9f\n]*(?:\x07|\x1b\\|\x9c)"
@@ -270,11 +272,11 @@ _SEQUENCE = re.compile(
 )
 """Control sequences of ECMA-48; those with only numbers as parameters set the groups."""
 
-_ON = {1: "bold", 2: "dim", 3: "italic", 4: "underline", 7: "reverse", 9: "strike"}
-_OFF = {22: ("bold", "dim"), 23: ("italic",), 24: ("underline",), 27: ("reverse",), 29: ("strike",)}
-_TAB = 8
+_ATTRIBUTES_ON = {1: "bold", 2: "dim", 3: "italic", 4: "underline", 7: "reverse", 9: "strike"}
+_ATTRIBUTES_OFF = {22: ("bold", "dim"), 23: ("italic",), 24: ("underline",), 27: ("reverse",), 29: ("strike",)}
+_TAB_CELLS = 8
 """Cells between the tab stops of a terminal."""
-_PALETTE, _DIRECT = 5, 2
+_PALETTE_FORMAT, _DIRECT_FORMAT = 5, 2
 """Formats of a colour after 38 or 48: by number, or as red, green and blue."""
 
 
@@ -284,43 +286,43 @@ class AnsiStyleState:
     def __init__(self) -> None:
         self._marks: set[str] = set()
         self._colour: Color | None = None
-        self._ground: Color | None = None
+        self._background: Color | None = None
 
     @property
     def style(self) -> Style:
         """Return the style for Rich."""
-        return Style(color=self._colour, bgcolor=self._ground) + Style.parse(" ".join(sorted(self._marks)))
+        return Style(color=self._colour, bgcolor=self._background) + Style.parse(" ".join(sorted(self._marks)))
 
     def apply_sequence(self, parameters: str) -> None:
         """Apply the numbers of one Select Graphic Rendition sequence."""
         numbers = [int(part[:6] or 0) for part in re.split("[;:]", parameters)]
         while numbers:
             match numbers:
-                case [38 | 48 as which, int(kind), *rest] if kind in (_PALETTE, _DIRECT):
-                    count = 1 if kind == _PALETTE else 3
-                    self._set(_colour(rest[:count]), ground=which == 48)
+                case [38 | 48 as which, int(kind), *rest] if kind in (_PALETTE_FORMAT, _DIRECT_FORMAT):
+                    count = 1 if kind == _PALETTE_FORMAT else 3
+                    self._set_colour(_colour(rest[:count]), ground=which == 48)
                     numbers = rest[count:]
                 case [number, *numbers]:
-                    self._turn(number)
+                    self._apply_attribute(number)
 
-    def _turn(self, number: int) -> None:
-        if number in _ON:
-            self._marks.add(_ON[number])
-        elif number in _OFF:
-            self._marks.difference_update(_OFF[number])
+    def _apply_attribute(self, number: int) -> None:
+        if number in _ATTRIBUTES_ON:
+            self._marks.add(_ATTRIBUTES_ON[number])
+        elif number in _ATTRIBUTES_OFF:
+            self._marks.difference_update(_ATTRIBUTES_OFF[number])
         elif number in (39, 49):
-            self._set(None, ground=number == 49)
+            self._set_colour(None, ground=number == 49)
         elif 30 <= number <= 47 or 90 <= number <= 107:
             bright = 8 if number >= 90 else 0
             if number % 10 <= 7:
-                self._set(Color.from_ansi(number % 10 + bright), ground=number // 10 in (4, 10))
+                self._set_colour(Color.from_ansi(number % 10 + bright), ground=number // 10 in (4, 10))
         elif not number:
             self._marks.clear()
-            self._colour = self._ground = None
+            self._colour = self._background = None
 
-    def _set(self, colour: Color | None, *, ground: bool) -> None:
+    def _set_colour(self, colour: Color | None, *, ground: bool) -> None:
         if ground:
-            self._ground = colour
+            self._background = colour
         else:
             self._colour = colour
 
@@ -342,11 +344,11 @@ def parse_coloured_text(text: str) -> list[TextLine]:
 
 def _pieces(line: str, pen: AnsiStyleState) -> Iterator[tuple[str, Style]]:
     at = column = 0
-    for match in (*_SEQUENCE.finditer(line), None):
+    for match in (*_SEQUENCE_PATTERN.finditer(line), None):
         piece = line[at : len(line) if match is None else match.start()]
         if "\t" in piece:
-            before = " " * (column % _TAB)
-            piece = f"{before}{piece}".expandtabs(_TAB)[len(before) :]
+            before = " " * (column % _TAB_CELLS)
+            piece = f"{before}{piece}".expandtabs(_TAB_CELLS)[len(before) :]
         column += len(piece)
         if piece or match is None:
             yield piece, pen.style

@@ -106,13 +106,13 @@ class PaneTabs(ClickTargets):
         return tabs
 
 
-_ACTION = "status_action"
+_ACTION_META_KEY = "status_action"
 """Key in a part's style meta; the value is the app action that a click on the part runs."""
 
 
-_QUIET = "$foreground 60%"
+_QUIET_STYLE = "$foreground 60%"
 _PART_GAP = "  ·  "
-_NOTHING = TokenTotals()
+_NO_TOKENS = TokenTotals()
 
 
 class ReadingStatus(NamedTuple):
@@ -126,7 +126,7 @@ class ReadingStatus(NamedTuple):
     """Minutes for the rest at the user's reading speed; None if that is unknown or not wanted."""
 
 
-_UNREAD = ReadingStatus()
+_NOTHING_READ = ReadingStatus()
 
 
 class StatusValues(NamedTuple):
@@ -145,12 +145,12 @@ class StatusValues(NamedTuple):
     """`every-edit`, or `chain 2/3`."""
     waiting: int = 0
     """Number of proposals that await a decision."""
-    reading: ReadingStatus = _UNREAD
+    reading: ReadingStatus = _NOTHING_READ
     """How much of these the user has read."""
     context_tokens: int = 0
     context_window: int = 0
     """0 if it is unknown."""
-    spent: TokenTotals = _NOTHING
+    spent: TokenTotals = _NO_TOKENS
     """Tokens and cost of the session."""
     branch: str = ""
     denials: int = 0
@@ -161,7 +161,7 @@ class StatusValues(NamedTuple):
     """The key that answers, or that leads to the place for the answer."""
 
 
-def _reading_words(reading: ReadingStatus) -> str:
+def _reading_text(reading: ReadingStatus) -> str:
     """Return for example `read 180 of 410 lines, about 6 min`."""
     read = f"read {reading.read:,} of {format_count(reading.lines, 'line')}"
     if reading.minutes is None or reading.read == reading.lines:
@@ -196,7 +196,7 @@ class StatusBar(ClickTargets):
     def render(self) -> Content:
         """Return as many complete parts as fit."""
         width = self.size.width
-        parts = select_fitting_parts(self._parts(), width, _PART_GAP)
+        parts = select_fitting_parts(self._all_parts(), width, _PART_GAP)
         left, right = (
             join_parts([part for part in parts if part.at_right is side], _PART_GAP) for side in (False, True)
         )
@@ -204,20 +204,20 @@ class StatusBar(ClickTargets):
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
         """Highlight the part under the mouse."""
-        self.hovered = event.style.meta.get(_ACTION, "")
+        self.hovered = event.style.meta.get(_ACTION_META_KEY, "")
 
     def on_leave(self) -> None:
         self.hovered = ""
 
     def target_at(self, event: events.MouseEvent) -> str | None:
         """Return the action of the part under the mouse; None if there is none."""
-        return event.style.meta.get(_ACTION)
+        return event.style.meta.get(_ACTION_META_KEY)
 
     async def click_target(self, target: str) -> None:
         """Run the action of the clicked part."""
         await self.run_action(target)
 
-    def _parts(self) -> list[LinePart]:
+    def _all_parts(self) -> list[LinePart]:
         """Return all parts, from left to right."""
         status = self.status
         parts = []
@@ -225,47 +225,51 @@ class StatusBar(ClickTargets):
             words = "needs your permission" if status.asks == "permission" else "asks you"
             asked = Content.assemble((f" The model {words} ", "bold $warning reverse"), f" {status.answer_key}")
             pane = "approvals" if status.asks == "permission" else "chat"
-            parts.append(LinePart(9, self._leading_to(f"app.focus_{pane}", asked)))
+            parts.append(LinePart(9, self._clickable_part(f"app.focus_{pane}", asked)))
         if status.follows:
             parts.append(LinePart(9, Content.styled("open in another window", "bold $text-warning")))
         if status.gate_closed is not None:
             open_now, closed = ("○ model may act", "$text-success"), ("● model must wait", "bold $text-warning")
             gate = closed if status.gate_closed else open_now
-            parts.append(LinePart(8, self._leading_to("app.command('gate')", Content.styled(*gate))))
+            parts.append(LinePart(8, self._clickable_part("app.command('gate')", Content.styled(*gate))))
         if status.plan:
-            parts.append(LinePart(8, self._leading_to("app.command('plan')", Content.styled("plan", "bold $accent"))))
+            parts.append(
+                LinePart(8, self._clickable_part("app.command('plan')", Content.styled("plan", "bold $accent")))
+            )
         if status.waiting:
             format_count = "" if status.waiting == 1 else "s"
             waiting = Content.styled(f"{status.waiting} proposal{format_count} waiting", "bold $text-accent")
-            parts.append(LinePart(7, self._leading_to("app.focus_approvals", waiting)))
+            parts.append(LinePart(7, self._clickable_part("app.focus_approvals", waiting)))
         if status.reading.lines:
-            parts.append(LinePart(4, Content.styled(_reading_words(status.reading), _QUIET)))
+            parts.append(LinePart(4, Content.styled(_reading_text(status.reading), _QUIET_STYLE)))
         if status.model:
             effort = f" {status.effort}" if status.effort else ""
             named = Content.assemble(escape_unsafe(status.model), (effort, "$text-secondary"))
-            parts.append(LinePart(5, self._leading_to("app.command('model')", named)))
-        return [*parts, *(LinePart(rank, content, at_right=True) for rank, content in self._figures())]
+            parts.append(LinePart(5, self._clickable_part("app.command('model')", named)))
+        return [*parts, *(LinePart(rank, content, at_right=True) for rank, content in self._ranked_figures())]
 
-    def _leading_to(self, action: str, part: Content) -> Content:
+    def _clickable_part(self, action: str, part: Content) -> Content:
         """Return a part that runs an action when clicked."""
-        part = part.stylize(Style.from_meta({_ACTION: action}))
+        part = part.stylize(Style.from_meta({_ACTION_META_KEY: action}))
         return part.stylize("underline") if action == self.hovered else part
 
-    def _figures(self) -> list[tuple[int, Content]]:
+    def _ranked_figures(self) -> list[tuple[int, Content]]:
         """Return the figures at the right, each with its rank."""
         status = self.status
         figures = []
         if status.policy != "every-edit":
-            figures.append((3, Content.styled(f"policy {status.policy}", _QUIET)))
+            figures.append((3, Content.styled(f"policy {status.policy}", _QUIET_STYLE)))
         if read_and_written := format_tokens(status.spent):
-            figures.append((0, Content.styled(read_and_written, _QUIET)))
+            figures.append((0, Content.styled(read_and_written, _QUIET_STYLE)))
         if cost := format_dollars(status.spent):
-            figures.append((1, Content.styled(cost, _QUIET)))
+            figures.append((1, Content.styled(cost, _QUIET_STYLE)))
         if status.context_tokens and status.context_window:
             share = 100 * status.context_tokens // status.context_window
-            figures.append((2, Content.styled(f"context {share} %", "$text-warning" if share >= 80 else _QUIET)))
+            figures.append(
+                (2, Content.styled(f"context {share} %", "$text-warning" if share >= 80 else _QUIET_STYLE))
+            )
         elif status.context_tokens:
-            figures.append((2, Content.styled(f"context {format_short_number(status.context_tokens)}", _QUIET)))
+            figures.append((2, Content.styled(f"context {format_short_number(status.context_tokens)}", _QUIET_STYLE)))
         if status.denials:
             in_row = " in a row" if status.denials > 1 else ""
             denied = f"{format_count(status.denials, 'proposal')} denied{in_row}"
@@ -275,7 +279,7 @@ class StatusBar(ClickTargets):
         return figures
 
 
-_HINT_GAP = 2
+_HINT_GAP_CELLS = 2
 _ACTIONS: dict[str, tuple[int, Action]] = {action.id: (order, action) for order, action in enumerate(ACTIONS)}
 
 
@@ -333,12 +337,12 @@ class KeyBar(HintLine):
         column = 0
         for hint in (hint for hint, _, everywhere in kept if not everywhere):
             placed.append((0, column, hint))
-            column += hint.width + _HINT_GAP
+            column += hint.width + _HINT_GAP_CELLS
         everywhere = [hint for hint, _, everywhere in kept if everywhere]
-        column = max(column, width - sum(hint.width + _HINT_GAP for hint in everywhere) + _HINT_GAP)
+        column = max(column, width - sum(hint.width + _HINT_GAP_CELLS for hint in everywhere) + _HINT_GAP_CELLS)
         for hint in everywhere:
             placed.append((0, column, hint))
-            column += hint.width + _HINT_GAP
+            column += hint.width + _HINT_GAP_CELLS
         return placed
 
 
@@ -374,7 +378,7 @@ def select_fitting_hints(
 ) -> Sequence[tuple[KeyHint, int, bool]]:
     """Return as many hints as fit; drop those with the highest rank first."""
     kept = list(hints)
-    while sum(hint.width + _HINT_GAP for hint, _, _ in kept) - _HINT_GAP > width:
+    while sum(hint.width + _HINT_GAP_CELLS for hint, _, _ in kept) - _HINT_GAP_CELLS > width:
         highest = max(rank for _, rank, _ in kept)
         if highest <= 1:
             break
